@@ -1,0 +1,54 @@
+"""A table from names to things that answers a wrong name with the nearest right one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from regard.core.errors import ConfigError
+
+T = TypeVar("T")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint to append to a message, or nothing when no known name is near.
+
+    >>> did_you_mean("n_head", ["n_heads", "d_model"])
+    " (did you mean 'n_heads'?)"
+    """
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+class Registry(Mapping[str, T]):
+    """Read like a dictionary; filled by ``@registry.add("name")``."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._things: dict[str, T] = {}
+
+    def add(self, name: str) -> Callable[[T], T]:
+        """Decorator that enters a thing under its name."""
+
+        def enter(thing: T) -> T:
+            assert name not in self._things, f"{self.kind} {name!r} is registered twice"
+            self._things[name] = thing
+            return thing
+
+        return enter
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._things:
+            hint = did_you_mean(name, self._things)
+            raise ConfigError(f"unknown {self.kind} {name!r}{hint}; known: {', '.join(self)}")
+        return self._things[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._things
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._things)
+
+    def __len__(self) -> int:
+        return len(self._things)
