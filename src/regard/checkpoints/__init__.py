@@ -1,0 +1,1 @@
+"""Run folders and what resuming needs, written whole or not at all."""

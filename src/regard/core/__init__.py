@@ -1,0 +1,1 @@
+"""Errors, settings, names and files: what everything else stands on. No tensors."""

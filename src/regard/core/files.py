@@ -13,7 +13,7 @@ PARTIAL = ".partial"
 
 
 def write_whole(path: Path, data: bytes | str) -> None:
-    """Write to a temporary name, flush to the disk, then rename: readers see old or new, no mixture."""
+    """Write under a temporary name, flush, then rename: readers see the old file or the new."""
     write_whole_by(path, lambda partial: _write(partial, data))
 
 

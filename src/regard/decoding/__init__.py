@@ -1,0 +1,1 @@
+"""Greedy, beam and sampling over a protocol that every generating model speaks."""

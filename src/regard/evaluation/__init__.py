@@ -1,0 +1,1 @@
+"""Texts, ids and weights to numbers."""

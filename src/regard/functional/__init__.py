@@ -1,0 +1,1 @@
+"""The mathematics of attention: no parameters, no state."""

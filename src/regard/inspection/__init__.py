@@ -1,0 +1,1 @@
+"""A model's named arrays, watched without touching it."""

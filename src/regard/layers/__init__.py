@@ -1,0 +1,1 @@
+"""Modules of one idea each."""

@@ -1,0 +1,1 @@
+"""One file a family: ids in, logits out."""

@@ -1,0 +1,1 @@
+"""Complete runs, by name or from a file."""

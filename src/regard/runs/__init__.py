@@ -1,0 +1,1 @@
+"""A run folder as one object, and what fills it."""

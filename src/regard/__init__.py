@@ -1,0 +1,65 @@
+"""Regard: attention and Transformers, trainable, fast, and open to look at.
+
+Public names load when they are first used, so that ``import regard`` is instant and needs torch
+only where something computes.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.core.errors import (
+        CheckpointError,
+        ConfigError,
+        DataError,
+        RegardError,
+        ShapeError,
+        TrainingError,
+    )
+    from regard.functional.attention import attention
+    from regard.inspection.capture import watch
+    from regard.layers.attention import MultiHeadAttention
+    from regard.layers.score import Score
+    from regard.runs.run import Run, load
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "attention": "regard.functional.attention",
+    "CheckpointError": "regard.core.errors",
+    "ConfigError": "regard.core.errors",
+    "DataError": "regard.core.errors",
+    "load": "regard.runs.run",
+    "MultiHeadAttention": "regard.layers.attention",
+    "RegardError": "regard.core.errors",
+    "Run": "regard.runs.run",
+    "Score": "regard.layers.score",
+    "ShapeError": "regard.core.errors",
+    "TrainingError": "regard.core.errors",
+    "watch": "regard.inspection.capture",
+}
+
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "DataError",
+    "MultiHeadAttention",
+    "RegardError",
+    "Run",
+    "Score",
+    "ShapeError",
+    "TrainingError",
+    "attention",
+    "load",
+    "watch",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

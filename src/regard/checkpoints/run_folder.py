@@ -1,0 +1,148 @@
+"""The run folder: where each thing of a run lies, and how the model in it is written and read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from regard.core.errors import CheckpointError, ConfigError
+from regard.core.files import write_whole
+from regard.models.presets import build, config_from
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Names of the files of a run."""
+
+    path: Path
+
+    @property
+    def settings(self) -> Path:
+        """All that was asked for, complete: enough to repeat the run."""
+        return self.path / "config.yaml"
+
+    @property
+    def model_config(self) -> Path:
+        """The architecture."""
+        return self.path / "config.json"
+
+    @property
+    def weights(self) -> Path:
+        """The best weights so far."""
+        return self.path / "model.safetensors"
+
+    @property
+    def metrics(self) -> Path:
+        """A line a report."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def scores(self) -> Path:
+        """What the finished model was measured to do, and what it cost."""
+        return self.path / "scores.json"
+
+    @property
+    def checkpoints(self) -> Path:
+        """What resuming needs."""
+        return self.path / "checkpoints"
+
+    @property
+    def report(self) -> Path:
+        """A page for people."""
+        return self.path / "report.html"
+
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return self.settings.exists() or self.model_config.exists()
+
+    def finished(self) -> bool:
+        """Whether the run came to its end."""
+        return self.scores.exists()
+
+
+def save_settings(folder: RunFolder, settings: dict[str, Any]) -> None:
+    """Write config.yaml."""
+    write_whole(folder.settings, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+
+
+def load_settings(folder: RunFolder) -> dict[str, Any]:
+    """Read config.yaml."""
+    try:
+        settings = yaml.safe_load(_text(folder.settings))
+    except yaml.YAMLError as error:
+        raise CheckpointError(f"{folder.settings} is no YAML: {error}") from error
+    if not isinstance(settings, dict):
+        raise CheckpointError(f"{folder.settings} holds no settings")
+    return settings
+
+
+def save_model(folder: RunFolder, config: BaseModel, weights: dict[str, Tensor]) -> None:
+    """Write the architecture, then the weights."""
+    write_whole(folder.model_config, config.model_dump_json(indent=2) + "\n")
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    write_whole(folder.weights, save(tensors, metadata={"format": "pt"}))
+
+
+def load_model(folder: RunFolder) -> nn.Module:
+    """Rebuild the model of a run; every tensor must be there and fit."""
+    try:
+        config = config_from(json.loads(_text(folder.model_config)))
+    except (json.JSONDecodeError, ConfigError) as error:
+        raise CheckpointError(f"{folder.model_config} describes no model: {error}") from error
+    model = build(config)
+    fill(model, read_weights(folder), str(folder.weights))
+    return model
+
+
+def read_weights(folder: RunFolder) -> dict[str, Tensor]:
+    """The tensors of model.safetensors by name."""
+    if not folder.weights.exists():
+        raise CheckpointError(_why_no_weights(folder))
+    try:
+        return load_file(folder.weights)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(
+            f"{folder.weights} is damaged ({error}); train again, or resume from its checkpoints"
+        ) from error
+
+
+def fill(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
+    """Copy weights into a model; what is missing, left over or of another shape is refused."""
+    wanted = dict(model.named_parameters())
+    problems = [f"missing {name}" for name in wanted if name not in weights]
+    problems += [f"unknown {name}" for name in weights if name not in wanted]
+    problems += [
+        f"{name} is {tuple(weights[name].shape)}, the model wants {tuple(p.shape)}"
+        for name, p in wanted.items()
+        if name in weights and weights[name].shape != p.shape
+    ]
+    if problems:
+        shown = "; ".join(problems[:5]) + ("; …" if len(problems) > 5 else "")
+        raise CheckpointError(f"{where} does not belong to this model: {shown}")
+    for name, parameter in wanted.items():
+        parameter.data.copy_(weights[name])
+
+
+def _text(path: Path) -> str:
+    if not path.parent.is_dir():
+        raise CheckpointError(f"there is no run folder {path.parent}")
+    if not path.exists():
+        raise CheckpointError(f"{path.parent} is no run folder: it has no {path.name}")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+
+
+def _why_no_weights(folder: RunFolder) -> str:
+    if folder.checkpoints.is_dir():
+        return f"{folder.path} has no weights yet: its training was stopped; go on with --resume"
+    return f"{folder.path} has no {folder.weights.name}"

@@ -1,0 +1,46 @@
+"""``regard info``: what a run is."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.options import Json, RunPath
+
+if TYPE_CHECKING:
+    from regard.runs.run import Run
+
+
+def info(path: RunPath, as_json: Json = False) -> None:
+    """Tell what a run is: its model, its languages, its special ids, its scores and cost."""
+    from regard.runs.run import load
+
+    facts = _facts(load(path, device="cpu"))
+    if as_json:
+        print(json.dumps(facts, ensure_ascii=False))
+        return
+    for name, value in facts.items():
+        if name != "scores":
+            print(f"{name}: {json.dumps(value, ensure_ascii=False)}")
+    if facts["scores"]:
+        from regard.cli.tables import show_scores
+
+        show_scores(facts["scores"])
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    from regard.models.presets import n_parameters
+
+    finished: dict[str, Any] = {}
+    if run.folder.finished():
+        finished = json.loads(run.folder.scores.read_text(encoding="utf-8"))
+    return {
+        "model": run.model.config.model_dump(mode="json"),  # type: ignore[union-attr, operator]
+        "preset": run.recipe.model.preset,
+        "parameters": n_parameters(run.model),
+        "task": run.task,
+        "languages": run.recipe.data.direction.split("-"),
+        "special_ids": run.tokenizers.target.special_ids,
+        "training_flops": finished.get("measured", {}).get("flops"),
+        "scores": finished.get("scores", {}),
+    }

@@ -1,0 +1,80 @@
+"""The program ``regard``: words → calls, and errors → one line and exit code 2.
+
+Nothing heavy is imported before a command runs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from regard import __version__
+from regard.cli import demo, evaluate, info, lists, score, train, translate
+from regard.core.errors import RegardError
+
+app = typer.Typer(
+    name="regard",
+    help="Attention and Transformers: trainable, fast, and open to look at.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.command("train")(train.train)
+app.command("translate")(translate.translate)
+app.command("evaluate")(evaluate.evaluate)
+app.command("score")(score.score)
+app.command("info")(info.info)
+app.command("models")(lists.models)
+app.command("recipes")(lists.recipes)
+
+_UsageError = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+"""What typer raises for a wrong flag; newer versions no longer export the class by its name."""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    pass
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = app(words or ["--help"], standalone_mode=False)
+    except RegardError as error:
+        return _failed(str(error))
+    except _UsageError as error:
+        return _failed(_usage(error))
+    except (KeyboardInterrupt, typer.Abort):
+        print("regard: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader went away, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    asked = f" (see {context.command_path} --help)" if context is not None else ""
+    return f"{error.format_message()}{asked}"  # type: ignore[attr-defined]
+
+
+def _failed(message: str) -> int:
+    one_line = " ".join(message.split("\n"))
+    print(f"regard: {one_line}", file=sys.stderr)
+    return 2

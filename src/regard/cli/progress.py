@@ -1,0 +1,94 @@
+"""Training, shown: a bar when a person watches, plain lines otherwise."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from regard.training.settings import TrainSettings
+
+
+class Observer(Protocol):
+    """What the training loop tells its numbers, and everybody else their words."""
+
+    def __call__(self, line: Mapping[str, Any]) -> None:
+        """One line of metrics."""
+        ...
+
+    def say(self, text: str) -> None:
+        """One line of words."""
+        ...
+
+
+@contextmanager
+def watching(settings: TrainSettings) -> Iterator[Observer]:
+    """An observer fit for whoever reads standard error."""
+    if not sys.stderr.isatty():
+        yield Lines()
+        return
+    with Progress(
+        TextColumn("step {task.completed:,.0f}"),
+        BarColumn(),
+        TextColumn("{task.fields[text]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as progress:
+        yield Bar(progress, settings)
+
+
+class Lines:
+    """A line a report, at most one in five seconds; validations always."""
+
+    def __init__(self) -> None:
+        self._last = float("-inf")
+
+    def __call__(self, line: Mapping[str, Any]) -> None:
+        """Print the line, unless one was printed just now."""
+        now = time.monotonic()
+        if line["kind"] == "valid" or now - self._last >= 5:
+            self._last = now
+            self.say(described(line))
+
+    def say(self, text: str) -> None:
+        """Print on standard error."""
+        print(text, file=sys.stderr, flush=True)
+
+
+class Bar:
+    """A bar that fills with steps, or with time where only that is limited."""
+
+    def __init__(self, progress: Progress, settings: TrainSettings) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=settings.max_steps, text="preparing")
+
+    def __call__(self, line: Mapping[str, Any]) -> None:
+        """Move the bar; validations also stay on the screen."""
+        if line["kind"] == "valid":
+            self.say(described(line))
+        else:
+            self._progress.update(self._task, completed=line["step"], text=_short(line))
+
+    def say(self, text: str) -> None:
+        """Print above the bar."""
+        self._progress.console.print(text, highlight=False)
+
+
+def described(line: Mapping[str, Any]) -> str:
+    """A line of metrics in words."""
+    if line["kind"] == "valid":
+        return (
+            f"step {line['step']:,}  validation loss {line['loss']:.4f}  BLEU {line['bleu']:.2f}  "
+            f"exact match {100 * line['exact_match']:.1f} %{'  best' if line['best'] else ''}"
+        )
+    return f"step {line['step']:,}  {_short(line)}  lr {line['lr']:.2e}  {line['seconds']:.0f} s"
+
+
+def _short(line: Mapping[str, Any]) -> str:
+    return f"loss {line['loss']:.4f}  {line['tokens_per_second']:,.0f} tokens/s"

@@ -1,0 +1,30 @@
+"""``regard score``: how probable are given translations?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.options import Device, RunPath
+
+CHUNK = 4096
+
+
+def score(
+    path: RunPath,
+    source: Annotated[Path, typer.Option(help="Source sentences, one a line.")],
+    target: Annotated[Path, typer.Option(help="Their translations, one a line.")],
+    device: Device = None,
+) -> None:
+    """Print the log-probability of each target line given its source line."""
+    from regard.data.lines import read_parallel
+    from regard.runs.run import load
+
+    run = load(path, device=device)
+    rows = list(read_parallel(source, target))
+    for begin in range(0, len(rows), CHUNK):
+        sources, targets = zip(*rows[begin : begin + CHUNK], strict=True)
+        for value in run.score(sources, targets):
+            print(f"{value:.6f}")

@@ -1,0 +1,56 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = False) -> None:
+    """A row a test set; below it, what attention found there and the scores of its parts."""
+    console = Console()
+    table = Table("test set", *_columns("sentences", "exact match", "BLEU", "chrF", "perplexity"))
+    for name, one in scores.items():
+        table.add_row(
+            name,
+            f"{one['n']:,}",
+            f"{100 * one['exact_match']:.1f} %",
+            f"{one['bleu']:.2f}",
+            f"{one['chrf']:.2f}",
+            f"{one['perplexity']:.3f}",
+        )
+        for tag, part in one.get("exact_match_by_tag", {}).items():
+            table.add_row(f"  {tag}", f"{part['n']:,}", f"{100 * part['exact_match']:.1f} %")
+    console.print(table)
+    for name, one in scores.items():
+        for line in attention_lines(one):
+            console.print(f"{name}: {line}", highlight=False)
+    if signatures:
+        one = next(iter(scores.values()))
+        console.print(one["bleu_signature"], one["chrf_signature"], sep="\n", highlight=False)
+
+
+def attention_lines(scores: Mapping[str, Any]) -> list[str]:
+    """What attention finds, with the head it was chosen as and chance beside it."""
+    lines = []
+    if "aer" in scores:
+        lines.append(
+            f"alignment error rate {100 * scores['aer']:.1f} % "
+            f"({scores['aer_by']}; shuffled {100 * scores['aer_shuffled']:.1f} %)"
+        )
+    if "antecedent_accuracy" in scores:
+        lines.append(
+            f"antecedent found {100 * scores['antecedent_accuracy']:.1f} % "
+            f"({scores['antecedent_accuracy_by']}; "
+            f"shuffled {100 * scores['antecedent_accuracy_shuffled']:.1f} %)"
+        )
+    return lines
+
+
+def _columns(*names: str) -> list[Any]:
+    from rich.table import Column
+
+    return [Column(name, justify="right") for name in names]

@@ -1,0 +1,113 @@
+"""``regard train``: a recipe becomes a run folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.options import Device
+from regard.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.recipes.recipe import Recipe
+    from regard.runs.train import Trained
+
+
+def train(
+    recipe: Annotated[
+        str | None, typer.Argument(help="A YAML file, or the name of a built-in recipe.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder; by default runs/RECIPE.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it will cost.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of recipes.")
+    ] = False,
+    device: Device = None,
+) -> None:
+    """Train a model as a recipe says."""
+    from regard.recipes.recipe import Recipe, load_recipe
+
+    if schema:
+        print(json.dumps(Recipe.model_json_schema(), indent=2))
+        return
+    if recipe is None:
+        raise ConfigError("which recipe? `regard recipes` lists the built-in ones")
+    if resume and overwrite:
+        raise ConfigError("--resume keeps a run and --overwrite replaces it: give one of them")
+    asked = load_recipe(recipe, settings or [])
+    if dry_run:
+        show_estimate(asked, device)
+        return
+    folder = out or Path("runs") / Path(recipe).name.removesuffix(".yaml")
+    trained = run_training(asked, folder, resume=resume, overwrite=overwrite, device=device)
+    if trained is None:
+        print(f"{folder} is finished; nothing is left to resume")
+
+
+def run_training(
+    recipe: Recipe, out: Path, *, resume: bool, overwrite: bool, device: str | None
+) -> Trained | None:
+    """Train with progress shown, then show the scores; an interrupted training ends the program."""
+    from regard.cli.progress import watching
+    from regard.cli.tables import show_scores
+    from regard.runs.train import train as train_run
+
+    with watching(recipe.train) as observer:
+        trained = train_run(
+            recipe,
+            out,
+            resume=resume,
+            overwrite=overwrite,
+            device=device,
+            observers=[observer],
+            say=observer.say,
+        )
+    if trained is None:
+        return None
+    progress, signal = trained.outcome.progress, trained.outcome.signal
+    if signal is not None:
+        print(
+            f"regard: stopped by {signal.name} after step {progress.step}; all is saved in {out}; "
+            "go on with --resume",
+            file=sys.stderr,
+        )
+        raise typer.Exit(128 + signal)
+    print(
+        f"{trained.outcome.reason} after {progress.seconds:.0f} s and {progress.flops:.2e} FLOPs; "
+        f"the run is in {out}"
+    )
+    if trained.evaluations:
+        show_scores({name: one.scores for name, one in trained.evaluations.items()})
+    return trained
+
+
+def show_estimate(recipe: Recipe, device: str | None) -> None:
+    """Print what a recipe will cost; nothing is written."""
+    import torch
+
+    from regard.runs.device import pick_device
+    from regard.runs.estimate import estimate
+    from regard.runs.prepare import prepare
+
+    with torch.random.fork_rng():
+        prepared = prepare(recipe, pick_device(device))
+        cost = estimate(prepared)
+    for note in prepared.notes:
+        print(note, file=sys.stderr)
+    print(f"training pairs     {len(prepared.train):,}")
+    print(f"vocabulary         {prepared.tokenizers.target.n_vocab:,}")
+    print(f"parameters         {cost.parameters:,}")
+    print(f"FLOPs a token      {cost.flops_per_token:.3g}")
+    print(f"steps              {'until patience ends' if cost.steps is None else cost.steps}")
+    print(f"training FLOPs     {'unknown' if cost.flops is None else f'{cost.flops:.3g}'}")
+    print(f"memory             {cost.memory_bytes / 2**30:.2f} GiB")
+    print(f"time               {'unknown' if cost.seconds is None else f'{cost.seconds:.0f} s'}")

@@ -1,0 +1,98 @@
+"""Lines of text files, plain or packed with gzip or xz.
+
+Only ``\\n`` ends a line (with or without ``\\r`` before it): a form feed or U+2028 is part of a
+sentence. Whatever is wrong with a file is told as ``file:line: finding; remedy``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import IO
+
+from regard.core.errors import DataError
+from regard.core.registry import did_you_mean
+
+_BOM = b"\xef\xbb\xbf"
+_FOREIGN = {
+    b"\xff\xfe": "it looks like UTF-16; save it as UTF-8",
+    b"\xfe\xff": "it looks like UTF-16; save it as UTF-8",
+    b"\x1f\x8b": "it looks like gzip; let its name end in .gz",
+    b"\xfd7zXZ": "it looks like xz; let its name end in .xz",
+}
+_DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Lines without their ends, decoded one at a time so that a bad one can be named."""
+    number = 0
+    try:
+        with _open(path) as file:
+            for number, raw in enumerate(file, start=1):
+                yield _decoded(raw, path, number)
+    except _DAMAGED as error:
+        raise DataError(
+            f"{path}: packed data is cut short or damaged after line {number}; fetch it again"
+        ) from error
+    except FileNotFoundError as error:
+        raise DataError(_not_found(path)) from error
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def read_parallel(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    """Line by line from two files, which must have equally many."""
+    rows = enumerate(zip_longest(read_lines(source), read_lines(target)), start=1)
+    for number, (left, right) in rows:
+        if left is not None and right is not None:
+            yield left, right
+            continue
+        short, long = (source, target) if left is None else (target, source)
+        if number == 1:
+            raise DataError(f"{short}: empty, but {long} is not")
+        n_long = number + sum(1 for _ in rows)
+        surplus = excerpt(left or right or "")
+        raise DataError(
+            f"files of unequal length: {short} ends after line {number - 1}, {long} after line "
+            f"{n_long}; line {number} of {long} ({surplus}) is the first without a partner"
+        )
+
+
+def _open(path: Path) -> IO[bytes] | gzip.GzipFile | lzma.LZMAFile:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")
+    if path.suffix == ".xz":
+        return lzma.open(path, "rb")
+    return path.open("rb")
+
+
+def _decoded(raw: bytes, path: Path, number: int) -> str:
+    line = raw.removeprefix(_BOM) if number == 1 else raw
+    try:
+        return line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        remedy = "save the file as UTF-8"
+        for magic, hint in _FOREIGN.items():
+            if number == 1 and raw.startswith(magic):
+                remedy = hint
+        byte, column = line[error.start], error.start + 1
+        raise DataError(
+            f"{path}:{number}: not UTF-8 (byte {byte:#04x} at column {column}); {remedy}"
+        ) from None
+
+
+def _not_found(path: Path) -> str:
+    folder = path.parent
+    if not folder.is_dir():
+        return f"no file {path}: there is no folder {folder}"
+    return f"no file {path}{did_you_mean(path.name, (entry.name for entry in folder.iterdir()))}"
+
+
+def excerpt(line: str) -> str:
+    """The beginning of a line, to be quoted in a message."""
+    text = line.strip()
+    return "it is empty" if not text else repr(text if len(text) <= 40 else text[:40] + "…")

@@ -1,0 +1,171 @@
+"""Drawing the parts of sentences: who, what is done to whom, where and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from regard.data.sentences import groups, names, verbs
+from regard.data.sentences.lexicon import Determiner, Noun, Verb
+from regard.data.sentences.menus import THINGS, Draw, Menus
+from regard.data.sentences.nouns import (
+    A,
+    ANIMALS,
+    FAMILY,
+    HUMANS,
+    LOADS,
+    MANY,
+    MY,
+    OUR,
+    PLACES,
+    SOME,
+    THE,
+    THIS,
+    TWO,
+)
+from regard.data.sentences.phrases import Phrase
+from regard.data.sentences.trees import Action, Both, Named, Nominal, NounPhrase, Speaking
+
+I = Speaking("i", "je", "je")  # noqa: E741
+WE = Speaking("we", "nous", "nous")
+HE = Speaking("he", "il", "il")
+SHE = Speaking("she", "elle", "il", feminine=True)
+
+# A thing is drawn as often as it is written here.
+_OWNED = (MY, MY, OUR)
+_DEFINITE = (*[THE] * 5, THIS)
+_ONE = (*[THE] * 11, *[A] * 4, *[THIS] * 3)
+_SEVERAL = (*[THE] * 7, *[SOME] * 4, *[THIS] * 3, *[TWO] * 2, *[MANY] * 2)
+_SPEAKERS = (I, I, WE, WE, HE, SHE)
+
+
+class Parts:
+    """Draws from the words that the menus allow."""
+
+    def __init__(self, draw: Draw, menus: Menus) -> None:
+        self.draw = draw
+        self.menus = menus
+
+    def noun_phrase(
+        self,
+        nouns: Sequence[Noun],
+        *,
+        plural: bool | None = None,
+        adorned: float = 0.25,
+        definite: bool = False,
+        other_than: Nominal | None = None,
+    ) -> NounPhrase:
+        """A noun with its determiner and, with probability ``adorned``, adjectives."""
+        draw = self.draw
+        noun = draw.one(nouns)
+        while isinstance(other_than, NounPhrase) and noun is other_than.noun:
+            noun = draw.one(nouns)
+        if plural is None:
+            plural = draw.chance(0.25)
+        before = after = None
+        if draw.chance(adorned):
+            if draw.chance(0.6):
+                after = draw.one(self.menus.after[noun])
+            if after is None or draw.chance(0.2):
+                before = draw.one(self.menus.before[noun])
+        return NounPhrase(noun, self._determiner(noun, plural, definite), plural, before, after)
+
+    def _determiner(self, noun: Noun, plural: bool, definite: bool) -> Determiner:
+        draw = self.draw
+        if noun.owned and draw.chance(0.14):
+            return draw.one(_OWNED)
+        if definite:
+            return draw.one(_DEFINITE)
+        return draw.one(_SEVERAL if plural else _ONE)
+
+    def named(self, *, other_than: Nominal | None = None) -> Named:
+        """A person by name."""
+        name = self.draw.one(names.NAMES)
+        while isinstance(other_than, Named) and name is other_than.name:
+            name = self.draw.one(names.NAMES)
+        return Named(name)
+
+    def two_named(self) -> Both:
+        """*john and mary*."""
+        first = self.named()
+        return Both(first, self.named(other_than=first))
+
+    def person(self) -> Nominal:
+        """Somebody who acts: a name, a pronoun or a noun."""
+        if self.draw.chance(0.3):
+            return self.named()
+        return self.draw.one(_SPEAKERS) if self.draw.chance(0.4) else self.noun_phrase(HUMANS)
+
+    def animate(self, *, other_than: Nominal | None = None) -> Nominal:
+        """An animal or a human, by noun or by name."""
+        if self.draw.chance(0.15):
+            return self.named(other_than=other_than)
+        nouns = HUMANS if self.draw.chance(0.35) else ANIMALS
+        return self.noun_phrase(nouns, other_than=other_than)
+
+    def verb(self, several: Sequence[Verb], subject: Nominal, *, past: bool) -> Verb:
+        """One of them that has this tense and is used in this person."""
+        first_person = subject.person in ("je", "nous")
+        verb = self.draw.one(several)
+        while (past and not verb.en_past) or (
+            first_person and verb not in verbs.IN_FIRST_PERSON
+        ):
+            verb = self.draw.one(several)
+        return verb
+
+    def action(self, subject: Nominal, *, past: bool, negated: bool = False) -> Action:
+        """Something that the subject may do to somebody or something."""
+        several, target = self._deed(subject)
+        if negated and isinstance(target, NounPhrase) and target.determiner is SOME:
+            target = NounPhrase(target.noun, THE, True, target.before, target.after)
+        return Action(self.verb(several, subject, past=past), past, negated, target)
+
+    def _deed(self, subject: Nominal) -> tuple[Sequence[Verb], Nominal]:
+        """Some verbs, and what all of them may be done to."""
+        draw = self.draw
+        if subject.human and draw.chance(0.2):
+            # definite, because *aimer des chats* is no French
+            whom = draw.one((HUMANS, ANIMALS))
+            return verbs.AMONG_PEOPLE, self.noun_phrase(whom, definite=True, other_than=subject)
+        if subject.human and draw.chance(0.2):
+            return verbs.WITH_GOODS, self.noun_phrase(draw.one((LOADS, LOADS, PLACES)))
+        if draw.chance(0.5):
+            return verbs.ON_ANIMATES, self.animate(other_than=subject)
+        nouns = draw.one(THINGS)
+        return verbs.ON_THINGS[nouns[0].kind], self.noun_phrase(nouns)
+
+    def where(self) -> Phrase:
+        """*near the church*."""
+        preposition = self.draw.one((names.IN, names.NEAR, names.NEAR, names.BEHIND))
+        definite = self.draw.chance(0.8)
+        place = self.noun_phrase(
+            PLACES, plural=None if definite else False, adorned=0.15, definite=definite
+        )
+        return place.group(preposition=preposition)
+
+    def company(self) -> Phrase:
+        """*with my sister*."""
+        who = self.noun_phrase(ANIMALS + FAMILY, plural=False, adorned=0.1, definite=True)
+        return who.group(preposition=names.WITH)
+
+    def adjuncts(self, *, past: bool) -> tuple[Phrase, ...]:
+        """Sometimes a time, sometimes a place, mostly nothing."""
+        if self.draw.chance(0.15):
+            return (groups.YESTERDAY if past else groups.NOW,)
+        return (self.where(),) if self.draw.chance(0.12) else ()
+
+    def errand(self, subject: Nominal, *, past: bool, more: float) -> Action:
+        """What the subject does without an object; ``more``: how often place or company is told."""
+        draw = self.draw
+        negated = draw.chance(0.25)
+        if draw.chance(0.2):
+            return Action(verbs.GO, past, negated, None, (self._goal(),))
+        several = verbs.ALONE + verbs.PEOPLE_ALONE if subject.human else verbs.ALONE
+        adjuncts = (draw.one((self.where, self.company))(),) if draw.chance(more) else ()
+        return Action(self.verb(several, subject, past=past), past, negated, None, adjuncts)
+
+    def _goal(self) -> Phrase:
+        """*to the museum*; *à cette maison* would sound odd."""
+        place = self.noun_phrase(PLACES, plural=False, adorned=0.15, definite=True)
+        determiner = THE if place.determiner is THIS else place.determiner
+        goal = NounPhrase(place.noun, determiner, False, place.before, place.after)
+        return goal.group(preposition=names.TO)

@@ -1,0 +1,104 @@
+"""What a user may ask of the data: a built-in world, or files of their own."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from regard.core.registry import did_you_mean
+
+WORLDS = ("sentences", "copy", "reverse", "sort", "recall")
+"""Data that is made by code."""
+
+Files = str | tuple[str, str]
+"""A TSV or JSONL file, or two parallel files: source, target."""
+
+
+class DataSettings(BaseModel):
+    """The section ``data`` of a recipe: a world, or files for at least ``train``.
+
+    Each check belongs to one field and looks only at fields before it, so that all problems are
+    found in one go.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    world: str | None = Field(None, description="Built-in data: " + ", ".join(WORLDS) + ".")
+    direction: str = Field(
+        "en-fr",
+        pattern=r"^[a-z]{2,3}-[a-z]{2,3}$",
+        description="Languages of source and target, as two codes with a hyphen.",
+    )
+    train: Files | None = Field(
+        None, description="A .tsv or .jsonl file, or two parallel files; perhaps with .gz or .xz."
+    )
+    valid: Files | None = Field(
+        None,
+        description="As train. When it is not given, min(1000, 5 %) of train are held out, "
+        "no source sentence being on both sides.",
+    )
+    test: Files | None = Field(None, description="As train.")
+    long_lines: Literal["truncate", "drop"] = Field(
+        "drop", description="What happens to a pair with a side longer than model.max_len."
+    )
+    n_train: int | None = Field(None, ge=1, description="How many training pairs a world makes.")
+    world_seed: int = Field(
+        0, ge=0, description="What a world is made from, or valid held out by."
+    )
+
+    @field_validator("world")
+    @classmethod
+    def _known_world(cls, world: str | None) -> str | None:
+        if world is not None and world not in WORLDS:
+            hint = did_you_mean(world, WORLDS)
+            raise ValueError(f"unknown world {world!r}{hint}; known: {', '.join(WORLDS)}")
+        return world
+
+    @field_validator("direction")
+    @classmethod
+    def _spoken_in_the_world(cls, direction: str, info: ValidationInfo) -> str:
+        if info.data.get("world") == "sentences" and direction not in ("en-fr", "fr-en"):
+            raise ValueError(f"world 'sentences' has en-fr and fr-en, not {direction!r}")
+        return direction
+
+    @field_validator("train", "valid", "test", mode="before")
+    @classmethod
+    def _one_file_or_two(cls, files: Any) -> Any:
+        names = files if isinstance(files, list | tuple) and len(files) == 2 else [files]
+        if files is None or all(isinstance(name, str) and name for name in names):
+            return files
+        raise ValueError(
+            f"expected a file name or two of them, [source, target], but found {files!r}"
+        )
+
+    @field_validator("train")
+    @classmethod
+    def _world_or_files(cls, train: Files | None, info: ValidationInfo) -> Files | None:
+        if "world" not in info.data:  # it has a problem of its own
+            return train
+        world = info.data["world"]
+        if world is None and train is None:
+            raise ValueError(
+                "no data: name files here, or a built-in world (data.world: sentences)"
+            )
+        if world is not None and train is not None:
+            raise ValueError(f"data.world={world!r} is given too; keep one of them")
+        return train
+
+    @field_validator("valid", "test")
+    @classmethod
+    def _files_beside_files(cls, files: Files | None, info: ValidationInfo) -> Files | None:
+        world = info.data.get("world")
+        if files is not None and world is not None:
+            raise ValueError(f"world {world!r} brings its own; leave this out")
+        return files
+
+    @field_validator("n_train")
+    @classmethod
+    def _only_worlds_have_a_size(cls, n_train: int | None, info: ValidationInfo) -> int | None:
+        if n_train is not None and info.data.get("world", "") is None:
+            raise ValueError(
+                "only a world can be asked for a number of pairs; files are read whole"
+            )
+        return n_train

@@ -1,0 +1,26 @@
+"""Greedy search: at each step the most probable token, and no looking back."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.protocol import Generator
+from regard.decoding.settings import LENGTH_PENALTY
+from regard.decoding.single import follow
+
+
+def greedy(
+    model: Generator, source: Tensor, *, limits: Tensor, length_penalty: float = LENGTH_PENALTY
+) -> list[Hypothesis]:
+    """One hypothesis for each sentence (B, S), of at most ``limits`` (B,) tokens, end included.
+
+    The length penalty changes no choice, only the ``score`` that is reported.
+    """
+    return follow(
+        model, source, limits=limits, choose=_most_probable, length_penalty=length_penalty
+    )
+
+
+def _most_probable(log_probs: Tensor, _sentences: Tensor, _t: int) -> Tensor:
+    return log_probs.argmax(dim=-1)

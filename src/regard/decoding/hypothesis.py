@@ -1,0 +1,55 @@
+"""What a search returns, and the score by which hypotheses of different lengths are compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+from torch import Tensor
+
+from regard.core.errors import CheckpointError
+from regard.text.specials import END_ID
+
+Length = TypeVar("Length", float, Tensor)
+
+
+def penalty(n: Length, alpha: float) -> Length:
+    """What a log-probability of ``n`` tokens, end token included, is divided by (Wu et al. 2016).
+
+    >>> penalty(1, 0.6), penalty(7, 1.0), penalty(7, 0.0)
+    (1.0, 2.0, 1.0)
+    """
+    return ((5 + n) / 6) ** alpha
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One target that a model might have meant."""
+
+    ids: tuple[int, ...]
+    """Without the begin and the end token."""
+    log_prob: float
+    """Sum over its tokens, the end token included if it was reached."""
+    score: float
+    """``log_prob`` over the length penalty: what searches rank by."""
+    finished: bool
+    """False where the limit came before the end token."""
+
+    @classmethod
+    def read(cls, written: Sequence[int], log_prob: float, length_penalty: float) -> Self:
+        """From the tokens after the begin token; what follows the first end token is dropped.
+
+        >>> Hypothesis.read([7, 8, END_ID, END_ID], -3.0, length_penalty=0.0)
+        Hypothesis(ids=(7, 8), log_prob=-3.0, score=-3.0, finished=True)
+        """
+        if not math.isfinite(log_prob):
+            raise CheckpointError(
+                f"every target must have a log-probability, but the model gave {log_prob}: its "
+                "logits are not numbers; its weights are damaged, load an earlier checkpoint"
+            )
+        finished = END_ID in written
+        ids = tuple(written[: written.index(END_ID)] if finished else written)
+        score = log_prob / penalty(len(ids) + finished, length_penalty)
+        return cls(ids, log_prob, score, finished)

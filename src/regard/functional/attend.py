@@ -1,0 +1,49 @@
+"""The whole of attention, readable: scores, what may be seen, weights, weighted values.
+
+This is the truth that every faster kernel is tested against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor
+
+from regard.functional.normalisers import Normaliser, softmax
+
+ScoreFn = Callable[[Tensor, Tensor], Tensor]
+"""q (…, T, Dq), k (…, S, Dk) -> scores (…, T, S); -inf where a key cannot be seen at all."""
+
+
+class Attended(NamedTuple):
+    """What came of attending."""
+
+    values: Tensor
+    """(…, T, Dv): what each query brought home."""
+    weights: Tensor
+    """(…, T, S): where it looked; each row sums to 1, or to 0 if it saw nothing."""
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    score: ScoreFn,
+    mask: Tensor | None = None,
+    prior: Tensor | None = None,
+    normaliser: Normaliser = softmax,
+) -> Attended:
+    """Weigh ``v`` by how well ``q`` matches ``k``.
+
+    q (…, T, Dq), k (…, S, Dk), v (…, S, Dv); mask boolean and prior real, both broadcastable to
+    (…, T, S). The prior multiplies the weights after normalising, as Luong's Gaussian does.
+    """
+    scores = score(q, k)  # (…, T, S)
+    # A score of -inf hides by itself, except in a row where the mask hides all the others.
+    visible = None if mask is None else mask & ~scores.isneginf()
+    weights = normaliser(scores, visible)
+    if prior is not None:
+        weights = weights * prior
+    return Attended(weights @ v, weights)

@@ -1,0 +1,28 @@
+"""Normalisers turn scores into weights: rows that sum to 1, or to 0 where all is hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from regard.core.registry import Registry
+
+Normaliser = Callable[[Tensor, Tensor | None], Tensor]
+"""(scores (…, T, S), visible (…, T, S) or None) -> weights (…, T, S)"""
+
+NORMALISERS: Registry[Normaliser] = Registry("normaliser")
+
+
+@NORMALISERS.add("softmax")
+def softmax(scores: Tensor, visible: Tensor | None) -> Tensor:
+    """exp, over the sum of the visible ones.
+
+    Hidden scores become the smallest finite number rather than -inf: a row that sees nothing then
+    has finite gradients, and the second fill turns its uniform weights into zeros.
+    """
+    if visible is None:
+        return scores.softmax(dim=-1)
+    lowest = torch.finfo(scores.dtype).min
+    return scores.masked_fill(~visible, lowest).softmax(dim=-1).masked_fill(~visible, 0.0)

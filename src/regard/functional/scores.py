@@ -1,0 +1,177 @@
+"""Score functions: how well a query matches a key. They know nothing of masks or heads.
+
+Queries are (…, T, Dq), keys (…, S, Dk), scores (…, T, S). Parameters may carry leading axes, such
+as one for heads, that broadcast with those of the queries. A new score is a function here and an
+entry in ``SCORES``.
+
+Four of the six are inner products in disguise: of transformed queries and keys. Those are written
+as their ``factors``, from which both the readable score and the fused kernels follow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.core.errors import ShapeError
+from regard.core.registry import Registry
+
+
+class Factors(NamedTuple):
+    """A score as ``scale · q kᵀ``."""
+
+    q: Tensor
+    k: Tensor
+    scale: float
+
+    def product(self) -> Tensor:
+        """The scores (…, T, S)."""
+        return self.q @ self.k.mT * self.scale
+
+
+class Shape(NamedTuple):
+    """A parameter to be made: its sizes, and the deviation that gives scores of unit variance."""
+
+    sizes: tuple[int, ...]
+    std: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreSizes:
+    """What a score needs to know to size its parameters."""
+
+    d_query: int
+    d_key: int
+    d_hidden: int
+    """Inner width of ``additive``."""
+    max_len: int
+    """Rows of the table of ``location``."""
+    beta: str = "fixed"
+    """``fixed`` at 1, ``learned``, or ``emitted`` from each query: the sharpness of ``content``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreKind:
+    """One row of the table of scores."""
+
+    scores: Callable[..., Tensor]
+    """(q, k, **parameters) -> (…, T, S)"""
+    factors: Callable[..., Factors] | None = None
+    """(q, k, **parameters) -> the same score as an inner product, where it is one."""
+    shapes: Callable[[ScoreSizes], Mapping[str, Shape]] = lambda _sizes: {}
+    """The parameters it needs."""
+    equal_widths: bool = False
+    """Whether queries and keys must be equally wide."""
+
+
+SCORES: Registry[ScoreKind] = Registry("score")
+
+
+def check_widths(name: str, q: Tensor, k: Tensor) -> None:
+    """Refuse queries and keys of different widths where the score has no matrix between them."""
+    if SCORES[name].equal_widths and q.shape[-1] != k.shape[-1]:
+        raise ShapeError(
+            f"score {name!r} needs queries and keys of one width, got {q.shape[-1]} and "
+            f"{k.shape[-1]}; 'general' and 'additive' take different ones"
+        )
+
+
+# ------------------------------------------------------------------ inner products
+
+
+def dot_factors(q: Tensor, k: Tensor) -> Factors:
+    """qᵀk (Luong et al. 2015)."""
+    return Factors(q, k, 1.0)
+
+
+def scaled_dot_factors(q: Tensor, k: Tensor) -> Factors:
+    """qᵀk / √Dk, so that entries of unit variance give scores of unit variance (Vaswani 2017)."""
+    return Factors(q, k, 1.0 / math.sqrt(k.shape[-1]))
+
+
+def general_factors(q: Tensor, k: Tensor, *, weight: Tensor) -> Factors:
+    """qᵀWk, weight (…, Dq, Dk) (Luong et al. 2015)."""
+    return Factors(q @ weight, k, 1.0)
+
+
+def content_factors(
+    q: Tensor, k: Tensor, *, log_beta: Tensor | None = None, to_beta: Tensor | None = None
+) -> Factors:
+    """β·cos(q, k) (Graves et al. 2014): β is 1, exp(log_beta (…)), or softplus(to_betaᵀq)."""
+    sharp = F.normalize(q, dim=-1)
+    if log_beta is not None:
+        sharp = sharp * log_beta.exp()[..., None, None]
+    if to_beta is not None:
+        sharp = sharp * F.softplus(q @ to_beta[..., None])
+    return Factors(sharp, F.normalize(k, dim=-1), 1.0)
+
+
+def _by_factors(factors: Callable[..., Factors]) -> Callable[..., Tensor]:
+    return lambda q, k, **parameters: factors(q, k, **parameters).product()
+
+
+def _content_shapes(sizes: ScoreSizes) -> Mapping[str, Shape]:
+    if sizes.beta == "learned":
+        return {"log_beta": Shape((), 0.0)}
+    if sizes.beta == "emitted":
+        return {"to_beta": Shape((sizes.d_query,), 1.0 / math.sqrt(sizes.d_query))}
+    return {}
+
+
+def _general_shapes(sizes: ScoreSizes) -> Mapping[str, Shape]:
+    std = 1.0 / math.sqrt(sizes.d_query * sizes.d_key)
+    return {"weight": Shape((sizes.d_query, sizes.d_key), std)}
+
+
+SCORES.add("content")(
+    ScoreKind(_by_factors(content_factors), content_factors, _content_shapes, equal_widths=True)
+)
+
+
+# ------------------------------------------------------------------ the other two
+
+
+def additive(q: Tensor, k: Tensor, *, w_query: Tensor, w_key: Tensor, v: Tensor) -> Tensor:
+    """vᵀtanh(W_q q + W_k k) (Bahdanau et al. 2015).
+
+    w_query (…, Dq, A), w_key (…, Dk, A), v (…, A).
+    """
+    hidden = (q @ w_query).unsqueeze(-2) + (k @ w_key).unsqueeze(-3)  # (…, T, S, A)
+    return (hidden.tanh() * v[..., None, None, :]).sum(dim=-1)
+
+
+def location(q: Tensor, k: Tensor, *, table: Tensor) -> Tensor:
+    """(W q)_j: the query alone says where to look (Luong et al. 2015); table (…, max_len, Dq).
+
+    Keys beyond the table score -inf, which hides them; rows beyond the sentence are ignored.
+    """
+    n_keys = k.shape[-2]
+    scores = (q @ table.mT)[..., :n_keys]
+    return F.pad(scores, (0, n_keys - scores.shape[-1]), value=-torch.inf)
+
+
+def _additive_shapes(sizes: ScoreSizes) -> Mapping[str, Shape]:
+    return {
+        "w_query": Shape((sizes.d_query, sizes.d_hidden), 1.0 / math.sqrt(sizes.d_query)),
+        "w_key": Shape((sizes.d_key, sizes.d_hidden), 1.0 / math.sqrt(sizes.d_key)),
+        "v": Shape((sizes.d_hidden,), 1.0 / math.sqrt(sizes.d_hidden)),
+    }
+
+
+def _location_shapes(sizes: ScoreSizes) -> Mapping[str, Shape]:
+    return {"table": Shape((sizes.max_len, sizes.d_query), 1.0 / math.sqrt(sizes.d_query))}
+
+
+SCORES.add("additive")(ScoreKind(additive, shapes=_additive_shapes))
+SCORES.add("location")(ScoreKind(location, shapes=_location_shapes))
+SCORES.add("general")(ScoreKind(_by_factors(general_factors), general_factors, _general_shapes))
+SCORES.add("dot")(ScoreKind(_by_factors(dot_factors), dot_factors, equal_widths=True))
+SCORES.add("scaled_dot")(
+    ScoreKind(_by_factors(scaled_dot_factors), scaled_dot_factors, equal_widths=True)
+)

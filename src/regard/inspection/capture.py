@@ -1,0 +1,72 @@
+"""Watching a model attend, without touching it.
+
+with watch(model) as views:
+    model(source, target)
+views["decoder.cross", 0].weights()      # (B, H, T, S)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from regard.layers.viewpoint import Seen, Viewpoint
+
+Place = tuple[str, int]
+"""Which attention: its name, such as ``decoder.cross``, and its layer, from 0."""
+
+
+@dataclass(slots=True)
+class View:
+    """What one attention was given, call after call."""
+
+    calls: list[Seen] = field(default_factory=list)
+
+    @torch.no_grad()
+    def weights(self) -> Tensor:
+        """(B, H, T, S) of the last call, computed from the very q and k of that call."""
+        return self.calls[-1].attended().weights
+
+
+@contextmanager
+def watch(model: nn.Module) -> Iterator[dict[Place, View]]:
+    """Collect what every attention of the model is given inside the block.
+
+    Outputs stay the same to the bit, and no hook remains afterwards, whatever happens.
+    """
+    views: dict[Place, View] = {}
+    handles = []
+    for path, module in model.named_modules():
+        if isinstance(module, Viewpoint):
+            view = views.setdefault(place(path), View())
+            handles.append(module.register_forward_hook(_keeping(view)))
+    try:
+        yield views
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def place(path: str) -> Place:
+    """A module's path as a stable name and a layer.
+
+    >>> place("decoder.layers.2.cross_attention.view")
+    ('decoder.cross', 2)
+    """
+    parts = re.sub(r"\.?view$", "", path).split(".")
+    layers = [int(part) for part in parts if part.isdigit()]
+    names = [part.removesuffix("_attention") for part in parts]
+    kept = [name for name in names if name and name != "layers" and not name.isdigit()]
+    return ".".join(kept), layers[-1] if layers else 0
+
+
+def _keeping(view: View):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def keep(_module: nn.Module, _inputs: object, seen: Seen) -> None:
+        view.calls.append(seen)
+
+    return keep

@@ -1,0 +1,58 @@
+"""A score function with its parameters: ``regard.Score``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.functional.scores import SCORES, Factors, ScoreSizes, check_widths
+
+Beta = Literal["fixed", "learned", "emitted"]
+
+
+class Score(nn.Module):
+    """Any score of the registry, by name, with what it has to learn.
+
+    With ``n_heads`` each head has parameters of its own, and queries are (B, H, T, d_query).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        d_query: int,
+        d_key: int,
+        d_hidden: int | None = None,
+        max_len: int = 512,
+        beta: Beta = "fixed",
+        n_heads: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.kind = SCORES[name]
+        heads = () if n_heads is None else (n_heads,)
+        sizes = ScoreSizes(
+            d_query=d_query,
+            d_key=d_key,
+            d_hidden=d_hidden or d_key,
+            max_len=max_len,
+            beta=beta,
+        )
+        for key, (shape, std) in self.kind.shapes(sizes).items():
+            self.register_parameter(key, nn.Parameter(torch.randn((*heads, *shape)) * std))
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """q (…, T, Dq), k (…, S, Dk) -> scores (…, T, S)."""
+        check_widths(self.name, q, k)
+        return self.kind.scores(q, k, **self._parameters)
+
+    def factors(self, q: Tensor, k: Tensor) -> Factors | None:
+        """The same score as an inner product, where it is one: what fused kernels take."""
+        check_widths(self.name, q, k)
+        return self.kind.factors(q, k, **self._parameters) if self.kind.factors else None
+
+    def extra_repr(self) -> str:
+        """Its name, when printed."""
+        return self.name

@@ -1,0 +1,99 @@
+"""Which keys a query may see, beyond what the caller's mask hides."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.errors import ConfigError
+from regard.core.registry import Registry
+from regard.functional import masks, windows
+
+
+class Restriction(NamedTuple):
+    """What a window asks of the kernel."""
+
+    mask: Tensor | None
+    """Boolean, broadcastable to (B, H, T, S)."""
+    causal: bool
+    """Whether the future is hidden besides; kept apart because kernels do it for free."""
+    prior: Tensor | None = None
+    """Multiplies the weights after normalising."""
+
+
+class Window(nn.Module):
+    """The window ``global``: all that the mask allows. The others derive from it."""
+
+    def __init__(self, d_query: int, half_width: int, n_heads: int | None = None) -> None:
+        super().__init__()
+        if half_width < 1:
+            raise ConfigError(f"half_width={half_width}: a local window needs at least 1")
+        self.half_width = half_width
+
+    def forward(
+        self, q: Tensor, n_keys: int, mask: Tensor | None, causal: bool, first: int
+    ) -> Restriction:
+        """q (B, H, T, Dq), whose first query stands at position ``first`` -> what it may see."""
+        return Restriction(mask, causal)
+
+
+class CausalWindow(Window):
+    """``causal``: nothing that comes later."""
+
+    def forward(
+        self, q: Tensor, n_keys: int, mask: Tensor | None, causal: bool, first: int
+    ) -> Restriction:
+        """As ``Window.forward``."""
+        return Restriction(mask, causal=True)
+
+
+class MonotonicWindow(Window):
+    """``local_m``: D keys to either side of the query's own position (Luong et al. 2015)."""
+
+    def forward(
+        self, q: Tensor, n_keys: int, mask: Tensor | None, causal: bool, first: int
+    ) -> Restriction:
+        """As ``Window.forward``."""
+        near = masks.local(
+            q.shape[-2], n_keys, half_width=self.half_width, first=first, device=q.device
+        )
+        return Restriction(masks.both(mask, near), causal)
+
+
+class PredictedWindow(Window):
+    """``local_p``: D keys to either side of a centre that the query predicts (Luong et al. 2015).
+
+    S in p = S·sigmoid(…) is the number of keys that the query may see by the mask and by
+    causality: a sentence's true length, padding not counted.
+    """
+
+    def __init__(self, d_query: int, half_width: int, n_heads: int | None = None) -> None:
+        super().__init__(d_query, half_width)
+        heads = () if n_heads is None else (n_heads,)
+        std = 1.0 / math.sqrt(d_query)
+        self.weight = nn.Parameter(torch.randn(*heads, d_query, d_query) * std)
+        self.v = nn.Parameter(torch.randn(*heads, d_query) * std)
+
+    def forward(
+        self, q: Tensor, n_keys: int, mask: Tensor | None, causal: bool, first: int
+    ) -> Restriction:
+        """As ``Window.forward``."""
+        if causal:
+            mask = masks.both(mask, masks.causal(q.shape[-2], n_keys, device=q.device))
+        if mask is None:
+            lengths = torch.full((1,), float(n_keys), device=q.device, dtype=q.dtype)
+        else:
+            lengths = mask.expand(*mask.shape[:-1], n_keys).sum(dim=-1).to(q.dtype)
+        centre = windows.predicted_centre(q, lengths, weight=self.weight, v=self.v)
+        near, prior = windows.around(centre, n_keys, half_width=self.half_width)
+        return Restriction(masks.both(mask, near), causal=False, prior=prior.to(q.dtype))
+
+
+WINDOWS: Registry[type[Window]] = Registry("window")
+WINDOWS.add("global")(Window)
+WINDOWS.add("causal")(CausalWindow)
+WINDOWS.add("local_m")(MonotonicWindow)
+WINDOWS.add("local_p")(PredictedWindow)

@@ -1,0 +1,98 @@
+"""Every system by its name, in its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from torch import nn
+
+from regard.core.errors import ConfigError
+from regard.core.registry import Registry, did_you_mean
+from regard.core.settings import parse
+from regard.models.settings import ModelSettings
+from regard.models.transformer import Transformer, TransformerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A file of ``models/``: what describes its models, and what builds them."""
+
+    config: type[BaseModel]
+    model: type[nn.Module]
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A system of a paper: a family with its numbers."""
+
+    family: str
+    summary: str
+    sizes: Mapping[str, Mapping[str, Any]]
+    """Settings by size; the first is the default."""
+
+
+FAMILIES: Registry[Family] = Registry("family of models")
+FAMILIES.add("transformer")(Family(TransformerConfig, Transformer))
+
+PRESETS: Registry[Preset] = Registry("model preset")
+PRESETS.add("transformer")(
+    Preset(
+        "transformer",
+        "Encoder-decoder Transformer (Vaswani et al. 2017)",
+        {
+            "tiny": {"d_model": 128, "n_layers": 2, "n_heads": 4, "d_ff": 512},
+            "small": {"d_model": 256, "n_layers": 3, "n_heads": 4, "d_ff": 1024},
+            "base": {"d_model": 512, "n_layers": 6, "n_heads": 8, "d_ff": 2048},
+            "big": {
+                "d_model": 1024,
+                "n_layers": 6,
+                "n_heads": 16,
+                "d_ff": 4096,
+                "dropout": 0.3,
+            },
+        },
+    )
+)
+
+
+def resolve(
+    settings: ModelSettings, *, n_source_vocab: int, n_target_vocab: int, shared_vocab: bool
+) -> BaseModel:
+    """Preset, size and what the user set, as one complete configuration."""
+    preset = PRESETS[settings.preset]
+    size = settings.size or next(iter(preset.sizes))
+    if size not in preset.sizes:
+        raise ConfigError(
+            f"preset {settings.preset!r} has no size {size!r}{did_you_mean(size, preset.sizes)}; "
+            f"known: {', '.join(preset.sizes)}"
+        )
+    raw = {
+        "n_source_vocab": n_source_vocab,
+        "n_target_vocab": n_target_vocab,
+        "shared_vocab": shared_vocab,
+        **preset.sizes[size],
+        **settings.given(),
+    }
+    return parse(FAMILIES[preset.family].config, raw, "model")
+
+
+def config_from(raw: Mapping[str, Any]) -> BaseModel:
+    """A configuration read back from a run folder."""
+    family = raw.get("family")
+    if not isinstance(family, str):
+        raise ConfigError("a model configuration must name its family")
+    return parse(FAMILIES[family].config, raw, "model")
+
+
+def build(config: BaseModel) -> nn.Module:
+    """A fresh model; its weights come from torch's default generator."""
+    family = FAMILIES[config.family]  # type: ignore[attr-defined]
+    return family.model(config)
+
+
+def n_parameters(model: nn.Module) -> int:
+    """Numbers that are learned, tied ones counted once."""
+    return sum(parameter.numel() for parameter in model.parameters())

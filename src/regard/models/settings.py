@@ -1,0 +1,43 @@
+"""What a user may ask of a model. No tensors here: the command line reads this too."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+ScoreName = Literal["content", "additive", "location", "general", "dot", "scaled_dot"]
+WindowName = Literal["global", "local_m", "local_p"]
+NormaliserName = Literal["softmax"]
+PositionsName = Literal["sinusoidal", "learned", "index", "none"]
+
+
+class ModelSettings(BaseModel):
+    """The section ``model`` of a recipe. What is not given comes from the preset and its size."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    preset: str = Field("transformer", description="Which system; `regard models` lists them.")
+    size: str | None = Field(None, description="A size of the preset, such as tiny or base.")
+    score: ScoreName | None = Field(None, description="How queries are matched with keys.")
+    window: WindowName | None = Field(None, description="Which keys a query may see.")
+    normaliser: NormaliserName | None = Field(None, description="How scores become weights.")
+    positions: PositionsName | None = Field(None, description="How order is told.")
+    join: Literal["add", "concat"] | None = Field(
+        None, description="How positions join tokens; add, except for index."
+    )
+    half_width: int | None = Field(None, ge=1, description="D of the local windows.")
+    bias: bool | None = Field(None, description="Whether projections have a bias.")
+    d_model: int | None = Field(None, ge=1, description="Width of the residual stream.")
+    n_layers: int | None = Field(None, ge=1, description="Layers of encoder and of decoder.")
+    n_heads: int | None = Field(None, ge=1, description="Heads; must divide d_model.")
+    d_ff: int | None = Field(None, ge=1, description="Inner width of the feed-forward.")
+    dropout: float | None = Field(None, ge=0.0, lt=1.0, description="Share of units dropped.")
+    norm_first: bool | None = Field(None, description="LayerNorm before the sub-layer, not after.")
+    max_len: int | None = Field(
+        None, ge=2, description="Longest text in tokens, specials included."
+    )
+
+    def given(self) -> dict[str, object]:
+        """What was asked for beyond preset and size."""
+        return self.model_dump(exclude={"preset", "size"}, exclude_none=True)

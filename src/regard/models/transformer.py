@@ -1,0 +1,268 @@
+"""The encoder-decoder Transformer (Vaswani et al. 2017).
+
+Post-norm and sinusoids by default, dropout on the embeddings and on what each sub-layer adds, one
+matrix for both embeddings and the output where the vocabulary is shared. Score, window, positions
+and the place of the norm are settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor, nn
+
+from regard.functional import masks
+from regard.layers.attention import MultiHeadAttention
+from regard.layers.embeddings import InputEmbedding, token_embedding
+from regard.layers.feed_forward import FeedForward
+from regard.layers.key_values import KeyValues
+from regard.layers.positions import make_positions
+from regard.layers.residual import Residual
+from regard.models.settings import NormaliserName, PositionsName, ScoreName, WindowName
+
+
+class TransformerConfig(BaseModel):
+    """Architecture only: saved with the weights. No devices, no paths."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    family: Literal["transformer"] = "transformer"
+    n_source_vocab: int = Field(ge=1)
+    n_target_vocab: int = Field(ge=1)
+    shared_vocab: bool = True
+    pad_id: int = 0
+    d_model: int = 512
+    n_layers: int = 6
+    n_heads: int = 8
+    d_ff: int = 2048
+    dropout: float = 0.1
+    norm_first: bool = False
+    bias: bool = True
+    score: ScoreName = "scaled_dot"
+    window: WindowName = "global"
+    half_width: int = 10
+    normaliser: NormaliserName = "softmax"
+    positions: PositionsName = "sinusoidal"
+    join: Literal["add", "concat"] | None = None
+    max_len: int = 512
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> TransformerConfig:
+        problems = []
+        if self.d_model % self.n_heads:
+            problems.append(f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}")
+        if self.positions == "index" and self.join == "add":
+            problems.append("positions 'index' appends a number: join must be 'concat'")
+        if self.shared_vocab and self.n_source_vocab != self.n_target_vocab:
+            problems.append(
+                f"a shared vocabulary has one size, not {self.n_source_vocab} and "
+                f"{self.n_target_vocab}"
+            )
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens a text may have; None where any number will do."""
+        return self.max_len if self.positions == "learned" else None
+
+    def attention(self) -> MultiHeadAttention:
+        """An attention as these settings want it."""
+        return MultiHeadAttention(
+            self.d_model,
+            self.n_heads,
+            score=self.score,
+            window=self.window,
+            normaliser=self.normaliser,
+            bias=self.bias,
+            half_width=self.half_width,
+            max_len=self.max_len,
+        )
+
+    def residual(self) -> Residual:
+        """A residual connection as these settings want it."""
+        return Residual(self.d_model, dropout=self.dropout, norm_first=self.norm_first)
+
+    def feed_forward(self) -> FeedForward:
+        """A feed-forward network as these settings want it."""
+        return FeedForward(self.d_model, self.d_ff, bias=self.bias)
+
+    def embedding(self, tokens: nn.Embedding) -> InputEmbedding:
+        """Tokens joined with positions as these settings want it."""
+        join = self.join or ("concat" if self.positions == "index" else "add")
+        positions = make_positions(self.positions, self.d_model, join=join, max_len=self.max_len)
+        return InputEmbedding(tokens, positions, dropout=self.dropout)
+
+    def last_norm(self) -> nn.Module:
+        """Pre-norm leaves the stream unnormalised at the end; post-norm does not."""
+        return nn.LayerNorm(self.d_model) if self.norm_first else nn.Identity()
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the decoder looks at: each layer's keys and values of the source, and its mask."""
+
+    layers: tuple[KeyValues, ...]
+    mask: Tensor
+    """(B, 1, 1, S)"""
+
+    def select(self, rows: Tensor) -> Memory:
+        """Rows of the batch by index, in that order."""
+        layers = tuple(layer.select(rows) for layer in self.layers)
+        return Memory(layers, self.mask.index_select(0, rows))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the decoder has written so far: each layer's keys and values of the target."""
+
+    layers: tuple[KeyValues, ...]
+
+    @property
+    def length(self) -> int:
+        """Tokens written so far."""
+        return self.layers[0].k.shape[-2]
+
+    def select(self, rows: Tensor) -> State:
+        """Rows of the batch by index, in that order."""
+        return State(tuple(layer.select(rows) for layer in self.layers))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.self_attention = config.attention()
+        self.feed_forward = config.feed_forward()
+        self.around_self = config.residual()
+        self.around_feed_forward = config.residual()
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D)."""
+        x = self.around_self.leave(x, self.self_attention(self.around_self.enter(x), mask=mask))
+        return _fed_forward(self.around_feed_forward, self.feed_forward, x)
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention to the source, then feed-forward."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.self_attention = config.attention()
+        self.cross_attention = config.attention()
+        self.feed_forward = config.feed_forward()
+        self.around_self = config.residual()
+        self.around_cross = config.residual()
+        self.around_feed_forward = config.residual()
+
+    def forward(
+        self, x: Tensor, past: KeyValues, source: KeyValues, source_mask: Tensor
+    ) -> tuple[Tensor, KeyValues]:
+        """x (B, T, D) after the ``past`` -> (B, T, D) and the past with x in it."""
+        first = past.k.shape[-2]
+        y = self.around_self.enter(x)
+        new = self.self_attention.project(y)
+        present = past.extended(new) if first else new
+        x = self.around_self.leave(
+            x, self.self_attention.look(y, present, causal=True, first=first)
+        )
+        y = self.around_cross.enter(x)
+        x = self.around_cross.leave(
+            x, self.cross_attention.look(y, source, mask=source_mask, first=first)
+        )
+        return _fed_forward(self.around_feed_forward, self.feed_forward, x), present
+
+
+def _fed_forward(around: Residual, feed_forward: FeedForward, x: Tensor) -> Tensor:
+    return around.leave(x, feed_forward(around.enter(x)))
+
+
+class Encoder(nn.Module):
+    """Source ids to vectors."""
+
+    def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
+        super().__init__()
+        self.embedding = config.embedding(tokens)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
+        self.norm = config.last_norm()
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """ids (B, S) -> (B, S, D)."""
+        x = self.embedding(ids)
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+class Decoder(nn.Module):
+    """Target ids and memory to vectors."""
+
+    def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
+        super().__init__()
+        self.embedding = config.embedding(tokens)
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_layers))
+        self.norm = config.last_norm()
+
+    def project(self, encoded: Tensor) -> tuple[KeyValues, ...]:
+        """Encoder output (B, S, D) -> each layer's keys and values of it."""
+        layers = cast("Iterable[DecoderLayer]", self.layers)
+        return tuple(layer.cross_attention.project(encoded) for layer in layers)
+
+    def forward(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
+        """ids (B, T) after ``state`` -> (B, T, D) and the state with them in it."""
+        x = self.embedding(ids, state.length)
+        present = []
+        for layer, past, source in zip(self.layers, state.layers, memory.layers, strict=True):
+            x, now = layer(x, past, source, memory.mask)
+            present.append(now)
+        return self.norm(x), State(tuple(present))
+
+
+class Transformer(nn.Module):
+    """Speaks the protocol of ``regard.decoding``: forward, encode, start, step."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        target = token_embedding(config.n_target_vocab, config.d_model)
+        source = target
+        if not config.shared_vocab:
+            source = token_embedding(config.n_source_vocab, config.d_model)
+        self.encoder = Encoder(config, source)
+        self.decoder = Decoder(config, target)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Source ids (B, S), target ids (B, T) from the begin token on -> logits (B, T, V)."""
+        memory = self.encode(source)
+        x, _ = self.decoder(target, memory, self.start(memory))
+        return self._logits(x)
+
+    def encode(self, source: Tensor) -> Memory:
+        """Source ids (B, S) -> what the decoder will look at."""
+        mask = masks.padding(source, pad=self.config.pad_id)
+        return Memory(self.decoder.project(self.encoder(source, mask)), mask)
+
+    def start(self, memory: Memory) -> State:
+        """Nothing is written yet."""
+        return State(tuple(_empty(layer) for layer in memory.layers))
+
+    def step(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
+        """Last ids (B,) -> logits (B, V) of the next, and the state that knows them."""
+        x, state = self.decoder(ids.unsqueeze(1), memory, state)
+        return self._logits(x).squeeze(1), state
+
+    def _logits(self, x: Tensor) -> Tensor:
+        """The output matrix is the target's embedding, as in the paper."""
+        return F.linear(x, self.decoder.embedding.tokens.weight)
+
+
+def _empty(like: KeyValues) -> KeyValues:
+    k = torch.empty_like(like.k[:, :, :0])
+    return KeyValues(k, torch.empty_like(like.v[:, :, :0]))

@@ -1,0 +1,119 @@
+"""A recipe: everything that is asked of a run, in five sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from regard.core.errors import ConfigError
+from regard.core.registry import did_you_mean
+from regard.core.settings import parse
+from regard.data.settings import DataSettings
+from regard.decoding.settings import DecodeSettings
+from regard.models.settings import ModelSettings
+from regard.text.settings import TextSettings
+from regard.training.settings import TrainSettings
+
+
+class Recipe(BaseModel):
+    """A YAML file, checked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    data: DataSettings = Field(description="What to learn from.")
+    text: TextSettings = Field(TextSettings.model_construct(), description="How text becomes ids.")
+    model: ModelSettings = Field(ModelSettings.model_construct(), description="What learns.")
+    train: TrainSettings = Field(description="How it learns.")
+    decode: DecodeSettings = Field(DecodeSettings.model_construct(), description="How it writes.")
+
+
+def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
+    """A built-in recipe by name, or a YAML file; then ``section.key=value`` for each override."""
+    raw = _read(name)
+    for override in overrides:
+        _override(raw, override)
+    return recipe_from(raw)
+
+
+def recipe_from(raw: Mapping[str, Any]) -> Recipe:
+    """A recipe from plain data; all problems are told at once."""
+    return parse(Recipe, raw, "")
+
+
+def builtin_recipes() -> dict[str, str]:
+    """The built-in recipes: name -> its first line."""
+    folder = files("regard.recipes")
+    names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".yaml"))
+    return {name.removesuffix(".yaml"): _headline((folder / name).read_text()) for name in names}
+
+
+def _headline(text: str) -> str:
+    return text.split("\n", 1)[0].removeprefix("#").strip()
+
+
+def _read(name: str) -> dict[str, Any]:
+    known = builtin_recipes()
+    if name in known:
+        text = (files("regard.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
+    elif Path(name).is_file():
+        text = _text(Path(name))
+    else:
+        raise ConfigError(
+            f"no recipe {name!r}{did_you_mean(name, known)}: neither a file nor one of "
+            f"{', '.join(known)}"
+        )
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        problem = " ".join(str(error).split())
+        raise ConfigError(f"recipe {name} is no YAML: {problem}") from None
+    if not isinstance(raw, dict):
+        raise ConfigError(f"recipe {name} must have the sections {', '.join(Recipe.model_fields)}")
+    return raw
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"recipe {path} is no UTF-8 text: {error}") from None
+
+
+def _override(raw: dict[str, Any], override: str) -> None:
+    """``section.key=value`` or, where only one section has it, ``key=value``."""
+    name, equals, value = override.partition("=")
+    if not equals:
+        raise ConfigError(f"--set takes key=value, got {override!r}")
+    section, dot, key = name.strip().partition(".")
+    if not dot:
+        section, key = _section_of(section), section
+    if section not in Recipe.model_fields:
+        hint = did_you_mean(section, Recipe.model_fields)
+        raise ConfigError(f"no section {section!r}{hint}; known: {', '.join(Recipe.model_fields)}")
+    inside = raw.get(section) or {}
+    if not isinstance(inside, dict):
+        raise ConfigError(f"section {section} of the recipe must hold settings")
+    try:
+        raw[section] = {**inside, key: yaml.safe_load(value)}
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {override}: {value!r} is no YAML value") from None
+
+
+def _section_of(key: str) -> str:
+    keys = {
+        section: set(field.annotation.model_fields)  # type: ignore[union-attr]
+        for section, field in Recipe.model_fields.items()
+    }
+    homes = [section for section, inside in keys.items() if key in inside]
+    if len(homes) == 1:
+        return homes[0]
+    if homes:
+        choices = " or ".join(f"{section}.{key}" for section in homes)
+        raise ConfigError(f"setting {key!r} is in several sections: say {choices}")
+    everything = sorted(set().union(*keys.values()))
+    raise ConfigError(f"unknown setting {key!r}{did_you_mean(key, everything)}")

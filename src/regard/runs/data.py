@@ -1,0 +1,61 @@
+"""The data a recipe asks for, whatever it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from regard.data import toys
+from regard.data.batches import Example, encode_pairs, within
+from regard.data.corpora import read_splits
+from regard.data.pairs import Pair
+from regard.data.sentences import world as sentences
+from regard.data.settings import DataSettings
+from regard.runs.tokenizers import Tokenizers
+
+Splits = Mapping[str, Sequence[Pair]]
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Splits by name, and what a user should know about how they came about."""
+
+    splits: Splits
+    notes: tuple[str, ...] = ()
+
+    @property
+    def test_sets(self) -> list[str]:
+        """The splits that neither train nor choose anything."""
+        return [name for name in self.splits if name not in ("train", "valid")]
+
+
+def load_data(settings: DataSettings) -> Data:
+    """A built-in world, or files."""
+    if settings.world is None:
+        return _from_files(settings)
+    size = {} if settings.n_train is None else {"n_train": settings.n_train}
+    seed = settings.world_seed
+    if settings.world == "sentences":
+        return Data(sentences.build(settings.direction, seed=seed, **size).splits)
+    return Data(toys.build(settings.world, seed=seed, **size))
+
+
+def encode_within(
+    pairs: Sequence[Pair], tokenizers: Tokenizers, *, max_len: int, rule: str, name: str
+) -> tuple[list[Example], list[str]]:
+    """Ids of the pairs that fit, and a note on those that do not."""
+    examples = encode_pairs(pairs, tokenizers.source, tokenizers.target)
+    kept, n_long = within(examples, max_len, "truncate" if rule == "truncate" else "drop")
+    verb = "cut to" if rule == "truncate" else "left out, being longer than"
+    notes = [f"{name}: {n_long} pairs {verb} max_len={max_len} tokens"] if n_long else []
+    return kept, notes
+
+
+def _from_files(settings: DataSettings) -> Data:
+    corpora = read_splits(settings)
+    notes = tuple(
+        f"{name}: {corpus.n_empty} lines skipped, being empty on one side or both"
+        for name, corpus in corpora.items()
+        if corpus.n_empty
+    )
+    return Data({name: corpus.pairs for name, corpus in corpora.items()}, notes)

@@ -1,0 +1,91 @@
+"""Scores of a run on a split or on files."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from regard.core.errors import ConfigError
+from regard.core.registry import did_you_mean
+from regard.data.pairs import Pair
+from regard.evaluation.by_length import by_length
+from regard.evaluation.likelihood import perplexity
+from regard.evaluation.text_scores import bleu, chrf, exact_match
+from regard.runs.attention_scores import attention_scores
+from regard.runs.data import Data
+from regard.runs.run import Run
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Scores, and the translations they are of."""
+
+    scores: dict[str, Any]
+    translations: list[str]
+
+
+def evaluate_split(run: Run, data: Data, split: str, *, beam: int | None = None) -> Evaluation:
+    """Scores on a split of the data the run was trained with."""
+    if split not in data.splits:
+        known = ", ".join(data.splits)
+        raise ConfigError(f"no split {split!r}{did_you_mean(split, data.splits)}; known: {known}")
+    pairs = data.splits[split]
+    evaluation = evaluate_pairs(run, pairs, split=split, beam=beam)
+    evaluation.scores.update(attention_scores(run, data.splits["valid"], pairs))
+    return evaluation
+
+
+def evaluate_pairs(
+    run: Run, pairs: Sequence[Pair], *, split: str, beam: int | None = None
+) -> Evaluation:
+    """Scores of the translations of any pairs, and of the model's probabilities for them."""
+    sources = [pair.source for pair in pairs]
+    references = [pair.target for pair in pairs]
+    translations = run.translate(sources, beam=beam)
+    bleu_score, chrf_score = bleu(translations, references), chrf(translations, references)
+    scores = {
+        "task": run.task,
+        "split": split,
+        "n": len(pairs),
+        "exact_match": exact_match(translations, references),
+        "bleu": bleu_score.value,
+        "bleu_signature": bleu_score.signature,
+        "chrf": chrf_score.value,
+        "chrf_signature": chrf_score.signature,
+        **_likelihood(run, pairs),
+        "by_length": [
+            dataclasses.asdict(bucket) for bucket in by_length(sources, translations, references)
+        ],
+    }
+    if tags := _by_tag(pairs, translations):
+        scores["exact_match_by_tag"] = tags
+    return Evaluation(scores, translations)
+
+
+def _by_tag(pairs: Sequence[Pair], translations: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Exact match of the pairs with each tag, and of those without any."""
+    groups: dict[str, list[int]] = {}
+    for i, pair in enumerate(pairs):
+        for tag in pair.tags or {"untagged"}:
+            groups.setdefault(tag, []).append(i)
+    if set(groups) <= {"untagged"}:
+        return {}
+    return {
+        tag: {
+            "n": len(rows),
+            "exact_match": exact_match(
+                [translations[i] for i in rows], [pairs[i].target for i in rows]
+            ),
+        }
+        for tag, rows in sorted(groups.items())
+    }
+
+
+def _likelihood(run: Run, pairs: Sequence[Pair]) -> dict[str, float]:
+    """Perplexity and accuracy a token, the right words before it being given."""
+    judged = run.token_scores([pair.source for pair in pairs], [pair.target for pair in pairs])
+    n_tokens = sum(len(one.right) for one in judged)
+    total = sum(float(one.log_probs.double().sum()) for one in judged)
+    right = sum(int(one.right.sum()) for one in judged)
+    return {"perplexity": perplexity(total, n_tokens), "accuracy": right / n_tokens}

@@ -1,0 +1,95 @@
+"""From a recipe to all that training needs, before the first step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from pydantic import BaseModel
+from torch import nn
+
+from regard.checkpoints.run_folder import RunFolder, fill, read_weights
+from regard.data.batches import Batch, BatchStream, Example
+from regard.models.presets import build, resolve
+from regard.recipes.recipe import Recipe
+from regard.runs.data import Data, encode_within, load_data
+from regard.runs.tokenizers import Tokenizers, train_tokenizers
+from regard.runs.translation import Validation
+from regard.training.flops import FlopFormula, flop_formula
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Data, tokenizers and a fresh model."""
+
+    recipe: Recipe
+    data: Data
+    tokenizers: Tokenizers
+    train: list[Example]
+    valid: list[Example]
+    config: BaseModel
+    model: nn.Module
+    formula: FlopFormula
+    notes: tuple[str, ...]
+    device: torch.device
+
+    def stream(self) -> BatchStream:
+        """The batches of this recipe, from the first."""
+        settings = self.recipe.train
+        return BatchStream(self.train, batch_tokens=settings.batch_tokens, seed=settings.seed)
+
+    def validation(self) -> Validation:
+        """The evaluator that training is given."""
+        return Validation(
+            self.valid,
+            [pair.target for pair in self.data.splits["valid"]],
+            self.tokenizers,
+            self.recipe.decode,
+            batch_tokens=self.recipe.train.batch_tokens,
+            device=self.device,
+        )
+
+    def flops(self, batch: Batch) -> float:
+        """What a training step on a batch costs, its padding included."""
+        return self.formula.training(*batch.source.shape, batch.target_in.shape[1])
+
+
+def prepare(recipe: Recipe, device: torch.device) -> Prepared:
+    """Load or make the data, train tokenizers, build the model from the seed.
+
+    Draws from torch's default generator, which is left where the first training step begins.
+    """
+    data = load_data(recipe.data)
+    pairs = data.splits["train"]
+    tokenizers = train_tokenizers(pairs, recipe.text)
+    torch.manual_seed(recipe.train.seed)
+    config = resolve(
+        recipe.model,
+        n_source_vocab=tokenizers.source.n_vocab,
+        n_target_vocab=tokenizers.target.n_vocab,
+        shared_vocab=tokenizers.shared,
+    )
+    model = build(config)
+    if recipe.train.init is not None:
+        folder = RunFolder(Path(recipe.train.init))
+        fill(model, read_weights(folder), str(folder.weights))
+    max_len: int = config.max_len  # type: ignore[attr-defined]
+    rule = recipe.data.long_lines
+    train, notes = encode_within(pairs, tokenizers, max_len=max_len, rule=rule, name="train")
+    # Validation keeps its references, so its long lines are cut, never dropped.
+    valid, more = encode_within(
+        data.splits["valid"], tokenizers, max_len=max_len, rule="truncate", name="valid"
+    )
+    return Prepared(
+        recipe=recipe,
+        data=data,
+        tokenizers=tokenizers,
+        train=train,
+        valid=valid,
+        config=config,
+        formula=flop_formula(model),
+        model=model.to(device),
+        notes=(*data.notes, *notes, *more),
+        device=device,
+    )

@@ -1,0 +1,126 @@
+"""report.html: what a run learned, how, and at what cost, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regard.core.files import write_whole
+from regard.models.presets import n_parameters
+from regard.runs.data import Data
+from regard.runs.evaluate import Evaluation
+from regard.runs.run import Run
+from regard.training.metrics import read_metrics
+from regard.visual.curves import curves
+from regard.visual.report import Sample, Table, report_page
+
+N_SAMPLES = 8
+
+
+def write_report(
+    run: Run, data: Data, evaluations: Mapping[str, Evaluation], facts: Mapping[str, Any]
+) -> None:
+    """Make the page from the metrics, the scores and the translations of the test sets."""
+    page = report_page(
+        f"{run.recipe.model.preset}: {run.folder.path.name}",
+        facts=_facts(run, facts),
+        curves=_curves(read_metrics(run.folder.metrics)),
+        tables=[_scores(facts["scores"]), _attention(facts["scores"]), _signatures(facts["scores"])]
+        if facts["scores"]
+        else [],
+        samples=_samples(data, evaluations),
+        settings=run.folder.settings.read_text(encoding="utf-8"),
+    )
+    write_whole(run.folder.report, page)
+
+
+def _facts(run: Run, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    expected, measured = facts["estimate"], facts["measured"]
+    return [
+        ("Parameters", f"{n_parameters(run.model):,}"),
+        ("Training FLOPs", _beside(measured["flops"], expected["flops"], _flops)),
+        ("Time", _beside(measured["seconds"], expected["seconds"], _time)),
+        ("Memory", _beside(measured["memory_bytes"], expected["memory_bytes"], _bytes)),
+        ("Steps", f"{measured['steps']:,} ({facts['ended']})"),
+        ("Target tokens seen", f"{measured['tokens']:,}"),
+        ("Best weights", f"step {measured['best_step']:,}"),
+    ]
+
+
+def _beside(measured: float, expected: float | None, shown: Any) -> str:
+    return shown(measured) + (f" (expected {shown(expected)})" if expected is not None else "")
+
+
+def _flops(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+
+
+def _bytes(value: float) -> str:
+    return f"{value / 2**30:.2f} GiB"
+
+
+def _curves(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    def series(kind: str, name: str) -> list[tuple[float, float]]:
+        return [(x["step"], x[name]) for x in lines if x["kind"] == kind and name in x]
+
+    losses = {"training (smoothed)": series("train", "loss"), "validation": series("valid", "loss")}
+    exact = {"exact match": [(x, 100 * y) for x, y in series("valid", "exact_match")]}
+    return [
+        curves(losses, title="Loss", x_label="step", y_label="nats a token", log_y=True),
+        curves(
+            {"BLEU": series("valid", "bleu"), **exact},
+            title="Validation",
+            x_label="step",
+            y_label="BLEU, %",
+        ),
+        curves(
+            {"learning rate": series("train", "lr")},
+            title="Learning rate",
+            x_label="step",
+            y_label="lr",
+        ),
+    ]
+
+
+def _scores(scores: Mapping[str, Mapping[str, Any]]) -> Table:
+    header = ["Test set", "Sentences", "Exact match", "BLEU", "chrF", "Perplexity"]
+    rows = []
+    for name, one in scores.items():
+        numbers = [f"{one['bleu']:.2f}", f"{one['chrf']:.2f}", f"{one['perplexity']:.3f}"]
+        rows.append([name, str(one["n"]), f"{100 * one['exact_match']:.1f} %", *numbers])
+        for tag, part in one.get("exact_match_by_tag", {}).items():
+            exact = f"{100 * part['exact_match']:.1f} %"
+            rows.append([f"{name}: {tag}", str(part["n"]), exact, "", "", ""])
+    return Table("Scores", header, rows)
+
+
+def _attention(scores: Mapping[str, Mapping[str, Any]]) -> Table:
+    """What attention finds, chosen on valid; chance beside it."""
+    rows = []
+    for name, one in scores.items():
+        for key, title in (("aer", "alignment error"), ("antecedent_accuracy", "antecedent found")):
+            if key in one:
+                shares = [f"{100 * one[key]:.1f} %", f"{100 * one[key + '_shuffled']:.1f} %"]
+                rows.append([name, title, *shares, one[key + "_by"]])
+    header = ["Test set", "Measure", "Attention", "Shuffled", "Chosen on valid"]
+    return Table("What attention finds", header, rows)
+
+
+def _signatures(scores: Mapping[str, Mapping[str, Any]]) -> Table:
+    one = next(iter(scores.values()))
+    rows = [["BLEU", one["bleu_signature"]], ["chrF", one["chrf_signature"]]]
+    return Table("How the scores were computed", ["Score", "Signature"], rows)
+
+
+def _samples(data: Data, evaluations: Mapping[str, Evaluation]) -> list[Sample]:
+    samples: list[Sample] = []
+    for name, evaluation in evaluations.items():
+        pairs = zip(data.splits[name], evaluation.translations, strict=True)
+        made = [Sample(pair.source, text, pair.target) for pair, text in pairs]
+        wrong = [one for one in made if one.output != one.reference]
+        samples += [*wrong[:2], *made[:2]][: N_SAMPLES // 2]
+    return samples[:N_SAMPLES]

@@ -1,0 +1,138 @@
+"""A run folder as one object: ``regard.load``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+import torch
+from torch import nn
+
+from regard.checkpoints.run_folder import RunFolder, load_model, load_settings
+from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.data.batches import encode_pairs
+from regard.data.pairs import Pair
+from regard.decoding.hypothesis import Hypothesis
+from regard.recipes.recipe import Recipe, recipe_from
+from regard.runs.device import pick_device
+from regard.runs.tokenizers import Tokenizers, load_tokenizers
+from regard.runs.translation import DECODE_TOKENS, TokenScores, decode, token_scores
+from regard.text import words
+from regard.text.specials import UNKNOWN_ID
+
+
+class Translation(NamedTuple):
+    """What came out, and how sure the model is: log-probability over the length penalty."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A trained model with all it needs to be used."""
+
+    folder: RunFolder
+    recipe: Recipe
+    tokenizers: Tokenizers
+    model: nn.Module
+    device: torch.device
+
+    @property
+    def task(self) -> str:
+        """What the model does."""
+        return "translation"
+
+    @overload
+    def translate(self, texts: str, **options: Any) -> Any: ...
+
+    @overload
+    def translate(self, texts: Sequence[str], **options: Any) -> list[Any]: ...
+
+    def translate(
+        self,
+        texts: str | Sequence[str],
+        *,
+        beam: int | None = None,
+        n_best: int | None = None,
+        with_scores: bool = False,
+        batch_tokens: int = DECODE_TOKENS,
+    ) -> Any:
+        """Translate a sentence, or a list of them: str -> str, list -> list.
+
+        With ``with_scores`` each translation is a ``Translation(text, score)``; with ``n_best``
+        each sentence gets a list of them, best first.
+        """
+        many = [texts] if isinstance(texts, str) else list(texts)
+        found = self.hypotheses(many, beam=beam, n_best=n_best or 1, batch_tokens=batch_tokens)
+        results: list[Any] = []
+        for hypotheses in found:
+            shown = [self._shown(one, with_scores) for one in hypotheses]
+            results.append(shown if n_best else shown[0])
+        return results[0] if isinstance(texts, str) else results
+
+    def hypotheses(
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int | None = None,
+        n_best: int = 1,
+        batch_tokens: int = DECODE_TOKENS,
+    ) -> list[list[Hypothesis]]:
+        """The best hypotheses for each text, best first; nothing is made of nothing."""
+        settings = self.recipe.decode
+        if beam is not None or n_best > settings.beam:
+            settings = settings.model_copy(update={"beam": beam or n_best})
+        if settings.beam < 1 or n_best < 1:
+            raise ConfigError(f"beam={settings.beam} and n_best={n_best} must be at least 1")
+        sources = self.tokenizers.source.encode_batch(list(texts))
+        spoken = [i for i, source in enumerate(sources) if source]
+        found = decode(
+            self.model,
+            [sources[i] for i in spoken],
+            settings,
+            device=self.device,
+            n_best=n_best,
+            batch_tokens=batch_tokens,
+        )
+        silence = Hypothesis(ids=(), log_prob=0.0, score=0.0, finished=True)
+        by_text = dict(zip(spoken, found, strict=True))
+        return [by_text.get(i, [silence] * n_best) for i in range(len(sources))]
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+        """The log-probability of each target given its source, the end token included."""
+        return [float(one.log_probs.sum()) for one in self.token_scores(sources, targets)]
+
+    def token_scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[TokenScores]:
+        """How the model judges every token of each target, the end token included."""
+        if len(sources) != len(targets):
+            raise DataError(f"{len(sources)} sources but {len(targets)} targets; pair them up")
+        pairs = [Pair(*texts) for texts in zip(sources, targets, strict=True)]
+        examples = encode_pairs(pairs, self.tokenizers.source, self.tokenizers.target)
+        return token_scores(self.model, examples, device=self.device) if examples else []
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The words of a text that the model has never seen."""
+        tokenizer = self.tokenizers.source
+        ids, numbers = tokenizer.encode(text), tokenizer.word_ids(text)
+        known = words.split(text)
+        unknown = [n for i, n in zip(ids, numbers, strict=True) if i == UNKNOWN_ID]
+        return [known[n] for n in dict.fromkeys(unknown) if n is not None]
+
+    def _shown(self, hypothesis: Hypothesis, with_scores: bool) -> str | Translation:
+        text = self.tokenizers.target.decode(hypothesis.ids)
+        return Translation(text, hypothesis.score) if with_scores else text
+
+
+def load(path: str | Path, *, device: str | None = None) -> Run:
+    """Open a run folder. Nothing in it is executed."""
+    folder = RunFolder(Path(path))
+    try:
+        recipe = recipe_from(load_settings(folder))
+    except ConfigError as error:
+        raise CheckpointError(f"{folder.settings} cannot be used: {error}") from error
+    place = pick_device(device)
+    model = load_model(folder).to(place).eval()
+    return Run(folder, recipe, load_tokenizers(folder.path), model, place)

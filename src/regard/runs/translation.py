@@ -1,0 +1,147 @@
+"""The task of translating: its loss, its validation, and how a model is made to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batches import Batch, Example, collate, fixed_batches
+from regard.decoding.beam import beam_search
+from regard.decoding.greedy import greedy
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import DecodeSettings
+from regard.evaluation.text_scores import bleu, exact_match
+from regard.runs.tokenizers import Tokenizers
+from regard.text.specials import PAD_ID
+from regard.training.losses import token_loss
+
+DECODE_TOKENS = 4096
+"""Padded source tokens decoded at once."""
+VALID_SENTENCES = 200
+"""So many are translated at each validation: enough for a curve, and quick."""
+
+
+def objective(label_smoothing: float) -> _Objective:
+    """The loss of a batch, summed over its target tokens."""
+    return _Objective(label_smoothing)
+
+
+class _Objective:
+    def __init__(self, label_smoothing: float) -> None:
+        self.label_smoothing = label_smoothing
+
+    def __call__(self, model: nn.Module, batch: Batch) -> Tensor:
+        logits = model(batch.source, batch.target_in)
+        return token_loss(
+            logits, batch.target_out, pad=PAD_ID, label_smoothing=self.label_smoothing
+        )
+
+
+class Validation:
+    """An evaluator for the training loop: loss of the whole set, translations of a part of it."""
+
+    def __init__(
+        self,
+        examples: Sequence[Example],
+        references: Sequence[str],
+        tokenizers: Tokenizers,
+        settings: DecodeSettings,
+        *,
+        batch_tokens: int,
+        device: torch.device,
+    ) -> None:
+        self.batches = fixed_batches(examples, batch_tokens)
+        self.sources = [example.source for example in examples[:VALID_SENTENCES]]
+        self.references = references[:VALID_SENTENCES]
+        self.tokenizers = tokenizers
+        self.settings = settings.model_copy(update={"beam": 1})
+        self.device = device
+
+    def __call__(self, model: nn.Module) -> Mapping[str, float]:
+        """``loss`` a token without smoothing, ``bleu`` and ``exact_match`` of greedy search."""
+        total, n_tokens = 0.0, 0
+        plain = objective(0.0)
+        with torch.inference_mode():
+            for batch in self.batches:
+                total += plain(model, batch.to(self.device)).item()
+                n_tokens += batch.n_target_tokens
+        found = decode(model, self.sources, self.settings, device=self.device)
+        texts = [self.tokenizers.target.decode(best[0].ids) for best in found]
+        return {
+            "loss": total / n_tokens,
+            "bleu": bleu(texts, self.references).value,
+            "exact_match": exact_match(texts, self.references),
+        }
+
+
+def decode(
+    model: nn.Module,
+    sources: Sequence[Sequence[int]],
+    settings: DecodeSettings,
+    *,
+    device: torch.device,
+    n_best: int = 1,
+    batch_tokens: int = DECODE_TOKENS,
+) -> list[list[Hypothesis]]:
+    """The best hypotheses for each source, in the order of the sources.
+
+    Sentences of like length share a batch; what shares it changes no result.
+    """
+    results: dict[int, list[Hypothesis]] = {}
+    examples = [Example(source, ()) for source in sources]
+    for batch in _batches(examples, max(1, batch_tokens // settings.beam)):
+        limits = _limits(model, batch, settings.max_len)
+        source = batch.source.to(device)
+        if settings.beam == 1 and n_best == 1:
+            best = [[one] for one in greedy(model, source, limits=limits.to(device))]
+        else:
+            best = beam_search(
+                model,
+                source,
+                limits=limits.to(device),
+                n_beams=settings.beam,
+                n_best=n_best,
+                length_penalty=settings.length_penalty,
+            )
+        results |= dict(zip(batch.numbers, best, strict=True))
+    return [results[number] for number in range(len(sources))]
+
+
+class TokenScores(NamedTuple):
+    """How a model judges one given target, token by token, the end token included."""
+
+    log_probs: Tensor
+    """(T,)"""
+    right: Tensor
+    """(T,) boolean: would it have said the same?"""
+
+
+@torch.inference_mode()
+def token_scores(
+    model: nn.Module, examples: Sequence[Example], *, device: torch.device
+) -> list[TokenScores]:
+    """Teacher forced: each target given its source, in order."""
+    results: dict[int, TokenScores] = {}
+    for batch in _batches(examples, DECODE_TOKENS):
+        logits = model(batch.source.to(device), batch.target_in.to(device)).float()
+        wanted = batch.target_out.to(device)
+        chosen = logits.log_softmax(dim=-1).gather(2, wanted.unsqueeze(2)).squeeze(2).cpu()
+        right = (logits.argmax(dim=-1) == wanted).cpu()  # (B, T)
+        for row, number in enumerate(batch.numbers):
+            n_tokens = len(examples[number].target) + 1
+            results[number] = TokenScores(chosen[row, :n_tokens], right[row, :n_tokens])
+    return [results[number] for number in range(len(examples))]
+
+
+def _batches(examples: Sequence[Example], batch_tokens: int) -> Iterable[Batch]:
+    return fixed_batches(examples, batch_tokens) if len(examples) > 1 else map(collate, [examples])
+
+
+def _limits(model: nn.Module, batch: Batch, max_len: int) -> Tensor:
+    """How long each target may become: no translation is thrice as long as its source."""
+    lengths = (batch.source != PAD_ID).sum(dim=1)
+    longest = model.config.longest or max_len  # type: ignore[union-attr]
+    return (3 * lengths + 10).clamp(max=min(max_len, longest))

@@ -1,0 +1,40 @@
+"""What a user may ask of the tokenizer. No library is needed to read it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from regard.text.specials import SPECIALS
+
+Kind = Literal["word", "char", "bpe"]
+
+N_BYTES = 256
+"""Byte-level pieces can spell any text because every byte is a piece of its own."""
+
+
+class TextSettings(BaseModel):
+    """The section ``text`` of a recipe: how strings become ids."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Kind = Field("bpe", description="Words, characters, or byte-level pieces of words.")
+    vocab_size: int = Field(
+        8000,
+        ge=len(SPECIALS) + 1,
+        description="Most ids there may be, special ones included; the rarest are left out.",
+    )
+    shared: bool = Field(True, description="One tokenizer for source and target.")
+
+    @field_validator("vocab_size")
+    @classmethod
+    def _room_for_every_byte(cls, size: int, info: ValidationInfo) -> int:
+        least = N_BYTES + len(SPECIALS)
+        if info.data.get("kind") == "bpe" and size < least:
+            raise ValueError(
+                f"{size} is too small for kind 'bpe', which needs at least {least} "
+                f"({N_BYTES} bytes and {len(SPECIALS)} special tokens); "
+                "raise it, or choose kind 'char' or 'word'"
+            )
+        return size

@@ -1,0 +1,234 @@
+"""Strings ↔ ids, in three kinds.
+
+========  ================================  ==========================================
+kind      a token is                        ``decode(encode(text))``
+========  ================================  ==========================================
+``word``  a word of ``regard.text.words``   ``join(split(text))``, unknown words lost
+``char``  a character                       the text, unknown characters lost
+``bpe``   a piece of a word, in bytes       the text, always
+========  ================================  ==========================================
+
+Special tokens have the ids of ``regard.text.specials`` in each, and no text can spell them: a
+sentence with ``</s>`` in it is a sentence with four signs in it.
+
+The file is the JSON of the ``tokenizers`` library. Pieces are found by that library; words and
+characters are looked up here, because its ``\\w`` and Python's differ on 12,000 characters.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import tokenizers
+from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+
+from regard.core.errors import CheckpointError, DataError
+from regard.core.files import write_whole
+from regard.text import words
+from regard.text.settings import Kind, TextSettings
+from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS, UNKNOWN, UNKNOWN_ID
+
+SPACE = "▁"
+"""How a space is shown by ``Tokenizer.tokens``."""
+
+_SILENT = frozenset((PAD_ID, BEGIN_ID, END_ID))
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# WORD_PATTERN in the dialect of the Rust library, whose \w contains accents. A piece never crosses
+# the border of a word; a word takes one space before it along, as GPT-2's pieces do.
+_RUST_WORD = (
+    r"(?:\d+(?:[.,]\d+)+\w*"
+    r"|\w[\w\x{200c}\x{200d}]*(?:-\w[\w\x{200c}\x{200d}]*)*(?:['’](?!\W))?"
+    r"|[^\w\s][\p{M}\x{200c}\x{200d}]*)"
+)
+_RUST_PIECE = rf" ?{_RUST_WORD}|\s+(?!\S)|\s+"
+
+
+class Tokenizer:
+    """Strings ↔ ids. Made by ``train`` or ``load``."""
+
+    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+        inner.encode_special_tokens = True  # "</s>" in a text is text; the file does not keep this
+        self._inner = inner
+        self._ids: dict[str, int] = inner.get_vocab()
+        self._tokens = {number: token for token, number in self._ids.items()}
+        self.kind: Kind = _kind_of(inner)
+        self.n_vocab: int = len(self._ids)
+
+    @classmethod
+    def train(cls, texts: Iterable[str], settings: TextSettings) -> Tokenizer:
+        """A tokenizer for texts like these; the same texts give the same ids."""
+        assert not isinstance(texts, str), "texts are many"
+        cleaned = (_without_surrogates(text) for text in texts)
+        build = {"word": _train_words, "char": _train_characters, "bpe": _train_pieces}
+        return cls(build[settings.kind](cleaned, settings.vocab_size))
+
+    @classmethod
+    def load(cls, path: Path) -> Tokenizer:
+        """The tokenizer that ``save`` wrote."""
+        try:
+            inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise CheckpointError(f"cannot read tokenizer {path}: {error.strerror}") from error
+        except Exception as error:  # the library raises bare Exception, UTF-8 a ValueError
+            raise CheckpointError(
+                f"{path} is damaged or no tokenizer ({error}); copy it again from where it was made"
+            ) from error
+        for number, token in enumerate(SPECIALS):
+            if inner.token_to_id(token) != number:
+                raise CheckpointError(
+                    f"{path} is not a tokenizer of Regard: id {number} is "
+                    f"{inner.id_to_token(number)!r}, expected {token!r}"
+                )
+        return cls(inner)
+
+    def save(self, path: Path) -> None:
+        """Write the file whole or not at all."""
+        write_whole(path, self._inner.to_str(pretty=True))
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Tokens that are no text, and their ids."""
+        return {token: number for number, token in enumerate(SPECIALS)}
+
+    def encode(self, text: str) -> list[int]:
+        """Text to ids; nothing is added at the ends."""
+        if self.kind == "bpe":
+            return self._pieces(text).ids
+        parts = words.split(text) if self.kind == "word" else text
+        return [self._ids.get(part, UNKNOWN_ID) for part in parts]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """As ``encode``, for many texts at once and faster."""
+        if self.kind != "bpe":
+            return [self.encode(text) for text in texts]
+        try:
+            encodings = self._inner.encode_batch_fast(texts, add_special_tokens=False)
+        except TypeError:  # some text cannot be UTF-8; it alone pays for that
+            return [self.encode(text) for text in texts]
+        return [encoding.ids for encoding in encodings]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Ids to text. Padding, begin and end vanish; what was unknown shows as ``<unk>``."""
+        spoken = [number for number in ids if number not in _SILENT]
+        if self.kind == "bpe":
+            return self._inner.decode(spoken, skip_special_tokens=False)
+        tokens = [self._tokens[number] for number in spoken]
+        return words.join(tokens) if self.kind == "word" else "".join(tokens)
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """What to show for each id, special ones included.
+
+        A space is shown as ``▁`` (kinds char and bpe; words have none), so that joined pieces read
+        as the text. Bytes of a character that was torn apart are shown as ``\\xe2``.
+        """
+        return [self._shown(self._tokens[number]) for number in ids]
+
+    def word_ids(self, text: str) -> list[int | None]:
+        """For each token of ``encode(text)``, its word in ``words.split(text)``, counted from 0.
+
+        White space between words belongs to none. A token belongs to the word of its first
+        character that is not white space.
+        """
+        if self.kind == "word":
+            return list(range(len(words.split(text))))
+        if self.kind == "char":
+            offsets = [(i, i + 1) for i in range(len(text))]
+        else:
+            offsets = self._pieces(text).offsets
+        starts = [start for start, _ in words.spans(text)]
+        return [_word_at(text, begin, end, starts) for begin, end in offsets]
+
+    def _pieces(self, text: str) -> tokenizers.Encoding:
+        return self._inner.encode(_without_surrogates(text), add_special_tokens=False)
+
+    def _shown(self, token: str) -> str:
+        if token in SPECIALS:
+            return token
+        if self.kind == "bpe":
+            token = bytes(_BYTES[sign] for sign in token).decode("utf-8", "backslashreplace")
+        return token if self.kind == "word" else token.replace(" ", SPACE)
+
+
+def _word_at(text: str, begin: int, end: int, starts: Sequence[int]) -> int | None:
+    while begin < end and text[begin].isspace():
+        begin += 1
+    return bisect_right(starts, begin) - 1 if begin < end else None
+
+
+def _kind_of(inner: tokenizers.Tokenizer) -> Kind:
+    """The file has no place for the kind, so the parts tell it."""
+    if isinstance(inner.model, models.BPE):
+        return "bpe"
+    return "word" if inner.decoder is None else "char"
+
+
+def _without_surrogates(text: str) -> str:
+    """Half characters, which JSON can smuggle in, become �; positions stay."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def _train_words(texts: Iterable[str], size: int) -> tokenizers.Tokenizer:
+    inner = _lookup(texts, size, words.split)
+    inner.pre_tokenizer = pre_tokenizers.Split(Regex(_RUST_WORD), "removed", invert=True)
+    return inner
+
+
+def _train_characters(texts: Iterable[str], size: int) -> tokenizers.Tokenizer:
+    inner = _lookup(texts, size, list)
+    inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    inner.decoder = decoders.Fuse()
+    return inner
+
+
+def _lookup(
+    texts: Iterable[str], size: int, parts_of: Callable[[str], list[str]]
+) -> tokenizers.Tokenizer:
+    """A table of the most frequent parts; equal counts in alphabetical order."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(parts_of(text))
+    if not counts:
+        raise DataError("cannot train a tokenizer: the texts hold no word and no character")
+    ranked = sorted(counts, key=lambda part: (-counts[part], part))[: size - len(SPECIALS)]
+    table = {token: number for number, token in enumerate((*SPECIALS, *ranked))}
+    inner = tokenizers.Tokenizer(models.WordLevel(table, unk_token=UNKNOWN))
+    inner.add_special_tokens(list(SPECIALS))
+    return inner
+
+
+def _train_pieces(texts: Iterable[str], size: int) -> tokenizers.Tokenizer:
+    inner = tokenizers.Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_RUST_PIECE), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    inner.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=2,  # a piece seen once is never seen again
+        special_tokens=list(SPECIALS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    inner.train_from_iterator(texts, trainer)
+    return inner
+
+
+def _byte_signs() -> dict[str, int]:
+    """The printable sign that stands for each byte in a byte-level vocabulary.
+
+    Printable Latin-1 stands for itself; the rest, in order, are the signs from U+0100.
+    """
+    plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(0x100) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(0x100 + i): b for i, b in enumerate(others)}
+
+
+_BYTES = _byte_signs()

@@ -1,0 +1,59 @@
+"""What a model costs: multiplications and additions, counted by one function for every system.
+
+The count is torch's own, of the readable kernels, on tensors without storage. A model's cost for
+one sentence pair is a polynomial of degree two in the source length S and the target length T
+(attention is the only part that grows faster than linearly), so six counts give it exactly.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from regard.functional.kernels import reference_only
+
+BACKWARD = 3
+"""Forward and backward together cost three forwards: the gradient of a product is two products."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlopFormula:
+    """FLOPs of a forward pass for one pair: c · (1, S, T, S², T², S·T)."""
+
+    coefficients: tuple[float, ...]
+
+    def forward(self, n_source: float, n_target: float) -> float:
+        """FLOPs of one pair, forward only."""
+        return float(np.dot(self.coefficients, _terms(n_source, n_target)))
+
+    def training(self, n_rows: int, n_source: int, n_target: int) -> float:
+        """FLOPs of a training step on a padded batch."""
+        return BACKWARD * n_rows * self.forward(n_source, n_target)
+
+
+def flop_formula(model: nn.Module) -> FlopFormula:
+    """Count a model at six lengths and solve for its formula."""
+    skeleton = copy.deepcopy(model).to("meta")
+    lengths = [(8, 8), (16, 8), (8, 16), (24, 8), (8, 24), (16, 16)]
+    counts = [count_forward(skeleton, *pair) for pair in lengths]
+    rows = np.array([_terms(*pair) for pair in lengths], dtype=np.float64)
+    return FlopFormula(tuple(np.linalg.solve(rows, np.array(counts, dtype=np.float64))))
+
+
+def count_forward(model: nn.Module, n_source: int, n_target: int) -> int:
+    """FLOPs of one forward pass, by torch's counter on the readable kernels."""
+    device = next(model.parameters()).device
+    source = torch.ones(1, n_source, dtype=torch.long, device=device)
+    target = torch.ones(1, n_target, dtype=torch.long, device=device)
+    with torch.no_grad(), reference_only(), FlopCounterMode(display=False) as counter:
+        model(source, target)
+    return counter.get_total_flops()
+
+
+def _terms(s: float, t: float) -> tuple[float, ...]:
+    return (1.0, s, t, s * s, t * t, s * t)

@@ -1,0 +1,328 @@
+"""The training loop: one, for every model and task.
+
+It is given what it needs (a stream of batches, an objective, an evaluator, a place for snapshots)
+and knows nothing of what they are. Everything that changes while it runs is in the weights, the
+optimiser, the running average, torch's generators and ``Progress``; a snapshot holds all five, so
+that a resumed run is the run that was never stopped, bit for bit.
+
+An update is a function of whole micro-batches and their token count alone (``_update``): a wrapper
+for several devices has to sum that count and the gradients, and nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from signal import Signals
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from regard.checkpoints.snapshots import Snapshot, SnapshotStore
+from regard.core.errors import TrainingError
+from regard.data.batches import Batch
+from regard.training.average import RunningAverage
+from regard.training.precision import autocast
+from regard.training.schedules import highest, share
+from regard.training.settings import TrainSettings
+from regard.training.signals import Wish, stop_wish
+from regard.training.state import load_optimiser, load_rng, optimiser_tensors, rng_tensors
+
+Objective = Callable[[nn.Module, Batch], Tensor]
+"""The loss of a batch, summed over its target tokens."""
+Evaluator = Callable[[nn.Module], Mapping[str, float]]
+"""Scores of a model on held-out data; at least ``loss``."""
+Observer = Callable[[Mapping[str, Any]], None]
+"""Is told of every line of metrics."""
+
+
+class Stream(Protocol):
+    """Endless batches whose place can be noted and found again."""
+
+    def next(self) -> Batch:
+        """The next batch."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """The place, as JSON."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go to a place."""
+        ...
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a training is."""
+
+    step: int = 0
+    tokens: int = 0
+    """Target tokens learned from, padding not counted."""
+    flops: float = 0.0
+    seconds: float = 0.0
+    best: float | None = None
+    """The best validation score; lower is better."""
+    best_step: int | None = None
+    last_eval: int = 0
+    stale: int = 0
+    """Validations since the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a training ended."""
+
+    progress: Progress
+    reason: str
+    signal: Signals | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a training is given."""
+
+    model: nn.Module
+    d_model: int
+    stream: Stream
+    objective: Objective
+    evaluate: Evaluator
+    flops: Callable[[Batch], float]
+    store: SnapshotStore
+    keep_best: Callable[[dict[str, Tensor]], None]
+    """Is handed the weights whenever they are the best so far."""
+    device: torch.device
+    observers: Sequence[Observer] = ()
+
+
+class Trainer:
+    """Runs a training from its beginning or from a snapshot to its end."""
+
+    def __init__(self, setup: Setup, settings: TrainSettings) -> None:
+        self.setup, self.settings = setup, settings
+        self.model = setup.model
+        self.progress = Progress()
+        self.optimiser = torch.optim.Adam(
+            self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True
+        )
+        self.average = RunningAverage(self.model, settings.average) if settings.average else None
+        self._window = _Window()
+
+    # ---------------------------------------------------------------- the loop
+
+    def run(self) -> Outcome:
+        """Train until a limit is reached or somebody asks to stop."""
+        self.model.train()
+        self._window = _Window()
+        with stop_wish() as wish:
+            while (reason := self._why_stop(wish)) is None:
+                self._step()
+        if wish.signal is None and self.progress.last_eval != self.progress.step:
+            self._evaluate()
+        self._save()
+        return Outcome(self.progress, reason, wish.signal)
+
+    def _why_stop(self, wish: Wish) -> str | None:
+        progress, settings = self.progress, self.settings
+        if wish.signal is not None:
+            return f"stopped by {wish.signal.name}"
+        if settings.max_steps is not None and progress.step >= settings.max_steps:
+            return f"reached max_steps={settings.max_steps}"
+        if settings.max_minutes is not None and progress.seconds >= 60 * settings.max_minutes:
+            return f"reached max_minutes={settings.max_minutes:g}"
+        if settings.patience is not None and progress.stale >= settings.patience:
+            return f"no better for {progress.stale} validations"
+        return None
+
+    def _step(self) -> None:
+        began = time.perf_counter()
+        progress, settings = self.progress, self.settings
+        batches = [self.setup.stream.next() for _ in range(settings.accumulate)]
+        progress.step += 1
+        self._update(batches)
+        progress.seconds += time.perf_counter() - began
+        if progress.step % settings.log_every == 0:
+            self._log()
+        if progress.step % settings.eval_every == 0:
+            self._evaluate()
+        if progress.step % settings.save_every == 0:
+            self._save()
+
+    def _update(self, batches: Sequence[Batch]) -> None:
+        """One update from several micro-batches, as if they were one batch."""
+        n_tokens = sum(batch.n_target_tokens for batch in batches)
+        total = torch.zeros((), device=self.setup.device)
+        for batch in batches:
+            with autocast(self.setup.device, self.settings.precision):
+                loss = self.setup.objective(self.model, batch.to(self.setup.device))
+            (loss / n_tokens).backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
+        self._window.add(self.progress.step, batches, total, n_tokens, norm)
+        if self.setup.device.type == "cpu":
+            self._window.settle()  # reading a number costs nothing here; a GPU would have to wait
+        for group in self.optimiser.param_groups:
+            group["lr"] = self._lr()
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        if self.average is not None:
+            self.average.update(self.model)
+        self.progress.tokens += n_tokens
+        self.progress.flops += sum(self.setup.flops(batch) for batch in batches)
+
+    def _lr(self) -> float:
+        height = highest(self.settings, self.setup.d_model)
+        return height * share(self.progress.step, self.settings)
+
+    # ---------------------------------------------------------------- telling
+
+    def _log(self) -> None:
+        loss, norm, speed = self._window.summary()
+        self._window = _Window()
+        self._tell(kind="train", loss=loss, grad_norm=norm, lr=self._lr(), tokens_per_second=speed)
+
+    def _tell(self, **facts: Any) -> None:
+        progress = self.progress
+        line = {
+            "step": progress.step,
+            **facts,
+            "tokens": progress.tokens,
+            "flops": progress.flops,
+            "seconds": round(progress.seconds, 3),
+        }
+        for observer in self.setup.observers:
+            observer(line)
+
+    # ---------------------------------------------------------------- validating
+
+    def _evaluate(self) -> None:
+        began = time.perf_counter()
+        progress = self.progress
+        self._window.settle()
+        if self.average is None:
+            scores = self._scores()
+        else:
+            with self.average.in_place_of(self.model):
+                scores = self._scores()
+        progress.last_eval = progress.step
+        value = scores["loss"] if self.settings.criterion == "loss" else -scores["bleu"]
+        improved = progress.best is None or value < progress.best
+        if improved:
+            progress.best, progress.best_step, progress.stale = value, progress.step, 0
+        else:
+            progress.stale += 1
+        progress.seconds += time.perf_counter() - began
+        self._tell(kind="valid", **scores, best=improved)
+        if improved:
+            self.setup.keep_best(self._weights())
+            self._save()
+        self._window.restart_clock()
+
+    def _scores(self) -> Mapping[str, float]:
+        """The evaluator may draw random numbers; training must not notice."""
+        rng = rng_tensors(self.setup.device)
+        self.model.eval()
+        scores = self.setup.evaluate(self.model)
+        self.model.train()
+        load_rng(rng, self.setup.device)
+        return scores
+
+    def _weights(self) -> dict[str, Tensor]:
+        if self.average is not None:
+            return self.average.weights
+        return {name: p.detach() for name, p in self.model.named_parameters()}
+
+    # ---------------------------------------------------------------- saving
+
+    def _save(self) -> None:
+        self._window.settle()
+        if self.progress.step in self.setup.store.steps():
+            return
+        snapshot = Snapshot(
+            self.progress.step,
+            {
+                **_named("model/", {n: p.detach() for n, p in self.model.named_parameters()}),
+                **_named("adam/", optimiser_tensors(self.optimiser, self.model)),
+                **_named("average/", self.average.weights if self.average else {}),
+                **_named("rng/", rng_tensors(self.setup.device)),
+            },
+            {
+                "progress": dataclasses.asdict(self.progress),
+                "stream": self.setup.stream.state(),
+                "averaged": self.average.n_updates if self.average else 0,
+            },
+        )
+        self.setup.store.save(snapshot, best_step=self.progress.best_step)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Become the training that a snapshot was taken of."""
+        weights = snapshot.part("model/")
+        for name, parameter in self.model.named_parameters():
+            parameter.data.copy_(weights[name])
+        load_optimiser(self.optimiser, self.model, snapshot.part("adam/"))
+        if self.average is not None:
+            self.average.restore(snapshot.part("average/"), snapshot.facts["averaged"])
+        self.setup.stream.restore(snapshot.facts["stream"])
+        self.progress = Progress(**snapshot.facts["progress"])
+        load_rng(snapshot.part("rng/"), self.setup.device)
+
+
+def _named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {prefix + name: tensor for name, tensor in tensors.items()}
+
+
+class _Window:
+    """The steps since the last line of metrics."""
+
+    def __init__(self) -> None:
+        self.loss = 0.0
+        self.norm = 0.0
+        self.tokens = 0
+        self.steps = 0
+        self._unread: list[tuple[int, Sequence[Batch], Tensor, int, Tensor]] = []
+        self._clock_tokens = 0
+        self.restart_clock()
+
+    def restart_clock(self) -> None:
+        """Leave out of the speed what was no training."""
+        self._began = time.perf_counter()
+        self._clock_tokens = 0
+
+    def add(
+        self, step: int, batches: Sequence[Batch], loss: Tensor, n_tokens: int, norm: Tensor
+    ) -> None:
+        """Note a step; its numbers are read later."""
+        self._unread.append((step, batches, loss, n_tokens, norm))
+        self._clock_tokens += n_tokens
+
+    def settle(self) -> None:
+        """Read the numbers of the steps so far; one that is not finite ends the training."""
+        for step, batches, loss_sum, n_tokens, norm in self._unread:
+            loss = loss_sum.item()
+            if not math.isfinite(loss):
+                numbers = [number for batch in batches for number in batch.numbers]
+                raise TrainingError(
+                    f"the loss became {loss} at step {step}; its batch was the training examples "
+                    f"{_shown(numbers)}; the last checkpoint is good: lower train.lr and resume"
+                )
+            self.loss += loss
+            self.norm += norm.item()
+            self.tokens += n_tokens
+            self.steps += 1
+        self._unread.clear()
+
+    def summary(self) -> tuple[float, float, float]:
+        """Loss a token, mean norm of the gradient, tokens a second."""
+        self.settle()
+        seconds = time.perf_counter() - self._began
+        steps = max(1, self.steps)
+        return self.loss / max(1, self.tokens), self.norm / steps, self._clock_tokens / seconds
+
+
+def _shown(numbers: Sequence[int], most: int = 8) -> str:
+    text = ", ".join(str(number) for number in numbers[:most])
+    return text + (f" and {len(numbers) - most} more" if len(numbers) > most else "")

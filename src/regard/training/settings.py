@@ -1,0 +1,60 @@
+"""How a model is trained. No tensors here: the command line reads this too."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class TrainSettings(BaseModel):
+    """The section ``train`` of a recipe."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seed: int = Field(1, ge=0, description="Decides the first weights, the batches and dropout.")
+    max_steps: int | None = Field(None, ge=1, description="Updates of the weights, at most.")
+    max_minutes: float | None = Field(None, gt=0, description="Time to train, at most.")
+    batch_tokens: int = Field(
+        4096, ge=1, description="Padded tokens of a batch on its longer side."
+    )
+    accumulate: int = Field(1, ge=1, description="Batches whose gradients make one update.")
+    lr: float | None = Field(
+        None, gt=0, description="Highest learning rate; by default the paper's, from d_model."
+    )
+    warmup_steps: int = Field(4000, ge=1, description="Updates until the highest learning rate.")
+    schedule: Literal["noam", "linear", "constant"] = Field(
+        "noam",
+        description="After the warm-up: falls as 1/sqrt(step), to zero at max_steps, or not.",
+    )
+    label_smoothing: float = Field(
+        0.1, ge=0, lt=1, description="Probability given to other tokens."
+    )
+    clip: float = Field(1.0, gt=0, description="Largest norm of the gradient.")
+    save_every: int = Field(1000, ge=1, description="Updates between two checkpoints.")
+    eval_every: int = Field(1000, ge=1, description="Updates between two validations.")
+    log_every: int = Field(50, ge=1, description="Updates between two lines of metrics.")
+    criterion: Literal["loss", "bleu"] = Field(
+        "loss", description="The validation score by which the best weights are chosen."
+    )
+    patience: int | None = Field(
+        None, ge=1, description="Validations without a new best after which training stops."
+    )
+    average: float = Field(
+        0.0, ge=0, lt=1, description="Decay of the running average of the weights; 0 keeps none."
+    )
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto", description="auto: bf16 on a GPU that has it, else fp32."
+    )
+    init: str | None = Field(None, description="A run folder whose weights to start from.")
+
+    @model_validator(mode="after")
+    def _ends(self) -> TrainSettings:
+        problems = []
+        if self.max_steps is None and self.max_minutes is None and self.patience is None:
+            problems.append("training would never end: give max_steps, max_minutes or patience")
+        if self.schedule == "linear" and self.max_steps is None:
+            problems.append("schedule 'linear' falls to zero at max_steps, which is not given")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self

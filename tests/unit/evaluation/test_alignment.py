@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+
+from regard.core.errors import DataError, ShapeError
+from regard.evaluation.alignment import (
+    alignment_error_rate,
+    chosen_alignment,
+    links_from_weights,
+    words_matrix,
+)
+from regard.evaluation.choosing import Watched
+
+
+def test_error_rate_worked_by_hand():
+    # |A| = 3, |S| = 2, |A∩S| = 1, P has S and (2, 2): |A∩P| = 2.
+    predicted, sure, possible = {(0, 0), (2, 2), (3, 1)}, {(0, 0), (1, 1)}, {(2, 2)}
+    assert alignment_error_rate([predicted], [sure], [possible]) == pytest.approx(1 - 3 / 5)
+
+
+def test_without_possible_links_it_is_one_minus_f1():
+    predicted, sure = {(0, 0), (1, 2), (2, 1)}, {(0, 0), (1, 1)}
+    precision, recall = 1 / 3, 1 / 2
+    f1 = 2 * precision * recall / (precision + recall)
+    assert alignment_error_rate([predicted], [sure]) == pytest.approx(1 - f1)
+
+
+def test_possible_links_are_forgiven_but_not_asked_for():
+    sure, possible = {(0, 0)}, {(0, 0), (1, 1)}
+    assert alignment_error_rate([sure], [sure], [possible]) == 0.0
+    assert alignment_error_rate([possible], [sure], [possible]) == 0.0
+    assert alignment_error_rate([possible], [sure]) > 0.0
+
+
+def test_the_corpus_rate_counts_links_and_not_sentences():
+    # One right link in the first sentence, three wrong in the second: 1 - 2/(4 + 4).
+    predicted = [{(0, 0)}, {(0, 1), (1, 2), (2, 0)}]
+    sure = [{(0, 0)}, {(0, 0), (1, 1), (2, 2)}]
+    assert alignment_error_rate(predicted, sure) == pytest.approx(3 / 4)
+
+
+def test_no_links_at_all_are_refused():
+    with pytest.raises(DataError, match="needs links"):
+        alignment_error_rate([set()], [set()])
+
+
+def test_unequal_counts_of_sentences_are_refused():
+    with pytest.raises(DataError, match="1 predicted, 2 sure"):
+        alignment_error_rate([{(0, 0)}], [{(0, 0)}, {(1, 1)}])
+
+
+# Source: <s>, two pieces of word 0, word 1, </s>. Target: word 0, two pieces of word 1, </s>.
+SOURCE_WORDS = [None, 0, 0, 1, None]
+TARGET_WORDS = [0, 1, 1, None]
+WEIGHTS = np.array(
+    [
+        [0.1, 0.2, 0.25, 0.4, 0.05],
+        [0.0, 0.6, 0.2, 0.1, 0.1],
+        [0.5, 0.0, 0.0, 0.3, 0.2],
+        [0.0, 0.0, 0.0, 0.0, 1.0],
+    ]
+)
+
+
+def test_merging_sums_over_source_pieces_and_averages_over_target_pieces():
+    by_hand = [[0.45, 0.4], [(0.8 + 0.0) / 2, (0.1 + 0.3) / 2]]
+    np.testing.assert_allclose(words_matrix(WEIGHTS, SOURCE_WORDS, TARGET_WORDS), by_hand)
+
+
+def test_links_use_whole_words():
+    # No single piece of word 0 beats word 1 in the first row; together they do.
+    assert links_from_weights(WEIGHTS, SOURCE_WORDS, TARGET_WORDS) == {(0, 0), (0, 1)}
+
+
+def test_merging_keeps_leading_axes():
+    both = words_matrix(np.stack((WEIGHTS, 2 * WEIGHTS)), SOURCE_WORDS, TARGET_WORDS)
+    one = words_matrix(WEIGHTS, SOURCE_WORDS, TARGET_WORDS)
+    np.testing.assert_allclose(both, np.stack((one, 2 * one)))
+
+
+def test_one_token_a_word_changes_nothing():
+    square = np.random.default_rng(0).random((3, 4))
+    np.testing.assert_array_equal(words_matrix(square, range(4), range(3)), square)
+
+
+def test_a_target_word_without_tokens_or_weight_gets_no_link():
+    weights = np.array([[0.3, 0.7], [0.0, 0.0]])
+    assert links_from_weights(weights, [0, 1], [0, 3]) == {(1, 0)}
+
+
+def test_special_tokens_alone_give_no_links():
+    assert links_from_weights(np.ones((1, 2)), [None, None], [0]) == set()
+    assert links_from_weights(np.ones((2, 1)), [0], [None, None]) == set()
+
+
+def test_words_for_another_number_of_tokens_are_refused():
+    with pytest.raises(ShapeError, match=r"weights \(4, 5\) .* \(4, 3\) tokens"):
+        words_matrix(WEIGHTS, [0, 1, 2], TARGET_WORDS)
+
+
+def diagonal(n):
+    return tuple((i, i) for i in range(n))
+
+
+def test_the_head_is_chosen_on_valid_and_scored_on_test():
+    eye, other = np.eye(4), np.roll(np.eye(4), 1, axis=1)
+    valid = [Watched({"good here": eye, "good there": other}, diagonal(4))]
+    test = [Watched({"good here": other, "good there": eye}, diagonal(4))]
+    choice = chosen_alignment(valid, test)
+    assert (choice.label, choice.valid, choice.test) == ("good here", 0.0, 1.0)
+
+
+def test_the_shuffled_baseline_is_near_chance():
+    sentences = [Watched({"head": np.eye(5)}, diagonal(5)) for _ in range(40)]
+    choice = chosen_alignment(sentences, sentences, seed=1)
+    assert choice.test == 0.0
+    assert choice.baseline == pytest.approx(4 / 5, abs=0.03)
+
+
+def test_links_are_source_first_while_rows_are_targets():
+    # Target words 0 and 1 both look at source word 2.
+    weights = np.array([[0.0, 0.1, 0.9], [0.2, 0.0, 0.8]])
+    watched = [Watched({"head": weights}, ((2, 0), (2, 1)))]
+    assert chosen_alignment(watched, watched).test == 0.0

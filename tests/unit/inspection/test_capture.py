@@ -1,0 +1,54 @@
+import pytest
+import torch
+
+from regard.inspection.capture import place, watch
+from regard.layers.viewpoint import Viewpoint
+
+
+@pytest.mark.parametrize("changes", [{}, {"score": "additive"}, {"window": "local_p"}], ids=str)
+def test_weights_times_values_are_what_the_run_produced(make_model, source, target, changes):
+    model = make_model(**changes)
+    outputs = {}
+    for path, module in model.named_modules():
+        if path.endswith("_attention"):
+            module.to_out.register_forward_pre_hook(
+                lambda _m, inputs, path=path: outputs.__setitem__(place(path), inputs[0])
+            )
+    with watch(model) as views:
+        model(source, target)
+    assert set(views) == {
+        (name, layer)
+        for name in ("encoder.self", "decoder.self", "decoder.cross")
+        for layer in (0, 1)
+    }
+    for key, view in views.items():
+        again = (view.weights() @ view.calls[-1].v).transpose(1, 2).flatten(2)
+        torch.testing.assert_close(again, outputs[key])
+
+
+def test_watching_changes_no_bit_and_leaves_no_hook(model, source, target):
+    before = model(source, target)
+    with watch(model) as views:
+        watched = model(source, target)
+    assert torch.equal(before, watched)
+    assert len(views["decoder.self", 1].calls) == 1
+    model(source, target)
+    assert len(views["decoder.self", 1].calls) == 1
+
+
+def test_no_hook_remains_after_an_exception(model, source):
+    with pytest.raises(IndexError), watch(model):
+        model(source, torch.full((3, 2), 99))
+    points = [module for module in model.modules() if isinstance(module, Viewpoint)]
+    assert points
+    assert not any(point.watched for point in points)
+
+
+def test_weights_show_the_masks(model, source, target):
+    with watch(model) as views:
+        model(source, target)
+    cross = views["decoder.cross", 0].weights()
+    assert cross.shape == (3, 3, 6, 7)
+    assert (cross[1, :, :, 4:] == 0).all()
+    assert (views["decoder.self", 0].weights().triu(1) == 0).all()
+    torch.testing.assert_close(cross.sum(-1), torch.ones(3, 3, 6, dtype=torch.float64))

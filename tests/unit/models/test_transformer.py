@@ -1,0 +1,174 @@
+"""Laws of the Transformer, for every score, window, position and norm."""
+
+import pytest
+import torch
+from conftest import tiny_config
+
+import regard
+from regard.core.errors import ConfigError
+from regard.functional.scores import SCORES
+from regard.models.presets import build, config_from, n_parameters, resolve
+from regard.models.settings import ModelSettings
+
+VARIANTS = [
+    {},
+    *({"score": name} for name in SCORES),
+    {"window": "local_m", "half_width": 2},
+    {"window": "local_p", "half_width": 2},
+    {"positions": "learned"},
+    {"positions": "learned", "join": "concat"},
+    {"positions": "sinusoidal", "join": "concat"},
+    {"positions": "index"},
+    {"positions": "none"},
+    {"norm_first": True},
+    {"bias": False},
+    {"shared_vocab": False, "n_source_vocab": 17},
+]
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_stepping_equals_forward(make_model, source, target, changes):
+    model = make_model(**changes)
+    memory = model.encode(source)
+    state = model.start(memory)
+    full = model(source, target)
+    for t in range(target.shape[1]):
+        logits, state = model.step(target[:, t], memory, state)
+        torch.testing.assert_close(logits, full[:, t])
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_the_future_does_not_leak_and_the_past_matters(make_model, source, target, changes):
+    model = make_model(**changes)
+    full = model(source, target)
+    for t in range(1, target.shape[1]):
+        other = target.clone()
+        other[:, t:] = 4 + (other[:, t:] - 3) % 9
+        assert torch.equal(model(source, other)[:, :t], full[:, :t])
+        assert not torch.allclose(model(source, other)[:, t:], full[:, t:])
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_padding_changes_no_real_position(make_model, source, target, changes):
+    model = make_model(**changes)
+    alone = model(source[1:2, :4], target[1:2])
+    torch.testing.assert_close(model(source, target)[1:2], alone)
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_rows_are_strangers(make_model, source, target, changes):
+    model = make_model(**changes)
+    together = model(source, target)
+    for row in range(3):
+        torch.testing.assert_close(
+            model(source[row : row + 1], target[row : row + 1]), together[row : row + 1]
+        )
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_the_source_matters_at_every_position(make_model, source, target, changes):
+    model = make_model(**changes)
+    other = source.clone()
+    other[0, 1] = 4 + (other[0, 1] - 3) % 9
+    difference = (model(other, target) - model(source, target)).abs().amax(dim=-1)
+    assert (difference[0] > 0).any()
+    assert (difference[1:] == 0).all()
+
+
+def test_state_and_memory_can_be_repeated_and_reordered(model, source, target):
+    memory = model.encode(source)
+    state = model.start(memory)
+    _, state = model.step(target[:, 0], memory, state)
+    rows = torch.tensor([2, 0, 0, 1])
+    logits, _ = model.step(target[rows, 1], memory.select(rows), state.select(rows))
+    torch.testing.assert_close(logits, model(source, target)[rows, 1])
+
+
+def test_without_positions_the_encoder_does_not_know_order(make_model, source, target):
+    shuffled = source[:, torch.tensor([1, 0, 2, 3, 4, 5, 6])]
+    blind, seeing = make_model(positions="none"), make_model()
+    torch.testing.assert_close(blind(source, target), blind(shuffled, target))
+    assert not torch.allclose(seeing(source, target), seeing(shuffled, target))
+
+
+def test_embeddings_are_tied_as_in_the_paper(make_model):
+    shared = make_model()
+    assert shared.encoder.embedding.tokens is shared.decoder.embedding.tokens
+    apart = make_model(shared_vocab=False)
+    assert apart.encoder.embedding.tokens is not apart.decoder.embedding.tokens
+    assert n_parameters(apart) - n_parameters(shared) == 13 * 12
+
+
+def test_the_base_model_has_the_papers_size():
+    settings = ModelSettings(size="base")
+    config = resolve(settings, n_source_vocab=37_000, n_target_vocab=37_000, shared_vocab=True)
+    with torch.device("meta"):
+        assert n_parameters(build(config)) == pytest.approx(63e6, rel=0.01)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_it_equals_torchs_own_layers(make_model, source, target, norm_first):
+    """Encoder and decoder layers of torch.nn, given the same weights, give the same vectors."""
+    model = make_model(norm_first=norm_first)
+    mask = source != 0
+    x = model.encoder.embedding(source)
+    hidden = ~mask  # torch: True = hidden
+    for ours in model.encoder.layers:
+        theirs = torch.nn.TransformerEncoderLayer(
+            12, 3, 20, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
+        ).train()  # eval takes a fast path that fills padding with zeros
+        copy_attention(theirs.self_attn, ours.self_attention)
+        copy_rest(theirs, ours, ["around_self", "around_feed_forward"])
+        x = theirs(x, src_key_padding_mask=hidden)
+    encoded = model.encoder.norm(x)
+    y = model.decoder.embedding(target)
+    for ours in model.decoder.layers:
+        theirs = torch.nn.TransformerDecoderLayer(
+            12, 3, 20, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
+        )
+        copy_attention(theirs.self_attn, ours.self_attention)
+        copy_attention(theirs.multihead_attn, ours.cross_attention)
+        copy_rest(theirs, ours, ["around_self", "around_cross", "around_feed_forward"])
+        future = ~torch.ones(6, 6, dtype=torch.bool).tril()
+        y = theirs(y, encoded, tgt_mask=future, memory_key_padding_mask=hidden)
+    logits = model.decoder.norm(y) @ model.decoder.embedding.tokens.weight.T
+    torch.testing.assert_close(model(source, target), logits)
+
+
+def copy_attention(theirs, ours):
+    parts = [ours.to_q, ours.to_k, ours.to_v]
+    theirs.in_proj_weight.data = torch.cat([part.weight.data for part in parts])
+    theirs.in_proj_bias.data = torch.cat([part.bias.data for part in parts])
+    theirs.out_proj.load_state_dict(ours.to_out.state_dict())
+
+
+def copy_rest(theirs, ours, residuals):
+    theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
+    theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+    for i, name in enumerate(residuals, start=1):
+        getattr(theirs, f"norm{i}").load_state_dict(getattr(ours, name).norm.state_dict())
+
+
+def test_a_configuration_survives_json():
+    config = tiny_config(score="additive", positions="learned")
+    assert config_from(config.model_dump(mode="json")) == config
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"d_model": 130}, "d_model=130 is not a multiple of n_heads=4"),
+        ({"positions": "index", "join": "add"}, "join must be 'concat'"),
+        ({"preset": "transfromer"}, "did you mean 'transformer'"),
+        ({"size": "huge"}, "no size 'huge'.*known: tiny, small, base, big"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        resolve(ModelSettings(**settings), n_source_vocab=9, n_target_vocab=9, shared_vocab=True)
+
+
+def test_learned_positions_refuse_longer_texts(make_model, source, target):
+    model = make_model(positions="learned", max_len=6)
+    with pytest.raises(regard.ShapeError, match="know 6 places, but the text has 7 tokens"):
+        model(source, target)

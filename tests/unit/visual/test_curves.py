@@ -1,0 +1,149 @@
+import math
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.visual.curves import PALETTE, curves
+
+SVG = "{http://www.w3.org/2000/svg}"
+NAMES = {"title": "Loss", "x_label": "step", "y_label": "nats"}
+
+
+def drawn(series, **options):
+    return ElementTree.fromstring(curves(series, **{**NAMES, **options}))
+
+
+def circles(picture):
+    return list(picture.iter(f"{SVG}circle"))
+
+
+def lines(picture):
+    """Paths of the series; those of the legend end in a horizontal stroke."""
+    return [p for p in picture.iter(f"{SVG}path") if "h" not in p.get("d")]
+
+
+def texts(picture):
+    return [t.text for t in picture.iter(f"{SVG}text")]
+
+
+def test_every_point_has_a_circle_that_tells_its_numbers():
+    picture = drawn({"train": [(0, 2.5), (1000, 1.25)], "valid": [(500, 2.0)]})
+    notes = [circle.find(f"{SVG}title").text for circle in circles(picture)]
+    assert notes == [
+        "train: step 0, nats 2.5",
+        "train: step 1,000, nats 1.25",
+        "valid: step 500, nats 2",
+    ]
+
+
+def test_larger_values_stand_higher_and_later_ones_further_right():
+    low, high = circles(drawn({"a": [(0, 1), (1, 2)]}))
+    assert float(high.get("cy")) < float(low.get("cy"))
+    assert float(high.get("cx")) > float(low.get("cx"))
+
+
+def test_the_line_goes_through_its_points():
+    picture = drawn({"a": [(0, 1), (1, 2), (2, 0.5)]})
+    corners = [tuple(map(float, xy.split())) for xy in lines(picture)[0].get("d")[1:].split("L")]
+    assert corners == [(float(c.get("cx")), float(c.get("cy"))) for c in circles(picture)]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_leaves_a_gap(bad):
+    points = [(0, 1), (1, 2), (2, bad), (3, 5), (4, 4), (bad, 4), (6, 3)]
+    picture = drawn({"a": points})
+    assert len(circles(picture)) == 5
+    assert [line.get("d").count("L") for line in lines(picture)] == [1, 1]
+    assert "nan" not in curves({"a": points}, **NAMES)
+
+
+def test_on_a_log_axis_zero_and_below_leave_a_gap():
+    picture = drawn({"a": [(0, 1), (1, 0), (2, -3), (3, 100)]}, log_y=True)
+    assert len(circles(picture)) == 2
+    assert "10" in texts(picture)
+
+
+def test_one_point_is_seen_though_it_makes_no_line():
+    picture = drawn({"a": [(5, 3.2)]})
+    assert not lines(picture)
+    assert circles(picture)[0].get("opacity") is None
+
+
+def test_points_of_a_long_line_are_hidden_but_answer_the_mouse():
+    many = [(x, x % 7) for x in range(100)]
+    picture = drawn({"a": [*many, (100, math.nan), (101, 1)]})
+    hidden = [c for c in circles(picture) if c.get("opacity") == "0"]
+    assert len(hidden) == 100
+    assert len(circles(picture)) == 101  # the last stands alone and must be seen
+
+
+@pytest.mark.parametrize("series", [{}, {"a": []}, {"a": [(0, math.nan)]}])
+def test_without_any_data_it_says_so(series):
+    assert "no data" in texts(drawn(series))
+
+
+def test_equal_values_give_a_level_line_inside_the_plot():
+    picture = drawn({"a": [(0, 2.5), (1, 2.5)]})
+    left, right = circles(picture)
+    assert left.get("cy") == right.get("cy")
+    assert 0 < float(left.get("cy")) < float(picture.get("viewBox").split()[3])
+
+
+def test_the_legend_names_every_series_in_its_colour():
+    names = [f"system {i}" for i in range(9)]
+    picture = drawn({name: [(0, 1), (1, 2)] for name in names})
+    assert [text for text in texts(picture) if text in names] == names
+    strokes = [
+        (g.get("stroke"), g.find(f"{SVG}path").get("stroke-dasharray")) for g in groups(picture)
+    ]
+    assert len(set(strokes)) == 9
+    assert [colour for colour, _ in strokes[:6]] == list(PALETTE)
+
+
+def groups(picture):
+    return [g for g in picture.iter(f"{SVG}g") if g.get("stroke")]
+
+
+def test_many_long_names_make_the_picture_taller_and_not_wider():
+    few = drawn({"a": [(0, 1)]})
+    many = drawn({f"a rather long name of a system {i}": [(0, 1)] for i in range(8)})
+    (_, _, width, height), (_, _, same, more) = (p.get("viewBox").split() for p in (few, many))
+    assert width == same
+    assert float(more) > float(height)
+
+
+def test_names_are_escaped():
+    evil = "<script>alert(1)</script>"
+    svg = curves({evil: [(0, 1)]}, title=evil, x_label=evil, y_label='"{}')
+    assert "<script" not in svg
+    assert evil in texts(ElementTree.fromstring(svg))
+
+
+def test_it_is_one_picture_to_a_screen_reader():
+    picture = drawn({"train": [(0, 1)], "valid": [(0, 2)]})
+    assert picture.get("role") == "img"
+    assert picture.get("aria-label") == "Loss: nats by step of train, valid"
+
+
+def test_its_text_takes_the_ink_of_the_page():
+    picture = drawn({"a": [(0, 1)]})
+    assert picture.get("fill") == "currentColor"
+    assert all(text.get("fill") is None for text in picture.iter(f"{SVG}text"))
+
+
+floats = st.floats(allow_nan=True, allow_infinity=True)
+
+
+@settings(max_examples=100, deadline=None, database=None)
+@given(
+    st.dictionaries(st.text(max_size=60), st.lists(st.tuples(floats, floats), max_size=5)),
+    st.text(max_size=5),
+    st.booleans(),
+)
+def test_any_numbers_and_names_give_well_formed_svg(series, name, log_y):
+    picture = drawn(series, title=name, x_label=name, y_label=name, log_y=log_y)
+    for circle in circles(picture):
+        assert math.isfinite(float(circle.get("cx")))
+        assert math.isfinite(float(circle.get("cy")))

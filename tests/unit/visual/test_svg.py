@@ -1,0 +1,42 @@
+from xml.etree import ElementTree
+
+import pytest
+
+from regard.visual.svg import Markup, element, escaped
+
+
+def test_text_is_escaped_and_markup_is_not():
+    inner = element("b", "a & b")
+    assert element("p", "<script>", inner) == "<p>&lt;script&gt;<b>a &amp; b</b></p>"
+
+
+def test_attributes_cannot_be_broken_out_of():
+    made = element("g", aria_label='"><script>', class_="it's")
+    assert ElementTree.fromstring(made).attrib == {"aria-label": '"><script>', "class": "it's"}
+    assert "<script>" not in made
+
+
+def test_an_attribute_that_is_none_is_left_out():
+    assert element("g", x=0, y=None) == '<g x="0"></g>'
+
+
+def test_numbers_are_rounded_to_hundredths_and_never_in_powers_of_ten():
+    assert element("g", a=1 / 3, b=2.0, c=1234567.891, d=0.0001) == (
+        '<g a="0.33" b="2" c="1234567.89" d="0"></g>'
+    )
+
+
+@pytest.mark.parametrize("character", ["\x00", "\x1b", "\ud800", "\ufffe"])
+def test_characters_that_xml_forbids_are_replaced(character):
+    assert ElementTree.fromstring(element("p", f"a{character}b")).text == "a\ufffdb"
+
+
+@pytest.mark.parametrize("text", ["\t\n", "étudiant", "漢字", "🙂"])
+def test_other_characters_survive(text):
+    assert ElementTree.fromstring(element("p", text)).text == text
+
+
+def test_escaping_twice_changes_nothing():
+    once = escaped("a < b")
+    assert isinstance(once, Markup)
+    assert escaped(once) == once == "a &lt; b"
