@@ -2,8 +2,12 @@
 
 import pytest
 import torch
+from letters import pairs, write_pairs
+from tiny import tiny_config
 
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer import Transformer
+from regard.recipes.recipe import recipe_from
+from regard.runs.train import train
 
 torch.set_num_threads(1)
 
@@ -18,11 +22,6 @@ def _seeded():
     with torch.random.fork_rng():
         torch.manual_seed(0)
         yield
-
-
-def tiny_config(**changes):
-    sizes = {"n_source_vocab": 13, "n_target_vocab": 13, "d_model": 12, "n_heads": 3, "d_ff": 20}
-    return TransformerConfig(**{**sizes, "n_layers": 2, "max_len": 24, "dropout": 0.0, **changes})
 
 
 @pytest.fixture
@@ -52,3 +51,40 @@ def source(rng):
 @pytest.fixture
 def target(rng):
     return torch.randint(4, 13, (3, 6), generator=rng)
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    return {
+        "train": write_pairs(folder, "train", pairs(1500, 1)),
+        "valid": write_pairs(folder, "valid", pairs(40, 2)),
+        "test": write_pairs(folder, "test", pairs(40, 3)),
+    }
+
+
+@pytest.fixture(scope="session")
+def settings(corpus):
+    return {
+        "data": {**corpus, "direction": "ab-ba"},
+        "text": {"kind": "word"},
+        "model": {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_layers": 1, "dropout": 0.0},
+        "train": {
+            "max_steps": 30,
+            "batch_tokens": 200,
+            "lr": 5e-3,
+            "warmup_steps": 10,
+            "save_every": 10,
+            "eval_every": 15,
+            "log_every": 5,
+        },
+        "decode": {"max_len": 12},
+    }
+
+
+@pytest.fixture(scope="session")
+def run_path(settings, tmp_path_factory):
+    """A run of thirty steps: good for nothing, but whole."""
+    out = tmp_path_factory.mktemp("runs") / "short"
+    train(recipe_from(settings), out)
+    return out

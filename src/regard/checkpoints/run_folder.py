@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import write_whole
+from regard.models.base import SequenceConfig, SequenceModel
 from regard.models.presets import build, config_from
 
 
@@ -84,14 +84,14 @@ def load_settings(folder: RunFolder) -> dict[str, Any]:
     return settings
 
 
-def save_model(folder: RunFolder, config: BaseModel, weights: dict[str, Tensor]) -> None:
+def save_model(folder: RunFolder, config: SequenceConfig, weights: dict[str, Tensor]) -> None:
     """Write the architecture, then the weights."""
     write_whole(folder.model_config, config.model_dump_json(indent=2) + "\n")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
     write_whole(folder.weights, save(tensors, metadata={"format": "pt"}))
 
 
-def load_model(folder: RunFolder) -> nn.Module:
+def load_model(folder: RunFolder) -> SequenceModel:
     """Rebuild the model of a run; every tensor must be there and fit."""
     try:
         config = config_from(json.loads(_text(folder.model_config)))

@@ -35,7 +35,7 @@ def _facts(run: Run) -> dict[str, Any]:
     if run.folder.finished():
         finished = json.loads(run.folder.scores.read_text(encoding="utf-8"))
     return {
-        "model": run.model.config.model_dump(mode="json"),  # type: ignore[union-attr, operator]
+        "model": run.model.config.model_dump(mode="json"),
         "preset": run.recipe.model.preset,
         "parameters": n_parameters(run.model),
         "task": run.task,

@@ -31,8 +31,10 @@ app.command("info")(info.info)
 app.command("models")(lists.models)
 app.command("recipes")(lists.recipes)
 
-_UsageError = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-"""What typer raises for a wrong flag; newer versions no longer export the class by its name."""
+_UsageError: type[Exception] = next(
+    base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
+)
+"""What typer raises for a wrong flag; it exports no name for it that all its versions have."""
 
 
 def _version(wanted: bool) -> None:

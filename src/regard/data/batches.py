@@ -126,10 +126,8 @@ class BatchStream:
             raise DataError("there are no examples to train on")
         self.batch_tokens = batch_tokens
         self.seed = seed
-        self.epoch = 0
         self._table = _Table(examples)
-        self._position = 0
-        self._plan = self._planned(0)
+        self._begin(0)
 
     @property
     def n_batches(self) -> int:
@@ -138,13 +136,11 @@ class BatchStream:
 
     def next(self) -> Batch:
         """The next batch; after the last of an epoch, the first of the next."""
-        if self._position == len(self._plan):
-            self.epoch += 1
-            self._position = 0
-            self._plan = self._planned(self.epoch)
-        rows = self._plan[self._position]
+        batch = self._table.batch(self._plan[self._position])
         self._position += 1
-        return self._table.batch(rows)
+        if self._position == len(self._plan):
+            self._begin(self.epoch + 1)
+        return batch
 
     def state(self) -> dict[str, int | str]:
         """Where the stream is; JSON can hold it."""
@@ -158,9 +154,13 @@ class BatchStream:
                     f"cannot go on in the middle of an epoch: {name} was {state[name]} when the "
                     f"checkpoint was made and is {here} now; set it back, or start a new run"
                 )
-        self.epoch = int(state["epoch"])
+        self._begin(int(state["epoch"]))
         self._position = int(state["position"])
-        self._plan = self._planned(self.epoch)
+
+    def _begin(self, epoch: int) -> None:
+        self.epoch = epoch  # of the next batch; as many are complete
+        self._plan = self._planned(epoch)
+        self._position = 0
 
     def _made_of(self) -> dict[str, int | str]:
         """All that the plans depend on."""

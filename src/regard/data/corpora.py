@@ -1,8 +1,4 @@
-"""A user's own text: parallel files, TSV or JSONL, plain or packed with gzip or xz.
-
-Only ``\\n`` ends a line (with or without ``\\r`` before it): a form feed or U+2028 is part of a
-sentence. Whatever is wrong with a file is told as ``file:line: finding; remedy``.
-"""
+"""A user's own text: parallel files, TSV or JSONL, plain or packed with gzip or xz."""
 
 from __future__ import annotations
 

@@ -43,9 +43,7 @@ class DataSettings(BaseModel):
         "drop", description="What happens to a pair with a side longer than model.max_len."
     )
     n_train: int | None = Field(None, ge=1, description="How many training pairs a world makes.")
-    world_seed: int = Field(
-        0, ge=0, description="What a world is made from, or valid held out by."
-    )
+    world_seed: int = Field(0, ge=0, description="What a world is made from, or valid held out by.")
 
     @field_validator("world")
     @classmethod

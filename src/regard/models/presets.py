@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
 from torch import nn
 
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry, did_you_mean
 from regard.core.settings import parse
+from regard.models.base import SequenceConfig, SequenceModel
 from regard.models.settings import ModelSettings
 from regard.models.transformer import Transformer, TransformerConfig
 
@@ -20,8 +20,8 @@ from regard.models.transformer import Transformer, TransformerConfig
 class Family:
     """A file of ``models/``: what describes its models, and what builds them."""
 
-    config: type[BaseModel]
-    model: type[nn.Module]
+    config: type[SequenceConfig]
+    model: Callable[[Any], SequenceModel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ PRESETS.add("transformer")(
 
 def resolve(
     settings: ModelSettings, *, n_source_vocab: int, n_target_vocab: int, shared_vocab: bool
-) -> BaseModel:
+) -> SequenceConfig:
     """Preset, size and what the user set, as one complete configuration."""
     preset = PRESETS[settings.preset]
     size = settings.size or next(iter(preset.sizes))
@@ -79,7 +79,7 @@ def resolve(
     return parse(FAMILIES[preset.family].config, raw, "model")
 
 
-def config_from(raw: Mapping[str, Any]) -> BaseModel:
+def config_from(raw: Mapping[str, Any]) -> SequenceConfig:
     """A configuration read back from a run folder."""
     family = raw.get("family")
     if not isinstance(family, str):
@@ -87,10 +87,9 @@ def config_from(raw: Mapping[str, Any]) -> BaseModel:
     return parse(FAMILIES[family].config, raw, "model")
 
 
-def build(config: BaseModel) -> nn.Module:
+def build(config: SequenceConfig) -> SequenceModel:
     """A fresh model; its weights come from torch's default generator."""
-    family = FAMILIES[config.family]  # type: ignore[attr-defined]
-    return family.model(config)
+    return FAMILIES[config.family].model(config)
 
 
 def n_parameters(model: nn.Module) -> int:

@@ -13,7 +13,7 @@ from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.functional import masks
@@ -23,19 +23,14 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.key_values import KeyValues
 from regard.layers.positions import make_positions
 from regard.layers.residual import Residual
+from regard.models.base import SequenceConfig, SequenceModel
 from regard.models.settings import NormaliserName, PositionsName, ScoreName, WindowName
 
 
-class TransformerConfig(BaseModel):
-    """Architecture only: saved with the weights. No devices, no paths."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class TransformerConfig(SequenceConfig):
+    """What makes one Transformer differ from another."""
 
     family: Literal["transformer"] = "transformer"
-    n_source_vocab: int = Field(ge=1)
-    n_target_vocab: int = Field(ge=1)
-    shared_vocab: bool = True
-    pad_id: int = 0
     d_model: int = 512
     n_layers: int = 6
     n_heads: int = 8
@@ -49,7 +44,6 @@ class TransformerConfig(BaseModel):
     normaliser: NormaliserName = "softmax"
     positions: PositionsName = "sinusoidal"
     join: Literal["add", "concat"] | None = None
-    max_len: int = 512
 
     @model_validator(mode="after")
     def _fits_together(self) -> TransformerConfig:
@@ -69,7 +63,7 @@ class TransformerConfig(BaseModel):
 
     @property
     def longest(self) -> int | None:
-        """The most tokens a text may have; None where any number will do."""
+        """Learned positions end with their table."""
         return self.max_len if self.positions == "learned" else None
 
     def attention(self) -> MultiHeadAttention:
@@ -225,12 +219,12 @@ class Decoder(nn.Module):
         return self.norm(x), State(tuple(present))
 
 
-class Transformer(nn.Module):
+class Transformer(SequenceModel):
     """Speaks the protocol of ``regard.decoding``: forward, encode, start, step."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config: TransformerConfig = config
         target = token_embedding(config.n_target_vocab, config.d_model)
         source = target
         if not config.shared_vocab:

@@ -78,7 +78,7 @@ def _timed(prepared: Prepared, batches: list[Batch]) -> float:
         start = time.perf_counter()
         with autocast(prepared.device, prepared.recipe.train.precision):
             loss = loss_of(model, batch.to(prepared.device)) / batch.n_target_tokens
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from pydantic import BaseModel
-from torch import nn
 
 from regard.checkpoints.run_folder import RunFolder, fill, read_weights
 from regard.data.batches import Batch, BatchStream, Example
+from regard.models.base import SequenceConfig, SequenceModel
 from regard.models.presets import build, resolve
 from regard.recipes.recipe import Recipe
 from regard.runs.data import Data, encode_within, load_data
@@ -28,8 +27,8 @@ class Prepared:
     tokenizers: Tokenizers
     train: list[Example]
     valid: list[Example]
-    config: BaseModel
-    model: nn.Module
+    config: SequenceConfig
+    model: SequenceModel
     formula: FlopFormula
     notes: tuple[str, ...]
     device: torch.device
@@ -46,13 +45,15 @@ class Prepared:
             [pair.target for pair in self.data.splits["valid"]],
             self.tokenizers,
             self.recipe.decode,
+            label_smoothing=self.recipe.train.label_smoothing,
             batch_tokens=self.recipe.train.batch_tokens,
             device=self.device,
         )
 
     def flops(self, batch: Batch) -> float:
         """What a training step on a batch costs, its padding included."""
-        return self.formula.training(*batch.source.shape, batch.target_in.shape[1])
+        n_rows, n_source = batch.source.shape
+        return self.formula.training(n_rows, n_source, batch.target_in.shape[1])
 
 
 def prepare(recipe: Recipe, device: torch.device) -> Prepared:
@@ -74,8 +75,7 @@ def prepare(recipe: Recipe, device: torch.device) -> Prepared:
     if recipe.train.init is not None:
         folder = RunFolder(Path(recipe.train.init))
         fill(model, read_weights(folder), str(folder.weights))
-    max_len: int = config.max_len  # type: ignore[attr-defined]
-    rule = recipe.data.long_lines
+    max_len, rule = config.max_len, recipe.data.long_lines
     train, notes = encode_within(pairs, tokenizers, max_len=max_len, rule=rule, name="train")
     # Validation keeps its references, so its long lines are cut, never dropped.
     valid, more = encode_within(

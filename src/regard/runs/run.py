@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import torch
-from torch import nn
 
 from regard.checkpoints.run_folder import RunFolder, load_model, load_settings
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.data.batches import encode_pairs
 from regard.data.pairs import Pair
 from regard.decoding.hypothesis import Hypothesis
+from regard.models.base import SequenceModel
 from regard.recipes.recipe import Recipe, recipe_from
 from regard.runs.device import pick_device
 from regard.runs.tokenizers import Tokenizers, load_tokenizers
@@ -37,19 +37,13 @@ class Run:
     folder: RunFolder
     recipe: Recipe
     tokenizers: Tokenizers
-    model: nn.Module
+    model: SequenceModel
     device: torch.device
 
     @property
     def task(self) -> str:
         """What the model does."""
         return "translation"
-
-    @overload
-    def translate(self, texts: str, **options: Any) -> Any: ...
-
-    @overload
-    def translate(self, texts: Sequence[str], **options: Any) -> list[Any]: ...
 
     def translate(
         self,

@@ -132,7 +132,6 @@ def _trained(
     metrics = MetricsLog(folder.metrics, first_step=snapshot.step if snapshot else 0)
     setup = Setup(
         model=prepared.model,
-        d_model=prepared.config.d_model,  # type: ignore[attr-defined]
         stream=prepared.stream(),
         objective=objective(prepared.recipe.train.label_smoothing),
         evaluate=prepared.validation(),

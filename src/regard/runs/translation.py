@@ -14,6 +14,7 @@ from regard.decoding.greedy import greedy
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodeSettings
 from regard.evaluation.text_scores import bleu, exact_match
+from regard.models.base import SequenceModel
 from regard.runs.tokenizers import Tokenizers
 from regard.text.specials import PAD_ID
 from regard.training.losses import token_loss
@@ -50,9 +51,11 @@ class Validation:
         tokenizers: Tokenizers,
         settings: DecodeSettings,
         *,
+        label_smoothing: float,
         batch_tokens: int,
         device: torch.device,
     ) -> None:
+        self.objective = objective(label_smoothing)
         self.batches = fixed_batches(examples, batch_tokens)
         self.sources = [example.source for example in examples[:VALID_SENTENCES]]
         self.references = references[:VALID_SENTENCES]
@@ -60,13 +63,16 @@ class Validation:
         self.settings = settings.model_copy(update={"beam": 1})
         self.device = device
 
-    def __call__(self, model: nn.Module) -> Mapping[str, float]:
-        """``loss`` a token without smoothing, ``bleu`` and ``exact_match`` of greedy search."""
+    def __call__(self, model: SequenceModel) -> Mapping[str, float]:
+        """``loss`` a token as in training, ``bleu`` and ``exact_match`` of greedy search.
+
+        The loss is smoothed like that of training: a model that was told to doubt would else look
+        worse the better it learned it.
+        """
         total, n_tokens = 0.0, 0
-        plain = objective(0.0)
         with torch.inference_mode():
             for batch in self.batches:
-                total += plain(model, batch.to(self.device)).item()
+                total += self.objective(model, batch.to(self.device)).item()
                 n_tokens += batch.n_target_tokens
         found = decode(model, self.sources, self.settings, device=self.device)
         texts = [self.tokenizers.target.decode(best[0].ids) for best in found]
@@ -78,7 +84,7 @@ class Validation:
 
 
 def decode(
-    model: nn.Module,
+    model: SequenceModel,
     sources: Sequence[Sequence[int]],
     settings: DecodeSettings,
     *,
@@ -121,7 +127,7 @@ class TokenScores(NamedTuple):
 
 @torch.inference_mode()
 def token_scores(
-    model: nn.Module, examples: Sequence[Example], *, device: torch.device
+    model: SequenceModel, examples: Sequence[Example], *, device: torch.device
 ) -> list[TokenScores]:
     """Teacher forced: each target given its source, in order."""
     results: dict[int, TokenScores] = {}
@@ -140,8 +146,8 @@ def _batches(examples: Sequence[Example], batch_tokens: int) -> Iterable[Batch]:
     return fixed_batches(examples, batch_tokens) if len(examples) > 1 else map(collate, [examples])
 
 
-def _limits(model: nn.Module, batch: Batch, max_len: int) -> Tensor:
+def _limits(model: SequenceModel, batch: Batch, max_len: int) -> Tensor:
     """How long each target may become: no translation is thrice as long as its source."""
     lengths = (batch.source != PAD_ID).sum(dim=1)
-    longest = model.config.longest or max_len  # type: ignore[union-attr]
+    longest = model.config.longest or max_len
     return (3 * lengths + 10).clamp(max=min(max_len, longest))

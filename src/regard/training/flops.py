@@ -16,6 +16,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.functional.kernels import reference_only
+from regard.models.base import SequenceModel
 
 BACKWARD = 3
 """Forward and backward together cost three forwards: the gradient of a product is two products."""
@@ -36,10 +37,11 @@ class FlopFormula:
         return BACKWARD * n_rows * self.forward(n_source, n_target)
 
 
-def flop_formula(model: nn.Module) -> FlopFormula:
-    """Count a model at six lengths and solve for its formula."""
+def flop_formula(model: SequenceModel) -> FlopFormula:
+    """Count a model at six lengths, none beyond what it can read, and solve for its formula."""
     skeleton = copy.deepcopy(model).to("meta")
-    lengths = [(8, 8), (16, 8), (8, 16), (24, 8), (8, 24), (16, 16)]
+    n = min(8, (model.config.longest or 24) // 3)
+    lengths = [(n, n), (2 * n, n), (n, 2 * n), (3 * n, n), (n, 3 * n), (2 * n, 2 * n)]
     counts = [count_forward(skeleton, *pair) for pair in lengths]
     rows = np.array([_terms(*pair) for pair in lengths], dtype=np.float64)
     return FlopFormula(tuple(np.linalg.solve(rows, np.array(counts, dtype=np.float64))))

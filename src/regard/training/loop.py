@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from regard.checkpoints.snapshots import Snapshot, SnapshotStore
 from regard.core.errors import TrainingError
 from regard.data.batches import Batch
+from regard.models.base import SequenceModel
 from regard.training.average import RunningAverage
 from regard.training.precision import autocast
 from regard.training.schedules import highest, share
@@ -34,7 +35,7 @@ from regard.training.state import load_optimiser, load_rng, optimiser_tensors, r
 
 Objective = Callable[[nn.Module, Batch], Tensor]
 """The loss of a batch, summed over its target tokens."""
-Evaluator = Callable[[nn.Module], Mapping[str, float]]
+Evaluator = Callable[[SequenceModel], Mapping[str, float]]
 """Scores of a model on held-out data; at least ``loss``."""
 Observer = Callable[[Mapping[str, Any]], None]
 """Is told of every line of metrics."""
@@ -86,8 +87,7 @@ class Outcome:
 class Setup:
     """What a training is given."""
 
-    model: nn.Module
-    d_model: int
+    model: SequenceModel
     stream: Stream
     objective: Objective
     evaluate: Evaluator
@@ -159,7 +159,7 @@ class Trainer:
         for batch in batches:
             with autocast(self.setup.device, self.settings.precision):
                 loss = self.setup.objective(self.model, batch.to(self.setup.device))
-            (loss / n_tokens).backward()  # type: ignore[no-untyped-call]
+            (loss / n_tokens).backward()
             total += loss.detach()
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
         self._window.add(self.progress.step, batches, total, n_tokens, norm)
@@ -175,7 +175,7 @@ class Trainer:
         self.progress.flops += sum(self.setup.flops(batch) for batch in batches)
 
     def _lr(self) -> float:
-        height = highest(self.settings, self.setup.d_model)
+        height = highest(self.settings, self.model.config.d_model)
         return height * share(self.progress.step, self.settings)
 
     # ---------------------------------------------------------------- telling

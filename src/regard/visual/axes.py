@@ -47,7 +47,8 @@ def log_axis(values: Sequence[float]) -> Axis:
     margin = (high / low) ** 0.04 if high / low > 1.001 else 1.5
     low, high = low / margin, high * margin
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    thinned = decades[:: 1 + len(decades) // 8]
+    every = 1 + len(decades) // 8
+    thinned = [e for e in decades if e % every == 0]
     for marks in ((1,), (1, 2, 5)):
         ticks = [m * 10.0**e for e in thinned for m in marks if low <= m * 10.0**e <= high]
         if len(ticks) >= 3:

@@ -173,7 +173,7 @@ def test_a_twentieth_of_train_is_held_out_when_there_is_no_valid(write):
     splits = read_splits(DataSettings(train=train))
     assert {name: len(corpus.pairs) for name, corpus in splits.items()} == {"train": 57, "valid": 3}
     assert (splits["train"].n_empty, splits["valid"].n_empty) == (1, 0)
-    assert read_splits(DataSettings(train=train, seed=1))["valid"] != splits["valid"]
+    assert read_splits(DataSettings(train=train, world_seed=1))["valid"] != splits["valid"]
 
 
 def test_no_more_than_a_thousand_are_held_out(write):

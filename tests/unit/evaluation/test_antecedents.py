@@ -69,9 +69,9 @@ def test_the_baseline_never_hands_the_pronouns_own_weight_to_a_candidate():
 
 def test_the_seed_decides_the_baseline():
     sentences = [Watched({"h": looking((3, 1))}, ((3, 1),)) for _ in range(7)]
-    first, again, other = (chosen(sentences, sentences, seed=s).baseline for s in (5, 5, 6))
+    first, again = ([chosen(sentences, sentences, seed=s).baseline for s in range(6)] for _ in "ab")
     assert first == again
-    assert first != other
+    assert len(set(first)) > 1
 
 
 def test_shuffling_leaves_the_given_weights_alone():

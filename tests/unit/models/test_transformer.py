@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import tiny_config
+from tiny import tiny_config
 
 import regard
 from regard.core.errors import ConfigError

@@ -26,10 +26,10 @@ def test_ticks_stand_at_round_numbers(values, expected):
 
 
 def test_an_outward_axis_ends_at_ticks_and_another_at_its_values():
-    snug, outward = linear_axis([37, 183]), linear_axis([37, 183], outward=True)
-    assert (snug.low, snug.high) == (37, 183)
-    assert (outward.low, outward.high) == (0, 200)
-    assert labels(outward) == ["0", "50", "100", "150", "200"]
+    snug, outward = linear_axis([137, 383]), linear_axis([137, 383], outward=True)
+    assert (snug.low, snug.high) == (137, 383)
+    assert (outward.low, outward.high) == (100, 400)
+    assert labels(outward) == ["100", "150", "200", "250", "300", "350", "400"]
 
 
 def test_an_axis_that_nearly_reaches_zero_begins_there():

@@ -44,6 +44,21 @@ def test_larger_values_stand_higher_and_later_ones_further_right():
     assert float(high.get("cx")) > float(low.get("cx"))
 
 
+@pytest.mark.parametrize("log_y", [False, True])
+def test_points_stand_beside_the_ticks_of_their_values(log_y):
+    picture = drawn({"a": [(0, 1), (30, 100)]}, log_y=log_y)
+    numbers = {t.text: t for t in picture.iter(f"{SVG}text")}
+    end = circles(picture)[1]
+    assert float(end.get("cx")) == pytest.approx(float(numbers["30"].get("x")))
+    assert float(end.get("cy")) == pytest.approx(float(numbers["100"].get("y")) - 4)
+
+
+def test_the_axes_end_where_round_values_do():
+    picture = drawn({"a": [(0, 0), (1, 10)]})
+    levels = [float(r.get("y1")) for r in picture.iter(f"{SVG}line") if r.get("y1") == r.get("y2")]
+    assert [float(c.get("cy")) for c in circles(picture)] == [max(levels), min(levels)]
+
+
 def test_the_line_goes_through_its_points():
     picture = drawn({"a": [(0, 1), (1, 2), (2, 0.5)]})
     corners = [tuple(map(float, xy.split())) for xy in lines(picture)[0].get("d")[1:].split("L")]
@@ -69,6 +84,10 @@ def test_one_point_is_seen_though_it_makes_no_line():
     picture = drawn({"a": [(5, 3.2)]})
     assert not lines(picture)
     assert circles(picture)[0].get("opacity") is None
+
+
+def test_points_of_a_short_line_are_seen():
+    assert all(c.get("opacity") is None for c in circles(drawn({"a": [(0, 1), (1, 2)]})))
 
 
 def test_points_of_a_long_line_are_hidden_but_answer_the_mouse():
@@ -144,6 +163,7 @@ floats = st.floats(allow_nan=True, allow_infinity=True)
 )
 def test_any_numbers_and_names_give_well_formed_svg(series, name, log_y):
     picture = drawn(series, title=name, x_label=name, y_label=name, log_y=log_y)
+    width, height = map(float, picture.get("viewBox").split()[2:])
     for circle in circles(picture):
-        assert math.isfinite(float(circle.get("cx")))
-        assert math.isfinite(float(circle.get("cy")))
+        assert 0 <= float(circle.get("cx")) <= width
+        assert 0 <= float(circle.get("cy")) <= height

@@ -1,0 +1,1 @@
+"""A synchronous grammar of English and French: one abstract sentence, written in both."""

@@ -14,13 +14,12 @@ from regard.data.sentences.lexicon import Adjective, Kind
 _FEMININES = {
     "beau": "belle",
     "blanc": "blanche",
-    "gras": "grasse",
     "long": "longue",
     "nouveau": "nouvelle",
     "vieux": "vieille",
 }
 _BEFORE_VOWEL = {"beau": "bel", "nouveau": "nouvel", "vieux": "vieil"}
-_BEFORE = frozenset({"beau", "grand", "jeune", "joli", "long", "nouveau", "petit", "vieux"})
+_BEFORE = frozenset({"beau", "grand", "jeune", "long", "nouveau", "petit", "vieux"})
 
 
 def _adjectives(about: Iterable[Kind], table: str) -> tuple[Adjective, ...]:
@@ -45,28 +44,18 @@ DECISIVE = (
     *_adjectives(
         ("animal", "human"),
         "tired fatigué, hungry affamé, thirsty assoiffé, sick malade, scared effrayé, "
-        "lazy paresseux, shy timide, nervous nerveux, sad triste, furious furieux, "
-        "cautious prudent, clumsy maladroit, stubborn têtu, curious curieux, "
-        "impatient impatient, jealous jaloux, proud fier, worried inquiet",
+        "lazy paresseux, shy timide, sad triste, furious furieux, clumsy maladroit, "
+        "stubborn têtu, curious curieux, jealous jaloux, proud fier",
     ),
-    *_adjectives(
-        ("road",),
-        "wide large, long long, steep raide, slippery glissant, muddy boueux, icy verglacé, "
-        "winding sinueux",
-    ),
+    *_adjectives(("road",), "wide large, long long, steep raide, slippery glissant, muddy boueux"),
     *_adjectives(("road", "place"), "narrow étroit, crowded bondé, dark sombre"),
+    *_adjectives(("place",), "damp humide, dusty poussiéreux, empty vide"),
     *_adjectives(
-        ("place",), "damp humide, dusty poussiéreux, empty vide, luxurious luxueux, gloomy lugubre"
-    ),
-    *_adjectives(
-        ("food",),
-        "salty salé, sour acide, ripe mûr, bitter amer, spicy épicé, sweet sucré, greasy gras, "
-        "rotten pourri",
+        ("food",), "salty salé, sour acide, ripe mûr, bitter amer, sweet sucré, rotten pourri"
     ),
     *_adjectives(
         ("load",),
-        "heavy lourd, bulky encombrant, fragile fragile, full plein, rusty rouillé, "
-        "sticky collant, rough rugueux, solid solide",
+        "heavy lourd, bulky encombrant, fragile fragile, full plein, rusty rouillé, sticky collant",
     ),
 )
 
@@ -74,13 +63,14 @@ NEUTRAL = (
     *_adjectives(("animal", "human", *_THINGS), "little petit, old vieux, strange étrange"),
     *_adjectives(("animal", "human"), "young jeune"),
     *_adjectives(("animal", *_THINGS), "big grand, beautiful beau"),
-    *_adjectives(("animal", "road", "place", "load", "part"), "white blanc, grey gris"),
-    *_adjectives(("place", "load", "part"), "new nouveau"),
     *_adjectives(("animal", "place", "food", "load", "part"), "red rouge, black noir"),
-    *_adjectives(("place", "food", "load", "part"), "green vert, yellow jaune"),
-    *_adjectives(("place", "load", "part"), "blue bleu"),
+    *_adjectives(("animal", "road", "place", "load", "part"), "white blanc"),
+    *_adjectives(("place", "food", "load", "part"), "green vert"),
+    *_adjectives(("place", "load", "part"), "new nouveau, blue bleu"),
     *_adjectives(("human", "road", "place"), "famous célèbre"),
 )
 
+MISLEADING = frozenset({("boy", "old"), ("girl", "old")})
+"""*une vieille fille* is a spinster, *un vieux garçon* a bachelor."""
 ONLY_ATTRIBUTIVE = frozenset(a for a in NEUTRAL if a.fr == "nouveau")
 """*la maison est nouvelle* would say something else than *the house is new*."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from regard.data.pairs import Pair
 from regard.data.sentences import nouns, verbs
 from regard.data.sentences.grammar import Grammar, reasoned
+from regard.data.sentences.lexicon import Verb
 from regard.data.sentences.menus import Combination
 from regard.data.sentences.parts import Parts
 from regard.data.sentences.trees import Action, Clause, Nominal, pair
@@ -49,6 +50,7 @@ def order(parts: Parts) -> Members:
     draw = parts.draw
     first: Nominal
     second: Nominal
+    several: Sequence[Verb]
     if draw.chance(0.4):
         first = parts.named()
         second = parts.named(other_than=first)

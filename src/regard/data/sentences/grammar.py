@@ -15,6 +15,7 @@ from regard.data.sentences.lexicon import Adjective, Noun
 from regard.data.sentences.menus import THINGS
 from regard.data.sentences.nouns import ANIMALS, FAMILY, HUMANS, PARTS, PLACES, THE
 from regard.data.sentences.parts import WE, I, Parts
+from regard.data.sentences.phrases import Phrase
 from regard.data.sentences.trees import (
     Action,
     Clause,
@@ -55,14 +56,14 @@ class Grammar:
         self._draw = parts.draw
         self._menus = parts.menus
         kinds: tuple[tuple[int, Callable[[], Sentence]], ...] = (
-            (35, self.reasoned),
-            (20, self.acting),
-            (5, self.among_names),
-            (11, self.being),
-            (5, self.working_as),
-            (8, self.travelling),
-            (6, self.alone),
-            (6, self.related),
+            (26, self.reasoned),
+            (23, self.acting),
+            (4, self.among_names),
+            (15, self.being),
+            (7, self.working_as),
+            (7, self.travelling),
+            (7, self.alone),
+            (7, self.related),
             (4, self.joined),
         )
         self._kinds = tuple(kind for weight, kind in kinds for _ in range(weight))
@@ -95,7 +96,7 @@ class Grammar:
         draw = self._draw
         subject: Nominal
         if draw.chance(0.2):
-            subject = draw.one((I, WE, self._parts.named(), self._parts.named()))
+            subject = draw.one((I, WE)) if draw.chance(0.5) else self._parts.named()
             adjective = draw.one(_OF_PEOPLE)
         else:
             subject = self._thing_that_is()
@@ -108,7 +109,7 @@ class Grammar:
         if nouns is not PARTS:
             return self._parts.noun_phrase(nouns, adorned=0.1)
         thing = self._parts.noun_phrase(nouns, plural=False, adorned=0.1)
-        place = self._parts.noun_phrase(PLACES, adorned=0.2, definite=True)
+        place = self._parts.noun_phrase(PLACES, adorned=0.0, definite=True)
         of = place.group(preposition=names.OF)
         return NounPhrase(thing.noun, THE, False, thing.before, thing.after, of)
 
@@ -122,25 +123,20 @@ class Grammar:
         """*i am a student*."""
         draw, parts = self._draw, self._parts
         trade = Trade(draw.one(names.PROFESSIONS), draw.chance(0.4), draw.chance(0.3))
-        subject: Nominal
-        if draw.chance(0.15):
-            subject = parts.two_named()
-        elif draw.chance(0.3):
-            subject = parts.noun_phrase(FAMILY, adorned=0.1)
-        else:
-            subject = parts.person()
-        return (Clause(subject, trade),)
+        if draw.chance(0.4):
+            return (Clause(parts.noun_phrase(FAMILY, adorned=0.0), trade),)
+        return (Clause(parts.person(adorned=0.0), trade),)
 
     def travelling(self) -> Sentence:
         """*jane visits africa in september*."""
         draw, parts = self._draw, self._parts
         subject = parts.two_named() if draw.chance(0.1) else parts.person()
         place = draw.one(names.LANDS + names.CITIES)
-        verb = draw.one(_TRIPS)
-        goal, adjuncts = OnMap(place), ()
-        if verb not in _DIRECT_TRIPS:
-            way = "to" if verb in _MOVING_TRIPS else "in"
-            goal, adjuncts = None, (groups.place_group(place, way),)
+        verb = parts.verb(_TRIPS, subject, past=False)
+        goal = OnMap(place) if verb in _DIRECT_TRIPS else None
+        adjuncts: tuple[Phrase, ...] = ()
+        if goal is None:
+            adjuncts = (groups.place_group(place, "to" if verb in _MOVING_TRIPS else "in"),)
         lasting = verb.en_past is None
         if not lasting and draw.chance(0.55):
             adjuncts = (*adjuncts, groups.month_group(*draw.one(names.MONTHS)))
@@ -157,10 +153,10 @@ class Grammar:
         """*john sings and mary dances*."""
         parts = self._parts
         past = self._draw.chance(0.5)
-        first, second = parts.person(), parts.animate()
+        first, second = parts.person(adorned=0.0), parts.animate(adorned=0.0)
         return (
-            Clause(first, parts.errand(first, past=past, more=0.2)),
-            Clause(second, parts.errand(second, past=past, more=0.2)),
+            Clause(first, parts.errand(first, past=past, more=0.1)),
+            Clause(second, parts.errand(second, past=past, more=0.1)),
         )
 
     def related(self) -> Sentence:
@@ -172,11 +168,9 @@ class Grammar:
         """*the dog that sees the cat sleeps*."""
         draw, parts = self._draw, self._parts
         nouns = draw.one((ANIMALS, ANIMALS, HUMANS))
-        plain = parts.noun_phrase(nouns, adorned=0.1)
+        plain = parts.noun_phrase(nouns, adorned=0.0)
         doing = Doing(parts.action(plain, past=past))
-        subject = NounPhrase(
-            plain.noun, plain.determiner, plain.plural, plain.before, plain.after, relative=doing
-        )
+        subject = NounPhrase(plain.noun, plain.determiner, plain.plural, relative=doing)
         if draw.chance(0.5):
             return Clause(subject, parts.errand(subject, past=past, more=0.3))
         return Clause(subject, self._state(self._menus.decisive[plain.noun], past))
@@ -185,7 +179,9 @@ class Grammar:
         """*the apple that i ate was sour*."""
         draw, parts = self._draw, self._parts
         nouns = draw.one((*THINGS, ANIMALS, ANIMALS))
-        who = draw.one((I, WE, parts.named(), parts.noun_phrase(HUMANS, adorned=0.0)))
+        who: Nominal = draw.one((I, WE))
+        if draw.chance(0.5):
+            who = parts.named() if draw.chance(0.5) else parts.noun_phrase(HUMANS, adorned=0.0)
         verb = draw.one(verbs.IN_RELATIVES)
         plain = parts.noun_phrase(nouns, adorned=0.0)
         subject = NounPhrase(
@@ -199,7 +195,7 @@ class Grammar:
     def reasoned(self) -> Sentence:
         """*the animal did not cross the street because it was too tired*."""
         draw, parts = self._draw, self._parts
-        plural = draw.chance(0.12)
+        plural = draw.chance(0.16)
         subject: NounPhrase | Named
         if not plural and draw.chance(0.07):
             subject = parts.named()

@@ -17,7 +17,7 @@ from regard.data.sentences.lexicon import (
     Profession,
     Verb,
 )
-from regard.data.sentences.nouns import A, SOME
+from regard.data.sentences.nouns import SOME, A
 from regard.data.sentences.phrases import Phrase, Word, phrase, simple, word
 
 _BE = {

@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Sequence
 from typing import TypeVar
 
-from regard.data.sentences.adjectives import DECISIVE, NEUTRAL, ONLY_ATTRIBUTIVE
+from regard.data.sentences.adjectives import DECISIVE, MISLEADING, NEUTRAL, ONLY_ATTRIBUTIVE
 from regard.data.sentences.lexicon import Adjective, Noun
 from regard.data.sentences.nouns import (
     ANIMALS,
@@ -67,7 +67,11 @@ class Menus:
     def __init__(self, held_out: Collection[Combination]) -> None:
         def fitting(noun: Noun, adjectives: Sequence[Adjective]) -> tuple[Adjective, ...]:
             return tuple(
-                a for a in adjectives if noun.kind in a.about and (noun, a) not in held_out
+                a
+                for a in adjectives
+                if noun.kind in a.about
+                and (noun, a) not in held_out
+                and (noun.en, a.en) not in MISLEADING
             )
 
         self.decisive = {noun: fitting(noun, DECISIVE) for noun in _ALL}
@@ -82,11 +86,8 @@ class Menus:
         }
         """What may stand before the French noun."""
         self.after = {
-            noun: fitting(noun, [a for a in (*NEUTRAL, *DECISIVE) if not a.before])
-            for noun in _ALL
+            noun: fitting(noun, [a for a in (*NEUTRAL, *DECISIVE) if not a.before]) for noun in _ALL
         }
         """What may stand after it."""
-        self.withheld = {
-            noun: tuple(a for a in DECISIVE if (noun, a) in held_out) for noun in _ALL
-        }
+        self.withheld = {noun: tuple(a for a in DECISIVE if (noun, a) in held_out) for noun in _ALL}
         """What training never says of it."""

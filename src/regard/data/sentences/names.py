@@ -5,52 +5,46 @@ from __future__ import annotations
 from regard.data.sentences import french
 from regard.data.sentences.lexicon import Name, Place, Preposition, Profession
 
-NAMES = (
-    *(Name(text, feminine=False) for text in "john paul peter david thomas martin simon".split()),
-    *(Name(text, feminine=True) for text in "mary jane anna alice emma julia sarah".split()),
-)
+_MEN = ("john", "paul", "peter", "david", "thomas", "martin")
+_WOMEN = ("mary", "jane", "anna", "alice", "emma", "julia")
+NAMES = tuple(Name(text, feminine=text in _WOMEN) for text in _MEN + _WOMEN)
+
+
+def _table(text: str) -> tuple[tuple[str, str], ...]:
+    """Entries of *english french* divided by commas."""
+    return tuple((en, fr) for en, fr in (entry.split() for entry in text.split(",")))
 
 
 def _places(article: str, preposition: str, table: str) -> tuple[Place, ...]:
-    entries = (entry.split() for entry in table.split(","))
-    return tuple(Place(en, fr, article, preposition) for en, fr in entries)
+    return tuple(Place(en, fr, article, preposition) for en, fr in _table(table))
 
 
 LANDS = (
     *_places(
         "la",
         "en",
-        "africa afrique, europe europe, asia asie, france france, china chine, spain espagne, "
-        "italy italie, greece grèce",
+        "africa afrique, asia asie, france france, china chine, spain espagne, italy italie",
     ),
     *_places("le", "au", "canada canada, japan japon, brazil brésil, portugal portugal"),
 )
 CITIES = _places(
     "",
     "à",
-    "paris paris, london londres, rome rome, berlin berlin, lisbon lisbonne, geneva genève, "
-    "vienna vienne, madrid madrid",
+    "paris paris, london londres, rome rome, berlin berlin, lisbon lisbonne, geneva genève",
 )
 
-MONTHS = tuple(
-    zip(
-        "january february march april may june july august september october november "
-        "december".split(),
-        "janvier février mars avril mai juin juillet août septembre octobre novembre "
-        "décembre".split(),
-        strict=True,
-    )
+MONTHS = _table(
+    "january janvier, february février, march mars, april avril, may mai, june juin, "
+    "july juillet, august août, september septembre, october octobre, november novembre, "
+    "december décembre"
 )
 
-_UNCHANGED = frozenset({"médecin"})
+_ALIKE = frozenset({"médecin"})
 PROFESSIONS = tuple(
-    Profession(en, fr, fr if fr in _UNCHANGED else french.feminine(fr))
-    for en, fr in (
-        entry.split()
-        for entry in (
-            "student étudiant, lawyer avocat, musician musicien, singer chanteur, baker boulanger, "
-            "journalist journaliste, pilot pilote, doctor médecin"
-        ).split(",")
+    Profession(en, fr, fr if fr in _ALIKE else french.feminine(fr))
+    for en, fr in _table(
+        "student étudiant, lawyer avocat, musician musicien, singer chanteur, baker boulanger, "
+        "journalist journaliste, pilot pilote, doctor médecin"
     )
 )
 

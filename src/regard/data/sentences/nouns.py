@@ -33,15 +33,15 @@ def _nouns(kind: Kind, masculine: str, feminine: str, *, owned: bool = True) -> 
 
 ANIMALS = _nouns(
     "animal",
-    "animal animal, dog chien, cat chat, horse cheval, bird oiseau, rabbit lapin, fox renard, "
-    "wolf loup, bear ours, elephant éléphant, hedgehog hérisson, donkey âne",
+    "animal animal, dog chien, cat chat, horse cheval, bird oiseau, rabbit lapin, wolf loup, "
+    "bear ours, elephant éléphant, hedgehog hérisson",
     "cow vache, goat chèvre, mouse souris, turtle tortue, giraffe girafe, hen poule, goose oie, "
-    "frog grenouille, bee abeille, ant fourmi, spider araignée, panther panthère",
+    "frog grenouille, bee abeille, ant fourmi",
 )
 STRANGERS = _nouns(
     "human",
-    "man homme, boy garçon, king roi, prince prince",
-    "woman femme, girl fille, queen reine, princess princesse",
+    "man homme, boy garçon, king roi",
+    "woman femme, girl fille, queen reine",
     owned=False,
 )
 FAMILY = _nouns(
@@ -52,25 +52,23 @@ FAMILY = _nouns(
 HUMANS = STRANGERS + FAMILY
 ROADS = _nouns(
     "road",
-    "bridge pont, path chemin, tunnel tunnel, boulevard boulevard, trail sentier, field champ, "
-    "desert désert",
-    "street rue, road route, avenue avenue, alley ruelle, highway autoroute, square place, "
-    "forest forêt",
+    "bridge pont, path chemin, tunnel tunnel, boulevard boulevard, field champ",
+    "street rue, road route, avenue avenue, square place, forest forêt",
 )
 PLACES = _nouns(
     "place",
-    "castle château, hotel hôtel, museum musée, garage garage, hospital hôpital, palace palais",
-    "house maison, church église, school école, barn grange, library bibliothèque, factory usine",
+    "castle château, hotel hôtel, museum musée, garage garage, hospital hôpital",
+    "house maison, church église, school école, barn grange, library bibliothèque",
 )
 FOODS = _nouns(
     "food",
-    "cheese fromage, cake gâteau, melon melon, lemon citron, egg œuf, onion oignon",
-    "apple pomme, pear poire, carrot carotte, tomato tomate, banana banane, pie tarte",
+    "cheese fromage, cake gâteau, egg œuf, lemon citron",
+    "apple pomme, pear poire, carrot carotte, tomato tomate",
 )
 LOADS = _nouns(
     "load",
-    "bag sac, basket panier, bench banc, barrel tonneau, bucket seau, carpet tapis",
-    "box boîte, cart charrette, suitcase valise, table table, chair chaise, ladder échelle",
+    "bag sac, basket panier, bench banc, barrel tonneau",
+    "box boîte, suitcase valise, table table, ladder échelle",
 )
 PARTS = _nouns("part", "roof toit, wall mur", "door porte, window fenêtre")
 """What a place has: *the door of the house*."""

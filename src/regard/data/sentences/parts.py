@@ -8,7 +8,6 @@ from regard.data.sentences import groups, names, verbs
 from regard.data.sentences.lexicon import Determiner, Noun, Verb
 from regard.data.sentences.menus import THINGS, Draw, Menus
 from regard.data.sentences.nouns import (
-    A,
     ANIMALS,
     FAMILY,
     HUMANS,
@@ -21,6 +20,7 @@ from regard.data.sentences.nouns import (
     THE,
     THIS,
     TWO,
+    A,
 )
 from regard.data.sentences.phrases import Phrase
 from regard.data.sentences.trees import Action, Both, Named, Nominal, NounPhrase, Speaking
@@ -65,7 +65,7 @@ class Parts:
         if draw.chance(adorned):
             if draw.chance(0.6):
                 after = draw.one(self.menus.after[noun])
-            if after is None or draw.chance(0.2):
+            if after is None or draw.chance(0.12):
                 before = draw.one(self.menus.before[noun])
         return NounPhrase(noun, self._determiner(noun, plural, definite), plural, before, after)
 
@@ -89,26 +89,26 @@ class Parts:
         first = self.named()
         return Both(first, self.named(other_than=first))
 
-    def person(self) -> Nominal:
+    def person(self, *, adorned: float = 0.25) -> Nominal:
         """Somebody who acts: a name, a pronoun or a noun."""
         if self.draw.chance(0.3):
             return self.named()
-        return self.draw.one(_SPEAKERS) if self.draw.chance(0.4) else self.noun_phrase(HUMANS)
+        if self.draw.chance(0.5):
+            return self.draw.one(_SPEAKERS)
+        return self.noun_phrase(HUMANS, adorned=adorned)
 
-    def animate(self, *, other_than: Nominal | None = None) -> Nominal:
+    def animate(self, *, other_than: Nominal | None = None, adorned: float = 0.25) -> Nominal:
         """An animal or a human, by noun or by name."""
         if self.draw.chance(0.15):
             return self.named(other_than=other_than)
         nouns = HUMANS if self.draw.chance(0.35) else ANIMALS
-        return self.noun_phrase(nouns, other_than=other_than)
+        return self.noun_phrase(nouns, adorned=adorned, other_than=other_than)
 
     def verb(self, several: Sequence[Verb], subject: Nominal, *, past: bool) -> Verb:
         """One of them that has this tense and is used in this person."""
         first_person = subject.person in ("je", "nous")
         verb = self.draw.one(several)
-        while (past and not verb.en_past) or (
-            first_person and verb not in verbs.IN_FIRST_PERSON
-        ):
+        while (past and not verb.en_past) or (first_person and verb not in verbs.IN_FIRST_PERSON):
             verb = self.draw.one(several)
         return verb
 
@@ -138,13 +138,13 @@ class Parts:
         preposition = self.draw.one((names.IN, names.NEAR, names.NEAR, names.BEHIND))
         definite = self.draw.chance(0.8)
         place = self.noun_phrase(
-            PLACES, plural=None if definite else False, adorned=0.15, definite=definite
+            PLACES, plural=None if definite else False, adorned=0.0, definite=definite
         )
         return place.group(preposition=preposition)
 
     def company(self) -> Phrase:
         """*with my sister*."""
-        who = self.noun_phrase(ANIMALS + FAMILY, plural=False, adorned=0.1, definite=True)
+        who = self.noun_phrase(ANIMALS + FAMILY, plural=False, adorned=0.0, definite=True)
         return who.group(preposition=names.WITH)
 
     def adjuncts(self, *, past: bool) -> tuple[Phrase, ...]:
@@ -165,7 +165,6 @@ class Parts:
 
     def _goal(self) -> Phrase:
         """*to the museum*; *à cette maison* would sound odd."""
-        place = self.noun_phrase(PLACES, plural=False, adorned=0.15, definite=True)
+        place = self.noun_phrase(PLACES, plural=False, adorned=0.0, definite=True)
         determiner = THE if place.determiner is THIS else place.determiner
-        goal = NounPhrase(place.noun, determiner, False, place.before, place.after)
-        return goal.group(preposition=names.TO)
+        return NounPhrase(place.noun, determiner).group(preposition=names.TO)

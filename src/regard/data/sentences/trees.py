@@ -259,9 +259,7 @@ class DoneTo:
         self.subject.write(draft)
         before = (antecedent.feminine, antecedent.person == "ils")
         who = self.subject
-        draft.add(
-            groups.verb_group(self.verb, who.person, who.feminine, self.past, False, before)
-        )
+        draft.add(groups.verb_group(self.verb, who.person, who.feminine, self.past, False, before))
 
 
 @dataclass(frozen=True, slots=True)

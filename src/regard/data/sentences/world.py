@@ -43,9 +43,7 @@ def build(direction: str = "en-fr", *, seed: int = 0, n_train: int = 60_000) -> 
     """
     if direction not in DIRECTIONS:
         hint = did_you_mean(direction, DIRECTIONS)
-        raise ConfigError(
-            f"unknown direction {direction!r}{hint}; known: {', '.join(DIRECTIONS)}"
-        )
+        raise ConfigError(f"unknown direction {direction!r}{hint}; known: {', '.join(DIRECTIONS)}")
     if n_train < 1:
         raise ConfigError(f"n_train must be at least 1, got {n_train}")
     splits = _Builder(seed).splits(n_train)
@@ -64,7 +62,7 @@ class _Ledger:
 
     def is_new(self, members: Iterable[Pair]) -> bool:
         """Whether neither side of any of them was said; notes those said in another way."""
-        return all([self._is_new(p) for p in members])
+        return not sum(not self._is_new(p) for p in members)  # a sum, for it looks at every one
 
     def _is_new(self, pair: Pair) -> bool:
         target = self._target.get(pair.source)

@@ -1,0 +1,45 @@
+"""What all models that write a target have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+
+class SequenceConfig(BaseModel):
+    """Architecture only: saved with the weights. No devices, no paths."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    family: str
+    n_source_vocab: int = Field(ge=1)
+    n_target_vocab: int = Field(ge=1)
+    shared_vocab: bool = True
+    pad_id: int = 0
+    d_model: int
+    max_len: int = Field(512, ge=4)
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens a text may have; None where any number will do."""
+        return None
+
+
+class SequenceModel(nn.Module):
+    """Speaks the protocol of ``regard.decoding``; see there for what each method owes."""
+
+    config: SequenceConfig
+
+    def encode(self, source: Tensor) -> Any:
+        """Source ids (B, S) -> what the decoder will look at."""
+        raise NotImplementedError
+
+    def start(self, memory: Any) -> Any:
+        """The state before the first target token."""
+        raise NotImplementedError
+
+    def step(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
+        """Last target ids (B,) -> logits (B, V) for the next, and the new state."""
+        raise NotImplementedError

@@ -1,0 +1,132 @@
+"""Text → ids → batches → model → training → run folder → decoding → scores."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+import regard
+from regard.recipes.recipe import recipe_from
+from regard.runs.train import train
+
+
+def test_a_run_folder_holds_what_it_should(run_path):
+    names = {path.name for path in run_path.iterdir()}
+    assert names >= {
+        "config.yaml", "config.json", "model.safetensors", "tokenizer.json", "metrics.jsonl",
+        "tensorboard", "checkpoints", "report.html", "scores.json",
+    }  # fmt: skip
+    lines = [json.loads(line) for line in (run_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if line["kind"] == "train"] == [5, 10, 15, 20, 25, 30]
+    assert [line["step"] for line in lines if line["kind"] == "valid"] == [15, 30]
+    facts = json.loads((run_path / "scores.json").read_text())
+    assert facts["measured"]["steps"] == 30
+    assert facts["scores"]["test"]["n"] == 40
+    assert facts["estimate"]["flops"] == pytest.approx(facts["measured"]["flops"], rel=0.3)
+    assert facts["estimate"]["memory_bytes"] == pytest.approx(
+        facts["measured"]["memory_bytes"], rel=0.3
+    )
+
+
+def test_the_settings_in_the_folder_repeat_the_run(run_path, tmp_path):
+    recipe = recipe_from(yaml.safe_load((run_path / "config.yaml").read_text()))
+    train(recipe, tmp_path / "again")
+    weights = (run_path / "model.safetensors").read_bytes()
+    assert (tmp_path / "again" / "model.safetensors").read_bytes() == weights
+
+
+def test_translate_takes_a_text_or_a_list(run_path):
+    run = regard.load(run_path)
+    one = run.translate("a b c")
+    assert isinstance(one, str)
+    assert run.translate(["a b c", "", "d e"])[:2] == [one, ""]
+    best = run.translate(["a b c"], beam=4, n_best=2, with_scores=True)[0]
+    assert len(best) == 2
+    assert best[0].score >= best[1].score
+    assert best[0].text != best[1].text
+
+
+def test_what_shares_a_batch_changes_no_translation(run_path):
+    run = regard.load(run_path)
+    texts = ["a b c", "a", "h g f e d", "b b", "c a d"]
+    together = run.translate(texts, beam=3, with_scores=True)
+    for text, (translation, score) in zip(texts, together, strict=True):
+        alone = run.translate(text, beam=3, with_scores=True)
+        assert alone.text == translation
+        assert alone.score == pytest.approx(score, abs=1e-4)
+
+
+def test_scores_of_translations_are_found_again(run_path):
+    """The score that a search reports is the log-probability that ``score`` gives."""
+    run = regard.load(run_path)
+    texts = ["a b c", "d e"]
+    for text, hypotheses in zip(texts, run.hypotheses(texts, beam=3, n_best=3), strict=True):
+        for hypothesis in hypotheses:
+            if hypothesis.finished:
+                target = run.tokenizers.target.decode(hypothesis.ids)
+                assert run.score([text], [target])[0] == pytest.approx(
+                    hypothesis.log_prob, abs=1e-4
+                )
+
+
+def test_probabilities_of_all_targets_sum_to_one(run_path):
+    run = regard.load(run_path)
+    source = torch.tensor([[*run.tokenizers.source.encode("a b"), 2]])
+    logits = run.model(source, torch.tensor([[1]]))[0, 0]
+    first = logits.log_softmax(-1)
+    tokens = run.token_scores(["a b"], ["c"])[0].log_probs
+    assert tokens[0].item() == pytest.approx(first[run.tokenizers.target.encode("c")[0]].item(), abs=1e-5)
+    assert len(tokens) == 2  # the word and the end
+
+
+def test_an_unequal_number_of_targets_is_refused(run_path):
+    with pytest.raises(regard.DataError, match="2 sources but 1 targets"):
+        regard.load(run_path).score(["a", "b"], ["a"])
+
+
+def test_loading_gives_the_same_logits_as_were_trained(run_path):
+    a, b = regard.load(run_path), regard.load(run_path)
+    source, target = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7]])
+    assert torch.equal(a.model(source, target), b.model(source, target))
+    assert np.isfinite(a.model(source, target).detach().numpy()).all()
+
+
+@pytest.mark.slow
+def test_it_learns_to_reverse(settings, tmp_path):
+    longer = {"max_steps": 600, "eval_every": 300, "save_every": 600, "schedule": "linear"}
+    recipe = recipe_from({**settings, "train": {**settings["train"], **longer, "lr": 4e-3}})
+    trained = train(recipe, tmp_path / "run")
+    assert trained.evaluations["test"].scores["exact_match"] >= 0.9
+    assert trained.run.translate("a b c d") == "d c b a"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"text": {"kind": "char"}},
+        {"text": {"kind": "bpe", "vocab_size": 280}},
+        {"text": {"kind": "word", "shared": False}},
+        {"model": {"score": "additive", "positions": "learned", "norm_first": True}},
+        {"model": {"window": "local_p", "positions": "index"}},
+        {"train": {"precision": "bf16", "average": 0.9, "accumulate": 2, "criterion": "bleu"}},
+    ],
+    ids=str,
+)
+def test_every_kind_of_setting_goes_the_whole_way(settings, tmp_path, changes):
+    mixed = {section: {**inside, **changes.get(section, {})} for section, inside in settings.items()}
+    mixed["train"] = {**mixed["train"], "max_steps": 4, "eval_every": 4}
+    trained = train(recipe_from(mixed), tmp_path / "run")
+    again = regard.load(tmp_path / "run")
+    assert again.translate(["a b"]) == trained.run.translate(["a b"])
+    assert 0 <= trained.evaluations["test"].scores["exact_match"] <= 1
+
+
+def test_init_starts_from_the_weights_of_a_run(settings, run_path, tmp_path):
+    mixed = {**settings, "train": {**settings["train"], "max_steps": 1, "lr": 1e-12}}
+    mixed["train"]["init"] = str(run_path)
+    train(recipe_from(mixed), tmp_path / "run")
+    old, new = regard.load(run_path).model, regard.load(tmp_path / "run").model
+    for a, b in zip(old.parameters(), new.parameters(), strict=True):
+        torch.testing.assert_close(a, b)

@@ -1,0 +1,348 @@
+"""The program: text in, text out; bad input gets one line and exit code 2."""
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from regard.cli.main import main
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Call the program; -> exit code, standard output, standard error."""
+
+    def call(*argv, stdin=""):
+        raw = stdin if isinstance(stdin, bytes) else stdin.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+        code = main([str(word) for word in argv])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture
+def refused(run):
+    """Call the program, which must fail with one line; -> the line."""
+
+    def call(*argv, stdin=""):
+        code, out, err = run(*argv, stdin=stdin)
+        assert code == 2
+        assert out == ""
+        assert err.startswith("regard: ")
+        assert err.count("\n") == 1
+        return err
+
+    return call
+
+
+@pytest.fixture
+def recipe(settings, tmp_path):
+    """Write a recipe with changes; -> its path."""
+
+    def write(**sections):
+        mixed = {
+            section: {**inside, **sections.get(section, {})} for section, inside in settings.items()
+        }
+        path = tmp_path / "recipe.yaml"
+        path.write_text(yaml.safe_dump(mixed))
+        return path
+
+    return write
+
+
+# ------------------------------------------------------------------ what works
+
+
+def test_help_needs_no_torch():
+    code = "import sys; from regard.cli.main import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0
+    for verb in ("demo", "train", "translate", "evaluate", "score", "info", "models", "recipes"):
+        assert verb in done.stdout
+
+
+def test_import_regard_needs_no_torch():
+    code = "import sys, regard; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_translate_gives_a_line_for_a_line(run, run_path):
+    code, out, _ = run("translate", run_path, stdin="a b c\n\nd e")
+    assert code == 0
+    lines = out.split("\n")
+    assert len(lines) == 4
+    assert lines[1] == ""
+    assert lines[0]
+
+
+def test_translate_as_json(run, run_path):
+    _, out, _ = run("translate", run_path, "--json", "--n-best", 2, "--beam", 3, stdin="a b\nc\n")
+    first, second = (json.loads(line) for line in out.splitlines())
+    assert first["source"] == "a b"
+    assert first.keys() == {"source", "translation", "score", "tokens", "hypotheses"}
+    assert [one["translation"] for one in first["hypotheses"]][0] == first["translation"]
+    assert first["tokens"] == first["translation"].split()
+    assert len(second["hypotheses"]) == 2
+
+
+def test_unknown_words_are_named_once_and_translated_all_the_same(run, run_path):
+    code, out, err = run("translate", run_path, stdin="a zebra b\nzebra\n")
+    assert code == 0
+    assert out.count("\n") == 2
+    assert err == "regard: 1 unknown words read as <unk>: zebra\n"
+
+
+def test_evaluate_a_split_and_files(run, run_path, corpus):
+    _, out, _ = run("evaluate", run_path, "--json")
+    scores = json.loads(out)
+    assert scores["task"] == "translation"
+    assert (scores["split"], scores["n"]) == ("test", 40)
+    assert scores.keys() >= {
+        "exact_match", "bleu", "bleu_signature", "chrf", "chrf_signature", "perplexity", "accuracy",
+    }  # fmt: skip
+    source, reference = corpus["test"]
+    _, out, _ = run("evaluate", run_path, "--json", "--source", source, "--reference", reference)
+    again = json.loads(out)
+    assert again["bleu"] == scores["bleu"]
+    assert again["perplexity"] == scores["perplexity"]
+
+
+def test_evaluate_shows_a_table(run, run_path):
+    code, out, _ = run("evaluate", run_path, "--split", "valid")
+    assert code == 0
+    assert "exact match" in out
+    assert "version:" in out  # the signature
+
+
+def test_score_is_the_log_probability_a_line(run, run_path, corpus):
+    import regard
+
+    source, target = corpus["test"]
+    _, out, _ = run("score", run_path, "--source", source, "--target", target)
+    values = [float(line) for line in out.splitlines()]
+    texts = [open(name).read().splitlines() for name in (source, target)]  # noqa: SIM115, PTH123
+    assert values == pytest.approx(regard.load(run_path).score(*texts), abs=1e-4)
+
+
+def test_info_names_model_special_ids_and_scores(run, run_path):
+    _, out, _ = run("info", run_path, "--json")
+    facts = json.loads(out)
+    assert facts["task"] == "translation"
+    assert facts["languages"] == ["ab", "ba"]
+    assert facts["special_ids"] == {"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3}
+    assert facts["model"]["d_model"] == 32
+    assert facts["parameters"] > 0
+    assert facts["training_flops"] > 0
+    assert facts["scores"]["test"]["n"] == 40
+    code, out, _ = run("info", run_path)
+    assert code == 0
+    assert "special_ids" in out
+
+
+def test_models_and_recipes_are_listed(run):
+    assert "transformer" in run("models")[1]
+    assert "reverse" in run("recipes")[1]
+
+
+def test_the_schema_of_recipes_is_json(run):
+    schema = json.loads(run("train", "--schema")[1])
+    assert set(schema["properties"]) == {"data", "text", "model", "train", "decode"}
+    assert "n_heads" in schema["$defs"]["ModelSettings"]["properties"]
+
+
+def test_a_dry_run_says_what_it_will_cost_and_writes_nothing(run, recipe, tmp_path):
+    code, out, _ = run("train", recipe(), "--out", tmp_path / "run", "--dry-run")
+    assert code == 0
+    for word in ("parameters", "FLOPs", "memory", "time"):
+        assert word in out
+    assert not (tmp_path / "run").exists()
+
+
+def test_packed_files_and_empty_lines_are_read(run, recipe, corpus, tmp_path):
+    packed = []
+    for name in corpus["train"]:
+        path = tmp_path / f"{name.rsplit('/', 1)[-1]}.gz"
+        with open(name, "rb") as plain, gzip.open(path, "wb") as file:  # noqa: PTH123
+            file.write(plain.read() + b"\n")
+        packed.append(str(path))
+    path = recipe(data={"train": packed}, train={"max_steps": 2})
+    code, _, err = run("train", path, "--out", tmp_path / "run")
+    assert code == 0
+    assert "train: 1 lines skipped" in err
+
+
+def test_long_lines_are_counted_and_dropped_or_cut(run, recipe, tmp_path):
+    short = {"model": {"max_len": 4}, "train": {"max_steps": 2}}
+    _, _, err = run("train", recipe(**short), "--out", tmp_path / "a")
+    assert "pairs left out, being longer than max_len=4 tokens" in err
+    path = recipe(**short, data={"long_lines": "truncate"})
+    _, _, err = run("train", path, "--out", tmp_path / "b")
+    assert "train: " in err
+    assert "cut to max_len=4 tokens" in err
+
+
+def test_resume_without_a_checkpoint_starts_at_step_0(run, recipe, tmp_path):
+    path = recipe(train={"max_steps": 2})
+    code, out, _ = run("train", path, "--out", tmp_path / "run", "--resume")
+    assert code == 0
+    assert "reached max_steps=2" in out
+    code, out, _ = run("train", path, "--out", tmp_path / "run", "--resume")
+    assert code == 0
+    assert "finished" in out
+
+
+def test_overwrite_replaces_a_run_and_nothing_else(run, recipe, tmp_path):
+    path, out = recipe(train={"max_steps": 2}), tmp_path / "run"
+    run("train", path, "--out", out)
+    (out / "notes.txt").write_text("mine")
+    code, _, _ = run("train", path, "--out", out, "--overwrite", "--set", "seed=7")
+    assert code == 0
+    assert (out / "notes.txt").read_text() == "mine"
+    assert "seed: 7" in (out / "config.yaml").read_text()
+
+
+# ------------------------------------------------------------------ what does not
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["tranlate"], "tranlate"),
+        (["train", "copy", "--sett", "x=1"], "--sett"),
+        (["translate"], "RUN"),
+        (["translate", "nowhere"], "there is no run folder nowhere"),
+        (["evaluate", "nowhere"], "there is no run folder nowhere"),
+        (["train"], "which recipe"),
+        (["train", "revers"], "did you mean 'reverse'"),
+        (["train", "copy", "--resume", "--overwrite"], "give one of them"),
+        (["train", "copy", "--set", "n_head=2"], "did you mean 'n_heads'"),
+        (["train", "copy", "--set", "d_model=30"], "d_model=30 is not a multiple of n_heads=4"),
+        (["train", "copy", "--device", "warp"], "device 'warp' cannot be used here"),
+        (["demo", "--seed", "x"], "--seed"),
+    ],
+)
+def test_wrong_words_get_one_line(refused, argv, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert words in refused(*argv)
+
+
+def test_several_wrong_settings_are_told_at_once(refused):
+    message = refused("train", "copy", "--set", "model.n_head=2", "--set", "train.lr=-1")
+    assert "model.n_head" in message
+    assert "train.lr=-1" in message
+
+
+def test_files_of_unequal_length(refused, recipe, corpus, tmp_path):
+    longer = tmp_path / "longer.src"
+    with open(corpus["train"][0]) as file:  # noqa: PTH123
+        longer.write_text(file.read() + "one too many\n")
+    message = refused(
+        "train", recipe(data={"train": [str(longer), corpus["train"][1]]}), "--out", tmp_path / "r"
+    )
+    assert "1501" in message
+    assert "1500" in message
+    assert "one too many" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("bad.tsv", b"a\tb\nc\xff\td\n", "bad.tsv:2"),
+        ("bad.tsv", b"", "empty"),
+        ("bad.tsv", b"a b c\n", "bad.tsv:1"),
+        ("bad.jsonl", b'{"source": "a"}\n', "'target'"),
+        ("bad.txt", b"a\tb\n", ".tsv or .jsonl"),
+    ],
+)
+def test_files_that_cannot_be_used(refused, recipe, tmp_path, name, content, words):
+    path = tmp_path / name
+    path.write_bytes(content)
+    message = refused("train", recipe(data={"train": str(path)}), "--out", tmp_path / "run")
+    assert words in message
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_file(refused, recipe, tmp_path):
+    message = refused("train", recipe(data={"test": "nowhere.tsv"}), "--out", tmp_path / "run")
+    assert "nowhere.tsv" in message
+
+
+def test_an_out_folder_that_holds_a_run_is_refused(refused, recipe, run_path):
+    before = (run_path / "model.safetensors").read_bytes()
+    message = refused("train", recipe(), "--out", run_path)
+    assert "already holds a run" in message
+    assert "--resume" in message
+    assert "--overwrite" in message
+    assert (run_path / "model.safetensors").read_bytes() == before
+
+
+def test_resuming_with_other_settings_is_refused(refused, recipe, run_path):
+    message = refused("train", recipe(train={"lr": 0.5}), "--out", run_path, "--resume")
+    assert "train.lr was 0.005 and is now 0.5" in message
+
+
+def test_an_unknown_split_and_half_a_pair_of_files(refused, run_path):
+    assert "did you mean 'test'" in refused("evaluate", run_path, "--split", "tset")
+    assert "go together" in refused("evaluate", run_path, "--source", "x")
+
+
+def test_standard_input_that_is_not_utf8(refused, run_path):
+    assert "standard input, line 2: not UTF-8" in refused(
+        "translate", run_path, stdin=b"a\n\xff\n"
+    )
+
+
+def test_a_bad_run_fails_on_empty_input_too(refused, tmp_path):
+    assert "no run folder" in refused("translate", tmp_path, stdin="")
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated"])
+def test_damaged_weights(refused, run_path, tmp_path, damage):
+    import shutil
+
+    broken = tmp_path / "broken"
+    shutil.copytree(run_path, broken)
+    weights = broken / "model.safetensors"
+    if damage == "missing":
+        weights.unlink()
+    else:
+        weights.write_bytes(weights.read_bytes()[:1000])
+    message = refused("translate", broken, stdin="a\n")
+    assert "no weights" in message if damage == "missing" else "damaged" in message
+
+
+def test_a_text_beyond_learned_positions(run, refused, recipe, tmp_path):
+    path = recipe(model={"positions": "learned", "max_len": 8}, train={"max_steps": 2})
+    assert run("train", path, "--out", tmp_path / "run")[0] == 0
+    message = refused("translate", tmp_path / "run", stdin="a b c d e f g h a b\n")
+    assert "learned positions know 8 places" in message
+    assert run("translate", tmp_path / "run", stdin="a b c\n")[0] == 0
+
+
+def test_more_translations_than_beams(refused, run_path):
+    message = refused("translate", run_path, "--beam", 2, "--n-best", 3, stdin="a\n")
+    assert "2" in message
+    assert "3" in message
+
+
+def test_no_space_left_loses_nothing(recipe, tmp_path):
+    """A limit on the size of files stands in for a full disk: the real write fails."""
+    path = recipe(train={"max_steps": 30})
+    code = (
+        "import resource, sys; from regard.cli.main import main; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000)); "
+        f"sys.exit(main(['train', {str(path)!r}, '--out', {str(tmp_path / 'run')!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    last = done.stderr.strip().split("\n")[-1]
+    assert last.startswith("regard: cannot write")
+    assert "still there" in last
+    assert not list((tmp_path / "run").rglob("*.partial"))

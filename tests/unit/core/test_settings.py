@@ -1,0 +1,53 @@
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from regard.core.errors import ConfigError
+from regard.core.settings import parse
+
+
+class Inner(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    n_heads: int = Field(4, ge=1)
+    dropout: float = Field(0.0, lt=1.0)
+
+
+class Outer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    model: Inner
+    other: Inner | None = None
+
+    @model_validator(mode="after")
+    def _fits(self):
+        if self.model.n_heads == 7:
+            raise ValueError("seven heads do not fit")
+        return self
+
+
+def test_good_settings_come_through():
+    assert parse(Outer, {"model": {"n_heads": 2}}, "").model.n_heads == 2
+
+
+def test_all_problems_are_told_at_once():
+    raw = {"model": {"n_head": 2, "n_heads": 0, "dropout": 1.5}, "modle": {}}
+    with pytest.raises(ConfigError) as caught:
+        parse(Outer, raw, "")
+    message = str(caught.value)
+    assert "unknown setting 'model.n_head' (did you mean 'n_heads'?)" in message
+    assert "model.n_heads=0: input should be greater than or equal to 1" in message
+    assert "model.dropout=1.5" in message
+    assert "unknown setting 'modle' (did you mean 'model'?); known: model, other" in message
+
+
+def test_the_prefix_says_where():
+    with pytest.raises(ConfigError, match=r"^model\.n_heads='many'"):
+        parse(Inner, {"n_heads": "many"}, "model")
+
+
+def test_a_nested_optional_section_knows_its_names():
+    with pytest.raises(ConfigError, match=r"'other\.dropuot' \(did you mean 'dropout'\?\)"):
+        parse(Outer, {"model": {}, "other": {"dropuot": 0.1}}, "")
+
+
+def test_what_a_validator_says_is_passed_on():
+    with pytest.raises(ConfigError, match="^seven heads do not fit$"):
+        parse(Outer, {"model": {"n_heads": 7}}, "")

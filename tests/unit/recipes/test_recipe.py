@@ -1,0 +1,64 @@
+import pytest
+
+from regard.core.errors import ConfigError
+from regard.recipes.recipe import Recipe, builtin_recipes, load_recipe
+
+
+@pytest.mark.parametrize("name", builtin_recipes())
+def test_every_built_in_recipe_is_valid_and_says_what_to_expect(name):
+    assert load_recipe(name)
+    assert builtin_recipes()[name]
+
+
+def test_set_overrides_by_full_name_and_by_bare_name_where_that_is_clear():
+    recipe = load_recipe("transformer", ["model.n_heads=2", "lr=3e-4", "seed=9", "bias=false"])
+    assert recipe.model.n_heads == 2
+    assert recipe.train.lr == 3e-4
+    assert recipe.train.seed == 9
+    assert recipe.model.bias is False
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("max_len=9", r"in several sections: say model\.max_len or decode\.max_len"),
+        ("n_head=9", r"unknown setting 'n_head' \(did you mean 'n_heads'\?\)"),
+        ("model.n_head=9", r"unknown setting 'model\.n_head' \(did you mean 'n_heads'\?\)"),
+        ("modle.n_heads=9", r"no section 'modle' \(did you mean 'model'\?\)"),
+        ("n_heads", "takes key=value"),
+        ("n_heads=[", "no YAML value"),
+        ("dropout=1.5", r"model\.dropout=1\.5: input should be less than 1"),
+        ("score=dott", r"model\.score='dott'"),
+        ("max_steps=null", "would never end"),
+    ],
+)
+def test_wrong_overrides_are_explained(override, message):
+    with pytest.raises(ConfigError, match=message):
+        load_recipe("transformer", [override])
+
+
+def test_a_recipe_may_be_a_file(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("data: {world: sentences}\ntrain: {max_steps: 3}\n")
+    assert load_recipe(str(path)).train.max_steps == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("data: [", "is no YAML"), ("just words", "must have the sections"), ("data: {}", "no data")],
+)
+def test_a_broken_file_is_explained(tmp_path, text, message):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_recipe(str(path))
+
+
+def test_an_unknown_recipe_is_answered_with_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean 'reverse'"):
+        load_recipe("revrse")
+
+
+def test_a_recipe_survives_its_own_dump():
+    recipe = load_recipe("transformer")
+    assert Recipe.model_validate(recipe.model_dump(mode="json")) == recipe

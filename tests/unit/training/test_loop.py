@@ -1,0 +1,202 @@
+"""The loop, on a tiny model and batches that are made here."""
+
+import math
+import signal
+
+import pytest
+import torch
+from tiny import tiny_config
+
+from regard.checkpoints.snapshots import SnapshotStore
+from regard.core.errors import TrainingError
+from regard.data.batches import BatchStream, Example
+from regard.models.transformer import Transformer
+from regard.training.loop import Setup, Trainer
+from regard.training.losses import token_loss
+from regard.training.settings import TrainSettings
+
+
+def examples(n=40):
+    rng = torch.Generator().manual_seed(5)
+    lengths = torch.randint(2, 9, (n, 2), generator=rng).tolist()
+    draw = lambda k: torch.randint(4, 13, (k,), generator=rng).tolist()  # noqa: E731
+    return [Example(draw(a), draw(b)) for a, b in lengths]
+
+
+def objective(model, batch):
+    logits = model(batch.source, batch.target_in)
+    return token_loss(logits, batch.target_out, pad=0, label_smoothing=0.1)
+
+
+def trainer(folder, *, evaluate=None, observers=(), dropout=0.1, objective=objective, **settings):
+    settings = TrainSettings(
+        **{"max_steps": 12, "warmup_steps": 4, "eval_every": 6, "save_every": 4, **settings}
+    )
+    torch.manual_seed(settings.seed)
+    setup = Setup(
+        model=Transformer(tiny_config(dropout=dropout)),
+        stream=BatchStream(examples(), batch_tokens=60, seed=settings.seed),
+        objective=objective,
+        evaluate=evaluate or (lambda model: {"loss": model.encoder.embedding.scale}),
+        flops=lambda batch: 1.0,
+        store=SnapshotStore(folder),
+        keep_best=lambda weights: None,
+        device=torch.device("cpu"),
+        observers=observers,
+    )
+    return Trainer(setup, settings)
+
+
+def weights(one):
+    return {name: p.detach().clone() for name, p in one.model.named_parameters()}
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("average", [0.0, 0.9])
+@pytest.mark.parametrize("cut", [4, 8, 12])
+def test_resuming_is_the_run_that_was_never_stopped(tmp_path, cut, average):
+    whole = trainer(tmp_path / "whole", average=average)
+    whole.run()
+    first = trainer(tmp_path / "cut", average=average, max_steps=cut)
+    first.run()
+    second = trainer(tmp_path / "cut", average=average)
+    assert not same(weights(second), weights(whole))
+    second.restore(second.setup.store.latest())
+    assert second.progress.step == cut
+    second.run()
+    assert same(weights(second), weights(whole))
+    if average:
+        assert same(second.average.weights, whole.average.weights)
+
+
+def test_same_seed_same_weights_other_seed_others(tmp_path):
+    runs = []
+    for i, seed in enumerate((1, 1, 2)):
+        runs.append(trainer(tmp_path / str(i), seed=seed))
+        runs[-1].run()
+    assert same(weights(runs[0]), weights(runs[1]))
+    assert not same(weights(runs[0]), weights(runs[2]))
+
+
+def test_accumulated_micro_batches_are_one_batch(tmp_path):
+    """Gradients of k batches of unequal token counts, against those of all their tokens."""
+    one = trainer(tmp_path, dropout=0.0, clip=1e9)
+    model = one.model
+    batches = [one.setup.stream.next() for _ in range(3)]
+    assert len({batch.n_target_tokens for batch in batches}) > 1
+    total = sum(objective(model, batch) for batch in batches)
+    (total / sum(batch.n_target_tokens for batch in batches)).backward()
+    wanted = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    one.optimiser.step = lambda: None
+    one.optimiser.zero_grad = lambda **_: None
+    one._update(batches)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, wanted[name])
+
+
+def test_gradients_are_clipped(tmp_path):
+    one = trainer(tmp_path, clip=1e-3)
+    one.optimiser.zero_grad = lambda **_: None
+    one._update([one.setup.stream.next()])
+    norm = torch.cat([p.grad.flatten() for p in one.model.parameters()]).norm()
+    assert norm <= 1.001e-3
+
+
+def test_it_can_learn(tmp_path):
+    lines = []
+    one = trainer(
+        tmp_path, dropout=0.0, max_steps=200, lr=1e-2, log_every=20, observers=[lines.append],
+        schedule="constant", objective=lambda m, b: token_loss(
+            m(b.source, b.target_in), b.target_out, pad=0, label_smoothing=0.0
+        ),
+    )
+    one.setup.stream.__init__(examples(8), batch_tokens=60, seed=1)
+    one.run()
+    losses = [line["loss"] for line in lines if line["kind"] == "train"]
+    assert losses[0] > 1.0
+    assert losses[-1] < 0.1
+
+
+def test_the_best_weights_are_kept_and_patience_ends_the_run(tmp_path):
+    scores = iter([3.0, 1.0, 2.0, 2.0, 2.0])
+    kept = []
+    one = trainer(tmp_path, evaluate=lambda _m: {"loss": next(scores)}, eval_every=2,
+                  max_steps=100, patience=2)
+    object.__setattr__(one.setup, "keep_best", lambda w: kept.append(one.progress.step))
+    outcome = one.run()
+    assert kept == [2, 4]
+    assert (outcome.progress.best, outcome.progress.best_step) == (1.0, 4)
+    assert outcome.progress.step == 8
+    assert "no better for 2 validations" in outcome.reason
+    assert one.setup.store.steps() == [4, 8]
+
+
+def test_the_criterion_may_be_bleu(tmp_path):
+    scores = iter([{"loss": 1.0, "bleu": 10.0}, {"loss": 2.0, "bleu": 30.0}])
+    one = trainer(tmp_path, evaluate=lambda _m: next(scores), criterion="bleu")
+    assert one.run().progress.best_step == 12
+
+
+def test_the_evaluator_sees_the_average_in_eval_mode_and_changes_nothing(tmp_path):
+    seen = []
+
+    def evaluate(model):
+        seen.append((model.training, model.decoder.norm, torch.rand(1).item()))
+        average = one.average.weights["decoder.layers.0.feed_forward.inner.weight"]
+        assert torch.equal(model.decoder.layers[0].feed_forward.inner.weight, average)
+        return {"loss": 1.0}
+
+    one = trainer(tmp_path / "a", evaluate=evaluate, average=0.9)
+    one.run()
+    assert [training for training, *_ in seen] == [False, False]
+    silent = trainer(tmp_path / "b", average=0.9)
+    silent.run()
+    assert same(weights(one), weights(silent))
+
+
+def test_a_loss_that_is_not_finite_names_its_batch_and_keeps_the_last_checkpoint(tmp_path):
+    calls = []
+
+    def breaking(model, batch):
+        calls.append(batch.numbers)
+        loss = objective(model, batch)
+        return loss * math.nan if len(calls) == 7 else loss
+
+    one = trainer(tmp_path, objective=breaking)
+    with pytest.raises(TrainingError, match="became nan at step 7") as caught:
+        one.run()
+    assert f"examples {calls[6][0]}" in str(caught.value)
+    assert max(one.setup.store.steps()) == 6  # the best validation, saved before
+    good = one.setup.store.latest()
+    assert all(tensor.isfinite().all() for tensor in good.part("model/").values())
+
+
+def test_a_signal_ends_the_step_saves_and_is_reported(tmp_path):
+    def observe(line):
+        if line["step"] == 5:
+            signal.raise_signal(signal.SIGTERM)
+
+    one = trainer(tmp_path, observers=[observe], log_every=5, eval_every=100)
+    outcome = one.run()
+    assert outcome.signal is signal.SIGTERM
+    assert outcome.progress.step == 5
+    assert one.setup.store.steps()[-1] == 5
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_the_last_two_and_the_best_snapshots_are_kept(tmp_path):
+    scores = iter([1.0, *[2.0] * 20])
+    one = trainer(tmp_path, evaluate=lambda _m: {"loss": next(scores)}, eval_every=3,
+                  save_every=2, max_steps=14)
+    one.run()
+    assert one.setup.store.steps() == [3, 12, 14]
+
+
+def test_max_minutes_ends_the_run(tmp_path):
+    outcome = trainer(tmp_path, max_steps=None, max_minutes=1e-4).run()
+    assert "max_minutes" in outcome.reason
+    assert outcome.progress.step >= 1
