@@ -1,5 +1,10 @@
 """Fixtures that many tests share. Sizes are small and all different; mathematics is float64."""
 
+import os
+
+# Tests run side by side, some as processes of their own: more threads would only wait.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 import pytest
 import torch
 from letters import pairs, write_pairs
@@ -8,8 +13,6 @@ from tiny import tiny_config
 from regard.models.transformer import Transformer
 from regard.recipes.recipe import recipe_from
 from regard.runs.train import train
-
-torch.set_num_threads(1)
 
 
 @pytest.fixture

@@ -71,8 +71,7 @@ def test_killed_at_any_moment_and_resumed_it_ends_with_the_same_weights(recipe, 
         process = subprocess.Popen(
             command(recipe, killed, "--resume"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
-        lines_before = n_lines(killed)
-        wait_for(lambda: n_lines(killed) > lines_before or process.poll() is not None)
+        wait_for_news(killed, process)
         time.sleep(rng.uniform(0, 0.3))
         process.kill()
         process.communicate()
@@ -104,6 +103,12 @@ def test_a_polite_signal_finishes_the_step_saves_and_says_so(recipe, tmp_path, n
     assert "--resume" in last
     assert "Traceback" not in errors
     assert list((out / "checkpoints").glob("step-*.safetensors"))
+
+
+def wait_for_news(out, process):
+    """Until the process has written a line of metrics, or has ended."""
+    before = n_lines(out)
+    wait_for(lambda: n_lines(out) > before or process.poll() is not None)
 
 
 def n_lines(out):

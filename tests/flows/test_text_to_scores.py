@@ -77,7 +77,9 @@ def test_probabilities_of_all_targets_sum_to_one(run_path):
     logits = run.model(source, torch.tensor([[1]]))[0, 0]
     first = logits.log_softmax(-1)
     tokens = run.token_scores(["a b"], ["c"])[0].log_probs
-    assert tokens[0].item() == pytest.approx(first[run.tokenizers.target.encode("c")[0]].item(), abs=1e-5)
+    assert tokens[0].item() == pytest.approx(
+        first[run.tokenizers.target.encode("c")[0]].item(), abs=1e-5
+    )
     assert len(tokens) == 2  # the word and the end
 
 
@@ -115,7 +117,9 @@ def test_it_learns_to_reverse(settings, tmp_path):
     ids=str,
 )
 def test_every_kind_of_setting_goes_the_whole_way(settings, tmp_path, changes):
-    mixed = {section: {**inside, **changes.get(section, {})} for section, inside in settings.items()}
+    mixed = {
+        section: {**inside, **changes.get(section, {})} for section, inside in settings.items()
+    }
     mixed["train"] = {**mixed["train"], "max_steps": 4, "eval_every": 4}
     trained = train(recipe_from(mixed), tmp_path / "run")
     again = regard.load(tmp_path / "run")

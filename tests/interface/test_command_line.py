@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -60,7 +61,10 @@ def recipe(settings, tmp_path):
 
 
 def test_help_needs_no_torch():
-    code = "import sys; from regard.cli.main import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys; from regard.cli.main import main; main(['--help']); "
+        "sys.exit('torch' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0
     for verb in ("demo", "train", "translate", "evaluate", "score", "info", "models", "recipes"):
@@ -86,7 +90,7 @@ def test_translate_as_json(run, run_path):
     first, second = (json.loads(line) for line in out.splitlines())
     assert first["source"] == "a b"
     assert first.keys() == {"source", "translation", "score", "tokens", "hypotheses"}
-    assert [one["translation"] for one in first["hypotheses"]][0] == first["translation"]
+    assert first["hypotheses"][0]["translation"] == first["translation"]
     assert first["tokens"] == first["translation"].split()
     assert len(second["hypotheses"]) == 2
 
@@ -126,7 +130,7 @@ def test_score_is_the_log_probability_a_line(run, run_path, corpus):
     source, target = corpus["test"]
     _, out, _ = run("score", run_path, "--source", source, "--target", target)
     values = [float(line) for line in out.splitlines()]
-    texts = [open(name).read().splitlines() for name in (source, target)]  # noqa: SIM115, PTH123
+    texts = [Path(name).read_text().splitlines() for name in (source, target)]
     assert values == pytest.approx(regard.load(run_path).score(*texts), abs=1e-4)
 
 
@@ -168,8 +172,8 @@ def test_packed_files_and_empty_lines_are_read(run, recipe, corpus, tmp_path):
     packed = []
     for name in corpus["train"]:
         path = tmp_path / f"{name.rsplit('/', 1)[-1]}.gz"
-        with open(name, "rb") as plain, gzip.open(path, "wb") as file:  # noqa: PTH123
-            file.write(plain.read() + b"\n")
+        with gzip.open(path, "wb") as file:
+            file.write(Path(name).read_bytes() + b"\n")
         packed.append(str(path))
     path = recipe(data={"train": packed}, train={"max_steps": 2})
     code, _, err = run("train", path, "--out", tmp_path / "run")
@@ -240,8 +244,7 @@ def test_several_wrong_settings_are_told_at_once(refused):
 
 def test_files_of_unequal_length(refused, recipe, corpus, tmp_path):
     longer = tmp_path / "longer.src"
-    with open(corpus["train"][0]) as file:  # noqa: PTH123
-        longer.write_text(file.read() + "one too many\n")
+    longer.write_text(Path(corpus["train"][0]).read_text() + "one too many\n")
     message = refused(
         "train", recipe(data={"train": [str(longer), corpus["train"][1]]}), "--out", tmp_path / "r"
     )
@@ -293,9 +296,7 @@ def test_an_unknown_split_and_half_a_pair_of_files(refused, run_path):
 
 
 def test_standard_input_that_is_not_utf8(refused, run_path):
-    assert "standard input, line 2: not UTF-8" in refused(
-        "translate", run_path, stdin=b"a\n\xff\n"
-    )
+    assert "standard input, line 2: not UTF-8" in refused("translate", run_path, stdin=b"a\n\xff\n")
 
 
 def test_a_bad_run_fails_on_empty_input_too(refused, tmp_path):

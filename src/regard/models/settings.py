@@ -35,7 +35,7 @@ class ModelSettings(BaseModel):
     dropout: float | None = Field(None, ge=0.0, lt=1.0, description="Share of units dropped.")
     norm_first: bool | None = Field(None, description="LayerNorm before the sub-layer, not after.")
     max_len: int | None = Field(
-        None, ge=2, description="Longest text in tokens, specials included."
+        None, ge=4, description="Longest text in tokens, specials included."
     )
 
     def given(self) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import resource
+import statistics
 import sys
 import time
 from dataclasses import dataclass
@@ -87,5 +88,4 @@ def _timed(prepared: Prepared, batches: list[Batch]) -> float:
         if len(times) > WARM_UP and time.perf_counter() - began > SECONDS:
             break
     load_rng(rng, prepared.device)
-    timed = times[WARM_UP:]
-    return sum(timed) / len(timed)
+    return statistics.median(times[WARM_UP:])

@@ -5,7 +5,14 @@ from tiny import tiny_config
 from regard.models.transformer import Transformer
 from regard.training.flops import count_forward, flop_formula
 
-VARIANTS = [{}, {"score": "additive"}, {"score": "general"}, {"window": "local_p"}, {"score": "location"}]
+VARIANTS = [
+    {},
+    {"positions": "learned", "max_len": 100},
+    {"score": "additive"},
+    {"score": "general"},
+    {"window": "local_p"},
+    {"score": "location"},
+]
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)

@@ -109,8 +109,14 @@ def test_gradients_are_clipped(tmp_path):
 def test_it_can_learn(tmp_path):
     lines = []
     one = trainer(
-        tmp_path, dropout=0.0, max_steps=200, lr=1e-2, log_every=20, observers=[lines.append],
-        schedule="constant", objective=lambda m, b: token_loss(
+        tmp_path,
+        dropout=0.0,
+        max_steps=200,
+        lr=1e-2,
+        log_every=20,
+        observers=[lines.append],
+        schedule="constant",
+        objective=lambda m, b: token_loss(
             m(b.source, b.target_in), b.target_out, pad=0, label_smoothing=0.0
         ),
     )
@@ -124,8 +130,13 @@ def test_it_can_learn(tmp_path):
 def test_the_best_weights_are_kept_and_patience_ends_the_run(tmp_path):
     scores = iter([3.0, 1.0, 2.0, 2.0, 2.0])
     kept = []
-    one = trainer(tmp_path, evaluate=lambda _m: {"loss": next(scores)}, eval_every=2,
-                  max_steps=100, patience=2)
+    one = trainer(
+        tmp_path,
+        evaluate=lambda _m: {"loss": next(scores)},
+        eval_every=2,
+        max_steps=100,
+        patience=2,
+    )
     object.__setattr__(one.setup, "keep_best", lambda w: kept.append(one.progress.step))
     outcome = one.run()
     assert kept == [2, 4]
@@ -190,8 +201,13 @@ def test_a_signal_ends_the_step_saves_and_is_reported(tmp_path):
 
 def test_the_last_two_and_the_best_snapshots_are_kept(tmp_path):
     scores = iter([1.0, *[2.0] * 20])
-    one = trainer(tmp_path, evaluate=lambda _m: {"loss": next(scores)}, eval_every=3,
-                  save_every=2, max_steps=14)
+    one = trainer(
+        tmp_path,
+        evaluate=lambda _m: {"loss": next(scores)},
+        eval_every=3,
+        save_every=2,
+        max_steps=14,
+    )
     one.run()
     assert one.setup.store.steps() == [3, 12, 14]
 

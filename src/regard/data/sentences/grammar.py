@@ -13,7 +13,8 @@ from regard.data.sentences import groups, names, verbs
 from regard.data.sentences.adjectives import DECISIVE
 from regard.data.sentences.lexicon import Adjective, Noun
 from regard.data.sentences.menus import THINGS
-from regard.data.sentences.nouns import ANIMALS, FAMILY, HUMANS, PARTS, PLACES, THE
+from regard.data.sentences.nominals import Named, Nominal, OnMap
+from regard.data.sentences.nouns import ANIMALS, FAMILY, HUMANS, MY, OUR, PARTS, PLACES, THE
 from regard.data.sentences.parts import WE, I, Parts
 from regard.data.sentences.phrases import Phrase
 from regard.data.sentences.trees import (
@@ -21,10 +22,7 @@ from regard.data.sentences.trees import (
     Clause,
     Doing,
     DoneTo,
-    Named,
-    Nominal,
     NounPhrase,
-    OnMap,
     Reason,
     State,
     Trade,
@@ -108,10 +106,10 @@ class Grammar:
         nouns = self._draw.one((ANIMALS, ANIMALS, HUMANS, *THINGS, PARTS))
         if nouns is not PARTS:
             return self._parts.noun_phrase(nouns, adorned=0.1)
-        thing = self._parts.noun_phrase(nouns, plural=False, adorned=0.1)
+        part = self._parts.noun_phrase(nouns, plural=False, adorned=0.0)
         place = self._parts.noun_phrase(PLACES, adorned=0.0, definite=True)
         of = place.group(preposition=names.OF)
-        return NounPhrase(thing.noun, THE, False, thing.before, thing.after, of)
+        return NounPhrase(part.noun, THE, of=of)
 
     def _stated_of(self, subject: NounPhrase) -> Adjective:
         adjective = self._draw.one(self._menus.stated[subject.noun])
@@ -155,39 +153,42 @@ class Grammar:
         past = self._draw.chance(0.5)
         first, second = parts.person(adorned=0.0), parts.animate(adorned=0.0)
         return (
-            Clause(first, parts.errand(first, past=past, more=0.1)),
-            Clause(second, parts.errand(second, past=past, more=0.1)),
+            Clause(first, parts.errand(first, past=past, more=0.0)),
+            Clause(second, parts.errand(second, past=past, more=0.0)),
         )
 
     def related(self) -> Sentence:
-        """*the dog that sees the cat sleeps*, *the apple that i ate was sour*."""
+        """*the dog that sees the cat sleeps*, *the apple that i found was sour*."""
         past = self._draw.chance(0.5)
         return (self.by_actor(past) if self._draw.chance(0.5) else self._by_object(past),)
 
     def by_actor(self, past: bool) -> Clause:
         """*the dog that sees the cat sleeps*."""
         draw, parts = self._draw, self._parts
-        nouns = draw.one((ANIMALS, ANIMALS, HUMANS))
-        plain = parts.noun_phrase(nouns, adorned=0.0)
-        doing = Doing(parts.action(plain, past=past))
+        plain = self._unowned(draw.one((ANIMALS, ANIMALS, HUMANS)))
+        doing = Doing(parts.action(plain, past=past, adorned=0.0))
         subject = NounPhrase(plain.noun, plain.determiner, plain.plural, relative=doing)
         if draw.chance(0.5):
-            return Clause(subject, parts.errand(subject, past=past, more=0.3))
+            return Clause(subject, parts.errand(subject, past=past, more=0.0))
         return Clause(subject, self._state(self._menus.decisive[plain.noun], past))
 
     def _by_object(self, past: bool) -> Clause:
-        """*the apple that i ate was sour*."""
+        """*the apple that i found was sour*."""
         draw, parts = self._draw, self._parts
-        nouns = draw.one((*THINGS, ANIMALS, ANIMALS))
         who: Nominal = draw.one((I, WE))
         if draw.chance(0.5):
             who = parts.named() if draw.chance(0.5) else parts.noun_phrase(HUMANS, adorned=0.0)
-        verb = draw.one(verbs.IN_RELATIVES)
-        plain = parts.noun_phrase(nouns, adorned=0.0)
-        subject = NounPhrase(
-            plain.noun, plain.determiner, plain.plural, relative=DoneTo(who, verb, past)
-        )
+        done = DoneTo(who, draw.one(verbs.IN_RELATIVES), past)
+        plain = self._unowned(draw.one((*THINGS, ANIMALS, ANIMALS)))
+        subject = NounPhrase(plain.noun, plain.determiner, plain.plural, relative=done)
         return Clause(subject, self._state(self._menus.stated[plain.noun], past))
+
+    def _unowned(self, nouns: tuple[Noun, ...]) -> NounPhrase:
+        """A noun that a relative clause may follow: *my dog that sees the cat* sounds odd."""
+        plural = self._draw.chance(0.15)
+        phrase = self._parts.noun_phrase(nouns, plural=plural, adorned=0.0)
+        determiner = THE if phrase.determiner in (MY, OUR) else phrase.determiner
+        return NounPhrase(phrase.noun, determiner, phrase.plural)
 
     def _state(self, adjectives: tuple[Adjective, ...], past: bool) -> State:
         return State(self._draw.one(adjectives), past, False, self._draw.one((None, "very")))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import random
+import itertools
 from collections.abc import Collection, Sequence
-from typing import TypeVar
 
+from regard.data.draw import Draw
 from regard.data.sentences.adjectives import DECISIVE, MISLEADING, NEUTRAL, ONLY_ATTRIBUTIVE
 from regard.data.sentences.lexicon import Adjective, Noun
 from regard.data.sentences.nouns import (
@@ -18,47 +18,35 @@ from regard.data.sentences.nouns import (
     ROADS,
 )
 
-T = TypeVar("T")
-
 Combination = tuple[Noun, Adjective]
 
 THINGS = (ROADS, PLACES, FOODS, LOADS)
 _ALL = (*ANIMALS, *HUMANS, *ROADS, *PLACES, *FOODS, *LOADS, *PARTS)
-_HELD_OUT_SHARE = 0.15
+_ONE_IN = 6  # of the decisive adjectives that fit a noun, one in so many is held out
 _LECTURE = frozenset({("animal", "tired"), ("street", "wide")})
-
-
-class Draw:
-    """Choices by one seeded generator; only ``random()`` is used, which no Python changes."""
-
-    __slots__ = ("_random",)
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed).random
-
-    def one(self, things: Sequence[T]) -> T:
-        """One of them, all alike."""
-        return things[int(self._random() * len(things))]
-
-    def chance(self, probability: float) -> bool:
-        """Whether something happens this time."""
-        return self._random() < probability
 
 
 def hold_out(draw: Draw) -> tuple[Combination, ...]:
     """Pairs of a noun and a decisive adjective that only ``pronouns`` may show.
 
-    The lectures' two are among them: nothing that a model says of a tired animal or of a wide
-    street was learned from tired animals or wide streets.
+    Nouns take turns, so that all nouns and all adjectives of a kind lose about equally many
+    partners. The lectures' two pairs are among them: nothing that a model says of a tired animal
+    or of a wide street was learned from tired animals or wide streets.
     """
-    return tuple(
+    held_out = dict.fromkeys(
         (noun, adjective)
         for nouns in (ANIMALS, *THINGS)
         for noun in nouns
         for adjective in DECISIVE
-        if noun.kind in adjective.about
-        and (draw.chance(_HELD_OUT_SHARE) or (noun.en, adjective.en) in _LECTURE)
+        if (noun.en, adjective.en) in _LECTURE
     )
+    for nouns in (ANIMALS, *THINGS):
+        adjectives = draw.shuffled([a for a in DECISIVE if nouns[0].kind in a.about])
+        turns = itertools.cycle(adjectives)
+        for noun in draw.shuffled(nouns):
+            for _ in range(len(adjectives) // _ONE_IN):
+                held_out[noun, next(turns)] = None
+    return tuple(held_out)
 
 
 class Menus:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from regard.data.draw import Draw
 from regard.data.sentences import groups, names, verbs
 from regard.data.sentences.lexicon import Determiner, Noun, Verb
-from regard.data.sentences.menus import THINGS, Draw, Menus
+from regard.data.sentences.menus import THINGS, Menus
+from regard.data.sentences.nominals import Both, Named, Nominal, Speaking
 from regard.data.sentences.nouns import (
     ANIMALS,
     FAMILY,
@@ -23,7 +25,7 @@ from regard.data.sentences.nouns import (
     A,
 )
 from regard.data.sentences.phrases import Phrase
-from regard.data.sentences.trees import Action, Both, Named, Nominal, NounPhrase, Speaking
+from regard.data.sentences.trees import Action, NounPhrase
 
 I = Speaking("i", "je", "je")  # noqa: E741
 WE = Speaking("we", "nous", "nous")
@@ -35,6 +37,7 @@ _OWNED = (MY, MY, OUR)
 _DEFINITE = (*[THE] * 5, THIS)
 _ONE = (*[THE] * 11, *[A] * 4, *[THIS] * 3)
 _SEVERAL = (*[THE] * 7, *[SOME] * 4, *[THIS] * 3, *[TWO] * 2, *[MANY] * 2)
+_GOALS = tuple(noun for noun in PLACES if noun.fr != "maison")  # aller à la maison: to go home
 _SPEAKERS = (I, I, WE, WE, HE, SHE)
 
 
@@ -112,26 +115,31 @@ class Parts:
             verb = self.draw.one(several)
         return verb
 
-    def action(self, subject: Nominal, *, past: bool, negated: bool = False) -> Action:
+    def action(
+        self, subject: Nominal, *, past: bool, negated: bool = False, adorned: float = 0.25
+    ) -> Action:
         """Something that the subject may do to somebody or something."""
-        several, target = self._deed(subject)
+        several, target = self._deed(subject, adorned)
         if negated and isinstance(target, NounPhrase) and target.determiner is SOME:
             target = NounPhrase(target.noun, THE, True, target.before, target.after)
         return Action(self.verb(several, subject, past=past), past, negated, target)
 
-    def _deed(self, subject: Nominal) -> tuple[Sequence[Verb], Nominal]:
+    def _deed(self, subject: Nominal, adorned: float) -> tuple[Sequence[Verb], Nominal]:
         """Some verbs, and what all of them may be done to."""
         draw = self.draw
         if subject.human and draw.chance(0.2):
             # definite, because *aimer des chats* is no French
             whom = draw.one((HUMANS, ANIMALS))
-            return verbs.AMONG_PEOPLE, self.noun_phrase(whom, definite=True, other_than=subject)
+            return verbs.AMONG_PEOPLE, self.noun_phrase(
+                whom, adorned=adorned, definite=True, other_than=subject
+            )
         if subject.human and draw.chance(0.2):
-            return verbs.WITH_GOODS, self.noun_phrase(draw.one((LOADS, LOADS, PLACES)))
+            goods = draw.one((LOADS, LOADS, PLACES))
+            return verbs.WITH_GOODS, self.noun_phrase(goods, adorned=adorned)
         if draw.chance(0.5):
-            return verbs.ON_ANIMATES, self.animate(other_than=subject)
+            return verbs.ON_ANIMATES, self.animate(other_than=subject, adorned=adorned)
         nouns = draw.one(THINGS)
-        return verbs.ON_THINGS[nouns[0].kind], self.noun_phrase(nouns)
+        return verbs.ON_THINGS[nouns[0].kind], self.noun_phrase(nouns, adorned=adorned)
 
     def where(self) -> Phrase:
         """*near the church*."""
@@ -164,7 +172,7 @@ class Parts:
         return Action(self.verb(several, subject, past=past), past, negated, None, adjuncts)
 
     def _goal(self) -> Phrase:
-        """*to the museum*; *à cette maison* would sound odd."""
-        place = self.noun_phrase(PLACES, plural=False, adorned=0.0, definite=True)
+        """*to the museum*; *à cet hôtel* would sound odd."""
+        place = self.noun_phrase(_GOALS, plural=False, adorned=0.0, definite=True)
         determiner = THE if place.determiner is THIS else place.determiner
         return NounPhrase(place.noun, determiner).group(preposition=names.TO)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from regard.data.pairs import Links, Pair
 from regard.data.sentences import french
@@ -67,6 +68,12 @@ def _where(words: Sequence[Word], node: str) -> int:
     return next(i for i, (_, nodes) in enumerate(words) if node in nodes)
 
 
+@cache
+def _moved(links: Links, n_en: int, n_fr: int) -> Links:
+    """Links of a phrase that is preceded by so many words; few differ, so all sentences share."""
+    return tuple((i + n_en, j + n_fr) for i, j in links)
+
+
 class Draft:
     """A sentence in the making: phrases are added from left to right."""
 
@@ -86,7 +93,7 @@ class Draft:
             self.fr[-1] = french.elided(self.fr[-1], before_vowel=True)
         self.en += phrase.en
         self.fr += phrase.fr
-        self.links += [(i + n_en, j + n_fr) for i, j in phrase.links]
+        self.links += _moved(phrase.links, n_en, n_fr)
         return phrase.head[0] + n_en, phrase.head[1] + n_fr
 
     def refer(self, pronoun: Position, antecedent: Position) -> None:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
+from regard.data.draw import Draw
 from regard.data.pairs import Pair
 from regard.data.sentences import contrasts, lectures
-from regard.data.sentences.contrasts import UNSEEN_PAIR, Members
+from regard.data.sentences.contrasts import UNSEEN_PAIR, Drawn
 from regard.data.sentences.grammar import Grammar
-from regard.data.sentences.menus import Combination, Draw, Menus, hold_out
+from regard.data.sentences.ledger import Ledger
+from regard.data.sentences.menus import Combination, Menus, hold_out
 from regard.data.sentences.parts import Parts
-from regard.data.sentences.trees import NounPhrase, pair
 
 SPLITS = ("train", "valid", "test", "pronouns", "order", "long")
 DIRECTIONS = ("en-fr", "fr-en")
@@ -21,7 +22,7 @@ DIRECTIONS = ("en-fr", "fr-en")
 LONGEST = 18
 """Words of the longest sentence outside ``long``, on either side; ``long`` begins above."""
 
-_N_VALID = _N_TEST = 1000
+_N_VALID = _N_TEST = 1_000
 _N_PRONOUNS = 500
 _N_ORDER = 300
 _N_LONG = 300
@@ -52,39 +53,6 @@ def build(direction: str = "en-fr", *, seed: int = 0, n_train: int = 60_000) -> 
     return World(splits)
 
 
-class _Ledger:
-    """What has been said already, so that nothing is said twice or in two ways."""
-
-    def __init__(self) -> None:
-        self._target: dict[str, str] = {}
-        self._source: dict[str, str] = {}
-        self._ambiguous: set[str] = set()
-
-    def is_new(self, members: Iterable[Pair]) -> bool:
-        """Whether neither side of any of them was said; notes those said in another way."""
-        return not sum(not self._is_new(p) for p in members)  # a sum, for it looks at every one
-
-    def _is_new(self, pair: Pair) -> bool:
-        target = self._target.get(pair.source)
-        source = self._source.get(pair.target)
-        if target not in (None, pair.target) or source not in (None, pair.source):
-            self._ambiguous.update(("en " + pair.source, "fr " + pair.target))
-        return target is None and source is None
-
-    def enter(self, members: Iterable[Pair]) -> None:
-        """Remember them as said."""
-        for p in members:
-            self._target[p.source] = p.target
-            self._source[p.target] = p.source
-
-    def is_clear(self, members: Iterable[Pair]) -> bool:
-        """Whether none of them was ever said in another way."""
-        return not self._ambiguous or not any(
-            "en " + p.source in self._ambiguous or "fr " + p.target in self._ambiguous
-            for p in members
-        )
-
-
 class _Builder:
     """Draws the splits one after the other from one generator."""
 
@@ -93,8 +61,7 @@ class _Builder:
         self._held_out = hold_out(draw)
         self._parts = Parts(draw, Menus(set(self._held_out)))
         self._grammar = Grammar(self._parts)
-        self._ledger = _Ledger()
-        self._shown: dict[Combination, None] = {}
+        self._ledger = Ledger()
 
     def splits(self, n_train: int) -> dict[str, tuple[Pair, ...]]:
         """Every split by name.
@@ -102,71 +69,58 @@ class _Builder:
         ``order`` is drawn before training, which would else use up the short sentences, and
         ``pronouns`` after it, because half of it repeats combinations that training shows.
         """
-        pronouns, order = [lectures.pronouns()], [lectures.order()]
-        test: list[Members] = [(lectures.africa(),), (lectures.student(),)]
-        for members in (*pronouns, *order, *test):
-            self._ledger.enter(members)
+        pronouns, order, test = [lectures.pronouns()], [lectures.order()], lectures.others()
+        for drawn in (*pronouns, *order, *test):
+            self._ledger.enter(drawn.pairs)
         self._fill(order, _N_ORDER // 2, lambda: contrasts.order(self._parts))
         self._fill(test, _N_TEST, self._ordinary)
         valid = self._fill([], _N_VALID, self._ordinary)
-        self._shown.clear()
         train = self._fill([], n_train, self._ordinary)
-        self._fill(pronouns, _N_PRONOUNS // 4, self._unseen)
-        self._fill(pronouns, _N_PRONOUNS // 2, self._seen)
+        shown = tuple(dict.fromkeys(c for drawn in train for c in drawn.combinations))
+        unseen, seen = frozenset({UNSEEN_PAIR}), frozenset[str]()
+        self._fill(pronouns, _N_PRONOUNS // 4, lambda: self._minimal(self._held_out, unseen))
+        self._fill(pronouns, _N_PRONOUNS // 2, lambda: self._minimal(shown, seen))
         long = self._fill([], _N_LONG, self._long)
-        known = {word for members in train for word in _words(members)}
+        known = {word for drawn in train for word in _words(drawn)}
         tests = {"valid": valid, "test": test, "pronouns": pronouns, "order": order, "long": long}
-        kept = {name: self._kept(groups, known) for name, groups in tests.items()}
-        return {"train": self._kept(train, known), **kept}
+        covered = {
+            name: [drawn for drawn in several if known.issuperset(_words(drawn))]
+            for name, several in tests.items()
+        }
+        return {name: self._clear(several) for name, several in {"train": train, **covered}.items()}
 
-    def _fill(self, groups: list[Members], n: int, draw: Callable[[], Members]) -> list[Members]:
+    def _fill(self, several: list[Drawn], n: int, draw: Callable[[], Drawn | None]) -> list[Drawn]:
         """Draw what is new until there are ``n``, or until nothing new seems to be left."""
         for _ in range(_PATIENCE * n):
-            if len(groups) >= n:
+            if len(several) >= n:
                 break
-            members = draw()
-            if members and self._ledger.is_new(members):
-                self._ledger.enter(members)
-                groups.append(members)
-        return groups
+            drawn = draw()
+            if drawn and self._ledger.is_new(drawn.pairs):
+                self._ledger.enter(drawn.pairs)
+                several.append(drawn)
+        return several
 
-    def _ordinary(self) -> Members:
-        sentence = self._grammar.sentence()
-        members = (pair(*sentence),)
-        if max(_lengths(members[0])) > LONGEST:
-            return ()
-        for clause in sentence:
-            if clause.reason and isinstance(clause.reason.antecedent, NounPhrase):
-                combination = (clause.reason.antecedent.noun, clause.reason.state.adjective)
-                self._shown[combination] = None
-        return members
+    def _ordinary(self) -> Drawn | None:
+        drawn = contrasts.ordinary(self._grammar)
+        return drawn if max(_lengths(drawn.pairs[0])) <= LONGEST else None
 
-    def _seen(self) -> Members:
-        return self._minimal_pair(tuple(self._shown), frozenset())
-
-    def _unseen(self) -> Members:
-        return self._minimal_pair(self._held_out, frozenset({UNSEEN_PAIR}))
-
-    def _minimal_pair(self, combinations: Sequence[Combination], tags: frozenset[str]) -> Members:
+    def _minimal(self, combinations: Sequence[Combination], tags: frozenset[str]) -> Drawn | None:
         of_animals = [c for c in combinations if c[0].kind == "animal"]
         of_things = [c for c in combinations if c[0].kind not in ("animal", "human")]
         if not (of_animals and of_things):
-            return ()
+            return None
         return contrasts.pronouns(
             self._parts, self._grammar, of_animals=of_animals, of_things=of_things, tags=tags
         )
 
-    def _long(self) -> Members:
-        members = contrasts.long(self._parts, self._grammar)
-        return members if min(_lengths(members[0])) > LONGEST else ()
+    def _long(self) -> Drawn | None:
+        drawn = contrasts.long(self._parts, self._grammar)
+        return drawn if min(_lengths(drawn.pairs[0])) > LONGEST else None
 
-    def _kept(self, groups: Iterable[Members], known: set[str]) -> tuple[Pair, ...]:
-        """The pairs of the groups that are clear and hold no word that training does not."""
+    def _clear(self, several: Iterable[Drawn]) -> tuple[Pair, ...]:
+        """The pairs that have one translation in either direction."""
         return tuple(
-            p
-            for members in groups
-            if self._ledger.is_clear(members) and known.issuperset(_words(members))
-            for p in members
+            pair for drawn in several if self._ledger.is_clear(drawn.pairs) for pair in drawn.pairs
         )
 
 
@@ -176,11 +130,11 @@ def _lengths(pair: Pair) -> tuple[int, int]:
     return pair.source.count(" ") + 1, target.count(" ") + target.count("'") + 1
 
 
-def _words(members: Members) -> list[str]:
+def _words(drawn: Drawn) -> list[str]:
     """The words of both languages, marked apart; ``words.split`` would take its time."""
     return [
         mark + word
-        for p in members
-        for mark, sentence in (("en ", p.source), ("fr ", p.target))
+        for pair in drawn.pairs
+        for mark, sentence in (("en ", pair.source), ("fr ", pair.target))
         for word in sentence.replace("'", "' ").split(" ")
     ]

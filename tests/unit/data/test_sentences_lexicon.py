@@ -1,0 +1,112 @@
+"""Laws of the word lists: nothing has to be guessed."""
+
+import itertools
+import unicodedata
+
+import pytest
+
+from regard.data.draw import Draw
+from regard.data.sentences import adjectives, names, nouns, verbs
+from regard.data.sentences.lexicon import Verb
+from regard.data.sentences.menus import Menus, hold_out
+from regard.text import words
+
+KINDS = {
+    "animal": nouns.ANIMALS,
+    "human": nouns.HUMANS,
+    "road": nouns.ROADS,
+    "place": nouns.PLACES,
+    "food": nouns.FOODS,
+    "load": nouns.LOADS,
+    "part": nouns.PARTS,
+}
+NOUNS = [noun for several in KINDS.values() for noun in several]
+ADJECTIVES = adjectives.DECISIVE + adjectives.NEUTRAL
+VERBS = [value for value in vars(verbs).values() if isinstance(value, Verb)]
+
+
+def one_to_one(entries):
+    return len({en for en, _ in entries}) == len({fr for _, fr in entries}) == len(entries)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [(n.en, n.fr) for n in NOUNS],
+        [(n.en_plural, (n.fr_plural, n.feminine)) for n in NOUNS],
+        [(a.en, a.fr) for a in ADJECTIVES],
+        [(v.en, v.fr["il"]) for v in VERBS],
+        [(p.en, p.fr) for p in names.LANDS + names.CITIES],
+        [(p.en, p.fr) for p in names.PROFESSIONS],
+        names.MONTHS,
+    ],
+)
+def test_every_word_has_one_counterpart(entries):
+    assert one_to_one(entries)
+
+
+def test_english_shows_the_number_of_every_noun():
+    assert all(noun.en != noun.en_plural for noun in NOUNS)
+
+
+def test_english_shows_the_tense_of_every_verb():
+    assert all(verb.en_past not in (verb.en, verb.en_third) for verb in VERBS)
+
+
+def test_no_verb_of_the_first_person_looks_like_to_be():
+    assert all(verb.fr["je"] != "suis" for verb in verbs.IN_FIRST_PERSON)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_the_nouns_of_each_kind_are_feminine(kind):
+    several = KINDS[kind]
+    assert all(noun.kind == kind for noun in several)
+    assert sum(noun.feminine for noun in several) * 2 == len(several)
+
+
+def test_a_decisive_adjective_fits_the_living_or_the_lifeless_but_never_both():
+    living = {"animal", "human"}
+    for adjective in adjectives.DECISIVE:
+        assert adjective.about <= living or not adjective.about & living, adjective.en
+
+
+def test_every_form_is_one_lower_case_word_in_composed_letters():
+    forms = itertools.chain(
+        *((n.en, n.en_plural, n.fr, n.fr_plural) for n in NOUNS),
+        *((a.en, a.fr, a.fr_feminine) for a in ADJECTIVES),
+        *((v.en, v.en_third, *v.fr.values(), v.participle) for v in VERBS),
+    )
+    for form in forms:
+        assert words.split(form) == [form]
+        assert form == unicodedata.normalize("NFC", form.lower())
+
+
+def test_held_out_combinations_leave_every_noun_and_adjective_most_of_its_partners():
+    held_out = hold_out(Draw(0))
+    menus = Menus(set(held_out))
+    assert ("animal", "tired") in {(n.en, a.en) for n, a in held_out}
+    assert ("street", "wide") in {(n.en, a.en) for n, a in held_out}
+    for noun in NOUNS:
+        if noun.kind not in ("human", "part"):
+            assert len(menus.decisive[noun]) > len(menus.withheld[noun])
+    for adjective in adjectives.DECISIVE:
+        shown = sum(adjective in menus.decisive[noun] for noun in NOUNS)
+        assert shown > sum(adjective in menus.withheld[noun] for noun in NOUNS)
+
+
+def test_menus_hold_nothing_that_is_held_out():
+    held_out = hold_out(Draw(0))
+    menus = Menus(set(held_out))
+    assert held_out
+    for noun, adjective in held_out:
+        for menu in (menus.decisive, menus.stated, menus.before, menus.after):
+            assert adjective not in menu[noun]
+        assert adjective in menus.withheld[noun]
+
+
+def test_an_old_girl_is_not_translated_as_a_spinster():
+    menus = Menus(())
+    (girl,) = (noun for noun in nouns.HUMANS if noun.en == "girl")
+    (woman,) = (noun for noun in nouns.HUMANS if noun.en == "woman")
+    assert "old" not in {a.en for a in menus.before[girl] + menus.stated[girl]}
+    assert "old" in {a.en for a in menus.before[woman]}
