@@ -334,6 +334,7 @@ def test_a_pronoun_takes_the_gender_of_what_it_means(clause, en, fr):
     ("clause", "en"),
     [
         (Clause(np(THE, "dog"), does(verbs.CARRY, np(A, "egg"))), "the dog carries an egg"),
+        (Clause(np(THE, "dog"), did(verbs.CARRY, np(A, "box"))), "the dog carried a box"),
         (Clause(np(THE, "wolf", plural=True), does(verbs.RUN)), "the wolves run"),
         (Clause(np(THE, "dog"), does_not(verbs.GO)), "the dog does not go"),
         (Clause(WE, does_not(verbs.SLEEP)), "we do not sleep"),

@@ -1,6 +1,7 @@
 """The splits of the sentences world: what each promises, on the very world that is shipped."""
 
 import hashlib
+import re
 from collections import Counter
 
 import pytest
@@ -138,6 +139,36 @@ def test_sentences_are_lower_case_and_survive_splitting_and_joining(splits):
             assert sentence == sentence.lower()
             assert words.join(words.split(sentence)) == sentence
             assert not set(sentence) & set(".,;:!?")
+
+
+_VOWEL = "(?:[aeiouyâéèêîôûœ]|h(?!érisson))"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        rf"\b(?:le|la|de|ne|que|je|ce|ma|beau|nouveau) {_VOWEL}",  # elision, liaison
+        rf"\b(?:l'|d'|n'|qu'|j'|cet |bel |vieil |nouvel )(?!{_VOWEL})",
+        r"\b(?:de|à) les? ",  # contraction
+        r"\bdes (?:petit|grand|vie[iu]|beau|bel|nouv|jeune|long)\w*[sx] ",  # de grands chiens
+        r"\bpas (?:vu|trouvé|mangé|acheté) (?:une?|des) ",  # pas de chat
+        r"\b(?:aime|aimons|aiment|déteste|détestent) (?:pas )?des ",
+        r"\bà la maison\b",  # would be: home
+        r"\bvieilles? filles?\b|\bvieux garçons?\b",  # would be: spinster, bachelor
+        r"\b(?:ma|mon|mes|notre|nos) (?:\w+ )?(?:femme|fille|homme|garçon|roi|reine)s?\b",
+        r"\b(\w+') \b|  |^ | $",
+    ],
+)
+def test_what_no_careful_reader_would_let_pass_is_not_there(splits, wrong):
+    found = [p.target for ps in splits.values() for p in ps if re.search(wrong, p.target)]
+    assert found == []
+
+
+def test_nothing_indefinite_and_plural_is_the_object_of_a_negation(splits):
+    for pairs in splits.values():
+        for p in pairs:
+            for clause in re.split(" and | because ", p.source):
+                assert not re.search(r"\bnot\b.*\bsome\b", clause), p.source
 
 
 def test_long_is_longer_than_all_of_training_on_both_sides(splits):
