@@ -33,7 +33,7 @@ def watching(settings: TrainSettings) -> Iterator[Observer]:
         yield Lines()
         return
     with Progress(
-        TextColumn("step {task.completed:,.0f}"),
+        TextColumn("step {task.fields[step]:,}"),
         BarColumn(),
         TextColumn("{task.fields[text]}"),
         TimeRemainingColumn(),
@@ -66,14 +66,17 @@ class Bar:
 
     def __init__(self, progress: Progress, settings: TrainSettings) -> None:
         self._progress = progress
-        self._task = progress.add_task("", total=settings.max_steps, text="preparing")
+        self._by_steps = settings.max_steps is not None or settings.max_minutes is None
+        total = settings.max_steps if self._by_steps else 60 * (settings.max_minutes or 0)
+        self._task = progress.add_task("", total=total, step=0, text="preparing")
 
     def __call__(self, line: Mapping[str, Any]) -> None:
         """Move the bar; validations also stay on the screen."""
         if line["kind"] == "valid":
             self.say(described(line))
         else:
-            self._progress.update(self._task, completed=line["step"], text=_short(line))
+            done = line["step"] if self._by_steps else line["seconds"]
+            self._progress.update(self._task, completed=done, step=line["step"], text=_short(line))
 
     def say(self, text: str) -> None:
         """Print above the bar."""

@@ -25,30 +25,51 @@ def write_report(
         f"{run.recipe.model.preset}: {run.folder.path.name}",
         facts=_facts(run, facts),
         curves=_curves(read_metrics(run.folder.metrics)),
-        tables=[_scores(facts["scores"]), _attention(facts["scores"]), _signatures(facts["scores"])]
-        if facts["scores"]
-        else [],
+        tables=_tables(facts),
         samples=_samples(data, evaluations),
         settings=run.folder.settings.read_text(encoding="utf-8"),
     )
     write_whole(run.folder.report, page)
 
 
-def _facts(run: Run, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    expected, measured = facts["estimate"], facts["measured"]
+def _tables(facts: Mapping[str, Any]) -> list[Table]:
+    scores = facts["scores"]
+    if not scores:
+        return [_cost(facts)]
+    attention = _attention(scores)
     return [
-        ("Parameters", f"{n_parameters(run.model):,}"),
-        ("Training FLOPs", _beside(measured["flops"], expected["flops"], _flops)),
-        ("Time", _beside(measured["seconds"], expected["seconds"], _time)),
-        ("Memory", _beside(measured["memory_bytes"], expected["memory_bytes"], _bytes)),
-        ("Steps", f"{measured['steps']:,} ({facts['ended']})"),
-        ("Target tokens seen", f"{measured['tokens']:,}"),
-        ("Best weights", f"step {measured['best_step']:,}"),
+        _scores(scores),
+        *([attention] if attention.rows else []),
+        _signatures(scores),
+        _cost(facts),
     ]
 
 
-def _beside(measured: float, expected: float | None, shown: Any) -> str:
-    return shown(measured) + (f" (expected {shown(expected)})" if expected is not None else "")
+def _facts(run: Run, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    measured = facts["measured"]
+    return [
+        ("Parameters", f"{n_parameters(run.model):,}"),
+        ("Training FLOPs", _flops(measured["flops"])),
+        ("Time", _time(measured["seconds"])),
+        ("Steps", f"{measured['steps']:,}"),
+        ("Best weights at step", f"{measured['best_step']:,}"),
+        ("Target tokens seen", f"{measured['tokens']:,}"),
+    ]
+
+
+def _cost(facts: Mapping[str, Any]) -> Table:
+    """What the run cost, beside what was expected of it before the first step."""
+    expected, measured = facts["estimate"], facts["measured"]
+    kinds = (
+        ("FLOPs", "flops", _flops),
+        ("Time", "seconds", _time),
+        ("Memory", "memory_bytes", _bytes),
+    )
+    rows = [
+        [name, shown(measured[key]), "unknown" if expected[key] is None else shown(expected[key])]
+        for name, key, shown in kinds
+    ]
+    return Table(f"Cost ({facts['ended']})", ["", "Measured", "Expected"], rows)
 
 
 def _flops(value: float) -> str:
@@ -67,7 +88,7 @@ def _curves(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     def series(kind: str, name: str) -> list[tuple[float, float]]:
         return [(x["step"], x[name]) for x in lines if x["kind"] == kind and name in x]
 
-    losses = {"training (smoothed)": series("train", "loss"), "validation": series("valid", "loss")}
+    losses = {"training": series("train", "loss"), "validation": series("valid", "loss")}
     exact = {"exact match": [(x, 100 * y) for x, y in series("valid", "exact_match")]}
     return [
         curves(losses, title="Loss", x_label="step", y_label="nats a token", log_y=True),
@@ -78,10 +99,13 @@ def _curves(lines: Sequence[Mapping[str, Any]]) -> list[str]:
             y_label="BLEU, %",
         ),
         curves(
-            {"learning rate": series("train", "lr")},
-            title="Learning rate",
+            {"learning rate": series("train", "lr")}, title="Schedule", x_label="step", y_label="lr"
+        ),
+        curves(
+            {"speed": series("train", "tokens_per_second")},
+            title="Speed",
             x_label="step",
-            y_label="lr",
+            y_label="target tokens a second",
         ),
     ]
 

@@ -12,7 +12,6 @@ for several devices has to sum that count and the gradients, and nothing else.
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.checkpoints.snapshots import Snapshot, SnapshotStore
-from regard.core.errors import TrainingError
 from regard.data.batches import Batch
 from regard.models.base import SequenceModel
 from regard.training.average import RunningAverage
@@ -32,6 +30,7 @@ from regard.training.schedules import highest, share
 from regard.training.settings import TrainSettings
 from regard.training.signals import Wish, stop_wish
 from regard.training.state import load_optimiser, load_rng, optimiser_tensors, rng_tensors
+from regard.training.tally import Tally
 
 Objective = Callable[[nn.Module, Batch], Tensor]
 """The loss of a batch, summed over its target tokens."""
@@ -110,14 +109,14 @@ class Trainer:
             self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True
         )
         self.average = RunningAverage(self.model, settings.average) if settings.average else None
-        self._window = _Window()
+        self._tally = Tally()
 
     # ---------------------------------------------------------------- the loop
 
     def run(self) -> Outcome:
         """Train until a limit is reached or somebody asks to stop."""
         self.model.train()
-        self._window = _Window()
+        self._tally = Tally()
         with stop_wish() as wish:
             while (reason := self._why_stop(wish)) is None:
                 self._step()
@@ -162,9 +161,9 @@ class Trainer:
             (loss / n_tokens).backward()
             total += loss.detach()
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
-        self._window.add(self.progress.step, batches, total, n_tokens, norm)
+        self._tally.add(self.progress.step, batches, total, n_tokens, norm)
         if self.setup.device.type == "cpu":
-            self._window.settle()  # reading a number costs nothing here; a GPU would have to wait
+            self._tally.settle()  # reading a number costs nothing here; a GPU would have to wait
         for group in self.optimiser.param_groups:
             group["lr"] = self._lr()
         self.optimiser.step()
@@ -181,9 +180,9 @@ class Trainer:
     # ---------------------------------------------------------------- telling
 
     def _log(self) -> None:
-        loss, norm, speed = self._window.summary()
-        self._window = _Window()
-        self._tell(kind="train", loss=loss, grad_norm=norm, lr=self._lr(), tokens_per_second=speed)
+        summary = self._tally.summary()
+        self._tally = Tally()
+        self._tell(kind="train", lr=self._lr(), **summary._asdict())
 
     def _tell(self, **facts: Any) -> None:
         progress = self.progress
@@ -202,7 +201,7 @@ class Trainer:
     def _evaluate(self) -> None:
         began = time.perf_counter()
         progress = self.progress
-        self._window.settle()
+        self._tally.settle()
         if self.average is None:
             scores = self._scores()
         else:
@@ -220,7 +219,7 @@ class Trainer:
         if improved:
             self.setup.keep_best(self._weights())
             self._save()
-        self._window.restart_clock()
+        self._tally.restart_clock()
 
     def _scores(self) -> Mapping[str, float]:
         """The evaluator may draw random numbers; training must not notice."""
@@ -239,7 +238,7 @@ class Trainer:
     # ---------------------------------------------------------------- saving
 
     def _save(self) -> None:
-        self._window.settle()
+        self._tally.settle()
         if self.progress.step in self.setup.store.steps():
             return
         snapshot = Snapshot(
@@ -273,56 +272,3 @@ class Trainer:
 
 def _named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {prefix + name: tensor for name, tensor in tensors.items()}
-
-
-class _Window:
-    """The steps since the last line of metrics."""
-
-    def __init__(self) -> None:
-        self.loss = 0.0
-        self.norm = 0.0
-        self.tokens = 0
-        self.steps = 0
-        self._unread: list[tuple[int, Sequence[Batch], Tensor, int, Tensor]] = []
-        self._clock_tokens = 0
-        self.restart_clock()
-
-    def restart_clock(self) -> None:
-        """Leave out of the speed what was no training."""
-        self._began = time.perf_counter()
-        self._clock_tokens = 0
-
-    def add(
-        self, step: int, batches: Sequence[Batch], loss: Tensor, n_tokens: int, norm: Tensor
-    ) -> None:
-        """Note a step; its numbers are read later."""
-        self._unread.append((step, batches, loss, n_tokens, norm))
-        self._clock_tokens += n_tokens
-
-    def settle(self) -> None:
-        """Read the numbers of the steps so far; one that is not finite ends the training."""
-        for step, batches, loss_sum, n_tokens, norm in self._unread:
-            loss = loss_sum.item()
-            if not math.isfinite(loss):
-                numbers = [number for batch in batches for number in batch.numbers]
-                raise TrainingError(
-                    f"the loss became {loss} at step {step}; its batch was the training examples "
-                    f"{_shown(numbers)}; the last checkpoint is good: lower train.lr and resume"
-                )
-            self.loss += loss
-            self.norm += norm.item()
-            self.tokens += n_tokens
-            self.steps += 1
-        self._unread.clear()
-
-    def summary(self) -> tuple[float, float, float]:
-        """Loss a token, mean norm of the gradient, tokens a second."""
-        self.settle()
-        seconds = time.perf_counter() - self._began
-        steps = max(1, self.steps)
-        return self.loss / max(1, self.tokens), self.norm / steps, self._clock_tokens / seconds
-
-
-def _shown(numbers: Sequence[int], most: int = 8) -> str:
-    text = ", ".join(str(number) for number in numbers[:most])
-    return text + (f" and {len(numbers) - most} more" if len(numbers) > most else "")
