@@ -28,7 +28,7 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.fixture
 def recipe(settings, tmp_path):
-    slower = {**settings, "train": {**settings["train"], "max_steps": 60, "average": 0.9}}
+    slower = {**settings, "train": {**settings["train"], "max_steps": 94, "average": 0.9}}
     slower["model"] = {**settings["model"], "dropout": 0.1}
     path = tmp_path / "recipe.yaml"
     path.write_text(yaml.safe_dump(slower))
@@ -72,9 +72,10 @@ def test_killed_at_any_moment_and_resumed_it_ends_with_the_same_weights(recipe, 
             command(recipe, killed, "--resume"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
         wait_for_news(killed, process)
-        time.sleep(rng.uniform(0, 0.3))
+        time.sleep(rng.uniform(0, 0.2))
         process.kill()
         process.communicate()
+        assert process.returncode == -signal.SIGKILL  # it was still training
     done = subprocess.run(command(recipe, killed, "--resume"), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert weights(killed) == wanted

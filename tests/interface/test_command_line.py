@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,11 @@ def test_translate_gives_a_line_for_a_line(run, run_path):
     assert len(lines) == 4
     assert lines[1] == ""
     assert lines[0]
+
+
+@pytest.mark.parametrize(("stdin", "wanted"), [("", ""), ("\n", "\n"), (" \n\n", "\n\n")])
+def test_silence_gives_silence(run, run_path, stdin, wanted):
+    assert run("translate", run_path, stdin=stdin) == (0, wanted, "")
 
 
 def test_translate_as_json(run, run_path):
@@ -237,9 +243,47 @@ def test_wrong_words_get_one_line(refused, argv, words, tmp_path, monkeypatch):
 
 
 def test_several_wrong_settings_are_told_at_once(refused):
-    message = refused("train", "copy", "--set", "model.n_head=2", "--set", "train.lr=-1")
-    assert "model.n_head" in message
+    wrong = ["model.n_head=2", "train.lr=-1", "seeed=3", "size=huge", "max_steps=null"]
+    flags = [word for setting in wrong for word in ("--set", setting)]
+    message = refused("train", "reverse", *flags)
+    for words in ("model.n_head", "train.lr=-1", "'seeed'", "never end", "falls to zero"):
+        assert words in message
+    message = refused("train", "copy", "--set", "d_model=30", "--set", "train.lr=-1")
+    assert "d_model=30 is not a multiple" in message
     assert "train.lr=-1" in message
+    assert "no size 'huge'" in refused("train", "copy", "--set", "size=huge")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--device", "warp"],
+        ["--device", "meta"],
+        ["--set", "d_model=31"],
+        ["--set", "data.test=nowhere.tsv"],
+        ["--set", "init=nowhere"],
+        ["--set", "seed=2020-13-45"],
+        ["--set", "seed=99999999999999999999"],
+    ],
+)
+def test_overwriting_with_what_cannot_be_done_loses_nothing(refused, recipe, run_path, flags):
+    before = {path: path.read_bytes() for path in run_path.rglob("*") if path.is_file()}
+    refused("train", recipe(), "--out", run_path, "--overwrite", *flags)
+    assert {path: path.read_bytes() for path in run_path.rglob("*") if path.is_file()} == before
+
+
+def test_resuming_with_other_data_loses_nothing(run, refused, recipe, corpus, tmp_path):
+    train = tmp_path / "train.tsv"
+    lines = zip(*(Path(name).read_text().splitlines() for name in corpus["train"]), strict=True)
+    train.write_text("".join(f"{a}\t{b}\n" for a, b in lines))
+    path = recipe(data={"train": str(train)}, train={"max_steps": 5, "save_every": 2})
+    run("train", path, "--out", tmp_path / "run")
+    (tmp_path / "run" / "scores.json").unlink()  # as if killed just before its end
+    train.write_text(train.read_text() + "new words\twords new\n")
+    before = (tmp_path / "run" / "tokenizer.json").read_bytes()
+    message = refused("train", path, "--out", tmp_path / "run", "--resume")
+    assert "the training data is not what it was" in message
+    assert (tmp_path / "run" / "tokenizer.json").read_bytes() == before
 
 
 def test_files_of_unequal_length(refused, recipe, corpus, tmp_path):
@@ -305,8 +349,6 @@ def test_a_bad_run_fails_on_empty_input_too(refused, tmp_path):
 
 @pytest.mark.parametrize("damage", ["missing", "truncated"])
 def test_damaged_weights(refused, run_path, tmp_path, damage):
-    import shutil
-
     broken = tmp_path / "broken"
     shutil.copytree(run_path, broken)
     weights = broken / "model.safetensors"
@@ -318,12 +360,86 @@ def test_damaged_weights(refused, run_path, tmp_path, damage):
     assert "no weights" in message if damage == "missing" else "damaged" in message
 
 
-def test_a_text_beyond_learned_positions(run, refused, recipe, tmp_path):
+def test_a_text_beyond_learned_positions(run, recipe, tmp_path):
     path = recipe(model={"positions": "learned", "max_len": 8}, train={"max_steps": 2})
     assert run("train", path, "--out", tmp_path / "run")[0] == 0
-    message = refused("translate", tmp_path / "run", stdin="a b c d e f g h a b\n")
-    assert "learned positions know 8 places" in message
+    code, out, err = run("translate", tmp_path / "run", stdin="a b\nc d e f g h a b\na\n")
+    assert code == 2
+    assert out.count("\n") == 1  # what came before is translated
+    assert "standard input, line 2: 9 tokens" in err
+    assert "learned positions know 8" in err
     assert run("translate", tmp_path / "run", stdin="a b c\n")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", "[]"),
+        ("config.json", '{"family": "transformer", "n_heads": 0}'),
+        ("config.yaml", "[]"),
+        ("tokenizer.json", "{}"),
+        ("scores.json", "{"),
+    ],
+)
+def test_damaged_parts_of_a_run(refused, run_path, tmp_path, name, content):
+    broken = tmp_path / "broken"
+    shutil.copytree(run_path, broken)
+    (broken / name).write_text(content)
+    assert name in refused("info", broken)
+
+
+def test_empty_lines_are_counted_when_evaluating(run, run_path, tmp_path):
+    (tmp_path / "a[b]").write_text("a b\n\nc\n")
+    (tmp_path / "ref").write_text("b a\n\nc\n")
+    flags = ("--source", tmp_path / "a[b]", "--reference", tmp_path / "ref")
+    code, out, err = run("evaluate", run_path, *flags)
+    assert code == 0
+    assert "a[b]" in out
+    assert err == "regard: 1 lines skipped, being empty on one side or both\n"
+
+
+def test_empty_files_cannot_be_scored(refused, run_path, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("")
+    message = refused("score", run_path, "--source", tmp_path / "a", "--target", tmp_path / "b")
+    assert "empty" in message
+
+
+def test_the_demo_trains_scores_and_translates(run, recipe, tmp_path, monkeypatch):
+    import regard.recipes.recipe as recipes
+
+    small = recipes.load_recipe(str(recipe(train={"max_steps": 3})))
+    monkeypatch.setattr(recipes, "load_recipe", lambda _name, _sets: small)
+    code, out, _ = run("demo", "--out", tmp_path / "demo", "--no-serve")
+    assert code == 0
+    assert "exact match" in out
+    assert out.count("    ") >= 5
+    assert "the animal did not cross the street because it was too wide" in out
+    assert run("demo", "--out", tmp_path / "demo")[0] == 2
+    code, out, _ = run("demo", "--out", tmp_path / "demo", "--resume")
+    assert code == 0
+    assert "is finished" in out
+    assert "mary loves john" in out
+
+
+def test_a_watched_training_has_a_bar(settings):
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn
+
+    from regard.cli.progress import Bar
+    from regard.training.settings import TrainSettings
+
+    screen = io.StringIO()
+    columns = TextColumn("step {task.fields[step]} {task.percentage:.0f} % {task.fields[text]}")
+    console = Console(file=screen, force_terminal=True, width=90)
+    with Progress(columns, console=console, auto_refresh=False) as progress:
+        bar = Bar(progress, TrainSettings(max_steps=40))
+        bar({"kind": "train", "step": 10, "loss": 2.5, "tokens_per_second": 1234.0, "seconds": 3.0})
+        bar({"kind": "valid", "step": 10, "loss": 2.0, "bleu": 7, "exact_match": 0.5, "best": True})
+        progress.refresh()
+    text = screen.getvalue()
+    assert "step 10 25 % loss 2.5000  1,234 tokens/s" in text
+    assert "validation loss 2.0000  BLEU 7.00  exact match 50.0 %  best" in text
 
 
 def test_more_translations_than_beams(refused, run_path):
@@ -332,18 +448,32 @@ def test_more_translations_than_beams(refused, run_path):
     assert "3" in message
 
 
-def test_no_space_left_loses_nothing(recipe, tmp_path):
-    """A limit on the size of files stands in for a full disk: the real write fails."""
-    path = recipe(train={"max_steps": 30})
+@pytest.mark.slow
+@pytest.mark.parametrize("room", [100, 60_000])
+def test_no_space_left_loses_nothing(recipe, tmp_path, room):
+    """A limit on the size of files stands in for a full disk: small and large writes fail."""
+    path, out = recipe(train={"max_steps": 30}), tmp_path / "run"
     code = (
         "import resource, sys; from regard.cli.main import main; "
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000)); "
-        f"sys.exit(main(['train', {str(path)!r}, '--out', {str(tmp_path / 'run')!r}]))"
+        "sys.argv[2] == '0' or resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2); "
+        f"sys.exit(main(['train', {str(path)!r}, '--out', {str(out)!r}, *sys.argv[3:]]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    def train(room, *flags):
+        words = [sys.executable, "-c", code, "-", str(room), *flags]
+        return subprocess.run(words, capture_output=True, text=True)
+
+    assert main(["train", str(path), "--out", str(out), "--set", "max_steps=11"]) == 0
+    (out / "scores.json").unlink()
+    settings = (out / "config.yaml").read_text().replace("max_steps: 11", "max_steps: 30")
+    (out / "config.yaml").write_text(settings)
+    before = {p.name: p.read_bytes() for p in (out / "checkpoints").iterdir()}
+    done = train(room, "--resume")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     last = done.stderr.strip().split("\n")[-1]
     assert last.startswith("regard: cannot write")
     assert "still there" in last
-    assert not list((tmp_path / "run").rglob("*.partial"))
+    assert not list(out.rglob("*.partial"))
+    assert {p.name: p.read_bytes() for p in (out / "checkpoints").iterdir()} == before
+    assert train(0, "--resume").returncode == 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
@@ -84,6 +85,17 @@ def load_settings(folder: RunFolder) -> dict[str, Any]:
     return settings
 
 
+def load_scores(folder: RunFolder) -> dict[str, Any]:
+    """Read scores.json, the mark of a finished run."""
+    try:
+        scores = json.loads(_text(folder.scores))
+    except json.JSONDecodeError as error:
+        raise CheckpointError(f"{folder.scores} is damaged: {error}") from error
+    if not isinstance(scores, dict):
+        raise CheckpointError(f"{folder.scores} holds no scores")
+    return scores
+
+
 def save_model(folder: RunFolder, config: SequenceConfig, weights: dict[str, Tensor]) -> None:
     """Write the architecture, then the weights."""
     write_whole(folder.model_config, config.model_dump_json(indent=2) + "\n")
@@ -97,7 +109,8 @@ def load_model(folder: RunFolder) -> SequenceModel:
         config = config_from(json.loads(_text(folder.model_config)))
     except (json.JSONDecodeError, ConfigError) as error:
         raise CheckpointError(f"{folder.model_config} describes no model: {error}") from error
-    model = build(config)
+    with torch.random.fork_rng(devices=[]):  # the fresh weights are thrown away
+        model = build(config)
     fill(model, read_weights(folder), str(folder.weights))
     return model
 

@@ -21,6 +21,7 @@ EXAMPLES = (
 def demo(
     out: Annotated[Path, typer.Option(help="Run folder.")] = Path("runs/demo"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run.")] = False,
     no_serve: Annotated[
         bool, typer.Option("--no-serve", help="Stop after the translations.")
@@ -30,10 +31,10 @@ def demo(
     """Train the built-in English-French translator, print its scores and five translations."""
     from regard.cli.train import run_training
     from regard.recipes.recipe import load_recipe
+    from regard.runs.run import load
 
     recipe = load_recipe("transformer", [f"train.seed={seed}"])
-    trained = run_training(recipe, out, resume=False, overwrite=overwrite, device=device)
-    assert trained is not None, "a demo is never resumed"
-    assert trained.run is not None, "an interrupted training does not come back"
-    for source, translation in zip(EXAMPLES, trained.run.translate(EXAMPLES), strict=True):
+    run_training(recipe, out, resume=resume, overwrite=overwrite, device=device)
+    translations = load(out, device=device).translate(EXAMPLES)
+    for source, translation in zip(EXAMPLES, translations, strict=True):
         print(f"{source}\n    {translation}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -32,11 +33,20 @@ def evaluate(
         raise ConfigError("--source and --reference go together")
     run = load(path, device=device)
     if source is not None and reference is not None:
-        pairs = read_pairs((str(source), str(reference))).pairs
-        evaluation = evaluate_pairs(run, pairs, split=source.name, beam=beam)
+        corpus = read_pairs((str(source), str(reference)))
+        if corpus.n_empty:
+            _note(f"{corpus.n_empty} lines skipped, being empty on one side or both")
+        evaluation = evaluate_pairs(run, corpus.pairs, split=source.name, beam=beam)
     else:
-        evaluation = evaluate_split(run, load_data(run.recipe.data), split, beam=beam)
+        data = load_data(run.recipe.data)
+        for note in data.notes:
+            _note(note)
+        evaluation = evaluate_split(run, data, split, beam=beam)
     if as_json:
         print(json.dumps(evaluation.scores, ensure_ascii=False))
     else:
         show_scores({evaluation.scores["split"]: evaluation.scores}, signatures=True)
+
+
+def _note(text: str) -> None:
+    print(f"regard: {text}", file=sys.stderr)

@@ -29,11 +29,10 @@ def info(path: RunPath, as_json: Json = False) -> None:
 
 
 def _facts(run: Run) -> dict[str, Any]:
+    from regard.checkpoints.run_folder import load_scores
     from regard.models.presets import n_parameters
 
-    finished: dict[str, Any] = {}
-    if run.folder.finished():
-        finished = json.loads(run.folder.scores.read_text(encoding="utf-8"))
+    finished = load_scores(run.folder) if run.folder.finished() else {}
     return {
         "model": run.model.config.model_dump(mode="json"),
         "preset": run.recipe.model.preset,

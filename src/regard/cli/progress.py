@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from regard.training.settings import TrainSettings
 
 
-class Observer(Protocol):
+class Shown(Protocol):
     """What the training loop tells its numbers, and everybody else their words."""
 
     def __call__(self, line: Mapping[str, Any]) -> None:
@@ -27,7 +27,7 @@ class Observer(Protocol):
 
 
 @contextmanager
-def watching(settings: TrainSettings) -> Iterator[Observer]:
+def watching(settings: TrainSettings) -> Iterator[Shown]:
     """An observer fit for whoever reads standard error."""
     if not sys.stderr.isatty():
         yield Lines()
@@ -80,7 +80,7 @@ class Bar:
 
     def say(self, text: str) -> None:
         """Print above the bar."""
-        self._progress.console.print(text, highlight=False)
+        self._progress.console.print(text, highlight=False, markup=False)
 
 
 def described(line: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import Device, RunPath
+from regard.core.errors import DataError
 
 CHUNK = 4096
 
@@ -24,6 +25,8 @@ def score(
 
     run = load(path, device=device)
     rows = list(read_parallel(source, target))
+    if not rows:
+        raise DataError(f"{source} and {target} are empty; expected one sentence a line")
     for begin in range(0, len(rows), CHUNK):
         sources, targets = zip(*rows[begin : begin + CHUNK], strict=True)
         for value in run.score(sources, targets):

@@ -11,7 +11,7 @@ from rich.table import Table
 
 def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = False) -> None:
     """A row a test set; below it, what attention found there and the scores of its parts."""
-    console = Console()
+    console = Console(markup=False, highlight=False, soft_wrap=True)
     table = Table("test set", *_columns("sentences", "exact match", "BLEU", "chrF", "perplexity"))
     for name, one in scores.items():
         table.add_row(
@@ -20,22 +20,24 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
             f"{100 * one['exact_match']:.1f} %",
             f"{one['bleu']:.2f}",
             f"{one['chrf']:.2f}",
-            f"{one['perplexity']:.3f}",
+            f"{one['perplexity']:.3f}" if "perplexity" in one else "–",
         )
         for tag, part in one.get("exact_match_by_tag", {}).items():
             table.add_row(f"  {tag}", f"{part['n']:,}", f"{100 * part['exact_match']:.1f} %")
     console.print(table)
     for name, one in scores.items():
         for line in attention_lines(one):
-            console.print(f"{name}: {line}", highlight=False)
+            console.print(f"{name}: {line}")
     if signatures:
         one = next(iter(scores.values()))
-        console.print(one["bleu_signature"], one["chrf_signature"], sep="\n", highlight=False)
+        console.print(one["bleu_signature"], one["chrf_signature"], sep="\n")
 
 
 def attention_lines(scores: Mapping[str, Any]) -> list[str]:
-    """What attention finds, with the head it was chosen as and chance beside it."""
+    """What was too long, and what attention finds: the head chosen, chance beside it."""
     lines = []
+    if "too_long" in scores:
+        lines.append(f"{scores['too_long']} sentences are too long for the model: not translated")
     if "aer" in scores:
         lines.append(
             f"alignment error rate {100 * scores['aer']:.1f} % "

@@ -14,7 +14,6 @@ from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.recipes.recipe import Recipe
-    from regard.runs.train import Trained
 
 
 def train(
@@ -41,26 +40,24 @@ def train(
         return
     if recipe is None:
         raise ConfigError("which recipe? `regard recipes` lists the built-in ones")
-    if resume and overwrite:
-        raise ConfigError("--resume keeps a run and --overwrite replaces it: give one of them")
     asked = load_recipe(recipe, settings or [])
     if dry_run:
         show_estimate(asked, device)
         return
     folder = out or Path("runs") / Path(recipe).name.removesuffix(".yaml")
-    trained = run_training(asked, folder, resume=resume, overwrite=overwrite, device=device)
-    if trained is None:
-        print(f"{folder} is finished; nothing is left to resume")
+    run_training(asked, folder, resume=resume, overwrite=overwrite, device=device)
 
 
 def run_training(
     recipe: Recipe, out: Path, *, resume: bool, overwrite: bool, device: str | None
-) -> Trained | None:
+) -> None:
     """Train with progress shown, then show the scores; an interrupted training ends the program."""
     from regard.cli.progress import watching
     from regard.cli.tables import show_scores
     from regard.runs.train import train as train_run
 
+    if resume and overwrite:
+        raise ConfigError("--resume keeps a run and --overwrite replaces it: give one of them")
     with watching(recipe.train) as observer:
         trained = train_run(
             recipe,
@@ -72,7 +69,8 @@ def run_training(
             say=observer.say,
         )
     if trained is None:
-        return None
+        print(f"{out} is finished; nothing is left to resume")
+        return
     progress, signal = trained.outcome.progress, trained.outcome.signal
     if signal is not None:
         print(
@@ -87,7 +85,6 @@ def run_training(
     )
     if trained.evaluations:
         show_scores({name: one.scores for name, one in trained.evaluations.items()})
-    return trained
 
 
 def show_estimate(recipe: Recipe, device: str | None) -> None:

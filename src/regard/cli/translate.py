@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.lines import chunks, stdin_lines
 from regard.cli.options import Beam, Device, Json, RunPath
+from regard.core.errors import DataError
 
 if TYPE_CHECKING:
     from regard.decoding.hypothesis import Hypothesis
@@ -32,16 +34,30 @@ def translate(
 
     run = load(path, device=device)  # a bad run fails on empty input too
     unknown: dict[str, None] = {}
-    for lines in chunks(stdin_lines(), 1 if sys.stdin.isatty() else CHUNK):
+    n_before = 0
+    for chunk in chunks(stdin_lines(), 1 if sys.stdin.isatty() else CHUNK):
+        lines = list(takewhile(run.fits, chunk))
         found = run.hypotheses(lines, beam=beam, n_best=n_best or 1, batch_tokens=batch_tokens)
         for line, hypotheses in zip(lines, found, strict=True):
             unknown |= dict.fromkeys(run.unknown_words(line))
             for text in _shown(run, line, hypotheses, n_best, as_json):
                 print(text)
         sys.stdout.flush()
+        if len(lines) < len(chunk):
+            raise DataError(_too_long(run, chunk[len(lines)], n_before + len(lines) + 1))
+        n_before += len(chunk)
     if unknown:
         shown = ", ".join(list(unknown)[:10]) + (", …" if len(unknown) > 10 else "")
         print(f"regard: {len(unknown)} unknown words read as <unk>: {shown}", file=sys.stderr)
+
+
+def _too_long(run: Run, line: str, number: int) -> str:
+    n_tokens = len(run.tokenizers.source.encode(line)) + 1
+    return (
+        f"standard input, line {number}: {n_tokens} tokens with the end token, but the model's "
+        f"learned positions know {run.model.config.longest}; shorten the line, or train with a "
+        "larger model.max_len or sinusoidal positions"
+    )
 
 
 def _shown(

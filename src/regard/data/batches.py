@@ -149,6 +149,11 @@ class BatchStream:
     def restore(self, state: Mapping[str, int | str]) -> None:
         """Go on as the stream did whose state this was."""
         for name, here in self._made_of().items():
+            if state[name] != here and name == "data":
+                raise CheckpointError(
+                    "the training data is not what it was when the checkpoint was made; bring the "
+                    "old data back, or start a new run"
+                )
             if state[name] != here:
                 raise CheckpointError(
                     f"cannot go on in the middle of an epoch: {name} was {state[name]} when the "

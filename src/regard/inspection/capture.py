@@ -8,7 +8,7 @@ views["decoder.cross", 0].weights()      # (B, H, T, S)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -65,7 +65,7 @@ def place(path: str) -> Place:
     return ".".join(kept), layers[-1] if layers else 0
 
 
-def _keeping(view: View):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _keeping(view: View) -> Callable[[nn.Module, object, Seen], None]:
     def keep(_module: nn.Module, _inputs: object, seen: Seen) -> None:
         view.calls.append(seen)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -84,12 +85,23 @@ class PredictedWindow(Window):
         if causal:
             mask = masks.both(mask, masks.causal(q.shape[-2], n_keys, device=q.device))
         if mask is None:
-            lengths = torch.full((1,), float(n_keys), device=q.device, dtype=q.dtype)
+            lengths = torch.full((1,), float(n_keys), device=q.device)
         else:
-            lengths = mask.expand(*mask.shape[:-1], n_keys).sum(dim=-1).to(q.dtype)
-        centre = windows.predicted_centre(q, lengths, weight=self.weight, v=self.v)
+            lengths = mask.expand(*mask.shape[:-1], n_keys).sum(dim=-1)
+        # Positions need their digits: bf16 has none left beyond 256.
+        exact = q.dtype if q.dtype == torch.float64 else torch.float32
+        with _no_autocast(q.device):
+            centre = windows.predicted_centre(
+                q.to(exact), lengths, weight=self.weight.to(exact), v=self.v.to(exact)
+            )
         near, prior = windows.around(centre, n_keys, half_width=self.half_width)
         return Restriction(masks.both(mask, near), causal=False, prior=prior.to(q.dtype))
+
+
+def _no_autocast(device: torch.device) -> AbstractContextManager[None]:
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()  # a device without storage, on which costs are counted
 
 
 WINDOWS: Registry[type[Window]] = Registry("window")

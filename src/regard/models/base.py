@@ -18,7 +18,7 @@ class SequenceConfig(BaseModel):
     n_target_vocab: int = Field(ge=1)
     shared_vocab: bool = True
     pad_id: int = 0
-    d_model: int
+    d_model: int = Field(ge=1)
     max_len: int = Field(512, ge=4)
 
     @property

@@ -81,7 +81,7 @@ def resolve(
 
 def config_from(raw: Mapping[str, Any]) -> SequenceConfig:
     """A configuration read back from a run folder."""
-    family = raw.get("family")
+    family = raw.get("family") if isinstance(raw, Mapping) else None
     if not isinstance(family, str):
         raise ConfigError("a model configuration must name its family")
     return parse(FAMILIES[family].config, raw, "model")

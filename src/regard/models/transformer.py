@@ -13,7 +13,7 @@ from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.functional import masks
@@ -31,16 +31,16 @@ class TransformerConfig(SequenceConfig):
     """What makes one Transformer differ from another."""
 
     family: Literal["transformer"] = "transformer"
-    d_model: int = 512
-    n_layers: int = 6
-    n_heads: int = 8
-    d_ff: int = 2048
-    dropout: float = 0.1
+    d_model: int = Field(512, ge=1)
+    n_layers: int = Field(6, ge=1)
+    n_heads: int = Field(8, ge=1)
+    d_ff: int = Field(2048, ge=1)
+    dropout: float = Field(0.1, ge=0.0, lt=1.0)
     norm_first: bool = False
     bias: bool = True
     score: ScoreName = "scaled_dot"
     window: WindowName = "global"
-    half_width: int = 10
+    half_width: int = Field(10, ge=1)
     normaliser: NormaliserName = "softmax"
     positions: PositionsName = "sinusoidal"
     join: Literal["add", "concat"] | None = None

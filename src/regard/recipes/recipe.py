@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,9 +15,12 @@ from regard.core.registry import did_you_mean
 from regard.core.settings import parse
 from regard.data.settings import DataSettings
 from regard.decoding.settings import DecodeSettings
+from regard.models.presets import resolve
 from regard.models.settings import ModelSettings
 from regard.text.settings import TextSettings
 from regard.training.settings import TrainSettings
+
+T = TypeVar("T")
 
 
 class Recipe(BaseModel):
@@ -35,9 +38,30 @@ class Recipe(BaseModel):
 def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     """A built-in recipe by name, or a YAML file; then ``section.key=value`` for each override."""
     raw = _read(name)
+    problems: list[str] = []
     for override in overrides:
-        _override(raw, override)
-    return recipe_from(raw)
+        _noting(problems, lambda: _override(raw, override))  # noqa: B023
+    recipe = _noting(problems, lambda: recipe_from(raw))
+    model = _noting([], lambda: parse(ModelSettings, raw.get("model") or {}, "model"))
+    if model is not None:  # its own problems are noted already; do its parts fit together?
+        vocabulary: dict[str, Any] = {
+            "n_source_vocab": 9,
+            "n_target_vocab": 9,
+            "shared_vocab": True,
+        }
+        _noting(problems, lambda: resolve(model, **vocabulary))
+    if problems or recipe is None:
+        raise ConfigError("; ".join(problems))
+    return recipe
+
+
+def _noting(problems: list[str], work: Callable[[], T]) -> T | None:
+    """Do it, or note why it cannot be done."""
+    try:
+        return work()
+    except ConfigError as error:
+        problems.append(str(error))
+        return None
 
 
 def recipe_from(raw: Mapping[str, Any]) -> Recipe:
@@ -69,7 +93,7 @@ def _read(name: str) -> dict[str, Any]:
         )
     try:
         raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())
         raise ConfigError(f"recipe {name} is no YAML: {problem}") from None
     if not isinstance(raw, dict):
@@ -82,6 +106,8 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"recipe {path} is no UTF-8 text: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"recipe {path} cannot be read: {error.strerror}") from None
 
 
 def _override(raw: dict[str, Any], override: str) -> None:
@@ -100,7 +126,7 @@ def _override(raw: dict[str, Any], override: str) -> None:
         raise ConfigError(f"section {section} of the recipe must hold settings")
     try:
         raw[section] = {**inside, key: yaml.safe_load(value)}
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError(f"--set {override}: {value!r} is no YAML value") from None
 
 

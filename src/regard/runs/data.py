@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from regard.data import toys
 from regard.data.batches import Example, encode_pairs, within
@@ -14,6 +15,7 @@ from regard.data.settings import DataSettings
 from regard.runs.tokenizers import Tokenizers
 
 Splits = Mapping[str, Sequence[Pair]]
+Rule = Literal["drop", "truncate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,8 @@ class Data:
 
     @property
     def test_sets(self) -> list[str]:
-        """The splits that neither train nor choose anything."""
-        return [name for name in self.splits if name not in ("train", "valid")]
+        """The splits that neither train nor choose anything; ``valid`` where there are none."""
+        return [name for name in self.splits if name not in ("train", "valid")] or ["valid"]
 
 
 def load_data(settings: DataSettings) -> Data:
@@ -41,11 +43,11 @@ def load_data(settings: DataSettings) -> Data:
 
 
 def encode_within(
-    pairs: Sequence[Pair], tokenizers: Tokenizers, *, max_len: int, rule: str, name: str
+    pairs: Sequence[Pair], tokenizers: Tokenizers, *, max_len: int, rule: Rule, name: str
 ) -> tuple[list[Example], list[str]]:
     """Ids of the pairs that fit, and a note on those that do not."""
     examples = encode_pairs(pairs, tokenizers.source, tokenizers.target)
-    kept, n_long = within(examples, max_len, "truncate" if rule == "truncate" else "drop")
+    kept, n_long = within(examples, max_len, rule)
     verb = "cut to" if rule == "truncate" else "left out, being longer than"
     notes = [f"{name}: {n_long} pairs {verb} max_len={max_len} tokens"] if n_long else []
     return kept, notes

@@ -14,7 +14,7 @@ import torch
 from regard.data.batches import Batch
 from regard.models.presets import n_parameters
 from regard.runs.prepare import Prepared
-from regard.runs.translation import objective
+from regard.runs.translation import TokenLoss
 from regard.training.precision import autocast
 from regard.training.state import load_rng, rng_tensors
 
@@ -55,8 +55,16 @@ def estimate(prepared: Prepared) -> Estimate:
         steps=steps,
         flops=None if steps is None else steps * tokens_per_step * flops_per_token,
         memory_bytes=peak_memory(prepared.device),
-        seconds=None if steps is None else steps * seconds_per_step,
+        seconds=None if steps is None else steps * seconds_per_step + _validating(prepared, steps),
     )
+
+
+def _validating(prepared: Prepared, steps: int) -> float:
+    """Seconds of all validations, but for their translations, whose length nobody knows yet."""
+    began = time.perf_counter()
+    prepared.validation().loss(prepared.model.eval())
+    prepared.model.train()
+    return (time.perf_counter() - began) * (steps // prepared.recipe.train.eval_every)
 
 
 def peak_memory(device: torch.device) -> int:
@@ -72,7 +80,7 @@ def _timed(prepared: Prepared, batches: list[Batch]) -> float:
     rng = rng_tensors(prepared.device)
     model = copy.deepcopy(prepared.model).train()
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-6, fused=True)
-    loss_of = objective(prepared.recipe.train.label_smoothing)
+    loss_of = TokenLoss(prepared.recipe.train.label_smoothing)
     times: list[float] = []
     began = time.perf_counter()
     for batch in batches:

@@ -32,17 +32,26 @@ def evaluate_split(run: Run, data: Data, split: str, *, beam: int | None = None)
         raise ConfigError(f"no split {split!r}{did_you_mean(split, data.splits)}; known: {known}")
     pairs = data.splits[split]
     evaluation = evaluate_pairs(run, pairs, split=split, beam=beam)
-    evaluation.scores.update(attention_scores(run, data.splits["valid"], pairs))
+    valid, test = (
+        [pair for pair in some if run.fits(pair.source, pair.target)]
+        for some in (data.splits["valid"], pairs)
+    )
+    evaluation.scores.update(attention_scores(run, valid, test))
     return evaluation
 
 
 def evaluate_pairs(
     run: Run, pairs: Sequence[Pair], *, split: str, beam: int | None = None
 ) -> Evaluation:
-    """Scores of the translations of any pairs, and of the model's probabilities for them."""
+    """Scores of the translations of any pairs, and of the model's probabilities for them.
+
+    What is too long for the model counts as not translated; probabilities are those of the rest.
+    """
     sources = [pair.source for pair in pairs]
     references = [pair.target for pair in pairs]
-    translations = run.translate(sources, beam=beam)
+    short = [pair for pair in pairs if run.fits(pair.source, pair.target)]
+    readable = [source if run.fits(source) else "" for source in sources]
+    translations = run.translate(readable, beam=beam)
     bleu_score, chrf_score = bleu(translations, references), chrf(translations, references)
     scores = {
         "task": run.task,
@@ -53,11 +62,13 @@ def evaluate_pairs(
         "bleu_signature": bleu_score.signature,
         "chrf": chrf_score.value,
         "chrf_signature": chrf_score.signature,
-        **_likelihood(run, pairs),
+        **(_likelihood(run, short) if short else {}),
         "by_length": [
             dataclasses.asdict(bucket) for bucket in by_length(sources, translations, references)
         ],
     }
+    if len(short) < len(pairs):
+        scores["too_long"] = len(pairs) - len(short)
     if tags := _by_tag(pairs, translations):
         scores["exact_match_by_tag"] = tags
     return Evaluation(scores, translations)

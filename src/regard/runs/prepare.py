@@ -13,7 +13,7 @@ from regard.models.base import SequenceConfig, SequenceModel
 from regard.models.presets import build, resolve
 from regard.recipes.recipe import Recipe
 from regard.runs.data import Data, encode_within, load_data
-from regard.runs.tokenizers import Tokenizers, train_tokenizers
+from regard.runs.tokenizers import Tokenizers, load_tokenizers, train_tokenizers
 from regard.runs.translation import Validation
 from regard.training.flops import FlopFormula, flop_formula
 
@@ -56,14 +56,18 @@ class Prepared:
         return self.formula.training(n_rows, n_source, batch.target_in.shape[1])
 
 
-def prepare(recipe: Recipe, device: torch.device) -> Prepared:
-    """Load or make the data, train tokenizers, build the model from the seed.
+def prepare(recipe: Recipe, device: torch.device, tokenizers: Tokenizers | None = None) -> Prepared:
+    """Load or make the data, train tokenizers unless there are some, build the model.
 
     Draws from torch's default generator, which is left where the first training step begins.
     """
     data = load_data(recipe.data)
     pairs = data.splits["train"]
-    tokenizers = train_tokenizers(pairs, recipe.text)
+    init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
+    if tokenizers is None and init is not None:
+        tokenizers = load_tokenizers(init.path)  # its weights know no other ids
+    if tokenizers is None:
+        tokenizers = train_tokenizers(pairs, recipe.text)
     torch.manual_seed(recipe.train.seed)
     config = resolve(
         recipe.model,
@@ -72,9 +76,8 @@ def prepare(recipe: Recipe, device: torch.device) -> Prepared:
         shared_vocab=tokenizers.shared,
     )
     model = build(config)
-    if recipe.train.init is not None:
-        folder = RunFolder(Path(recipe.train.init))
-        fill(model, read_weights(folder), str(folder.weights))
+    if init is not None:
+        fill(model, read_weights(init), str(init.weights))
     max_len, rule = config.max_len, recipe.data.long_lines
     train, notes = encode_within(pairs, tokenizers, max_len=max_len, rule=rule, name="train")
     # Validation keeps its references, so its long lines are cut, never dropped.

@@ -114,12 +114,16 @@ def _scores(scores: Mapping[str, Mapping[str, Any]]) -> Table:
     header = ["Test set", "Sentences", "Exact match", "BLEU", "chrF", "Perplexity"]
     rows = []
     for name, one in scores.items():
-        numbers = [f"{one['bleu']:.2f}", f"{one['chrf']:.2f}", f"{one['perplexity']:.3f}"]
+        numbers = [f"{one['bleu']:.2f}", f"{one['chrf']:.2f}", _perplexity(one)]
         rows.append([name, str(one["n"]), f"{100 * one['exact_match']:.1f} %", *numbers])
         for tag, part in one.get("exact_match_by_tag", {}).items():
             exact = f"{100 * part['exact_match']:.1f} %"
             rows.append([f"{name}: {tag}", str(part["n"]), exact, "", "", ""])
     return Table("Scores", header, rows)
+
+
+def _perplexity(scores: Mapping[str, Any]) -> str:
+    return f"{scores['perplexity']:.3f}" if "perplexity" in scores else "–"
 
 
 def _attention(scores: Mapping[str, Mapping[str, Any]]) -> Table:

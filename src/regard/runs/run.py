@@ -77,10 +77,10 @@ class Run:
     ) -> list[list[Hypothesis]]:
         """The best hypotheses for each text, best first; nothing is made of nothing."""
         settings = self.recipe.decode
-        if beam is not None or n_best > settings.beam:
-            settings = settings.model_copy(update={"beam": beam or n_best})
-        if settings.beam < 1 or n_best < 1:
-            raise ConfigError(f"beam={settings.beam} and n_best={n_best} must be at least 1")
+        wanted = max(settings.beam, n_best) if beam is None else beam
+        if wanted < 1 or n_best < 1:
+            raise ConfigError(f"beam={wanted} and n_best={n_best} must be at least 1")
+        settings = settings.model_copy(update={"beam": wanted})
         sources = self.tokenizers.source.encode_batch(list(texts))
         spoken = [i for i, source in enumerate(sources) if source]
         found = decode(
@@ -106,6 +106,17 @@ class Run:
         pairs = [Pair(*texts) for texts in zip(sources, targets, strict=True)]
         examples = encode_pairs(pairs, self.tokenizers.source, self.tokenizers.target)
         return token_scores(self.model, examples, device=self.device) if examples else []
+
+    def fits(self, source: str, target: str = "") -> bool:
+        """Whether the model can read both; only learned positions set a limit."""
+        longest = self.model.config.longest
+        if longest is None:
+            return True
+        lengths = (
+            len(self.tokenizers.source.encode(source)),
+            len(self.tokenizers.target.encode(target)),
+        )
+        return max(lengths) < longest  # the end token takes one place
 
     def unknown_words(self, text: str) -> list[str]:
         """The words of a text that the model has never seen."""

@@ -18,9 +18,9 @@ from regard.checkpoints.run_folder import (
     save_model,
     save_settings,
 )
-from regard.checkpoints.snapshots import Snapshot, SnapshotStore
-from regard.core.errors import CheckpointError, ConfigError
-from regard.core.files import write_whole
+from regard.checkpoints.snapshots import SnapshotStore
+from regard.core.errors import CheckpointError, ConfigError, TrainingError
+from regard.core.files import telling, write_whole
 from regard.recipes.recipe import Recipe, recipe_from
 from regard.runs.device import pick_device
 from regard.runs.estimate import Estimate, estimate, peak_memory
@@ -28,11 +28,24 @@ from regard.runs.evaluate import Evaluation, evaluate_split
 from regard.runs.prepare import Prepared, prepare
 from regard.runs.report import write_report
 from regard.runs.run import Run, load
-from regard.runs.translation import objective
+from regard.runs.tokenizers import load_tokenizers
+from regard.runs.translation import TokenLoss
 from regard.training.loop import Observer, Outcome, Setup, Trainer
 from regard.training.metrics import MetricsLog
+from regard.training.tally import NotFiniteError
 
 Say = Callable[[str], None]
+
+RUN_FILES = (
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "source.json",
+    "target.json",
+    "metrics.jsonl",
+    "report.html",
+)
+"""What else a run writes; a folder may hold other things, which are nobody's business."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +77,20 @@ def train(
     if resume and folder.finished():
         return None
     place = pick_device(device)
+    begun = resume and folder.settings.exists()
+    snapshot = SnapshotStore(folder.checkpoints).latest() if begun else None
     with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
-        prepared = prepare(recipe, place)
+        prepared = prepare(recipe, place, load_tokenizers(out) if snapshot else None)
         for note in prepared.notes:
             say(note)
         expected = estimate(prepared)
-        outcome = _trained(prepared, folder, resume, observers, say)
+        trainer = _trainer(prepared, folder)
+        if snapshot is not None:
+            trainer.restore(snapshot)
+            say(f"resuming at step {snapshot.step}")
+        else:
+            _begin(prepared, folder)  # only now is nothing left that could go wrong
+        outcome = _run(trainer, prepared, folder, observers)
     if outcome.signal is not None:
         return Trained(folder, outcome, {}, None)
     began = time.perf_counter()
@@ -85,7 +106,9 @@ def train(
 
 
 def _claim(folder: RunFolder, recipe: Recipe, *, resume: bool, overwrite: bool) -> None:
-    """Make sure that the folder is ours to write to."""
+    """Refuse a folder that is not ours to write to; nothing is touched yet."""
+    if folder.path.exists() and not folder.path.is_dir():
+        raise CheckpointError(f"{folder.path} is a file; choose another --out")
     if resume and folder.settings.exists():
         _same(recipe, recipe_from(load_settings(folder)), folder)
     elif folder.exists() and not (resume or overwrite):
@@ -93,10 +116,6 @@ def _claim(folder: RunFolder, recipe: Recipe, *, resume: bool, overwrite: bool) 
             f"{folder.path} already holds a run; go on with --resume, replace it with "
             "--overwrite, or choose another --out"
         )
-    elif folder.path.exists() and not folder.path.is_dir():
-        raise CheckpointError(f"{folder.path} is a file; choose another --out")
-    elif overwrite:
-        _clear(folder)
 
 
 def _same(asked: Recipe, begun: Recipe, folder: RunFolder) -> None:
@@ -112,41 +131,51 @@ def _same(asked: Recipe, begun: Recipe, folder: RunFolder) -> None:
         raise ConfigError(f"{folder.path} was begun with other settings: {'; '.join(changes)}")
 
 
-def _clear(folder: RunFolder) -> None:
-    """Delete what runs write, and nothing else."""
-    for path in (folder.checkpoints, folder.path / "tensorboard"):
-        shutil.rmtree(path, ignore_errors=True)
-    names = ("config.yaml", "config.json", "model.safetensors", "tokenizer.json", "source.json")
-    for name in (*names, "target.json", "metrics.jsonl", "scores.json", "report.html"):
-        (folder.path / name).unlink(missing_ok=True)
+def _begin(prepared: Prepared, folder: RunFolder) -> None:
+    """Delete what an earlier run wrote, and nothing else; then write what was asked for.
 
-
-def _trained(
-    prepared: Prepared, folder: RunFolder, resume: bool, observers: Sequence[Observer], say: Say
-) -> Outcome:
-    """Run the loop, from the latest snapshot if there is one to resume from."""
+    Snapshots go first and settings last: whenever this is cut short, no new run can take up the
+    old one's snapshots, and what is left of the old one is never taken for a finished run.
+    """
+    with telling(folder.path):
+        for name in (folder.checkpoints.name, "tensorboard"):
+            if (folder.path / name).exists():
+                shutil.rmtree(folder.path / name)
+        for name in (folder.scores.name, *RUN_FILES, folder.settings.name):
+            (folder.path / name).unlink(missing_ok=True)
     save_settings(folder, prepared.recipe.model_dump(mode="json"))
     prepared.tokenizers.save(folder.path)
-    store = SnapshotStore(folder.checkpoints)
-    snapshot: Snapshot | None = store.latest() if resume else None
-    metrics = MetricsLog(folder.metrics, first_step=snapshot.step if snapshot else 0)
+
+
+def _trainer(prepared: Prepared, folder: RunFolder) -> Trainer:
+    """A training that has not begun."""
+    settings = prepared.recipe.train
     setup = Setup(
         model=prepared.model,
         stream=prepared.stream(),
-        objective=objective(prepared.recipe.train.label_smoothing),
+        objective=TokenLoss(settings.label_smoothing),
         evaluate=prepared.validation(),
         flops=prepared.flops,
-        store=store,
+        store=SnapshotStore(folder.checkpoints),
         keep_best=lambda weights: save_model(folder, prepared.config, weights),
         device=prepared.device,
-        observers=(metrics, *observers),
     )
-    trainer = Trainer(setup, prepared.recipe.train)
-    if snapshot is not None:
-        trainer.restore(snapshot)
-        say(f"resuming at step {snapshot.step}")
+    return Trainer(setup, settings)
+
+
+def _run(
+    trainer: Trainer, prepared: Prepared, folder: RunFolder, observers: Sequence[Observer]
+) -> Outcome:
+    """Run the loop, its metrics going to the folder too."""
+    metrics = MetricsLog(folder.metrics, first_step=trainer.progress.step)
     try:
-        return trainer.run()
+        return trainer.run((metrics, *observers))
+    except NotFiniteError as error:
+        sources = prepared.tokenizers.source
+        first = sources.decode(prepared.train[error.numbers[0]].source)
+        raise TrainingError(
+            f"{error}; it has {len(error.numbers)} examples, the first is {first!r}"
+        ) from error
     finally:
         metrics.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -25,16 +26,14 @@ VALID_SENTENCES = 200
 """So many are translated at each validation: enough for a curve, and quick."""
 
 
-def objective(label_smoothing: float) -> _Objective:
+@dataclass(frozen=True, slots=True)
+class TokenLoss:
     """The loss of a batch, summed over its target tokens."""
-    return _Objective(label_smoothing)
 
-
-class _Objective:
-    def __init__(self, label_smoothing: float) -> None:
-        self.label_smoothing = label_smoothing
+    label_smoothing: float
 
     def __call__(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Teacher forced."""
         logits = model(batch.source, batch.target_in)
         return token_loss(
             logits, batch.target_out, pad=PAD_ID, label_smoothing=self.label_smoothing
@@ -55,7 +54,7 @@ class Validation:
         batch_tokens: int,
         device: torch.device,
     ) -> None:
-        self.objective = objective(label_smoothing)
+        self.objective = TokenLoss(label_smoothing)
         self.batches = fixed_batches(examples, batch_tokens)
         self.sources = [example.source for example in examples[:VALID_SENTENCES]]
         self.references = references[:VALID_SENTENCES]
@@ -64,23 +63,23 @@ class Validation:
         self.device = device
 
     def __call__(self, model: SequenceModel) -> Mapping[str, float]:
-        """``loss`` a token as in training, ``bleu`` and ``exact_match`` of greedy search.
-
-        The loss is smoothed like that of training: a model that was told to doubt would else look
-        worse the better it learned it.
-        """
-        total, n_tokens = 0.0, 0
-        with torch.inference_mode():
-            for batch in self.batches:
-                total += self.objective(model, batch.to(self.device)).item()
-                n_tokens += batch.n_target_tokens
+        """``loss``, and ``bleu`` and ``exact_match`` of greedy search."""
         found = decode(model, self.sources, self.settings, device=self.device)
         texts = [self.tokenizers.target.decode(best[0].ids) for best in found]
         return {
-            "loss": total / n_tokens,
+            "loss": self.loss(model),
             "bleu": bleu(texts, self.references).value,
             "exact_match": exact_match(texts, self.references),
         }
+
+    @torch.inference_mode()
+    def loss(self, model: SequenceModel) -> float:
+        """The loss a token, smoothed as in training.
+
+        Without smoothing, a model that was told to doubt would look worse the better it learned it.
+        """
+        total = sum(self.objective(model, batch.to(self.device)).item() for batch in self.batches)
+        return total / sum(batch.n_target_tokens for batch in self.batches)
 
 
 def decode(
@@ -96,13 +95,18 @@ def decode(
 
     Sentences of like length share a batch; what shares it changes no result.
     """
+    if not sources:
+        return []
     results: dict[int, list[Hypothesis]] = {}
     examples = [Example(source, ()) for source in sources]
     for batch in _batches(examples, max(1, batch_tokens // settings.beam)):
         limits = _limits(model, batch, settings.max_len)
         source = batch.source.to(device)
         if settings.beam == 1 and n_best == 1:
-            best = [[one] for one in greedy(model, source, limits=limits.to(device))]
+            found = greedy(
+                model, source, limits=limits.to(device), length_penalty=settings.length_penalty
+            )
+            best = [[one] for one in found]
         else:
             best = beam_search(
                 model,

@@ -12,6 +12,7 @@ for several devices has to sum that count and the gradients, and nothing else.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from regard.checkpoints.run_folder import fill
 from regard.checkpoints.snapshots import Snapshot, SnapshotStore
+from regard.core.errors import TrainingError
 from regard.data.batches import Batch
 from regard.models.base import SequenceModel
 from regard.training.average import RunningAverage
@@ -95,7 +98,6 @@ class Setup:
     keep_best: Callable[[dict[str, Tensor]], None]
     """Is handed the weights whenever they are the best so far."""
     device: torch.device
-    observers: Sequence[Observer] = ()
 
 
 class Trainer:
@@ -110,22 +112,28 @@ class Trainer:
         )
         self.average = RunningAverage(self.model, settings.average) if settings.average else None
         self._tally = Tally()
+        self._saved: tuple[int, int] | None = None
+        self._clock = 0.0
+        self._observers: Sequence[Observer] = ()
 
     # ---------------------------------------------------------------- the loop
 
-    def run(self) -> Outcome:
-        """Train until a limit is reached or somebody asks to stop."""
+    def run(self, observers: Sequence[Observer] = ()) -> Outcome:
+        """Train until a limit is reached or somebody asks to stop; observers hear of it."""
+        self._observers = observers
         self.model.train()
         self._tally = Tally()
+        self._clock = time.perf_counter() - self.progress.seconds
         with stop_wish() as wish:
             while (reason := self._why_stop(wish)) is None:
                 self._step()
-        if wish.signal is None and self.progress.last_eval != self.progress.step:
-            self._evaluate()
-        self._save()
+            if wish.signal is None and self.progress.last_eval != self.progress.step:
+                self._evaluate()
+            self._save()
         return Outcome(self.progress, reason, wish.signal)
 
     def _why_stop(self, wish: Wish) -> str | None:
+        self._tick()
         progress, settings = self.progress, self.settings
         if wish.signal is not None:
             return f"stopped by {wish.signal.name}"
@@ -138,12 +146,10 @@ class Trainer:
         return None
 
     def _step(self) -> None:
-        began = time.perf_counter()
         progress, settings = self.progress, self.settings
         batches = [self.setup.stream.next() for _ in range(settings.accumulate)]
         progress.step += 1
         self._update(batches)
-        progress.seconds += time.perf_counter() - began
         if progress.step % settings.log_every == 0:
             self._log()
         if progress.step % settings.eval_every == 0:
@@ -173,6 +179,10 @@ class Trainer:
         self.progress.tokens += n_tokens
         self.progress.flops += sum(self.setup.flops(batch) for batch in batches)
 
+    def _tick(self) -> None:
+        """Seconds since the training began, what was not training left out."""
+        self.progress.seconds = time.perf_counter() - self._clock
+
     def _lr(self) -> float:
         height = highest(self.settings, self.model.config.d_model)
         return height * share(self.progress.step, self.settings)
@@ -185,6 +195,7 @@ class Trainer:
         self._tell(kind="train", lr=self._lr(), **summary._asdict())
 
     def _tell(self, **facts: Any) -> None:
+        self._tick()
         progress = self.progress
         line = {
             "step": progress.step,
@@ -193,13 +204,12 @@ class Trainer:
             "flops": progress.flops,
             "seconds": round(progress.seconds, 3),
         }
-        for observer in self.setup.observers:
+        for observer in self._observers:
             observer(line)
 
     # ---------------------------------------------------------------- validating
 
     def _evaluate(self) -> None:
-        began = time.perf_counter()
         progress = self.progress
         self._tally.settle()
         if self.average is None:
@@ -209,12 +219,16 @@ class Trainer:
                 scores = self._scores()
         progress.last_eval = progress.step
         value = scores["loss"] if self.settings.criterion == "loss" else -scores["bleu"]
+        if not math.isfinite(value):
+            raise TrainingError(
+                f"the validation's {self.settings.criterion} became {value} at step "
+                f"{progress.step}; the last checkpoint is good: lower train.lr and start again"
+            )
         improved = progress.best is None or value < progress.best
         if improved:
             progress.best, progress.best_step, progress.stale = value, progress.step, 0
         else:
             progress.stale += 1
-        progress.seconds += time.perf_counter() - began
         self._tell(kind="valid", **scores, best=improved)
         if improved:
             self.setup.keep_best(self._weights())
@@ -239,7 +253,9 @@ class Trainer:
 
     def _save(self) -> None:
         self._tally.settle()
-        if self.progress.step in self.setup.store.steps():
+        self._tick()
+        now = (self.progress.step, self.progress.last_eval)
+        if self._saved == now:
             return
         snapshot = Snapshot(
             self.progress.step,
@@ -256,17 +272,17 @@ class Trainer:
             },
         )
         self.setup.store.save(snapshot, best_step=self.progress.best_step)
+        self._saved = now
 
     def restore(self, snapshot: Snapshot) -> None:
         """Become the training that a snapshot was taken of."""
-        weights = snapshot.part("model/")
-        for name, parameter in self.model.named_parameters():
-            parameter.data.copy_(weights[name])
+        self.setup.stream.restore(snapshot.facts["stream"])  # refuses other data first
+        fill(self.model, snapshot.part("model/"), f"the checkpoint of step {snapshot.step}")
         load_optimiser(self.optimiser, self.model, snapshot.part("adam/"))
         if self.average is not None:
             self.average.restore(snapshot.part("average/"), snapshot.facts["averaged"])
-        self.setup.stream.restore(snapshot.facts["stream"])
         self.progress = Progress(**snapshot.facts["progress"])
+        self._saved = (self.progress.step, self.progress.last_eval)
         load_rng(snapshot.part("rng/"), self.setup.device)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 
 class TrainSettings(BaseModel):
     """The section ``train`` of a recipe."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
-    seed: int = Field(1, ge=0, description="Decides the first weights, the batches and dropout.")
+    seed: int = Field(
+        1, ge=0, le=2**63 - 1, description="Decides the first weights, the batches and dropout."
+    )
     max_steps: int | None = Field(None, ge=1, description="Updates of the weights, at most.")
     max_minutes: float | None = Field(None, gt=0, description="Time to train, at most.")
     batch_tokens: int = Field(
@@ -46,15 +48,21 @@ class TrainSettings(BaseModel):
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="auto: bf16 on a GPU that has it, else fp32."
     )
-    init: str | None = Field(None, description="A run folder whose weights to start from.")
+    init: str | None = Field(
+        None, description="A run folder whose weights and tokenizers to start from."
+    )
 
-    @model_validator(mode="after")
-    def _ends(self) -> TrainSettings:
-        problems = []
-        if self.max_steps is None and self.max_minutes is None and self.patience is None:
-            problems.append("training would never end: give max_steps, max_minutes or patience")
-        if self.schedule == "linear" and self.max_steps is None:
-            problems.append("schedule 'linear' falls to zero at max_steps, which is not given")
-        if problems:
-            raise ValueError("; ".join(problems))
-        return self
+    @field_validator("schedule")
+    @classmethod
+    def _falls_to_an_end(cls, schedule: str, info: ValidationInfo) -> str:
+        if schedule == "linear" and info.data.get("max_steps", 1) is None:
+            raise ValueError("'linear' falls to zero at train.max_steps, which is not given")
+        return schedule
+
+    @field_validator("patience")
+    @classmethod
+    def _ends(cls, patience: int | None, info: ValidationInfo) -> int | None:
+        limits = (patience, info.data.get("max_steps", 1), info.data.get("max_minutes", 1))
+        if limits == (None, None, None):
+            raise ValueError("training would never end: give max_steps, max_minutes or patience")
+        return patience

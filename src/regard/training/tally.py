@@ -33,6 +33,17 @@ class _Unread(NamedTuple):
     grad_norm: Tensor
 
 
+class NotFiniteError(TrainingError):
+    """A number that must be finite is not; ``numbers`` are the examples of its batch."""
+
+    def __init__(self, what: str, value: float, one: _Unread) -> None:
+        self.numbers = [number for batch in one.batches for number in batch.numbers]
+        super().__init__(
+            f"the {what} became {value} at step {one.step}; the last checkpoint is good: "
+            "lower train.lr, or look at the batch, and start again"
+        )
+
+
 class Tally:
     """Sums up steps. Numbers are read late, so that a GPU need not wait for each."""
 
@@ -57,13 +68,15 @@ class Tally:
         self._clock_tokens += n_tokens
 
     def settle(self) -> None:
-        """Read the numbers of the steps so far; a loss that is not finite ends the training."""
+        """Read the numbers of the steps so far; what is not finite ends the training."""
         for one in self._unread:
-            loss = one.loss.item()
+            loss, grad_norm = one.loss.item(), one.grad_norm.item()
             if not math.isfinite(loss):
-                raise TrainingError(_not_finite(loss, one))
+                raise NotFiniteError("loss", loss, one)
+            if not math.isfinite(grad_norm):
+                raise NotFiniteError("gradient", grad_norm, one)
             self._loss += loss
-            self._grad_norm += one.grad_norm.item()
+            self._grad_norm += grad_norm
             self._n_tokens += one.n_tokens
             self._n_steps += 1
         self._unread.clear()
@@ -77,14 +90,3 @@ class Tally:
             self._grad_norm / max(1, self._n_steps),
             self._clock_tokens / seconds,
         )
-
-
-def _not_finite(loss: float, one: _Unread, most: int = 8) -> str:
-    numbers = [number for batch in one.batches for number in batch.numbers]
-    shown = ", ".join(map(str, numbers[:most]))
-    if len(numbers) > most:
-        shown += f" and {len(numbers) - most} more"
-    return (
-        f"the loss became {loss} at step {one.step}; its batch was the training examples {shown}; "
-        "the last checkpoint is good: lower train.lr, or look at these examples, and start again"
-    )

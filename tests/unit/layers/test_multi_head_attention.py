@@ -135,3 +135,23 @@ def test_heads_must_divide_the_width():
 def test_a_window_needs_a_width():
     with pytest.raises(regard.ConfigError, match="half_width=0"):
         regard.MultiHeadAttention(D, H, window="local_m", half_width=0)
+
+
+@pytest.mark.parametrize("score", [name for name in SCORES if name != "location"])
+def test_hiding_a_key_is_deleting_it(rng, score):
+    """``location`` is left out: its scores belong to places, not to keys."""
+    layer = regard.MultiHeadAttention(D, H, score=score, d_memory=E).double()
+    x, memory = inputs(rng)
+    mask = torch.tensor([True, True, False, True, True])
+    torch.testing.assert_close(layer(x, memory, mask=mask), layer(x, memory[:, mask]))
+
+
+def test_the_predicted_window_keeps_its_place_in_bf16(rng):
+    layer = regard.MultiHeadAttention(D, H, window="local_p", half_width=1)
+    q = torch.randn(1, H, T, D // H, generator=rng).bfloat16()
+    near, *_ = layer.window(q, 401, None, False, 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        again, *_ = layer.window(q, 401, None, False, 0)
+    assert torch.equal(near, again)
+    exact, *_ = layer.window(q.float(), 401, None, False, 0)
+    assert torch.equal(near, exact)

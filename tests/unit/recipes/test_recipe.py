@@ -1,3 +1,6 @@
+import re
+from importlib.resources import files
+
 import pytest
 
 from regard.core.errors import ConfigError
@@ -7,7 +10,12 @@ from regard.recipes.recipe import Recipe, builtin_recipes, load_recipe
 @pytest.mark.parametrize("name", builtin_recipes())
 def test_every_built_in_recipe_is_valid_and_says_what_to_expect(name):
     assert load_recipe(name)
-    assert builtin_recipes()[name]
+    assert len(builtin_recipes()[name]) > 10
+    text = (files("regard.recipes") / f"{name}.yaml").read_text()
+    comment = "\n".join(line for line in text.split("\n") if line.startswith("#"))
+    assert f"regard train {name}" in comment
+    assert re.search(r"Expect [\d.]+ %", comment)
+    assert re.search(r"\d+ s of training on two CPU cores", comment)
 
 
 def test_set_overrides_by_full_name_and_by_bare_name_where_that_is_clear():

@@ -8,7 +8,7 @@ import torch
 from tiny import tiny_config
 
 from regard.checkpoints.snapshots import SnapshotStore
-from regard.core.errors import TrainingError
+from regard.core.errors import CheckpointError, TrainingError
 from regard.data.batches import BatchStream, Example
 from regard.models.transformer import Transformer
 from regard.training.loop import Setup, Trainer
@@ -42,9 +42,11 @@ def trainer(folder, *, evaluate=None, observers=(), dropout=0.1, objective=objec
         store=SnapshotStore(folder),
         keep_best=lambda weights: None,
         device=torch.device("cpu"),
-        observers=observers,
     )
-    return Trainer(setup, settings)
+    made = Trainer(setup, settings)
+    run = made.run
+    made.run = lambda: run(observers)
+    return made
 
 
 def weights(one):
@@ -180,10 +182,53 @@ def test_a_loss_that_is_not_finite_names_its_batch_and_keeps_the_last_checkpoint
     one = trainer(tmp_path, objective=breaking)
     with pytest.raises(TrainingError, match="became nan at step 7") as caught:
         one.run()
-    assert f"examples {calls[6][0]}" in str(caught.value)
+    assert tuple(caught.value.numbers) == calls[6]
     assert max(one.setup.store.steps()) == 6  # the best validation, saved before
     good = one.setup.store.latest()
     assert all(tensor.isfinite().all() for tensor in good.part("model/").values())
+
+
+def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path):
+    """A finite loss can have an infinite gradient: sqrt at zero, for one."""
+    calls = []
+
+    def breaking(model, batch):
+        calls.append(batch.numbers)
+        loss = objective(model, batch)
+        zero = (loss - loss.detach()).abs()
+        return loss + zero.sqrt() if len(calls) == 4 else loss
+
+    one = trainer(tmp_path, objective=breaking, save_every=1)
+    with pytest.raises(TrainingError, match="gradient became .* at step 4"):
+        one.run()
+    assert one.setup.store.steps()[-1] == 3
+    assert all(p.isfinite().all() for p in one.model.parameters())
+
+
+def test_a_validation_that_is_not_finite_is_never_the_best(tmp_path):
+    one = trainer(tmp_path, evaluate=lambda _m: {"loss": math.nan})
+    with pytest.raises(TrainingError, match="validation's loss became nan at step 6"):
+        one.run()
+
+
+def test_other_data_is_refused_before_anything_is_changed(tmp_path):
+    one = trainer(tmp_path, max_steps=4)
+    one.run()
+    other = trainer(tmp_path)
+    other.setup.stream.__init__(examples(12), batch_tokens=60, seed=1)
+    before = weights(other)
+    with pytest.raises(CheckpointError, match="data"):
+        other.restore(one.setup.store.latest())
+    assert same(weights(other), before)
+
+
+def test_the_last_snapshot_knows_of_the_last_validation(tmp_path):
+    """Step 7 is saved, then validated because the run ends there."""
+    one = trainer(tmp_path, max_steps=7, save_every=7, eval_every=5)
+    scores = iter([1.0, 2.0])
+    object.__setattr__(one.setup, "evaluate", lambda _m: {"loss": next(scores)})
+    one.run()
+    assert one.setup.store.latest().facts["progress"]["last_eval"] == 7
 
 
 def test_a_signal_ends_the_step_saves_and_is_reported(tmp_path):
