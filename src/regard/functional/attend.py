@@ -41,9 +41,7 @@ def attend(
     (…, T, S). The prior multiplies the weights after normalising, as Luong's Gaussian does.
     """
     scores = score(q, k)  # (…, T, S)
-    # A score of -inf hides by itself, except in a row where the mask hides all the others.
-    visible = None if mask is None else mask & ~scores.isneginf()
-    weights = normaliser(scores, visible)
+    weights = normaliser(scores, mask)
     if prior is not None:
         weights = weights * prior
     return Attended(weights @ v, weights)

@@ -19,8 +19,9 @@ NORMALISERS: Registry[Normaliser] = Registry("normaliser")
 def softmax(scores: Tensor, visible: Tensor | None) -> Tensor:
     """exp, over the sum of the visible ones.
 
-    Hidden scores become the smallest finite number rather than -inf: a row that sees nothing then
-    has finite gradients, and the second fill turns its uniform weights into zeros.
+    Hidden scores become the smallest finite number rather than -inf: a row that sees nothing is
+    then uniform for a moment, never NaN, and the second fill turns it into zeros. Scores that are
+    -inf by themselves stay below those, so a row of nothing else ends as zeros too.
     """
     if visible is None:
         return scores.softmax(dim=-1)

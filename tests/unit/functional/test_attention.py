@@ -106,6 +106,22 @@ def test_a_query_that_sees_nothing_gets_zeros(rng, fused):
     assert (values[:, :, 1] != 0).any()
 
 
+def test_a_query_whose_only_keys_lie_beyond_the_table_sees_nothing(rng):
+    q, k, v = qkv(rng)
+    score = made("location", {"max_len": 3})
+    mask = torch.tensor([False, False, False, True, True])
+    values, weights = regard.attention(q, k, v, score=score, mask=mask, need_weights=True)
+    assert (weights == 0).all()
+    assert (values == 0).all()
+
+
+def test_no_nan_arises_on_the_way_even_where_nothing_is_seen(rng):
+    q, k, v = (x.requires_grad_() for x in qkv(rng))
+    mask = torch.zeros(4, 5, dtype=torch.bool)
+    with pytest.warns(UserWarning, match="Anomaly"), torch.autograd.detect_anomaly():
+        regard.attention(q, k, v, mask=mask, need_weights=True).values.sum().backward()
+
+
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("name", ["content", "dot", "scaled_dot"])
 def test_hidden_means_hidden(rng, name, need_weights):
