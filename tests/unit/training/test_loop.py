@@ -180,7 +180,7 @@ def test_a_loss_that_is_not_finite_names_its_batch_and_keeps_the_last_checkpoint
         return loss * math.nan if len(calls) == 7 else loss
 
     one = trainer(tmp_path, objective=breaking)
-    with pytest.raises(TrainingError, match="became nan at step 7") as caught:
+    with pytest.raises(TrainingError, match="loss became nan at step 7") as caught:
         one.run()
     assert tuple(caught.value.numbers) == calls[6]
     assert max(one.setup.store.steps()) == 6  # the best validation, saved before
