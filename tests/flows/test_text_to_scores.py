@@ -82,6 +82,17 @@ def test_probabilities_of_all_targets_sum_to_one(run_path):
     assert len(tokens) == 2  # the word and the end
 
 
+def test_what_shares_a_batch_changes_no_score(run_path):
+    run = regard.load(run_path)
+    sources, targets = ["a b c", "d", "e f g h a"], ["c b a", "d d d d", "a"]
+    together = run.token_scores(sources, targets)
+    for source, target, one in zip(sources, targets, together, strict=True):
+        (alone,) = run.token_scores([source], [target])
+        assert len(one.log_probs) == len(one.right) == len(target.split()) + 1
+        torch.testing.assert_close(one.log_probs, alone.log_probs, atol=1e-5, rtol=0)
+        assert torch.equal(one.right, alone.right)
+
+
 def test_an_unequal_number_of_targets_is_refused(run_path):
     with pytest.raises(regard.DataError, match="2 sources but 1 targets"):
         regard.load(run_path).score(["a", "b"], ["a"])

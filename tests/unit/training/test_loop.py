@@ -66,9 +66,12 @@ def test_resuming_is_the_run_that_was_never_stopped(tmp_path, cut, average):
     first.run()
     second = trainer(tmp_path / "cut", average=average)
     assert not same(weights(second), weights(whole))
-    second.restore(second.setup.store.latest())
+    snapshot = second.setup.store.latest()
+    before = {name: tensor.clone() for name, tensor in snapshot.tensors.items()}
+    second.restore(snapshot)
     assert second.progress.step == cut
     second.run()
+    assert same(snapshot.tensors, before)  # a value: training on does not change it
     assert same(weights(second), weights(whole))
     if average:
         assert same(second.average.weights, whole.average.weights)
