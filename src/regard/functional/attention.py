@@ -44,13 +44,13 @@ class NamedScore:
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         """Queries and keys -> scores."""
         check_widths(self.name, q, k)
-        return SCORES[self.name].scores(q, k)
+        return SCORES[self.name](q, k)
 
     def factors(self, q: Tensor, k: Tensor) -> Factors | None:
         """The same as an inner product."""
         check_widths(self.name, q, k)
-        make = SCORES[self.name].factors
-        return make(q, k) if make else None
+        kind = SCORES[self.name]
+        return kind.factors(q, kind.prepare(k)) if kind.factors else None
 
 
 @overload

@@ -6,6 +6,9 @@ entry in ``SCORES``.
 
 Four of the six are inner products in disguise: of transformed queries and keys. Those are written
 as their ``factors``, from which both the readable score and the fused kernels follow.
+
+What a score does to keys alone is its ``prepare``: a decoder that asks one query after another
+about the same keys does it once.
 """
 
 from __future__ import annotations
@@ -61,13 +64,19 @@ class ScoreKind:
     """One row of the table of scores."""
 
     scores: Callable[..., Tensor]
-    """(q, k, **parameters) -> (…, T, S)"""
+    """(q, prepared keys, **parameters) -> (…, T, S)"""
     factors: Callable[..., Factors] | None = None
-    """(q, k, **parameters) -> the same score as an inner product, where it is one."""
+    """(q, prepared keys, **parameters) -> the same as an inner product, where it is one."""
     shapes: Callable[[ScoreSizes], Mapping[str, Shape]] = lambda _sizes: {}
     """The parameters it needs."""
+    prepare: Callable[..., Tensor] = lambda k, **_parameters: k
+    """(k, **parameters) -> prepared keys."""
     equal_widths: bool = False
     """Whether queries and keys must be equally wide."""
+
+    def __call__(self, q: Tensor, k: Tensor, **parameters: Tensor | None) -> Tensor:
+        """The scores (…, T, S) of queries and plain keys."""
+        return self.scores(q, self.prepare(k, **parameters), **parameters)
 
 
 SCORES: Registry[ScoreKind] = Registry("score")
@@ -103,13 +112,20 @@ def general_factors(q: Tensor, k: Tensor, *, weight: Tensor) -> Factors:
 def content_factors(
     q: Tensor, k: Tensor, *, log_beta: Tensor | None = None, to_beta: Tensor | None = None
 ) -> Factors:
-    """β·cos(q, k) (Graves et al. 2014): β is 1, exp(log_beta (…)), or softplus(to_betaᵀq)."""
+    """β·cos(q, k) (Graves et al. 2014): β is 1, exp(log_beta (…)), or softplus(to_betaᵀq).
+
+    Keys have unit length already.
+    """
     sharp = F.normalize(q, dim=-1)
     if log_beta is not None:
         sharp = sharp * log_beta.exp()[..., None, None]
     if to_beta is not None:
         sharp = sharp * F.softplus(q @ to_beta[..., None])
-    return Factors(sharp, F.normalize(k, dim=-1), 1.0)
+    return Factors(sharp, k, 1.0)
+
+
+def _unit_length(k: Tensor, **_parameters: Tensor | None) -> Tensor:
+    return F.normalize(k, dim=-1)
 
 
 def _by_factors(factors: Callable[..., Factors]) -> Callable[..., Tensor]:
@@ -130,20 +146,30 @@ def _general_shapes(sizes: ScoreSizes) -> Mapping[str, Shape]:
 
 
 SCORES.add("content")(
-    ScoreKind(_by_factors(content_factors), content_factors, _content_shapes, equal_widths=True)
+    ScoreKind(
+        _by_factors(content_factors),
+        content_factors,
+        _content_shapes,
+        prepare=_unit_length,
+        equal_widths=True,
+    )
 )
 
 
 # ------------------------------------------------------------------ the other two
 
 
-def additive(q: Tensor, k: Tensor, *, w_query: Tensor, w_key: Tensor, v: Tensor) -> Tensor:
-    """vᵀtanh(W_q q + W_k k) (Bahdanau et al. 2015).
+def additive(q: Tensor, prepared: Tensor, *, w_query: Tensor, v: Tensor, **_: Tensor) -> Tensor:
+    """vᵀtanh(W_q q + W_k k) (Bahdanau et al. 2015), given W_k k (…, S, A).
 
-    w_query (…, Dq, A), w_key (…, Dk, A), v (…, A).
+    w_query (…, Dq, A), v (…, A).
     """
-    hidden = (q @ w_query).unsqueeze(-2) + (k @ w_key).unsqueeze(-3)  # (…, T, S, A)
+    hidden = (q @ w_query).unsqueeze(-2) + prepared.unsqueeze(-3)  # (…, T, S, A)
     return (hidden.tanh() * v[..., None, None, :]).sum(dim=-1)
+
+
+def _projected(k: Tensor, *, w_key: Tensor, **_: Tensor) -> Tensor:
+    return k @ w_key  # (…, S, Dk) -> (…, S, A)
 
 
 def location(q: Tensor, k: Tensor, *, table: Tensor) -> Tensor:
@@ -168,7 +194,7 @@ def _location_shapes(sizes: ScoreSizes) -> Mapping[str, Shape]:
     return {"table": Shape((sizes.max_len, sizes.d_query), 1.0 / math.sqrt(sizes.d_query))}
 
 
-SCORES.add("additive")(ScoreKind(additive, shapes=_additive_shapes))
+SCORES.add("additive")(ScoreKind(additive, shapes=_additive_shapes, prepare=_projected))
 SCORES.add("location")(ScoreKind(location, shapes=_location_shapes))
 SCORES.add("general")(ScoreKind(_by_factors(general_factors), general_factors, _general_shapes))
 SCORES.add("dot")(ScoreKind(_by_factors(dot_factors), dot_factors, equal_widths=True))

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.layers.viewpoint import Seen, Viewpoint
@@ -29,8 +30,14 @@ class View:
 
     @torch.no_grad()
     def weights(self) -> Tensor:
-        """(B, H, T, S) of the last call, computed from the very q and k of that call."""
-        return self.calls[-1].attended().weights
+        """(B, H, T, S) of all calls, one after the other, from the very q and k of each.
+
+        A decoder that goes step by step calls once a step; keys that came later have weight 0.
+        """
+        parts = [call.attended().weights for call in self.calls]
+        n_keys = max(part.shape[-1] for part in parts)
+        padded = [F.pad(part, (0, n_keys - part.shape[-1])) for part in parts]
+        return torch.cat(padded, dim=-2)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -46,13 +47,34 @@ class Score(nn.Module):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """q (…, T, Dq), k (…, S, Dk) -> scores (…, T, S)."""
         check_widths(self.name, q, k)
-        return self.kind.scores(q, k, **self._parameters)
+        return self.kind(q, k, **self._parameters)
 
     def factors(self, q: Tensor, k: Tensor) -> Factors | None:
         """The same score as an inner product, where it is one: what fused kernels take."""
         check_widths(self.name, q, k)
-        return self.kind.factors(q, k, **self._parameters) if self.kind.factors else None
+        prepared = self.prepare(k)
+        return self.kind.factors(q, prepared, **self._parameters) if self.kind.factors else None
+
+    def prepare(self, k: Tensor) -> Tensor:
+        """What can be done to keys before any query is known; for ``PreparedScore``."""
+        return self.kind.prepare(k, **self._parameters)
 
     def extra_repr(self) -> str:
         """Its name, when printed."""
         return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedScore:
+    """The same score for keys that went through ``Score.prepare``: once for many queries."""
+
+    score: Score
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """Queries and prepared keys -> scores (…, T, S)."""
+        return self.score.kind.scores(q, k, **self.score._parameters)
+
+    def factors(self, q: Tensor, k: Tensor) -> Factors | None:
+        """The same as an inner product, where it is one."""
+        make = self.score.kind.factors
+        return make(q, k, **self.score._parameters) if make else None

@@ -12,6 +12,7 @@ from regard.core.errors import ConfigError
 from regard.core.registry import Registry, did_you_mean
 from regard.core.settings import parse
 from regard.models.base import SequenceConfig, SequenceModel
+from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.settings import ModelSettings
 from regard.models.transformer import Transformer, TransformerConfig
 
@@ -36,6 +37,7 @@ class Preset:
 
 FAMILIES: Registry[Family] = Registry("family of models")
 FAMILIES.add("transformer")(Family(TransformerConfig, Transformer))
+FAMILIES.add("recurrent")(Family(RecurrentConfig, RecurrentTranslator))
 
 PRESETS: Registry[Preset] = Registry("model preset")
 PRESETS.add("transformer")(
@@ -54,6 +56,53 @@ PRESETS.add("transformer")(
                 "dropout": 0.3,
             },
         },
+    )
+)
+
+
+def _recurrent(summary: str, **system: Any) -> Preset:
+    widths = {"tiny": 128, "small": 256, "base": 512}
+    sizes = {size: {"d_model": width, **system} for size, width in widths.items()}
+    return Preset("recurrent", summary, sizes)
+
+
+PRESETS.add("sutskever2014")(
+    _recurrent(
+        "LSTM to one vector to LSTM, no attention (Sutskever et al. 2014)",
+        decoder="plain",
+        n_layers=2,
+        reverse_source=True,
+    )
+)
+PRESETS.add("cs224n2019")(
+    _recurrent("LSTM decoder with dot products, [a; s] (CS224N 2019)", decoder="plain", score="dot")
+)
+PRESETS.add("bahdanau2015")(
+    _recurrent(
+        "Bidirectional GRU, additive score, context inside the GRU (Bahdanau et al. 2015)",
+        decoder="bahdanau",
+        cell="gru",
+        bidirectional=True,
+        score="additive",
+    )
+)
+PRESETS.add("luong2015")(
+    _recurrent(
+        "Stacked LSTM, attentional state, input feeding; any score and window (Luong et al. 2015)",
+        decoder="luong",
+        n_layers=2,
+        score="general",
+        input_feeding=True,
+    )
+)
+PRESETS.add("graves2014")(
+    _recurrent(
+        "Luong's decoder with the content score β·cos (Graves et al. 2014)",
+        decoder="luong",
+        n_layers=2,
+        score="content",
+        beta="emitted",
+        input_feeding=True,
     )
 )
 

@@ -38,6 +38,16 @@ class ModelSettings(BaseModel):
         None, ge=4, description="Longest text in tokens, specials included."
     )
 
+    beta: Literal["fixed", "learned", "emitted"] | None = Field(
+        None, description="Sharpness of the content score: 1, learned, or emitted at each step."
+    )
+    input_feeding: bool | None = Field(
+        None, description="Whether a recurrent decoder reads its last attentional state."
+    )
+    reverse_source: bool | None = Field(
+        None, description="Whether a recurrent encoder reads its source from the end."
+    )
+
     def given(self) -> dict[str, object]:
         """What was asked for beyond preset and size."""
         return self.model_dump(exclude={"preset", "size"}, exclude_none=True)

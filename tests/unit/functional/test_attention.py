@@ -9,6 +9,7 @@ from oracles import PAIR_SCORES, attend_by_loops, pair_score_of, qkv
 import regard
 from regard.functional.kernels import reference_only
 from regard.functional.scores import SCORES
+from regard.layers.score import PreparedScore
 
 EVERY_SCORE = [(name, {}) for name in SCORES] + [
     ("content", {"beta": "learned"}),
@@ -40,6 +41,18 @@ def test_every_score_matches_loops(rng, name, options, n_heads, masked):
     got = regard.attention(q, k, v, score=score, mask=mask, need_weights=True)
     torch.testing.assert_close(got.weights, weights)
     torch.testing.assert_close(got.values, values)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize(("name", "options"), EVERY_SCORE)
+def test_prepared_keys_give_the_same(rng, name, options, need_weights):
+    q, k, v = qkv(rng, **widths(name))
+    score = made(name, options, **widths(name))
+    plain = regard.attention(q, k, v, score=score, need_weights=need_weights)
+    prepared = regard.attention(
+        q, score.prepare(k), v, score=PreparedScore(score), need_weights=need_weights
+    )
+    torch.testing.assert_close(prepared, plain)
 
 
 def test_every_score_has_an_oracle():

@@ -1,0 +1,56 @@
+"""Attention of a recurrent decoder: one head, no projections but the score's own."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from regard.functional.normalisers import NORMALISERS
+from regard.layers.key_values import KeyValues
+from regard.layers.score import Beta, PreparedScore, Score
+from regard.layers.viewpoint import Seen, Viewpoint
+from regard.layers.window import WINDOWS
+
+
+class MemoryAttention(nn.Module):
+    """The decoder's states ask, the encoder's states answer: they are keys and values at once."""
+
+    def __init__(
+        self,
+        d_query: int,
+        d_memory: int,
+        *,
+        score: str,
+        window: str = "global",
+        normaliser: str = "softmax",
+        half_width: int = 10,
+        max_len: int = 512,
+        beta: Beta = "fixed",
+    ) -> None:
+        super().__init__()
+        self.score = Score(score, d_query=d_query, d_key=d_memory, max_len=max_len, beta=beta)
+        self.window = WINDOWS[window](d_query, half_width)
+        self.normaliser = NORMALISERS[normaliser]
+        self.view = Viewpoint()
+
+    def project(self, memory: Tensor) -> KeyValues:
+        """Memory (B, S, d_memory) -> prepared keys and values, once for all queries."""
+        memory = memory.unsqueeze(1)  # (B, 1, S, D): one head
+        return KeyValues(self.score.prepare(memory), memory)
+
+    def look(self, x: Tensor, memory: KeyValues, *, mask: Tensor, first: int = 0) -> Tensor:
+        """x (B, T, d_query), beginning at position ``first`` -> contexts (B, T, d_memory)."""
+        q = x.unsqueeze(1)  # (B, 1, T, D)
+        allowed, causal, prior = self.window(q, memory.k.shape[-2], mask, False, first)
+        seen = Seen(
+            q=q,
+            k=memory.k,
+            v=memory.v,
+            score=PreparedScore(self.score),
+            mask=allowed,
+            causal=causal,
+            prior=prior,
+            normaliser=self.normaliser,
+        )
+        if self.view.watched:
+            seen = self.view(seen)
+        return seen.values().squeeze(1)

@@ -1,0 +1,223 @@
+"""Laws of the recurrent translators, and each decoder against an unrolled version of its paper."""
+
+import itertools
+
+import pytest
+import torch
+
+from regard.core.errors import ConfigError
+from regard.decoding.beam import beam_search
+from regard.decoding.greedy import greedy
+from regard.inspection.capture import watch
+from regard.models.presets import PRESETS, build, resolve
+from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
+from regard.models.settings import ModelSettings
+from regard.training.flops import count_forward, flop_formula
+
+SCORES = ["content", "additive", "location", "general", "dot", "scaled_dot"]
+WINDOWS = ["global", "local_m", "local_p"]
+RECURRENT = [name for name in PRESETS if PRESETS[name].family == "recurrent"]
+
+
+def preset(name, **changes):
+    settings = ModelSettings(preset=name, d_model=6, **{"max_len": 20, "half_width": 2, **changes})
+    config = resolve(settings, n_source_vocab=13, n_target_vocab=13, shared_vocab=True)
+    torch.manual_seed(1)
+    return build(config).double().eval()
+
+
+SYSTEMS = [
+    *((name, {}) for name in RECURRENT),
+    ("sutskever2014", {"reverse_source": False}),
+    ("luong2015", {"input_feeding": False}),
+    *(
+        ("luong2015", {"score": score, "window": window})
+        for score, window in itertools.product(SCORES, WINDOWS)
+    ),
+    *(("graves2014", {"beta": beta}) for beta in ("fixed", "learned")),
+    *(("bahdanau2015", {"score": score}) for score in ("general", "location")),
+    ("bahdanau2015", {"window": "local_p"}),
+]
+every_system = pytest.mark.parametrize(("name", "changes"), SYSTEMS, ids=str)
+
+
+@every_system
+def test_stepping_equals_forward(source, target, name, changes):
+    model = preset(name, **changes)
+    memory = model.encode(source)
+    state = model.start(memory)
+    full = model(source, target)
+    for t in range(target.shape[1]):
+        logits, state = model.step(target[:, t], memory, state)
+        torch.testing.assert_close(logits, full[:, t])
+
+
+@every_system
+def test_the_future_does_not_leak_and_the_past_matters(source, target, name, changes):
+    model = preset(name, **changes)
+    full = model(source, target)
+    for t in range(1, target.shape[1]):
+        other = target.clone()
+        other[:, t:] = 4 + (other[:, t:] - 3) % 9
+        assert torch.equal(model(source, other)[:, :t], full[:, :t])
+        other = target.clone()
+        other[:, t - 1] = 4 + (other[:, t - 1] - 3) % 9
+        assert not torch.allclose(model(source, other)[:, t], full[:, t])
+
+
+@every_system
+def test_padding_changes_no_real_position_and_rows_are_strangers(source, target, name, changes):
+    model = preset(name, **changes)
+    together = model(source, target)
+    for row, length in enumerate((7, 4, 7)):
+        alone = model(source[row : row + 1, :length], target[row : row + 1])
+        torch.testing.assert_close(together[row : row + 1], alone)
+
+
+@every_system
+def test_one_beam_is_greedy_and_more_beams_find_no_worse(source, name, changes):
+    model = preset(name, **changes)
+    limits = torch.full((3,), 6)
+    one = greedy(model, source, limits=limits, length_penalty=0.0)
+    many = beam_search(model, source, limits=limits, n_beams=4, length_penalty=0.0)
+    for single, best in zip(one, many, strict=True):
+        assert not single.finished or best[0].log_prob >= single.log_prob - 1e-9
+
+
+@every_system
+def test_attention_is_visible_step_by_step(source, target, name, changes):
+    model = preset(name, **changes)
+    with watch(model) as views:
+        model(source, target)
+    if model.config.score is None:
+        assert views == {}
+        return
+    weights = views["decoder.cross", 0].weights()
+    assert weights.shape == (3, 1, 6, 7)
+    assert (weights[1, :, :, 4:] == 0).all()
+    if model.config.window != "local_p":
+        torch.testing.assert_close(weights.sum(-1), torch.ones(3, 1, 6, dtype=torch.float64))
+
+
+@every_system
+def test_the_flop_formula_counts_unrolled_cells(name, changes):
+    model = preset(name, **changes)
+    formula = flop_formula(model)
+    assert formula.forward(15, 11) == pytest.approx(count_forward(model, 15, 11), rel=1e-9)
+
+
+def test_flops_of_an_lstm_are_those_of_its_products():
+    model = preset("sutskever2014")
+    d, s, t, v = 6, 5, 7, 13
+    layers = 2 * (2 * 4 * d * d + 2 * 4 * d * d)  # two layers, two products a step each
+    assert count_forward(model, s, t) == (s + t) * layers + 2 * t * d * v
+
+
+def test_reversing_reads_the_source_from_its_end(source, target):
+    turned, straight = preset("sutskever2014"), preset("sutskever2014", reverse_source=False)
+    straight.load_state_dict(turned.state_dict())
+    flipped = source.clone()
+    for row, length in enumerate((7, 4, 7)):
+        flipped[row, :length] = source[row, :length].flip(0)
+    torch.testing.assert_close(turned(source, target), straight(flipped, target))
+    assert not torch.allclose(turned(source, target), straight(source, target))
+
+
+def test_luongs_input_feeding_is_the_unrolled_graph(source, target):
+    """Embeddings beside the last attentional state, two LSTM layers, general score, tanh."""
+    model = preset("luong2015")
+    decoder = model.decoder
+    memory = model.encode(source)
+    values = memory.keys_values.v[:, 0]
+    h, c = list(memory.last.h.unbind(1)), list(memory.last.c.unbind(1))
+    fed = torch.zeros(3, 6, dtype=torch.float64)
+    inner = decoder.recurrence.inner
+    for t in range(6):
+        x = torch.cat((decoder.tokens.weight[target[:, t]], fed), dim=-1)
+        for layer in range(2):
+            gates = x @ getattr(inner, f"weight_ih_l{layer}").T + getattr(
+                inner, f"bias_ih_l{layer}"
+            )
+            gates = gates + h[layer] @ getattr(inner, f"weight_hh_l{layer}").T
+            gates = gates + getattr(inner, f"bias_hh_l{layer}")
+            i, f, g, o = gates.chunk(4, dim=-1)
+            c[layer] = f.sigmoid() * c[layer] + i.sigmoid() * g.tanh()
+            h[layer] = x = o.sigmoid() * c[layer].tanh()
+        scores = torch.einsum("bd,de,bse->bs", x, decoder.cross_attention.score.weight, values)
+        weights = scores.masked_fill(source == 0, -torch.inf).softmax(dim=-1)
+        context = torch.einsum("bs,bsd->bd", weights, values)
+        fed = torch.tanh(torch.cat((context, x), dim=-1) @ decoder.join.weight.T)
+        logits = fed @ decoder.to_logits.weight.T + decoder.to_logits.bias
+        torch.testing.assert_close(model(source, target)[:, t], logits)
+
+
+def test_bahdanaus_decoder_is_the_unrolled_graph(source, target):
+    """s_{t-1} asks; the GRU reads word and context; maxout over pairs; s_0 from reading back."""
+    model = preset("bahdanau2015")
+    decoder = model.decoder
+    memory = model.encode(source)
+    values, score = memory.keys_values.v[:, 0], decoder.cross_attention.score
+    s = torch.tanh(decoder.begin(memory.last.h[:, 1]))
+    for t in range(6):
+        word = decoder.tokens.weight[target[:, t]]
+        asked = (s @ score.w_query)[:, None] + values @ score.w_key
+        scores = (asked.tanh() * score.v).sum(-1).masked_fill(source == 0, -torch.inf)
+        context = torch.einsum("bs,bsd->bd", scores.softmax(dim=-1), values)
+        deep = decoder.from_state(s) + decoder.from_word(word) + decoder.from_context(context)
+        logits = decoder.to_logits(torch.maximum(deep[:, 0::2], deep[:, 1::2]))
+        torch.testing.assert_close(model(source, target)[:, t], logits)
+        s = decoder.cell(decoder.cell.read(word), context, s)
+
+
+def test_the_backward_state_that_begins_saw_the_first_word_last(source):
+    """Changing only the last real word changes every forward state after it, not before."""
+    model = preset("bahdanau2015")
+    states, last = model.encoder(source, source != 0)
+    torch.testing.assert_close(last.h[:, 1], states[:, 0, 6:])
+
+
+def test_cs224ns_decoder_reads_words_off_both(source, target):
+    model = preset("cs224n2019")
+    memory = model.encode(source)
+    values = memory.keys_values.v[:, 0]
+    h, _ = model.decoder.recurrence(model.decoder.tokens(target), None, memory.last)
+    scores = torch.einsum("btd,bsd->bts", h, values)
+    weights = scores.masked_fill((source == 0)[:, None], -torch.inf).softmax(dim=-1)
+    both = torch.cat((weights @ values, h), dim=-1)
+    torch.testing.assert_close(model(source, target), model.decoder.to_logits(both))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decoder": "luong"}, "give a score"),
+        ({"decoder": "bahdanau", "score": "dot"}, "cell must be gru"),
+        ({"decoder": "luong", "score": "dot", "bidirectional": True}, "one-way encoder"),
+        ({"decoder": "plain", "input_feeding": True}, "no attentional state"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        RecurrentConfig(n_source_vocab=9, n_target_vocab=9, **changes)
+
+
+def test_widths_that_do_not_fit_are_refused_by_name():
+    settings = ModelSettings(preset="bahdanau2015", score="dot")
+    with pytest.raises(ConfigError, match="'dot' needs states of one width"):
+        resolve(settings, n_source_vocab=9, n_target_vocab=9, shared_vocab=True)
+
+
+def test_settings_of_another_family_are_refused():
+    settings = ModelSettings(preset="luong2015", n_heads=4)
+    with pytest.raises(ConfigError, match=r"unknown setting 'model\.n_heads'"):
+        resolve(settings, n_source_vocab=9, n_target_vocab=9, shared_vocab=True)
+
+
+def test_gradients_reach_every_parameter(source, target):
+    for name in RECURRENT:
+        model = preset(name)
+        assert isinstance(model, RecurrentTranslator)
+        model(source, target).pow(2).sum().backward()
+        for path, parameter in model.named_parameters():
+            assert parameter.grad is not None, (name, path)
+            assert parameter.grad.abs().sum() > 0, (name, path)
