@@ -28,6 +28,10 @@ class MemoryAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.score = Score(score, d_query=d_query, d_key=d_memory, max_len=max_len, beta=beta)
+        if score == "general":
+            # W begins as the identity, so that `general` begins as `dot`: from small random
+            # numbers, attention between recurrent states stays flat for a thousand steps.
+            nn.init.eye_(self.score.get_parameter("weight"))
         self.window = WINDOWS[window](d_query, half_width)
         self.normaliser = NORMALISERS[normaliser]
         self.view = Viewpoint()
