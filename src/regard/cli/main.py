@@ -16,7 +16,7 @@ from types import FrameType
 import typer
 
 from regard import __version__
-from regard.cli import demo, evaluate, info, lists, score, train, translate
+from regard.cli import demo, evaluate, explain, info, lists, score, train, translate
 from regard.core.errors import RegardError
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ app.command("train")(train.train)
 app.command("translate")(translate.translate)
 app.command("evaluate")(evaluate.evaluate)
 app.command("score")(score.score)
+app.command("explain")(explain.explain)
 app.command("info")(info.info)
 app.command("models")(lists.models)
 app.command("recipes")(lists.recipes)

@@ -14,13 +14,14 @@ from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.data.batches import encode_pairs
 from regard.data.pairs import Pair
 from regard.decoding.hypothesis import Hypothesis
+from regard.inspection.look import Look, attentions
 from regard.models.base import SequenceModel
 from regard.recipes.recipe import Recipe, recipe_from
 from regard.runs.device import pick_device
 from regard.runs.tokenizers import Tokenizers, load_tokenizers
 from regard.runs.translation import DECODE_TOKENS, TokenScores, decode, token_scores
 from regard.text import words
-from regard.text.specials import UNKNOWN_ID
+from regard.text.specials import BEGIN_ID, END_ID, UNKNOWN_ID
 
 
 class Translation(NamedTuple):
@@ -106,6 +107,29 @@ class Run:
         pairs = [Pair(*texts) for texts in zip(sources, targets, strict=True)]
         examples = encode_pairs(pairs, self.tokenizers.source, self.tokenizers.target)
         return token_scores(self.model, examples, device=self.device) if examples else []
+
+    def explain(self, source: str, target: str | None = None) -> Look:
+        """Where every attention looks while the source is read and the target written.
+
+        The target is the given one, or what the model itself would write.
+        """
+        read = self.tokenizers.source.encode(source)
+        if not read:
+            raise DataError("there is nothing to look at in an empty text")
+        if target is None:
+            written = list(self.hypotheses([source])[0][0].ids)
+        else:
+            written = self.tokenizers.target.encode(target)
+        ids = (
+            torch.tensor([[*read, END_ID]], device=self.device),
+            torch.tensor([[BEGIN_ID, *written]], device=self.device),
+        )
+        return Look(
+            source_tokens=tuple(self.tokenizers.source.tokens([*read, END_ID])),
+            target_tokens=tuple(self.tokenizers.target.tokens([*written, END_ID])),
+            translation=self.tokenizers.target.decode(written),
+            attentions=attentions(self.model, *ids),
+        )
 
     def fits(self, source: str, target: str = "") -> bool:
         """Whether the model can read both; only learned positions set a limit."""

@@ -1,0 +1,96 @@
+"""Looking inside a run."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from regard.cli.main import main
+from regard.inspection.capture import watch
+from regard.recipes.recipe import recipe_from
+from regard.runs.train import train
+
+
+def test_a_look_has_the_tokens_and_the_weights_of_that_very_run(run_path):
+    run = regard.load(run_path)
+    look = run.explain("a b c", "c b")
+    assert look.source_tokens == ("a", "b", "c", "</s>")
+    assert look.target_tokens == ("c", "b", "</s>")
+    assert look.translation == "c b"
+    assert set(look.attentions) == {"encoder.self", "decoder.self", "decoder.cross"}
+    source = torch.tensor([[*run.tokenizers.source.encode("a b c"), 2]])
+    target = torch.tensor([[1, *run.tokenizers.target.encode("c b")]])
+    with watch(run.model) as views:
+        run.model(source, target)
+    for name, shape in (
+        ("encoder.self", (4, 4)),
+        ("decoder.self", (3, 3)),
+        ("decoder.cross", (3, 4)),
+    ):
+        weights = look.weights(name)
+        assert weights.shape == (2, *shape)
+        np.testing.assert_allclose(weights, views[name, 0].weights()[0].detach().numpy())
+        rows, columns = look.tokens_of(name)
+        assert (len(rows), len(columns)) == shape
+    assert (np.triu(look.weights("decoder.self"), 1) == 0).all()
+
+
+def test_without_a_target_the_model_writes_it(run_path):
+    run = regard.load(run_path)
+    look = run.explain("a b c")
+    assert look.translation == run.translate("a b c")
+    assert look.target_tokens == (*look.translation.split(), "</s>")
+    assert not any(view for view in run.model.modules() if getattr(view, "watched", False))
+
+
+@pytest.mark.parametrize("preset", ["luong2015", "bahdanau2015", "cs224n2019", "sutskever2014"])
+def test_recurrent_systems_go_the_whole_way_and_can_be_looked_at(settings, tmp_path, preset):
+    mixed = {**settings, "model": {"preset": preset, "d_model": 16}}
+    mixed["train"] = {**settings["train"], "max_steps": 3, "eval_every": 3}
+    trained = train(recipe_from(mixed), tmp_path / "run")
+    run = regard.load(tmp_path / "run")
+    assert run.translate(["a b", "c"], beam=2) == trained.run.translate(["a b", "c"], beam=2)
+    look = run.explain("a b c", "c b")
+    if preset == "sutskever2014":
+        assert look.attentions == {}
+    else:
+        weights = look.weights("decoder.cross")
+        assert weights.shape == (1, 3, 4)
+        np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+
+
+def test_the_command_prints_what_python_gives(run_path, capsys):
+    assert main(["explain", str(run_path), "a b c", "--target", "c b", "--format", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == regard.load(run_path).explain("a b c", "c b").as_json()
+    cross = shown["attentions"]["decoder.cross"][0][1]  # layer 0, head 1
+    assert len(cross) == len(shown["target_tokens"])
+    assert all(len(row) == len(shown["source_tokens"]) for row in cross)
+
+
+def test_the_command_draws_a_matrix(run_path, tmp_path, capsys):
+    out = tmp_path / "look.svg"
+    words = ["explain", str(run_path), "a b c", "--format", "svg", "--head", "1"]
+    assert main([*words, "--out", str(out)]) == 0
+    assert out.read_text().startswith("<svg")
+    assert "head 1" in out.read_text()
+    for wrong in (["--head", "9"], ["--layer", "4"], ["--attention", "decoder.crss"]):
+        assert main([*words, *wrong]) == 2
+    errors = capsys.readouterr().err
+    for hint in ("heads 0 to 1, not 9", "layers 0 to 0, not 4", "did you mean 'decoder.cross'"):
+        assert hint in errors
+
+
+def test_a_look_is_saved_as_json_and_as_nothing_else_yet(run_path, tmp_path):
+    look = regard.load(run_path).explain("a b")
+    look.save(tmp_path / "look.json")
+    assert json.loads((tmp_path / "look.json").read_text()) == look.as_json()
+    with pytest.raises(regard.ConfigError, match=r"\.json"):
+        look.save(tmp_path / "look.png")
+
+
+def test_nothing_cannot_be_looked_at(run_path):
+    with pytest.raises(regard.DataError, match="empty"):
+        regard.load(run_path).explain(" ")
