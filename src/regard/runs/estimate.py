@@ -43,7 +43,8 @@ def estimate(prepared: Prepared) -> Estimate:
     tokens = sum(batch.n_target_tokens for batch in batches)
     flops_per_token = sum(prepared.flops(batch) for batch in batches) / tokens
     settings = prepared.recipe.train
-    seconds_per_step = _timed(prepared, batches) * settings.accumulate
+    flops_per_step = tokens / len(batches) * settings.accumulate * flops_per_token
+    seconds_per_step = _timed(prepared, batches) * flops_per_step
     steps = settings.max_steps
     if settings.max_minutes is not None:
         in_time = int(60 * settings.max_minutes / seconds_per_step)
@@ -76,7 +77,7 @@ def peak_memory(device: torch.device) -> int:
 
 
 def _timed(prepared: Prepared, batches: list[Batch]) -> float:
-    """Median seconds of a step: forward, backward, update. Leaves nothing behind."""
+    """Median seconds a FLOP of training steps: batches differ in size. Leaves nothing behind."""
     rng = rng_tensors(prepared.device)
     model = copy.deepcopy(prepared.model).train()
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-6, fused=True)
@@ -92,7 +93,7 @@ def _timed(prepared: Prepared, batches: list[Batch]) -> float:
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         loss.item()  # wait for the device
-        times.append(time.perf_counter() - start)
+        times.append((time.perf_counter() - start) / prepared.flops(batch))
         if len(times) > WARM_UP and time.perf_counter() - began > SECONDS:
             break
     load_rng(rng, prepared.device)
