@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.checkpoints.run_folder import fill
-from regard.checkpoints.snapshots import Snapshot, SnapshotStore
+from regard.checkpoints.snapshots import Snapshot
 from regard.core.errors import TrainingError
 from regard.data.batches import Batch
 from regard.models.base import SequenceModel
@@ -56,6 +56,14 @@ class Stream(Protocol):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to a place."""
+        ...
+
+
+class Store(Protocol):
+    """A place for snapshots."""
+
+    def save(self, snapshot: Snapshot, *, best_step: int | None) -> object:
+        """Keep one."""
         ...
 
 
@@ -94,7 +102,7 @@ class Setup:
     objective: Objective
     evaluate: Evaluator
     flops: Callable[[Batch], float]
-    store: SnapshotStore
+    store: Store
     keep_best: Callable[[dict[str, Tensor]], None]
     """Is handed the weights whenever they are the best so far."""
     device: torch.device

@@ -54,14 +54,15 @@ def report_page(
         element("h1", title),
         _facts(facts) if facts else "",
         _curves(curves) if curves else "",
-        *map(_table, tables),
+        *map(table_html, tables),
         _samples(samples) if samples else "",
         _settings(settings) if settings else "",
     ]
-    return _page(title, element("main", *(Markup(part) for part in parts)))
+    return page(title, element("main", *(Markup(part) for part in parts)))
 
 
-def _page(title: str, body: Markup) -> str:
+def page(title: str, body: Markup) -> str:
+    """A page around a body, with our style and nothing from outside."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -89,8 +90,8 @@ def _curves(curves: Sequence[str]) -> Markup:
     return element("section", *figures, class_="curves")
 
 
-def _table(table: Table) -> Markup:
-    """The table scrolls in a box of its own, so that a phone keeps the page still."""
+def table_html(table: Table) -> Markup:
+    """A section; the table scrolls in a box of its own, so that a phone keeps the page still."""
     columns = zip(*table.rows, strict=True)
     kinds = ["number" if all(map(_NUMBER.fullmatch, cells)) else None for cells in columns]
     kinds = kinds or [None] * len(table.header)

@@ -1,0 +1,60 @@
+"""Translators for experiments: trained as any run is, but kept in memory only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.checkpoints.run_folder import RunFolder, fill
+from regard.checkpoints.snapshots import Snapshot
+from regard.recipes.recipe import load_recipe
+from regard.runs.data import Data
+from regard.runs.prepare import prepare
+from regard.runs.run import Run
+from regard.runs.translation import TokenLoss
+from regard.training.loop import Setup, Trainer
+
+
+class Translator(NamedTuple):
+    """A trained run that lies in no folder, and the data it learned from."""
+
+    run: Run
+    data: Data
+
+
+class _Nowhere:
+    """A store that keeps nothing: an experiment is too short to be resumed."""
+
+    def save(self, snapshot: Snapshot, *, best_step: int | None) -> None:
+        pass
+
+
+def translator(recipe: str, *overrides: str) -> Translator:
+    """Train a recipe (with ``key=value`` overrides) to the end of its steps, without validation.
+
+    ``run.translate``, ``run.explain`` and ``evaluate_pairs(run, …)`` work on what comes back.
+    """
+    asked = load_recipe(
+        recipe, ["train.eval_every=1000000", "train.save_every=1000000", *overrides]
+    )
+    cpu = torch.device("cpu")
+    last: dict[str, Tensor] = {}
+    with torch.random.fork_rng(devices=[]):
+        prepared = prepare(asked, cpu)
+        setup = Setup(
+            model=prepared.model,
+            stream=prepared.stream(),
+            objective=TokenLoss(asked.train.label_smoothing),
+            evaluate=lambda _model: {"loss": 0.0},
+            flops=prepared.flops,
+            store=_Nowhere(),
+            keep_best=last.update,
+            device=cpu,
+        )
+        Trainer(setup, asked.train).run()
+    fill(prepared.model, last, "the end of the training")
+    run = Run(RunFolder(Path()), asked, prepared.tokenizers, prepared.model.eval(), cpu)
+    return Translator(run, prepared.data)

@@ -1,0 +1,32 @@
+import json
+
+import pytest
+
+from regard import lab
+from regard.core.errors import ConfigError
+from regard.lab.result import Result
+
+
+def test_a_result_shows_its_claim_its_verdict_and_its_picture():
+    result = lab.rows()
+    html = result._repr_html_()
+    assert result.claim in html
+    assert "The claim holds." in html
+    assert html.count("<svg") == len(result.pictures) == 2
+
+
+def test_a_refuted_claim_says_so():
+    shown = Result("rows", False, "a < b", {"x": 1}, ())._repr_html_()
+    assert "The claim does not hold." in shown
+    assert "a &lt; b" in shown
+
+
+def test_a_result_is_plain_json():
+    facts = lab.rows().as_json()
+    assert json.loads(json.dumps(facts)) == facts
+    assert {"name", "claim", "verdict", "numbers"} <= set(facts)
+
+
+def test_an_unknown_experiment_is_answered_with_the_nearest():
+    with pytest.raises(ConfigError, match="rows"):
+        lab.claim("rws")
