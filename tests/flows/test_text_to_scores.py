@@ -9,6 +9,7 @@ import yaml
 
 import regard
 from regard.checkpoints.snapshots import SnapshotStore, load_snapshot
+from regard.core.errors import DataError
 from regard.decoding.settings import DecodeSettings
 from regard.recipes.recipe import recipe_from
 from regard.runs.train import train
@@ -91,6 +92,29 @@ def test_what_shares_a_batch_changes_no_score(run_path):
         assert len(one.log_probs) == len(one.right) == len(target.split()) + 1
         torch.testing.assert_close(one.log_probs, alone.log_probs, atol=1e-5, rtol=0)
         assert torch.equal(one.right, alone.right)
+
+
+def test_two_texts_have_one_score(run_path):
+    run = regard.load(run_path)
+    assert run.score("a b", "b a") == run.score(["a b"], ["b a"])[0]
+
+
+@pytest.mark.parametrize("texts", [None, 5, ["a", 3], b"a"])
+def test_what_is_no_text_is_refused(run_path, texts):
+    run = regard.load(run_path)
+    with pytest.raises(DataError, match="expected a text or a list of texts, found"):
+        run.translate(texts)
+    with pytest.raises(DataError, match="expected a text|takes two texts"):
+        run.score(texts, "a")
+    with pytest.raises(DataError, match="explain takes one text"):
+        run.explain(texts)
+
+
+def test_the_architecture_is_there_before_the_first_validation(settings, tmp_path):
+    run, seen = tmp_path / "run", []
+    train(recipe_from(settings), run, observers=[lambda _: seen.append(set(run.iterdir()))])
+    assert run / "config.json" in seen[0]
+    assert run / "model.safetensors" not in seen[0]
 
 
 def test_an_unequal_number_of_targets_is_refused(run_path):

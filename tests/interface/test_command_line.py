@@ -199,8 +199,9 @@ def test_long_lines_are_counted_and_dropped_or_cut(run, recipe, tmp_path):
 
 def test_resume_without_a_checkpoint_starts_at_step_0(run, recipe, tmp_path):
     path = recipe(train={"max_steps": 2})
-    code, out, _ = run("train", path, "--out", tmp_path / "run", "--resume")
+    code, out, err = run("train", path, "--out", tmp_path / "run", "--resume")
     assert code == 0
+    assert f"nothing to resume in {tmp_path / 'run'}; starting at step 0" in err
     assert "reached max_steps=2" in out
     code, out, _ = run("train", path, "--out", tmp_path / "run", "--resume")
     assert code == 0
@@ -233,7 +234,10 @@ def test_overwrite_replaces_a_run_and_nothing_else(run, recipe, tmp_path):
         (["train", "copy", "--resume", "--overwrite"], "give one of them"),
         (["train", "copy", "--set", "n_head=2"], "did you mean 'n_heads'"),
         (["train", "copy", "--set", "d_model=30"], "d_model=30 is not a multiple of n_heads=4"),
-        (["train", "copy", "--device", "warp"], "device 'warp' cannot be used here"),
+        (["train", "copy", "--device", "warp"], "device 'warp' is none of cpu, cuda"),
+        (["train", "copy", "--device", "mps"], "device 'mps' cannot be used here"),
+        (["train", "copy", "--dry-run", "--set", "d_model=4000000"], "parameters; to train them"),
+        (["train", "copy", "--dry-run", "--set", "d_model=4000000000"], "no machine can hold"),
         (["demo", "--seed", "x"], "--seed"),
     ],
 )
@@ -339,6 +343,39 @@ def test_an_unknown_split_and_half_a_pair_of_files(refused, run_path):
     assert "go together" in refused("evaluate", run_path, "--source", "x")
 
 
+def test_a_split_and_files_at_once(refused, run_path, corpus):
+    line = refused("evaluate", run_path, "--split", "valid", "--source", "a", "--reference", "b")
+    assert "give one" in line
+
+
+def test_a_byte_order_mark_on_standard_input_is_no_text(run, run_path):
+    plain = run("translate", run_path, stdin="a b c\n")
+    assert run("translate", run_path, stdin=b"\xef\xbb\xbfa b c\n") == plain
+
+
+def test_a_recipe_with_a_section_twice(refused, tmp_path):
+    path = tmp_path / "twice.yaml"
+    path.write_text("data: {world: copy}\ntrain: {max_steps: 3}\ntrain: {max_steps: 4}\n")
+    assert "'train' stands there twice" in refused("train", path)
+
+
+def test_a_tokenizer_of_another_run(refused, run, run_path, recipe, corpus, tmp_path):
+    path = tmp_path / "damaged"
+    shutil.copytree(run_path, path)
+    tokenizer = json.loads((path / "tokenizer.json").read_text())
+    tokenizer["model"]["vocab"]["one-more"] = len(tokenizer["model"]["vocab"])
+    (path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert "belong to another run" in refused("translate", path)
+
+
+def test_a_run_stopped_before_its_first_validation_says_so(refused, run_path, tmp_path):
+    path = tmp_path / "young"
+    shutil.copytree(run_path, path)
+    (path / "model.safetensors").unlink()
+    (path / "scores.json").unlink()
+    assert "has no weights yet" in refused("translate", path)
+
+
 def test_standard_input_that_is_not_utf8(refused, run_path):
     assert "standard input, line 2: not UTF-8" in refused("translate", run_path, stdin=b"a\n\xff\n")
 
@@ -357,7 +394,7 @@ def test_damaged_weights(refused, run_path, tmp_path, damage):
     else:
         weights.write_bytes(weights.read_bytes()[:1000])
     message = refused("translate", broken, stdin="a\n")
-    assert "no weights" in message if damage == "missing" else "damaged" in message
+    assert "has no model.safetensors" in message if damage == "missing" else "damaged" in message
 
 
 def test_a_text_beyond_learned_positions(run, recipe, tmp_path):

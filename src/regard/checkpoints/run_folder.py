@@ -96,9 +96,14 @@ def load_scores(folder: RunFolder) -> dict[str, Any]:
     return scores
 
 
+def save_config(folder: RunFolder, config: SequenceConfig) -> None:
+    """Write config.json, the architecture."""
+    write_whole(folder.model_config, config.model_dump_json(indent=2) + "\n")
+
+
 def save_model(folder: RunFolder, config: SequenceConfig, weights: dict[str, Tensor]) -> None:
     """Write the architecture, then the weights."""
-    write_whole(folder.model_config, config.model_dump_json(indent=2) + "\n")
+    save_config(folder, config)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
     write_whole(folder.weights, save(tensors, metadata={"format": "pt"}))
 
@@ -156,6 +161,6 @@ def _text(path: Path) -> str:
 
 
 def _why_no_weights(folder: RunFolder) -> str:
-    if folder.checkpoints.is_dir():
-        return f"{folder.path} has no weights yet: its training was stopped; go on with --resume"
-    return f"{folder.path} has no {folder.weights.name}"
+    if folder.finished():
+        return f"{folder.path} has no {folder.weights.name}"
+    return f"{folder.path} has no weights yet: its training was stopped; go on with --resume"

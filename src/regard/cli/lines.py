@@ -9,10 +9,11 @@ from regard.core.errors import DataError
 
 
 def stdin_lines() -> Iterator[str]:
-    """Each line without its end; only a newline ends one."""
+    """Each line without its end; only a newline ends one. A byte-order mark is no text."""
     for number, raw in enumerate(sys.stdin.buffer, start=1):
         try:
-            yield raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            line = raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            yield line.removeprefix("\ufeff") if number == 1 else line
         except UnicodeDecodeError as error:
             raise DataError(f"standard input, line {number}: not UTF-8 ({error.reason})") from None
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.notes import note_unknown
 from regard.cli.options import Device, RunPath
 from regard.core.errors import DataError
 
@@ -19,7 +20,10 @@ def score(
     target: Annotated[Path, typer.Option(help="Their translations, one a line.")],
     device: Device = None,
 ) -> None:
-    """Print the log-probability of each target line given its source line."""
+    """Print the log-probability of each target line given its source line.
+
+    Natural logarithm, the end token included, no length penalty.
+    """
     from regard.data.lines import read_parallel
     from regard.runs.run import load
 
@@ -27,6 +31,7 @@ def score(
     rows = list(read_parallel(source, target))
     if not rows:
         raise DataError(f"{source} and {target} are empty; expected one sentence a line")
+    note_unknown(word for line, _ in rows for word in run.unknown_words(line))
     for begin in range(0, len(rows), CHUNK):
         sources, targets = zip(*rows[begin : begin + CHUNK], strict=True)
         for value in run.score(sources, targets):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.lines import chunks, stdin_lines
+from regard.cli.notes import note_unknown
 from regard.cli.options import Beam, Device, Json, RunPath
 from regard.core.errors import DataError
 
@@ -29,26 +30,27 @@ def translate(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Translate the lines of standard input, one by one, to standard output."""
+    """Translate the lines of standard input, one by one, to standard output.
+
+    Scores are log-probabilities divided by the length penalty; `regard score` gives plain ones.
+    """
     from regard.runs.run import load
 
     run = load(path, device=device)  # a bad run fails on empty input too
-    unknown: dict[str, None] = {}
+    unknown: list[str] = []
     n_before = 0
     for chunk in chunks(stdin_lines(), 1 if sys.stdin.isatty() else CHUNK):
         lines = list(takewhile(run.fits, chunk))
         found = run.hypotheses(lines, beam=beam, n_best=n_best or 1, batch_tokens=batch_tokens)
         for line, hypotheses in zip(lines, found, strict=True):
-            unknown |= dict.fromkeys(run.unknown_words(line))
+            unknown += run.unknown_words(line)
             for text in _shown(run, line, hypotheses, n_best, as_json):
                 print(text)
         sys.stdout.flush()
         if len(lines) < len(chunk):
             raise DataError(_too_long(run, chunk[len(lines)], n_before + len(lines) + 1))
         n_before += len(chunk)
-    if unknown:
-        shown = ", ".join(list(unknown)[:10]) + (", …" if len(unknown) > 10 else "")
-        print(f"regard: {len(unknown)} unknown words read as <unk>: {shown}", file=sys.stderr)
+    note_unknown(unknown)
 
 
 def _too_long(run: Run, line: str, number: int) -> str:

@@ -88,8 +88,9 @@ def _decoded(raw: bytes, path: Path, number: int) -> str:
 def _not_found(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
-        return f"no file {path}: there is no folder {folder}"
-    return f"no file {path}{did_you_mean(path.name, (entry.name for entry in folder.iterdir()))}"
+        return f"no file {path}: there is no folder {folder.absolute()}"
+    hint = did_you_mean(path.name, (entry.name for entry in folder.iterdir()))
+    return f"no file {path.name} in {folder.absolute()}{hint}"
 
 
 def excerpt(line: str) -> str:

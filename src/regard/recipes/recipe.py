@@ -92,13 +92,24 @@ def _read(name: str) -> dict[str, Any]:
             f"{', '.join(known)}"
         )
     try:
-        raw = yaml.safe_load(text)
+        raw = yaml.load(text, _OnceOnly)  # a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())
         raise ConfigError(f"recipe {name} is no YAML: {problem}") from None
     if not isinstance(raw, dict):
         raise ConfigError(f"recipe {name} must have the sections {', '.join(Recipe.model_fields)}")
     return raw
+
+
+class _OnceOnly(yaml.SafeLoader):
+    """YAML in which no key may come twice: the first would be lost without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise ValueError(f"{twice!r} stands there twice (line {node.start_mark.line + 1} on)")
+        return super().construct_mapping(node, deep)
 
 
 def _text(path: Path) -> str:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-import resource
-import statistics
-import sys
 import time
 from dataclasses import dataclass
 
@@ -13,12 +10,16 @@ import torch
 
 from regard.data.batches import Batch
 from regard.models.presets import n_parameters
+from regard.runs.memory import memory_told, peak_memory
 from regard.runs.prepare import Prepared
 from regard.runs.translation import TokenLoss
 from regard.training.precision import autocast
 from regard.training.state import load_rng, rng_tensors
 
-WARM_UP, TRIES, SECONDS = 2, 16, 4.0
+WARM_UP, LEAST, TRIES, SECONDS = 2, 4, 16, 4.0
+"""Steps that are not timed; steps that are, at least, at most, and for how long."""
+SAMPLE = 100
+"""Batches whose FLOPs are counted: sizes differ, and counting costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,13 @@ class Estimate:
 def estimate(prepared: Prepared) -> Estimate:
     """Count the FLOPs of some batches and time training steps on a copy of the model."""
     stream = prepared.stream()
-    batches = [stream.next() for _ in range(WARM_UP + TRIES)]
+    batches = [stream.next() for _ in range(SAMPLE)]
     tokens = sum(batch.n_target_tokens for batch in batches)
     flops_per_token = sum(prepared.flops(batch) for batch in batches) / tokens
     settings = prepared.recipe.train
     flops_per_step = tokens / len(batches) * settings.accumulate * flops_per_token
-    seconds_per_step = _timed(prepared, batches) * flops_per_step
+    with memory_told(prepared.device):
+        seconds_per_step = _timed(prepared, batches[: WARM_UP + TRIES]) * flops_per_step
     steps = settings.max_steps
     if settings.max_minutes is not None:
         in_time = int(60 * settings.max_minutes / seconds_per_step)
@@ -61,30 +63,24 @@ def estimate(prepared: Prepared) -> Estimate:
 
 
 def _validating(prepared: Prepared, steps: int) -> float:
-    """Seconds of all validations, but for their translations, whose length nobody knows yet."""
+    """Seconds of all validations; a fresh model is made to write as much as the references are."""
+    validation = prepared.validation()
     began = time.perf_counter()
-    prepared.validation().loss(prepared.model.eval())
+    validation.loss(prepared.model.eval())
+    validation.write(prepared.model, at_most=validation.mean_length)
     prepared.model.train()
     return (time.perf_counter() - began) * (steps // prepared.recipe.train.eval_every)
 
 
-def peak_memory(device: torch.device) -> int:
-    """The most memory held so far, in bytes: the device's on a GPU, else the process's."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    unit = 1 if sys.platform == "darwin" else 1024  # kilobytes everywhere else
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
 def _timed(prepared: Prepared, batches: list[Batch]) -> float:
-    """Median seconds a FLOP of training steps: batches differ in size. Leaves nothing behind."""
+    """Seconds a FLOP over some training steps: batches differ in size. Leaves nothing behind."""
     rng = rng_tensors(prepared.device)
     model = copy.deepcopy(prepared.model).train()
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-6, fused=True)
     loss_of = TokenLoss(prepared.recipe.train.label_smoothing)
-    times: list[float] = []
+    seconds, flops = 0.0, 0.0
     began = time.perf_counter()
-    for batch in batches:
+    for n, batch in enumerate(batches):
         start = time.perf_counter()
         with autocast(prepared.device, prepared.recipe.train.precision):
             loss = loss_of(model, batch.to(prepared.device)) / batch.n_target_tokens
@@ -93,8 +89,10 @@ def _timed(prepared: Prepared, batches: list[Batch]) -> float:
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         loss.item()  # wait for the device
-        times.append((time.perf_counter() - start) / prepared.flops(batch))
-        if len(times) > WARM_UP and time.perf_counter() - began > SECONDS:
+        if n >= WARM_UP:
+            seconds += time.perf_counter() - start
+            flops += prepared.flops(batch)
+        if n + 1 >= WARM_UP + LEAST and time.perf_counter() - began > SECONDS:
             break
     load_rng(rng, prepared.device)
-    return statistics.median(times[WARM_UP:])
+    return seconds / flops

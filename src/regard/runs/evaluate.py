@@ -28,8 +28,11 @@ class Evaluation:
 def evaluate_split(run: Run, data: Data, split: str, *, beam: int | None = None) -> Evaluation:
     """Scores on a split of the data the run was trained with."""
     if split not in data.splits:
-        known = ", ".join(data.splits)
-        raise ConfigError(f"no split {split!r}{did_you_mean(split, data.splits)}; known: {known}")
+        known, hint = ", ".join(data.splits), did_you_mean(split, data.splits)
+        raise ConfigError(
+            f"the run's data has no split {split!r}{hint}; it has {known}; files of your own are "
+            "scored with --source and --reference"
+        )
     pairs = data.splits[split]
     evaluation = evaluate_pairs(run, pairs, split=split, beam=beam)
     valid, test = (

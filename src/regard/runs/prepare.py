@@ -13,6 +13,7 @@ from regard.models.base import SequenceConfig, SequenceModel
 from regard.models.presets import build, resolve
 from regard.recipes.recipe import Recipe
 from regard.runs.data import Data, encode_within, load_data
+from regard.runs.memory import check_memory
 from regard.runs.tokenizers import Tokenizers, load_tokenizers, train_tokenizers
 from regard.runs.translation import Validation
 from regard.training.flops import FlopFormula, flop_formula
@@ -75,6 +76,7 @@ def prepare(recipe: Recipe, device: torch.device, tokenizers: Tokenizers | None 
         n_target_vocab=tokenizers.target.n_vocab,
         shared_vocab=tokenizers.shared,
     )
+    check_memory(config, device)
     model = build(config)
     if init is not None:
         fill(model, read_weights(init), str(init.weights))

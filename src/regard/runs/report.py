@@ -10,6 +10,7 @@ from regard.models.presets import n_parameters
 from regard.runs.data import Data
 from regard.runs.evaluate import Evaluation
 from regard.runs.run import Run
+from regard.runs.translation import VALID_SENTENCES
 from regard.training.metrics import read_metrics
 from regard.visual.curves import curves
 from regard.visual.report import Sample, Table, report_page
@@ -24,21 +25,23 @@ def write_report(
     page = report_page(
         f"{run.recipe.model.preset}: {run.folder.path.name}",
         facts=_facts(run, facts),
-        curves=_curves(read_metrics(run.folder.metrics)),
-        tables=_tables(facts),
+        curves=_curves(
+            read_metrics(run.folder.metrics), smoothed=run.recipe.train.label_smoothing > 0
+        ),
+        tables=_tables(run, facts),
         samples=_samples(data, evaluations),
         settings=run.folder.settings.read_text(encoding="utf-8"),
     )
     write_whole(run.folder.report, page)
 
 
-def _tables(facts: Mapping[str, Any]) -> list[Table]:
+def _tables(run: Run, facts: Mapping[str, Any]) -> list[Table]:
     scores = facts["scores"]
     if not scores:
         return [_cost(facts)]
     attention = _attention(scores)
     return [
-        _scores(scores),
+        _scores(scores, run.recipe.decode.beam),
         *([attention] if attention.rows else []),
         _signatures(scores),
         _cost(facts),
@@ -84,17 +87,23 @@ def _bytes(value: float) -> str:
     return f"{value / 2**30:.2f} GiB"
 
 
-def _curves(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+def _curves(lines: Sequence[Mapping[str, Any]], *, smoothed: bool) -> list[str]:
     def series(kind: str, name: str) -> list[tuple[float, float]]:
         return [(x["step"], x[name]) for x in lines if x["kind"] == kind and name in x]
 
     losses = {"training": series("train", "loss"), "validation": series("valid", "loss")}
     exact = {"exact match": [(x, 100 * y) for x, y in series("valid", "exact_match")]}
     return [
-        curves(losses, title="Loss", x_label="step", y_label="nats a token", log_y=True),
+        curves(
+            losses,
+            title="Loss as trained (smoothed)" if smoothed else "Loss",
+            x_label="step",
+            y_label="nats a token, log scale",
+            log_y=True,
+        ),
         curves(
             {"BLEU": series("valid", "bleu"), **exact},
-            title="Validation",
+            title=f"Validation: greedy, {VALID_SENTENCES} sentences at most",
             x_label="step",
             y_label="BLEU, %",
         ),
@@ -110,7 +119,7 @@ def _curves(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _scores(scores: Mapping[str, Mapping[str, Any]]) -> Table:
+def _scores(scores: Mapping[str, Mapping[str, Any]], beam: int) -> Table:
     header = ["Test set", "Sentences", "Exact match", "BLEU", "chrF", "Perplexity"]
     rows = []
     for name, one in scores.items():
@@ -119,7 +128,8 @@ def _scores(scores: Mapping[str, Mapping[str, Any]]) -> Table:
         for tag, part in one.get("exact_match_by_tag", {}).items():
             exact = f"{100 * part['exact_match']:.1f} %"
             rows.append([f"{name}: {tag}", str(part["n"]), exact, "", "", ""])
-    return Table("Scores", header, rows)
+    search = "greedy" if beam == 1 else f"beam {beam}"
+    return Table(f"Scores of the best weights ({search})", header, rows)
 
 
 def _perplexity(scores: Mapping[str, Any]) -> str:
@@ -149,6 +159,6 @@ def _samples(data: Data, evaluations: Mapping[str, Evaluation]) -> list[Sample]:
     for name, evaluation in evaluations.items():
         pairs = zip(data.splits[name], evaluation.translations, strict=True)
         made = [Sample(pair.source, text, pair.target) for pair, text in pairs]
-        wrong = [one for one in made if one.output != one.reference]
-        samples += [*wrong[:2], *made[:2]][: N_SAMPLES // 2]
+        wrong = [one for one in made if one.output != one.reference][:2]
+        samples += [*wrong, *(one for one in made[:4] if one not in wrong)][: N_SAMPLES // 2]
     return samples[:N_SAMPLES]

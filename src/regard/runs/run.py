@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,7 +60,7 @@ class Run:
         With ``with_scores`` each translation is a ``Translation(text, score)``; with ``n_best``
         each sentence gets a list of them, best first.
         """
-        many = [texts] if isinstance(texts, str) else list(texts)
+        many = _texts(texts)
         found = self.hypotheses(many, beam=beam, n_best=n_best or 1, batch_tokens=batch_tokens)
         results: list[Any] = []
         for hypotheses in found:
@@ -96,9 +96,16 @@ class Run:
         by_text = dict(zip(spoken, found, strict=True))
         return [by_text.get(i, [silence] * n_best) for i in range(len(sources))]
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """The log-probability of each target given its source, the end token included."""
-        return [float(one.log_probs.sum()) for one in self.token_scores(sources, targets)]
+    def score(self, sources: str | Sequence[str], targets: str | Sequence[str]) -> Any:
+        """The log-probability of each target given its source, the end token included.
+
+        str, str -> float; list, list -> list. No length penalty: that belongs to searching.
+        """
+        if isinstance(sources, str) != isinstance(targets, str):
+            raise DataError("score takes two texts, or two lists of texts; not one of each")
+        judged = self.token_scores(_texts(sources), _texts(targets))
+        scores = [float(one.log_probs.sum()) for one in judged]
+        return scores[0] if isinstance(sources, str) else scores
 
     def token_scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[TokenScores]:
         """How the model judges every token of each target, the end token included."""
@@ -113,6 +120,8 @@ class Run:
 
         The target is the given one, or what the model itself would write.
         """
+        if not isinstance(source, str):
+            raise DataError(f"explain takes one text, got {type(source).__name__}")
         read = self.tokenizers.source.encode(source)
         if not read:
             raise DataError("there is nothing to look at in an empty text")
@@ -155,6 +164,18 @@ class Run:
         return Translation(text, hypothesis.score) if with_scores else text
 
 
+def _texts(texts: str | Sequence[str]) -> list[str]:
+    """One text or several, as a list."""
+    if isinstance(texts, str):
+        return [texts]
+    many = list(texts) if isinstance(texts, Iterable) else [texts]
+    strangers = [one for one in many if not isinstance(one, str)]
+    if not strangers:
+        return many
+    wrong = strangers[0]
+    raise DataError(f"expected a text or a list of texts, found {type(wrong).__name__}: {wrong!r}")
+
+
 def load(path: str | Path, *, device: str | None = None) -> Run:
     """Open a run folder. Nothing in it is executed."""
     folder = RunFolder(Path(path))
@@ -163,5 +184,17 @@ def load(path: str | Path, *, device: str | None = None) -> Run:
     except ConfigError as error:
         raise CheckpointError(f"{folder.settings} cannot be used: {error}") from error
     place = pick_device(device)
-    model = load_model(folder).to(place).eval()
-    return Run(folder, recipe, load_tokenizers(folder.path), model, place)
+    model, tokenizers = load_model(folder), load_tokenizers(folder.path)
+    _check_vocabulary(folder, model, tokenizers)
+    return Run(folder, recipe, tokenizers, model.to(place).eval(), place)
+
+
+def _check_vocabulary(folder: RunFolder, model: SequenceModel, tokenizers: Tokenizers) -> None:
+    """A tokenizer of another run would read and write nonsense, or ids the model has not."""
+    known = (model.config.n_source_vocab, model.config.n_target_vocab)
+    found = (tokenizers.source.n_vocab, tokenizers.target.n_vocab)
+    if known != found:
+        raise CheckpointError(
+            f"{folder.path} has tokenizers of {found[0]} and {found[1]} tokens, but its model "
+            f"knows {known[0]} and {known[1]}: they belong to another run"
+        )

@@ -15,6 +15,7 @@ import torch
 from regard.checkpoints.run_folder import (
     RunFolder,
     load_settings,
+    save_config,
     save_model,
     save_settings,
 )
@@ -23,8 +24,9 @@ from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.core.files import telling, write_whole
 from regard.recipes.recipe import Recipe, recipe_from
 from regard.runs.device import pick_device
-from regard.runs.estimate import Estimate, estimate, peak_memory
+from regard.runs.estimate import Estimate, estimate
 from regard.runs.evaluate import Evaluation, evaluate_split
+from regard.runs.memory import memory_told, peak_memory
 from regard.runs.prepare import Prepared, prepare
 from regard.runs.report import write_report
 from regard.runs.run import Run, load
@@ -89,6 +91,8 @@ def train(
             trainer.restore(snapshot)
             say(f"resuming at step {snapshot.step}")
         else:
+            if resume:
+                say(f"nothing to resume in {out}; starting at step 0")
             _begin(prepared, folder)  # only now is nothing left that could go wrong
         outcome = _run(trainer, prepared, folder, observers)
     if outcome.signal is not None:
@@ -144,6 +148,7 @@ def _begin(prepared: Prepared, folder: RunFolder) -> None:
         for name in (folder.scores.name, *RUN_FILES, folder.settings.name):
             (folder.path / name).unlink(missing_ok=True)
     save_settings(folder, prepared.recipe.model_dump(mode="json"))
+    save_config(folder, prepared.config)
     prepared.tokenizers.save(folder.path)
 
 
@@ -169,7 +174,8 @@ def _run(
     """Run the loop, its metrics going to the folder too."""
     metrics = MetricsLog(folder.metrics, first_step=trainer.progress.step)
     try:
-        return trainer.run((metrics, *observers))
+        with memory_told(prepared.device):
+            return trainer.run((metrics, *observers))
     except NotFiniteError as error:
         sources = prepared.tokenizers.source
         first = sources.decode(prepared.train[error.numbers[0]].source)

@@ -64,13 +64,25 @@ class Validation:
 
     def __call__(self, model: SequenceModel) -> Mapping[str, float]:
         """``loss``, and ``bleu`` and ``exact_match`` of greedy search."""
-        found = decode(model, self.sources, self.settings, device=self.device)
-        texts = [self.tokenizers.target.decode(best[0].ids) for best in found]
+        texts = self.write(model)
         return {
             "loss": self.loss(model),
             "bleu": bleu(texts, self.references).value,
             "exact_match": exact_match(texts, self.references),
         }
+
+    def write(self, model: SequenceModel, *, at_most: int | None = None) -> list[str]:
+        """The translations of a part of the set, perhaps cut after so many tokens."""
+        limit = {} if at_most is None else {"max_len": at_most}
+        settings = self.settings.model_copy(update=limit)
+        found = decode(model, self.sources, settings, device=self.device)
+        return [self.tokenizers.target.decode(best[0].ids) for best in found]
+
+    @property
+    def mean_length(self) -> int:
+        """Tokens of a target, the end token included."""
+        n_tokens = sum(batch.n_target_tokens for batch in self.batches)
+        return round(n_tokens / sum(len(batch.numbers) for batch in self.batches))
 
     @torch.inference_mode()
     def loss(self, model: SequenceModel) -> float:

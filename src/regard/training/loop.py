@@ -230,7 +230,8 @@ class Trainer:
         if not math.isfinite(value):
             raise TrainingError(
                 f"the validation's {self.settings.criterion} became {value} at step "
-                f"{progress.step}; the last checkpoint is good: lower train.lr and start again"
+                f"{progress.step}; nothing of it was saved: lower train.lr, and start again or "
+                "from the last checkpoint"
             )
         improved = progress.best is None or value < progress.best
         if improved:

@@ -39,8 +39,8 @@ class NotFiniteError(TrainingError):
     def __init__(self, what: str, value: float, one: _Unread) -> None:
         self.numbers = [number for batch in one.batches for number in batch.numbers]
         super().__init__(
-            f"the {what} became {value} at step {one.step}; the last checkpoint is good: "
-            "lower train.lr, or look at the batch, and start again"
+            f"the {what} became {value} at step {one.step}; nothing of it was saved: lower "
+            "train.lr, or look at the batch, and start again or from the last checkpoint"
         )
 
 

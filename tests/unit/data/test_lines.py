@@ -88,7 +88,7 @@ def test_damage_inside_a_packed_file_is_named(write):
 def test_a_missing_file_is_answered_with_the_nearest_name(write, tmp_path):
     write(b"one\n", "train.en")
     path = tmp_path / "trian.en"
-    assert told(path) == f"no file {path} (did you mean 'train.en'?)"
+    assert told(path) == f"no file trian.en in {tmp_path} (did you mean 'train.en'?)"
 
 
 def test_a_missing_folder_is_named(tmp_path):

@@ -1,0 +1,1 @@
+"""Systems side by side: the same data, tokenizer and seeds, the same budget each."""
