@@ -165,7 +165,7 @@ def additive(q: Tensor, prepared: Tensor, *, w_query: Tensor, v: Tensor, **_: Te
     w_query (…, Dq, A), v (…, A).
     """
     hidden = (q @ w_query).unsqueeze(-2) + prepared.unsqueeze(-3)  # (…, T, S, A)
-    return (hidden.tanh() * v[..., None, None, :]).sum(dim=-1)
+    return torch.einsum("...tsa,...a->...ts", hidden.tanh(), v)
 
 
 def _projected(k: Tensor, *, w_key: Tensor, **_: Tensor) -> Tensor:

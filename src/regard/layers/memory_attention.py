@@ -27,7 +27,9 @@ class MemoryAttention(nn.Module):
         beta: Beta = "fixed",
     ) -> None:
         super().__init__()
-        self.score = Score(score, d_query=d_query, d_key=d_memory, max_len=max_len, beta=beta)
+        self.score = Score(
+            score, d_query=d_query, d_key=d_memory, d_hidden=d_query, max_len=max_len, beta=beta
+        )
         if score == "general":
             # W begins as the identity, so that `general` begins as `dot`: from small random
             # numbers, attention between recurrent states stays flat for a thousand steps.
@@ -36,13 +38,16 @@ class MemoryAttention(nn.Module):
         self.normaliser = NORMALISERS[normaliser]
         self.view = Viewpoint()
 
-    def project(self, memory: Tensor) -> KeyValues:
-        """Memory (B, S, d_memory) -> prepared keys and values, once for all queries."""
-        memory = memory.unsqueeze(1)  # (B, 1, S, D): one head
-        return KeyValues(self.score.prepare(memory), memory)
+    def project(self, memory: Tensor, values: Tensor | None = None) -> KeyValues:
+        """Memory (B, S, d_memory) -> prepared keys and values, once for all queries.
+
+        The values are the memory itself, or what was made of it (B, S, Dv).
+        """
+        values = memory if values is None else values
+        return KeyValues(self.score.prepare(memory.unsqueeze(1)), values.unsqueeze(1))  # one head
 
     def look(self, x: Tensor, memory: KeyValues, *, mask: Tensor, first: int = 0) -> Tensor:
-        """x (B, T, d_query), beginning at position ``first`` -> contexts (B, T, d_memory)."""
+        """x (B, T, d_query), beginning at position ``first`` -> contexts (B, T, Dv)."""
         q = x.unsqueeze(1)  # (B, 1, T, D)
         allowed, causal, prior = self.window(q, memory.k.shape[-2], mask, False, first)
         seen = Seen(

@@ -171,6 +171,10 @@ class LuongDecoder(nn.Module):
         """The encoder's last state."""
         return State(memory.last, torch.zeros_like(memory.last.h[:, 0]))
 
+    def remember(self, states: Tensor) -> KeyValues | None:
+        """The encoder's states (B, S, d_memory) as attention wants them."""
+        return None if self.cross_attention is None else self.cross_attention.project(states)
+
     def forward(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
         """ids (B, T) after ``state`` -> logits (B, T, V) and the state with them in it."""
         words = self.dropout(self.tokens(ids))
@@ -225,25 +229,35 @@ class BahdanauDecoder(nn.Module):
         s = self.begin(memory.last.h[:, -1]).tanh()
         return State(CellState(s.unsqueeze(1), None), torch.zeros_like(s))
 
+    def remember(self, states: Tensor) -> KeyValues:
+        """The encoder's states (B, S, d_memory) as attention wants them.
+
+        What a context gives to the GRU and to the output is linear in it, so both are computed
+        from the states, once, and attention weighs the results (B, S, 5D).
+        """
+        values = torch.cat((self.cell.remember(states), self.from_context(states)), dim=-1)
+        return self.cross_attention.project(states, values)
+
     def forward(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
         """ids (B, T) after ``state`` -> logits (B, T, V) and the state with them in it."""
         assert memory.keys_values is not None, "the configuration sees to it"
         words = self.dropout(self.tokens(ids))
-        s, states, contexts = state.cell.h[:, 0], [], []
+        s, states, shown = state.cell.h[:, 0], [], []
         for t, read in enumerate(self.cell.read(words).unbind(dim=1)):
             context = self.cross_attention.look(
                 s.unsqueeze(1), memory.keys_values, mask=memory.mask, first=state.length + t
             ).squeeze(1)
+            remembered, output = context.split((read.shape[-1], 2 * s.shape[-1]), dim=-1)
             states.append(s)
-            contexts.append(context)
-            s = self.cell(read, context, s)
-        logits = self._deep(torch.stack(states, 1), words, torch.stack(contexts, 1))
+            shown.append(output)
+            s = self.cell(read, remembered, s)
+        logits = self._deep(torch.stack(states, 1), words, torch.stack(shown, 1))
         cell = CellState(s.unsqueeze(1), None)
         return logits, State(cell, state.fed, state.length + ids.shape[1])
 
-    def _deep(self, before: Tensor, words: Tensor, contexts: Tensor) -> Tensor:
+    def _deep(self, before: Tensor, words: Tensor, shown: Tensor) -> Tensor:
         """Maxout over pairs of U_o s_{t-1} + V_o y_{t-1} + C_o c_t, then the vocabulary."""
-        pairs = self.from_state(before) + self.from_word(words) + self.from_context(contexts)
+        pairs = self.from_state(before) + self.from_word(words) + shown
         return self.to_logits(self.dropout(pairs.unflatten(-1, (-1, 2)).amax(dim=-1)))
 
 
@@ -268,8 +282,7 @@ class RecurrentTranslator(SequenceModel):
         """Source ids (B, S) -> what the decoder will look at and begin with."""
         mask = masks.padding(source, pad=self.config.pad_id)
         states, last = self.encoder(source, mask[:, 0, 0])
-        attention = self.decoder.cross_attention
-        return Memory(None if attention is None else attention.project(states), mask, last)
+        return Memory(self.decoder.remember(states), mask, last)
 
     def start(self, memory: Memory) -> State:
         """The state before the first word."""

@@ -156,7 +156,8 @@ def test_bahdanaus_decoder_is_the_unrolled_graph(source, target):
     model = preset("bahdanau2015")
     decoder = model.decoder
     memory = model.encode(source)
-    values, score = memory.keys_values.v[:, 0], decoder.cross_attention.score
+    values, _ = model.encoder(source, source != 0)
+    score = decoder.cross_attention.score
     s = torch.tanh(decoder.begin(memory.last.h[:, 1]))
     for t in range(6):
         word = decoder.tokens.weight[target[:, t]]
@@ -166,7 +167,7 @@ def test_bahdanaus_decoder_is_the_unrolled_graph(source, target):
         deep = decoder.from_state(s) + decoder.from_word(word) + decoder.from_context(context)
         logits = decoder.to_logits(torch.maximum(deep[:, 0::2], deep[:, 1::2]))
         torch.testing.assert_close(model(source, target)[:, t], logits)
-        s = decoder.cell(decoder.cell.read(word), context, s)
+        s = decoder.cell(decoder.cell.read(word), decoder.cell.remember(context), s)
 
 
 def test_the_backward_state_that_begins_saw_the_first_word_last(source):
