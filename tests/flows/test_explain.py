@@ -45,7 +45,9 @@ def test_without_a_target_the_model_writes_it(run_path):
     assert not any(view for view in run.model.modules() if getattr(view, "watched", False))
 
 
-@pytest.mark.parametrize("preset", ["luong2015", "bahdanau2015", "cs224n2019", "sutskever2014"])
+@pytest.mark.parametrize(
+    "preset", ["luong2015", "bahdanau2015", "cs224n2019", "sutskever2014", "cheng2016"]
+)
 def test_recurrent_systems_go_the_whole_way_and_can_be_looked_at(settings, tmp_path, preset):
     mixed = {**settings, "model": {"preset": preset, "d_model": 16}}
     mixed["train"] = {**settings["train"], "max_steps": 3, "eval_every": 3}

@@ -173,6 +173,16 @@ def test_it_learns_to_reverse(settings, tmp_path):
         {"text": {"kind": "word", "shared": False}},
         {"model": {"score": "additive", "positions": "learned", "norm_first": True}},
         {"model": {"window": "local_p", "positions": "index"}},
+        {"model": {"normaliser": "hard"}},
+        {
+            "model": {
+                "preset": "bahdanau2015",
+                "normaliser": "hard",
+                "n_heads": None,
+                "d_ff": None,
+            },
+            "train": {"teacher_forcing": {"start": 1.0, "end": 0.5, "steps": 2}},
+        },
         {"train": {"precision": "bf16", "average": 0.9, "accumulate": 2, "criterion": "bleu"}},
     ],
     ids=str,

@@ -65,7 +65,7 @@ def _too_long(run: Run, line: str, number: int) -> str:
 def _shown(
     run: Run, line: str, hypotheses: list[Hypothesis], n_best: int | None, as_json: bool
 ) -> list[str]:
-    described = [_described(run, one) for one in hypotheses]
+    described = [_described(run, line, one) for one in hypotheses]
     if as_json:
         result = {"source": line, **described[0]}
         if n_best:
@@ -76,10 +76,10 @@ def _shown(
     return [described[0]["translation"]]
 
 
-def _described(run: Run, hypothesis: Hypothesis) -> dict[str, Any]:
+def _described(run: Run, line: str, hypothesis: Hypothesis) -> dict[str, Any]:
     tokenizer = run.tokenizers.target
     return {
-        "translation": tokenizer.decode(hypothesis.ids).replace("\n", " "),  # one line out
+        "translation": run.text(line, hypothesis).replace("\n", " "),  # one line out
         "score": hypothesis.score,
         "tokens": tokenizer.tokens(hypothesis.ids),
     }

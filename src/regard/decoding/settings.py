@@ -21,4 +21,9 @@ class DecodeSettings(BaseModel):
         description="α of the score log-probability / ((5 + n) / 6)^α, where n counts the tokens "
         "with the end token; 0 compares log-probabilities, more favours longer targets.",
     )
+    replace_unknown: bool = Field(
+        False,
+        description="Whether an unknown word is replaced by the source word it was made from, "
+        "going by attention.",
+    )
     max_len: int = Field(256, ge=1, description="Most tokens in a target, the end token included.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.registry import Registry
@@ -27,3 +28,16 @@ def softmax(scores: Tensor, visible: Tensor | None) -> Tensor:
         return scores.softmax(dim=-1)
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill(~visible, lowest).softmax(dim=-1).masked_fill(~visible, 0.0)
+
+
+@NORMALISERS.add("hard")
+def hard(scores: Tensor, visible: Tensor | None) -> Tensor:
+    """All weight on the best visible key, the first of several: what is looked at when decoding.
+
+    It has no gradient to the scores. How it is learned: ``regard.layers.draw``.
+    """
+    lowest = torch.finfo(scores.dtype).min
+    seen = scores if visible is None else scores.masked_fill(~visible, lowest)
+    best = seen.max(dim=-1, keepdim=True)
+    weights = F.one_hot(best.indices.squeeze(-1), scores.shape[-1]).to(scores.dtype)
+    return weights.masked_fill(best.values <= lowest, 0.0)  # a row that sees nothing

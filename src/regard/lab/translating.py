@@ -12,9 +12,9 @@ from regard.checkpoints.run_folder import RunFolder, fill
 from regard.checkpoints.snapshots import Snapshot
 from regard.recipes.recipe import load_recipe
 from regard.runs.data import Data
+from regard.runs.objective import TokenLoss
 from regard.runs.prepare import prepare
 from regard.runs.run import Run
-from regard.runs.translation import TokenLoss
 from regard.training.loop import Setup, Trainer
 
 
@@ -47,7 +47,7 @@ def translator(recipe: str, *overrides: str) -> Translator:
         setup = Setup(
             model=prepared.model,
             stream=prepared.stream(),
-            objective=TokenLoss(asked.train.label_smoothing),
+            objective=TokenLoss(asked.train),
             evaluate=lambda _model: {"loss": 0.0},
             flops=prepared.flops,
             store=_Nowhere(),

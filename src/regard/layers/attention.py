@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from regard.core.errors import ConfigError
-from regard.functional.normalisers import NORMALISERS
+from regard.layers.draw import normaliser as normaliser_named
 from regard.layers.key_values import KeyValues
 from regard.layers.score import Score
 from regard.layers.viewpoint import Seen, Viewpoint
@@ -47,7 +47,7 @@ class MultiHeadAttention(nn.Module):
         self.to_out = nn.Linear(n_heads * d_value, d_model, bias=bias)
         self.score = Score(score, d_query=d_query, d_key=d_key, max_len=max_len, n_heads=n_heads)
         self.window = WINDOWS[window](d_query, half_width, n_heads)
-        self.normaliser = NORMALISERS[normaliser]
+        self.normaliser = normaliser_named(normaliser)
         self.view = Viewpoint()
         for projection in (self.to_q, self.to_k, self.to_v, self.to_out):
             nn.init.xavier_uniform_(projection.weight)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from regard.functional.normalisers import NORMALISERS
+from regard.layers.draw import normaliser as normaliser_named
 from regard.layers.key_values import KeyValues
 from regard.layers.score import Beta, PreparedScore, Score
 from regard.layers.viewpoint import Seen, Viewpoint
@@ -35,7 +35,7 @@ class MemoryAttention(nn.Module):
             # numbers, attention between recurrent states stays flat for a thousand steps.
             nn.init.eye_(self.score.get_parameter("weight"))
         self.window = WINDOWS[window](d_query, half_width)
-        self.normaliser = NORMALISERS[normaliser]
+        self.normaliser = normaliser_named(normaliser)
         self.view = Viewpoint()
 
     def project(self, memory: Tensor, values: Tensor | None = None) -> KeyValues:

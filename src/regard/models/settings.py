@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 ScoreName = Literal["content", "additive", "location", "general", "dot", "scaled_dot"]
 WindowName = Literal["global", "local_m", "local_p"]
-NormaliserName = Literal["softmax"]
+NormaliserName = Literal["softmax", "hard"]
+FusionName = Literal["shallow", "deep"]
 PositionsName = Literal["sinusoidal", "learned", "index", "none"]
 
 
@@ -21,7 +22,10 @@ class ModelSettings(BaseModel):
     size: str | None = Field(None, description="A size of the preset, such as tiny or base.")
     score: ScoreName | None = Field(None, description="How queries are matched with keys.")
     window: WindowName | None = Field(None, description="Which keys a query may see.")
-    normaliser: NormaliserName | None = Field(None, description="How scores become weights.")
+    normaliser: NormaliserName | None = Field(
+        None,
+        description="How scores of the source become weights: softmax, or hard (one is drawn).",
+    )
     positions: PositionsName | None = Field(None, description="How order is told.")
     join: Literal["add", "concat"] | None = Field(
         None, description="How positions join tokens; add, except for index."
@@ -46,6 +50,10 @@ class ModelSettings(BaseModel):
     )
     reverse_source: bool | None = Field(
         None, description="Whether a recurrent encoder reads its source from the end."
+    )
+
+    fusion: FusionName | None = Field(
+        None, description="Where a memory-network's decoder joins what it found in the source."
     )
 
     def given(self) -> dict[str, object]:

@@ -66,14 +66,14 @@ class TransformerConfig(SequenceConfig):
         """Learned positions end with their table."""
         return self.max_len if self.positions == "learned" else None
 
-    def attention(self) -> MultiHeadAttention:
-        """An attention as these settings want it."""
+    def attention(self, *, cross: bool = False) -> MultiHeadAttention:
+        """An attention as these settings want it; only one that looks across may be hard."""
         return MultiHeadAttention(
             self.d_model,
             self.n_heads,
             score=self.score,
             window=self.window,
-            normaliser=self.normaliser,
+            normaliser=self.normaliser if cross else "softmax",
             bias=self.bias,
             half_width=self.half_width,
             max_len=self.max_len,
@@ -150,7 +150,7 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.self_attention = config.attention()
-        self.cross_attention = config.attention()
+        self.cross_attention = config.attention(cross=True)
         self.feed_forward = config.feed_forward()
         self.around_self = config.residual()
         self.around_cross = config.residual()

@@ -44,7 +44,10 @@ class Budget:
         return self.amount if self.unit == "min" else None
 
     def __str__(self) -> str:
-        return f"{self.amount:.12g}{self.unit}".replace("e+", "e")
+        if self.unit == "min":
+            return f"{self.amount:.12g}min"
+        digits, power = f"{self.amount:.11e}".split("e")
+        return f"{digits.rstrip('0').rstrip('.')}e{int(power)}{self.unit}"
 
 
 def parse_budget(text: str) -> Budget:
@@ -75,8 +78,8 @@ def steps_within(budget: Budget, prepared: Prepared, *, validations: int) -> int
         steps = _by_count(budget, prepared)
     if steps < 1:
         raise ConfigError(
-            f"{budget} buys not one step of {prepared.recipe.model.preset}; raise the budget, or "
-            "lower train.batch_tokens"
+            f"{budget} buys not one step of {prepared.recipe.model.preset}; raise the budget "
+            "(where a learning rate is tried out, a part of it), or lower train.batch_tokens"
         )
     return steps
 

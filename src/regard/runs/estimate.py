@@ -11,8 +11,8 @@ import torch
 from regard.data.batches import Batch
 from regard.models.presets import n_parameters
 from regard.runs.memory import memory_told, peak_memory
+from regard.runs.objective import TokenLoss
 from regard.runs.prepare import Prepared
-from regard.runs.translation import TokenLoss
 from regard.training.precision import autocast
 from regard.training.state import load_rng, rng_tensors
 
@@ -77,7 +77,7 @@ def _timed(prepared: Prepared, batches: list[Batch]) -> float:
     rng = rng_tensors(prepared.device)
     model = copy.deepcopy(prepared.model).train()
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-6, fused=True)
-    loss_of = TokenLoss(prepared.recipe.train.label_smoothing)
+    loss_of = TokenLoss(prepared.recipe.train)
     seconds, flops = 0.0, 0.0
     began = time.perf_counter()
     for n, batch in enumerate(batches):

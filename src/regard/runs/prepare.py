@@ -46,8 +46,7 @@ class Prepared:
             [pair.target for pair in self.data.splits["valid"]],
             self.tokenizers,
             self.recipe.decode,
-            label_smoothing=self.recipe.train.label_smoothing,
-            batch_tokens=self.recipe.train.batch_tokens,
+            training=self.recipe.train,
             device=self.device,
         )
 

@@ -17,6 +17,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.inspection.look import Look, attentions
 from regard.models.base import SequenceModel
 from regard.recipes.recipe import Recipe, recipe_from
+from regard.runs.copies import copies
 from regard.runs.device import pick_device
 from regard.runs.tokenizers import Tokenizers, load_tokenizers
 from regard.runs.translation import DECODE_TOKENS, TokenScores, decode, token_scores
@@ -63,8 +64,8 @@ class Run:
         many = _texts(texts)
         found = self.hypotheses(many, beam=beam, n_best=n_best or 1, batch_tokens=batch_tokens)
         results: list[Any] = []
-        for hypotheses in found:
-            shown = [self._shown(one, with_scores) for one in hypotheses]
+        for text, hypotheses in zip(many, found, strict=True):
+            shown = [self._shown(text, one, with_scores) for one in hypotheses]
             results.append(shown if n_best else shown[0])
         return results[0] if isinstance(texts, str) else results
 
@@ -159,8 +160,16 @@ class Run:
         unknown = [n for i, n in zip(ids, numbers, strict=True) if i == UNKNOWN_ID]
         return [known[n] for n in dict.fromkeys(unknown) if n is not None]
 
-    def _shown(self, hypothesis: Hypothesis, with_scores: bool) -> str | Translation:
-        text = self.tokenizers.target.decode(hypothesis.ids)
+    def text(self, source: str, hypothesis: Hypothesis) -> str:
+        """What a hypothesis says; unknown words are replaced where the recipe wants it."""
+        ids = hypothesis.ids
+        if not (self.recipe.decode.replace_unknown and UNKNOWN_ID in ids):
+            return self.tokenizers.target.decode(ids)
+        said = copies(self.model, self.tokenizers.source, source, ids, self.device)
+        return self.tokenizers.target.decode(ids, said)
+
+    def _shown(self, source: str, hypothesis: Hypothesis, with_scores: bool) -> str | Translation:
+        text = self.text(source, hypothesis)
         return Translation(text, hypothesis.score) if with_scores else text
 
 

@@ -27,11 +27,11 @@ from regard.runs.device import pick_device
 from regard.runs.estimate import Estimate, estimate
 from regard.runs.evaluate import Evaluation, evaluate_split
 from regard.runs.memory import memory_told, peak_memory
+from regard.runs.objective import TokenLoss
 from regard.runs.prepare import Prepared, prepare
 from regard.runs.report import write_report
 from regard.runs.run import Run, load
 from regard.runs.tokenizers import load_tokenizers
-from regard.runs.translation import TokenLoss
 from regard.training.loop import Observer, Outcome, Setup, Trainer
 from regard.training.metrics import MetricsLog
 from regard.training.tally import NotFiniteError
@@ -158,7 +158,7 @@ def _trainer(prepared: Prepared, folder: RunFolder) -> Trainer:
     setup = Setup(
         model=prepared.model,
         stream=prepared.stream(),
-        objective=TokenLoss(settings.label_smoothing),
+        objective=TokenLoss(settings),
         evaluate=prepared.validation(),
         flops=prepared.flops,
         store=SnapshotStore(folder.checkpoints),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.data.batches import Batch, Example, collate, fixed_batches
 from regard.decoding.beam import beam_search
@@ -16,28 +15,15 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodeSettings
 from regard.evaluation.text_scores import bleu, exact_match
 from regard.models.base import SequenceModel
+from regard.runs.objective import TokenLoss
 from regard.runs.tokenizers import Tokenizers
 from regard.text.specials import PAD_ID
-from regard.training.losses import token_loss
+from regard.training.settings import TrainSettings
 
 DECODE_TOKENS = 4096
 """Padded source tokens decoded at once."""
 VALID_SENTENCES = 200
 """So many are translated at each validation: enough for a curve, and quick."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLoss:
-    """The loss of a batch, summed over its target tokens."""
-
-    label_smoothing: float
-
-    def __call__(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Teacher forced."""
-        logits = model(batch.source, batch.target_in)
-        return token_loss(
-            logits, batch.target_out, pad=PAD_ID, label_smoothing=self.label_smoothing
-        )
 
 
 class Validation:
@@ -50,12 +36,11 @@ class Validation:
         tokenizers: Tokenizers,
         settings: DecodeSettings,
         *,
-        label_smoothing: float,
-        batch_tokens: int,
+        training: TrainSettings,
         device: torch.device,
     ) -> None:
-        self.objective = TokenLoss(label_smoothing)
-        self.batches = fixed_batches(examples, batch_tokens)
+        self.objective = TokenLoss(training)
+        self.batches = fixed_batches(examples, training.batch_tokens)
         self.sources = [example.source for example in examples[:VALID_SENTENCES]]
         self.references = references[:VALID_SENTENCES]
         self.tokenizers = tokenizers

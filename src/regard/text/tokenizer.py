@@ -112,12 +112,19 @@ class Tokenizer:
             return [self.encode(text) for text in texts]
         return [encoding.ids for encoding in encodings]
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Ids to text. Padding, begin and end vanish; what was unknown shows as ``<unk>``."""
+    def decode(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
+        """Ids to text. Padding, begin and end vanish.
+
+        What was unknown shows as the next of ``unknown``, or as ``<unk>`` where there is none left.
+        """
         spoken = [number for number in ids if number not in _SILENT]
         if self.kind == "bpe":
             return self._inner.decode(spoken, skip_special_tokens=False)
-        tokens = [self._tokens[number] for number in spoken]
+        left = iter(unknown)
+        tokens = [
+            next(left, SPECIALS[UNKNOWN_ID]) if number == UNKNOWN_ID else self._tokens[number]
+            for number in spoken
+        ]
         return words.join(tokens) if self.kind == "word" else "".join(tokens)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:

@@ -35,12 +35,26 @@ from regard.training.signals import Wish, stop_wish
 from regard.training.state import load_optimiser, load_rng, optimiser_tensors, rng_tensors
 from regard.training.tally import Tally
 
-Objective = Callable[[nn.Module, Batch], Tensor]
-"""The loss of a batch, summed over its target tokens."""
 Evaluator = Callable[[SequenceModel], Mapping[str, float]]
 """Scores of a model on held-out data; at least ``loss``."""
 Observer = Callable[[Mapping[str, Any]], None]
 """Is told of every line of metrics."""
+
+
+class Objective(Protocol):
+    """What is made small. It may remember things between batches."""
+
+    def __call__(self, model: SequenceModel, batch: Batch, /) -> Tensor:
+        """The loss of a batch, summed over its target tokens."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """What it remembers, as JSON."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Remember it again."""
+        ...
 
 
 class Stream(Protocol):
@@ -277,6 +291,7 @@ class Trainer:
             {
                 "progress": dataclasses.asdict(self.progress),
                 "stream": self.setup.stream.state(),
+                "objective": self.setup.objective.state(),
                 "averaged": self.average.n_updates if self.average else 0,
             },
         )
@@ -286,6 +301,7 @@ class Trainer:
     def restore(self, snapshot: Snapshot) -> None:
         """Become the training that a snapshot was taken of."""
         self.setup.stream.restore(snapshot.facts["stream"])  # refuses other data first
+        self.setup.objective.restore(snapshot.facts["objective"])
         fill(self.model, snapshot.part("model/"), f"the checkpoint of step {snapshot.step}")
         load_optimiser(self.optimiser, self.model, snapshot.part("adam/"))
         if self.average is not None:

@@ -20,3 +20,9 @@ def token_loss(logits: Tensor, targets: Tensor, *, pad: int, label_smoothing: fl
         label_smoothing=label_smoothing,
         reduction="sum",
     )
+
+
+def token_log_probs(logits: Tensor, targets: Tensor) -> Tensor:
+    """logits (B, T, V), targets (B, T) -> the log-probability of each target (B, T)."""
+    chosen = logits.float().log_softmax(dim=-1).gather(2, targets.unsqueeze(2))
+    return chosen.squeeze(2)

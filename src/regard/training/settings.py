@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+
+class ForcingSchedule(BaseModel):
+    """Teacher forcing that changes evenly from ``start`` to ``end`` and then stays."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    start: float = Field(1.0, ge=0, le=1, description="Share of right words at the beginning.")
+    end: float = Field(0.0, ge=0, le=1, description="Share of right words at the end.")
+    steps: int = Field(ge=1, description="Updates from the one to the other.")
 
 
 class TrainSettings(BaseModel):
@@ -31,6 +41,11 @@ class TrainSettings(BaseModel):
     )
     label_smoothing: float = Field(
         0.1, ge=0, lt=1, description="Probability given to other tokens."
+    )
+    teacher_forcing: Annotated[float, Field(ge=0, le=1)] | ForcingSchedule = Field(
+        1.0,
+        description="Chance that the next word shown is the right one, not the model's own; "
+        "a number, or {start, end, steps}. Less than 1 makes training a loop of steps.",
     )
     clip: float = Field(1.0, gt=0, description="Largest norm of the gradient.")
     save_every: int = Field(1000, ge=1, description="Updates between two checkpoints.")
