@@ -1,0 +1,144 @@
+"""Attention written plainly needs memory that grows with J², the fused form needs J only.
+
+Scores and weights are J × J. A fused kernel goes through them block by block, in a workspace of
+fixed size, and keeps one number a query from which the backward pass finds them again. Counted, not
+timed: the bytes of all tensors that operations hand out, and of those kept for the gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from statistics import linear_regression
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from regard.functional.attention import attention
+from regard.functional.kernels import reference_only
+from regard.lab.result import Result
+from regard.visual.curves import curves
+from regard.visual.report import Table
+
+MIB = 2**20
+
+
+def memory(*, fused: bool = True, longest: int = 2048) -> Result:
+    """Four lengths up to ``longest``; without ``fused`` the second form is the plain one again."""
+    lengths = [longest // 8, longest // 4, longest // 2, longest]
+    plain = [_measure(n, fused=False) for n in lengths]
+    other = [_measure(n, fused=fused) for n in lengths]
+    sizes = {
+        "plain, made": [made for made, _ in plain],
+        "plain, kept": [kept for _, kept in plain],
+        "fused, made": [made for made, _ in other],
+        "fused, kept": [kept for _, kept in other],
+    }
+    power = {name: _power(lengths, values) for name, values in sizes.items()}
+    verdict = (
+        min(power["plain, made"], power["plain, kept"]) > 1.75
+        and max(power["fused, made"], power["fused, kept"]) < 1.25
+    )
+    return Result(
+        name="memory",
+        verdict=verdict,
+        finding=_finding(verdict, power, longest, sizes),
+        numbers={
+            "lengths": lengths,
+            **{f"power of J: {name}": value for name, value in power.items()},
+            **{f"bytes: {name}": values for name, values in sizes.items()},
+        },
+        pictures=(
+            _picture("Made in the forward pass", lengths, sizes, "made"),
+            _picture("Kept for the backward pass", lengths, sizes, "kept"),
+        ),
+        tables=(_table(lengths, sizes),),
+    )
+
+
+class _Counting(TorchDispatchMode):
+    """Adds up the memory of every tensor that an operation makes; views make none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run the operation, then count what it handed out."""
+        out = func(*args, **(kwargs or {}))
+        given = _storages(args)
+        self.made += sum(size for at, size in _storages(out).items() if at not in given)
+        return out
+
+
+def _storages(tree: Any) -> dict[int, int]:
+    """Where the tensors in any structure lie -> how many bytes lie there."""
+    stored = [leaf.untyped_storage() for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+    return {one.data_ptr(): one.nbytes() for one in stored}
+
+
+def _measure(length: int, *, fused: bool) -> tuple[int, int]:
+    """Bytes made and kept, beside its inputs, by one head of 32 numbers over ``length`` words."""
+    q, k, v = (torch.zeros(1, 1, length, 32, requires_grad=True) for _ in range(3))
+    given, kept = _storages((q, k, v)), dict[int, int]()
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept.update(_storages(tensor))
+        return tensor
+
+    with (
+        torch.enable_grad(),
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        nullcontext() if fused else reference_only(),
+        _Counting() as counting,
+    ):
+        attention(q, k, v)
+    return counting.made, sum(size for at, size in kept.items() if at not in given)
+
+
+def _power(lengths: Sequence[int], sizes: Sequence[int]) -> float:
+    """The p of bytes ∝ J^p: the slope on logarithmic scales."""
+    return linear_regression([math.log(n) for n in lengths], [math.log(n) for n in sizes]).slope
+
+
+def _finding(
+    verdict: bool, power: dict[str, float], longest: int, sizes: dict[str, list[int]]
+) -> str:
+    plain, other = (sizes[f"{form}, made"][-1] / MIB for form in ("plain", "fused"))
+    return (
+        f"What the plain form makes grows as J^{power['plain, made']:.2f}, what it keeps for the "
+        f"gradient as J^{power['plain, kept']:.2f}; of the other form, as "
+        f"J^{power['fused, made']:.2f} and J^{power['fused, kept']:.2f}. "
+        + (
+            f"At {longest:,} words that is {plain:.1f} MiB against {other:.2f} a head, because the "
+            "fused kernel never holds the J × J scores at once."
+            if verdict
+            else "Both hold the J × J scores where no fused kernel is allowed."
+        )
+    )
+
+
+def _picture(title: str, lengths: list[int], sizes: dict[str, list[int]], what: str) -> str:
+    return curves(
+        {
+            form: [
+                (n, size / MIB) for n, size in zip(lengths, sizes[f"{form}, {what}"], strict=True)
+            ]
+            for form in ("plain", "fused")
+        },
+        title=title,
+        x_label="length J",
+        y_label="MiB a head",
+    )
+
+
+def _table(lengths: list[int], sizes: dict[str, list[int]]) -> Table:
+    columns = [[f"{size / MIB:.3f}" for size in values] for values in sizes.values()]
+    rows = [list(row) for row in zip(map(str, lengths), *columns, strict=True)]
+    return Table("MiB a head, single precision", ["J", *sizes], rows)

@@ -1,0 +1,148 @@
+"""Two words go from 2×512 to 2×64, and scores 95, 13, 35, 72 become weights 0.6, 0.05, 0.1, 0.25.
+
+The worked examples of the lectures, in numbers. The shapes are those of one head among eight. The
+scores and the weights stand on one slide, whose scores are divided by √d_k already; softmax turns
+differences into ratios, so a lead of 23 is a factor of e²³, and the printed weights need far less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import ConfigError
+from regard.functional.attention import attention
+from regard.lab.result import Result
+from regard.layers.attention import MultiHeadAttention
+from regard.layers.viewpoint import Seen
+from regard.visual.bars import bars
+from regard.visual.curves import curves
+from regard.visual.report import Table
+
+WORDS = ("I", "want", "to", "sleep")
+PRINTED = (0.6, 0.05, 0.1, 0.25)
+"""The slide's weights; two decimals, so a true weight may differ from them by 0.005."""
+SHAPES = {"X": (2, 512), "W_q": (512, 64), "Q": (2, 64), "Q Kᵀ": (2, 2), "Z": (2, 64)}
+"""The notes' shapes."""
+
+
+def walkthrough(*, scores: Sequence[float] = (95.0, 13.0, 35.0, 72.0), seed: int = 0) -> Result:
+    """The shapes of a layer, and the slide's table with these scores for its four words."""
+    if len(scores) != len(WORDS):
+        raise ConfigError(f"the table has four words, got {len(scores)} scores; give one for each")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layer = MultiHeadAttention(512, 8, bias=False).double()
+        found, error = _one_head(layer, torch.randn(1, 2, 512, dtype=torch.float64))
+        q, k, v = _asking(layer, torch.randn(1, 4, 512, dtype=torch.float64), scores)
+    output, weights = attention(q, k, v, need_weights=True)
+    softmax = weights[0].tolist()
+    off = max(abs(a - b) for a, b in zip(softmax, PRINTED, strict=True))
+    same_shapes = all(found[name] == shape for name, shape in SHAPES.items())
+    verdict = same_shapes and error < 1e-9 and off <= 0.005
+    divided = {c: _softmax(scores, c) for c in range(1, 101)}
+    return Result(
+        name="walkthrough",
+        verdict=verdict,
+        finding=_finding(verdict, same_shapes, scores, softmax),
+        numbers={
+            "scores": [float(score) for score in scores],
+            "softmax": softmax,
+            "softmax on the slide": list(PRINTED),
+            "largest difference": off,
+            "softmax after dividing by 8 once more": divided[8],
+            "shapes as in the notes": same_shapes,
+            "head by hand and in the layer differ by": error,
+        },
+        pictures=_pictures(softmax, divided),
+        tables=(_steps(q, k, v, weights, output), _shape_table(found)),
+    )
+
+
+def _one_head(layer: MultiHeadAttention, x: Tensor) -> tuple[dict[str, tuple[int, ...]], float]:
+    """The first head worked by hand, as shapes; and how far it is from what the layer does."""
+    watched: list[Seen] = []
+    handle = layer.view.register_forward_hook(lambda _module, _given, seen: watched.append(seen))
+    out = layer(x)
+    handle.remove()
+    w_q, w_k, w_v = (part.weight[:64].T for part in (layer.to_q, layer.to_k, layer.to_v))
+    q, k, v = x[0] @ w_q, x[0] @ w_k, x[0] @ w_v
+    product = q @ k.T
+    z = (product / 8).softmax(dim=-1) @ v
+    heads = watched[0].values()  # (1, 8, 2, 64)
+    joined = heads[0].transpose(0, 1).flatten(1)
+    w_o = layer.to_out.weight.T
+    parts = {"X": x[0], "W_q": w_q, "Q": q, "Q Kᵀ": product, "Z": z}
+    parts |= {"8 heads": joined, "W_o": w_o, "output": joined @ w_o}
+    error = max((z - heads[0, 0]).abs().max().item(), (out[0] - parts["output"]).abs().max().item())
+    return {name: tuple(part.shape) for name, part in parts.items()}, error
+
+
+def _asking(
+    layer: MultiHeadAttention, x: Tensor, scores: Sequence[float]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """q (1, 64) of the first word, k and v (4, 64); keys are moved along q to get the scores."""
+    q = (x[0, :1] @ layer.to_q.weight[:64].T).detach()
+    k, v = (part[0, 0].detach() for part in (layer.project(x).k, layer.project(x).v))
+    missing = torch.tensor(scores, dtype=k.dtype) * 8 - (k @ q.T).squeeze(1)
+    return q, k + missing[:, None] * q / q.square().sum(), v
+
+
+def _softmax(scores: Sequence[float], divisor: float) -> list[float]:
+    return (torch.tensor(scores, dtype=torch.float64) / divisor).softmax(dim=0).tolist()
+
+
+def _finding(
+    verdict: bool, same_shapes: bool, scores: Sequence[float], softmax: list[float]
+) -> str:
+    shapes = f"The shapes of a head are {'' if same_shapes else 'not '}as in the notes"
+    given = ", ".join(f"{score:.4g}" for score in scores)
+    weights = ", ".join(f"{weight:.2g}" for weight in softmax)
+    if verdict:
+        return f"{shapes}, and the softmax of {given} is {weights}, as printed."
+    return (
+        f"{shapes}, but the softmax of {given} is {weights}: a difference of scores becomes a "
+        "ratio of weights. The printed 0.6 and 0.25 are ln 2.4 = 0.88 apart; scores of ln 12, "
+        "ln 1, ln 2 and ln 5 (2.48, 0, 0.69, 1.61) would give the slide's weights."
+    )
+
+
+def _pictures(softmax: list[float], divided: dict[int, list[float]]) -> tuple[str, str]:
+    pairs = {
+        f"{word}, {who}": weight
+        for i, word in enumerate(WORDS)
+        for who, weight in (("slide", PRINTED[i]), ("softmax", softmax[i]))
+    }
+    lines = {word: [(c, w[i]) for c, w in divided.items()] for i, word in enumerate(WORDS)}
+    title = "Softmax of the scores divided by c"
+    return (
+        bars(pairs, title="Weights, printed and true"),
+        curves(lines, title=title, x_label="c", y_label="weight"),
+    )
+
+
+def _steps(q: Tensor, k: Tensor, v: Tensor, weights: Tensor, output: Tensor) -> Table:
+    """Query, key, score, softmax, value; of 64 numbers the first is shown."""
+    rows = []
+    for i, word in enumerate(WORDS):
+        product, value, weight = (q[0] @ k[i]).item(), v[i, 0].item(), weights[0, i].item()
+        numbers = [f"{product:.2f}", f"{product / 8:.2f}", f"{weight:.2g}", f"{PRINTED[i]}"]
+        rows.append([f"I → {word}", *numbers, f"{value:.3f}", f"{weight * value:.2g}"])
+    rows.append(["sum", "", "", f"{weights.sum().item():.2g}", "1.0", "", f"{output[0, 0]:.2g}"])
+    header = ["query → key", "q·k", "q·k / √64", "softmax", "on the slide", "v₁", "softmax × v₁"]
+    return Table("The query of I", header, rows)
+
+
+def _shape_table(found: dict[str, tuple[int, ...]]) -> Table:
+    """W_o differs: with the notes' 512×64 the output could not be added to the words."""
+    notes = {**SHAPES, "8 heads": (2, 512), "W_o": (512, 64), "output": (2, 64)}
+    rows = [
+        [name, "×".join(map(str, notes[name])), "×".join(map(str, s))] for name, s in found.items()
+    ]
+    return Table(
+        "Shapes for two words: W_o is square, so that the residual fits",
+        ["what", "in the notes", "here"],
+        rows,
+    )
