@@ -1,0 +1,108 @@
+"""``regard lab``: the lectures' claims as experiments."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.options import Json
+from regard.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.lab.result import Result
+
+
+def lab(
+    name: Annotated[
+        str | None, typer.Argument(help="An experiment, or all; without it they are listed.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for pictures, numbers and a page.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Put a claim of the lectures to the test."""
+    if name is None:
+        _list(as_json)
+    elif name == "all":
+        _run_all(out or Path("lab"), as_json)
+    else:
+        _run_one(name, out, as_json)
+
+
+def _list(as_json: bool) -> None:
+    from regard.lab import NAMES, claim
+
+    if as_json:
+        print(json.dumps([{"name": name, "claim": claim(name)} for name in NAMES]))
+        return
+    for name in NAMES:
+        print(f"{name:14} {claim(name)}")
+
+
+def _run_one(name: str, out: Path | None, as_json: bool) -> None:
+    from regard.lab import experiment
+    from regard.lab.folder import write_page, write_result
+
+    result = experiment(name)()
+    if out is not None:
+        write_result(result, out)
+        write_page([result], out)
+    if as_json:
+        print(json.dumps(result.as_json(), ensure_ascii=False))
+        return
+    _show(result)
+    if out is not None:
+        print(f"\npicture and page: {out}")
+
+
+def _run_all(out: Path, as_json: bool) -> None:
+    """One after the other; an experiment that breaks down is named, and the others go on."""
+    from regard.lab import NAMES, experiment
+    from regard.lab.folder import write_page, write_result
+
+    results: list[Result] = []
+    failed: list[tuple[str, str]] = []
+    for name in NAMES:
+        began = time.perf_counter()
+        try:
+            result = experiment(name)()
+        except Exception as error:
+            failed.append((name, f"{type(error).__name__}: {error}"))
+            word = "broke down"
+        else:
+            results.append(result)
+            write_result(result, out)
+            word = _word(result)
+        print(f"{name:14} {word:14} {time.perf_counter() - began:5.1f} s", file=sys.stderr)
+    page = write_page(results, out, failed=failed)
+    if as_json:
+        print(json.dumps([result.as_json() for result in results], ensure_ascii=False))
+    else:
+        n_held = sum(result.verdict for result in results)
+        print(f"{n_held} of {len(results)} claims hold; {page} shows all")
+    if failed:
+        raise ConfigError("; ".join(f"{name} broke down ({why})" for name, why in failed))
+
+
+def _show(result: Result) -> None:
+    print(result.claim)
+    print(f"\nThe claim {_word(result)}. {result.finding}\n")
+    width = max(map(len, result.numbers))
+    for name, value in result.numbers.items():
+        print(f"  {name:{width}}  {_spoken(value)}")
+
+
+def _spoken(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(_spoken, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _word(result: Result) -> str:
+    return "holds" if result.verdict else "does not hold"

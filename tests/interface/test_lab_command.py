@@ -1,0 +1,82 @@
+"""``regard lab``: a list, one experiment, all of them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from regard import lab
+from regard.cli.main import main
+
+
+def test_the_list_has_a_line_a_claim_and_needs_no_torch():
+    code = (
+        "import sys; from regard.cli.main import main; main(['lab']); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(lab.NAMES)
+
+
+def test_every_claim_is_a_sentence():
+    for name in lab.NAMES:
+        claim = lab.claim(name)
+        assert claim.endswith("."), name
+        assert 20 < len(claim) <= 100, name
+
+
+def test_the_list_as_json(capsys):
+    assert main(["lab", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {"name": "rows", "claim": lab.claim("rows")} in listed
+
+
+def test_one_experiment_shows_verdict_and_numbers(capsys, tmp_path):
+    assert main(["lab", "rows", "--out", str(tmp_path / "lab")]) == 0
+    shown = capsys.readouterr().out
+    assert lab.claim("rows") in shown
+    assert "The claim holds." in shown
+    assert "largest error of a sum" in shown
+    assert {p.name for p in (tmp_path / "lab").iterdir()} == {
+        "index.html",
+        "rows.json",
+        "rows.svg",
+        "rows-2.svg",
+    }
+
+
+def test_one_experiment_as_json(capsys):
+    assert main(["lab", "rows", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["verdict"] is True
+    assert {"name", "claim", "numbers"} <= set(facts)
+
+
+def test_an_unknown_experiment(capsys):
+    assert main(["lab", "rws"]) == 2
+    assert "did you mean 'rows'" in capsys.readouterr().err
+
+
+@pytest.fixture
+def two(monkeypatch):
+    """A lab of two experiments, one of which breaks down."""
+
+    def broken():
+        raise ZeroDivisionError("no numbers today")
+
+    known = lab.experiment
+    monkeypatch.setattr(lab, "NAMES", ("rows", "linear"))
+    monkeypatch.setattr(lab, "experiment", lambda name: broken if name == "linear" else known(name))
+
+
+def test_all_go_on_when_one_breaks_down(two, capsys, tmp_path):
+    assert main(["lab", "all", "--out", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert "1 of 1 claims hold" in out
+    assert "linear broke down (ZeroDivisionError: no numbers today)" in err
+    page = (tmp_path / "index.html").read_text()
+    assert 'id="rows"' in page
+    assert "linear could not be run" in page
