@@ -21,7 +21,8 @@ def matrix(
     """
     left = _LETTER * max(map(len, rows), default=0) + 12
     top = 34 + _LETTER * max(map(len, columns), default=0) * 0.75
-    width, height = left + _CELL * len(columns) + 60, top + _CELL * len(rows) + 8
+    width = max(left + _CELL * len(columns) + 60, 12 + 1.1 * _LETTER * len(title))
+    height = top + _CELL * len(rows) + 8
     names = [_row_name(name, left - 6, _middle(top, t)) for t, name in enumerate(rows)]
     heads = [_column_name(name, _middle(left, s), top - 6) for s, name in enumerate(columns)]
     cells = [

@@ -46,6 +46,7 @@ section { margin-top: clamp(2.25rem, 5vw, 3.5rem); }
 }
 .curves figure { margin: 0; }
 .curves svg { display: block; width: 100%; max-width: 36rem; height: auto; }
+.curves svg[width] { width: auto; max-width: 100%; }  /* a matrix has cells of one size */
 
 .scroll { overflow-x: auto; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 3px; }
