@@ -1,6 +1,8 @@
 """``regard lab``: a list, one experiment, all of them."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -58,6 +60,22 @@ def test_one_experiment_as_json(capsys):
 def test_an_unknown_experiment(capsys):
     assert main(["lab", "rws"]) == 2
     assert "did you mean 'rows'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_with_a_line(monkeypatch, capsys, kind):
+    monkeypatch.setattr(lab, "experiment", lambda _name: lambda: os.kill(os.getpid(), kind))
+    assert main(["lab", "rows"]) == 128 + kind
+    assert capsys.readouterr().err == f"regard: stopped by {kind.name}\n"
+
+
+def test_a_training_that_was_interrupted_ends_it_too(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lab, "experiment", lambda _name: interrupted)
+    assert main(["lab", "all"]) == 130
+    assert capsys.readouterr().err == "regard: stopped by SIGINT\n"
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.options import Json
+from regard.cli.stopping import Stop
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,10 +48,9 @@ def _list(as_json: bool) -> None:
 
 
 def _run_one(name: str, out: Path | None, as_json: bool) -> None:
-    from regard.lab import experiment
     from regard.lab.folder import write_page, write_result
 
-    result = experiment(name)()
+    result = _result(name)
     if out is not None:
         write_result(result, out)
         write_page([result], out)
@@ -63,7 +64,7 @@ def _run_one(name: str, out: Path | None, as_json: bool) -> None:
 
 def _run_all(out: Path, as_json: bool) -> None:
     """One after the other; an experiment that breaks down is named, and the others go on."""
-    from regard.lab import NAMES, experiment
+    from regard.lab import NAMES
     from regard.lab.folder import write_page, write_result
 
     results: list[Result] = []
@@ -71,7 +72,7 @@ def _run_all(out: Path, as_json: bool) -> None:
     for name in NAMES:
         began = time.perf_counter()
         try:
-            result = experiment(name)()
+            result = _result(name)
         except Exception as error:
             failed.append((name, f"{type(error).__name__}: {error}"))
             word = "broke down"
@@ -88,6 +89,15 @@ def _run_all(out: Path, as_json: bool) -> None:
         print(f"{n_held} of {len(results)} claims hold; {page} shows all")
     if failed:
         raise ConfigError("; ".join(f"{name} broke down ({why})" for name, why in failed))
+
+
+def _result(name: str) -> Result:
+    from regard.lab import experiment
+
+    try:
+        return experiment(name)()
+    except KeyboardInterrupt:  # a training that ended itself when asked to
+        raise Stop(signal.SIGINT) from None
 
 
 def _show(result: Result) -> None:

@@ -6,17 +6,14 @@ Nothing heavy is imported before a command runs, so that ``--help`` answers at o
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Sequence
 
 import typer
 
 from regard import __version__
-from regard.cli import demo, evaluate, explain, info, lists, score, train, translate
+from regard.cli import compare, demo, evaluate, explain, info, lab, lists, score, train, translate
+from regard.cli.stopping import Stop, stoppable
 from regard.core.errors import RegardError
 
 app = typer.Typer(
@@ -32,6 +29,8 @@ app.command("translate")(translate.translate)
 app.command("evaluate")(evaluate.evaluate)
 app.command("score")(score.score)
 app.command("explain")(explain.explain)
+app.command("compare")(compare.compare)
+app.command("lab")(lab.lab)
 app.command("info")(info.info)
 app.command("models")(lists.models)
 app.command("recipes")(lists.recipes)
@@ -64,43 +63,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        with _terminable():
+        with stoppable():
             code = app(words or ["--help"], standalone_mode=False)
     except RegardError as error:
         return _failed(str(error))
     except _UsageError as error:
         return _failed(_usage(error))
-    except _Terminated:
-        print("regard: terminated", file=sys.stderr)
-        return 128 + signal.SIGTERM
-    except (KeyboardInterrupt, typer.Abort):
-        print("regard: interrupted", file=sys.stderr)
-        return 128 + signal.SIGINT
+    except Stop as stop:
+        print(f"regard: stopped by {stop.signal.name}", file=sys.stderr)
+        return 128 + stop.signal
     except BrokenPipeError:  # the reader went away, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code if isinstance(code, int) else 0
-
-
-class _Terminated(BaseException):
-    """SIGTERM, outside of training, which has its own way with it."""
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Inside the block SIGTERM ends the program with a line, as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Python lets only the main thread listen
-        return
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        raise _Terminated
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _usage(error: Exception) -> str:

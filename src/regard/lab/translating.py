@@ -54,7 +54,8 @@ def translator(recipe: str, *overrides: str) -> Translator:
             keep_best=last.update,
             device=cpu,
         )
-        Trainer(setup, asked.train).run()
+        if Trainer(setup, asked.train).run().signal is not None:
+            raise KeyboardInterrupt  # the loop ended early, politely; there is no result
     fill(prepared.model, last, "the end of the training")
     run = Run(RunFolder(Path()), asked, prepared.tokenizers, prepared.model.eval(), cpu)
     return Translator(run, prepared.data)

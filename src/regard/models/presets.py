@@ -12,6 +12,7 @@ from regard.core.errors import ConfigError
 from regard.core.registry import Registry, did_you_mean
 from regard.core.settings import parse
 from regard.models.base import SequenceConfig, SequenceModel
+from regard.models.memory_network import MemoryNetwork, MemoryNetworkConfig
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.settings import ModelSettings
 from regard.models.transformer import Transformer, TransformerConfig
@@ -38,6 +39,7 @@ class Preset:
 FAMILIES: Registry[Family] = Registry("family of models")
 FAMILIES.add("transformer")(Family(TransformerConfig, Transformer))
 FAMILIES.add("recurrent")(Family(RecurrentConfig, RecurrentTranslator))
+FAMILIES.add("memory_network")(Family(MemoryNetworkConfig, MemoryNetwork))
 
 PRESETS: Registry[Preset] = Registry("model preset")
 PRESETS.add("transformer")(
@@ -60,10 +62,10 @@ PRESETS.add("transformer")(
 )
 
 
-def _recurrent(summary: str, **system: Any) -> Preset:
+def _recurrent(summary: str, family: str = "recurrent", **system: Any) -> Preset:
     widths = {"tiny": 128, "small": 256, "base": 512}
     sizes = {size: {"d_model": width, **system} for size, width in widths.items()}
-    return Preset("recurrent", summary, sizes)
+    return Preset(family, summary, sizes)
 
 
 PRESETS.add("sutskever2014")(
@@ -103,6 +105,13 @@ PRESETS.add("graves2014")(
         score="content",
         beta="emitted",
         input_feeding=True,
+    )
+)
+
+PRESETS.add("cheng2016")(
+    _recurrent(
+        "LSTMs with self-attention to all their states, deep or shallow fusion (Cheng et al. 2016)",
+        family="memory_network",
     )
 )
 

@@ -67,12 +67,14 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     device: str | None = None,
+    test_sets: Sequence[str] | None = None,
     observers: Sequence[Observer] = (),
     say: Say = lambda _text: None,
 ) -> Trained | None:
     """Train, validate, score and report. None where ``resume`` finds a finished run.
 
-    ``say`` is told in words what happens, ``observers`` in numbers.
+    ``test_sets`` are scored at the end, all there are where none are named. ``say`` is told in
+    words what happens, ``observers`` in numbers.
     """
     folder = RunFolder(out)
     _claim(folder, recipe, resume=resume, overwrite=overwrite)
@@ -100,7 +102,8 @@ def train(
     began = time.perf_counter()
     run = load(out, device=str(place))
     evaluations = {
-        split: evaluate_split(run, prepared.data, split) for split in prepared.data.test_sets
+        split: evaluate_split(run, prepared.data, split)
+        for split in (prepared.data.test_sets if test_sets is None else test_sets)
     }
     facts = _facts(outcome, evaluations, expected, place, time.perf_counter() - began)
     write_report(run, prepared.data, evaluations, facts)

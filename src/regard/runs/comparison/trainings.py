@@ -25,7 +25,7 @@ from regard.data.pairs import Pair
 from regard.recipes.recipe import Recipe, recipe_from
 from regard.runs.budget import Budget, steps_within
 from regard.runs.device import pick_device
-from regard.runs.evaluate import evaluate_pairs
+from regard.runs.evaluate import Evaluation, evaluate_pairs
 from regard.runs.prepare import Prepared, prepare
 from regard.runs.run import load
 from regard.runs.train import train
@@ -118,49 +118,61 @@ class Finished:
         return min(line["loss"] for line in self.metrics)
 
 
-def finished(
-    plan: Callable[[RunFolder], Recipe],
-    path: Path,
-    pairs: Pairs,
-    *,
-    device: str | None,
-    watching: Watching,
-) -> Finished:
-    """Train into a folder what ``plan`` says, unless that is done; then read it back."""
-    folder = RunFolder(path)
-    if not folder.finished():
-        recipe = plan(folder)
-        with watching(recipe.train) as watcher:
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Where and how a comparison trains."""
+
+    out: Path
+    device: str | None
+    watching: Watching
+    say: Callable[[str], None]
+
+    def finished(
+        self, what: str, plan: Callable[[RunFolder], Recipe], path: Path, pairs: Pairs
+    ) -> Finished:
+        """Train into a folder what ``plan`` says, unless that is done; then read it back.
+
+        ``what`` names it for whoever waits; ``pairs`` are to be translated.
+        """
+        folder = RunFolder(path)
+        if not folder.finished():
+            self.say(what)
+            evaluations = self._train(plan(folder), folder, list(pairs))
+            _keep(path, {name: evaluations[name].translations for name in pairs})
+        lines = [line for line in read_metrics(folder.metrics) if line["kind"] == "valid"]
+        return Finished(load_scores(folder), lines, _translations(path, pairs, self.device))
+
+    def _train(
+        self, recipe: Recipe, folder: RunFolder, test_sets: Sequence[str]
+    ) -> Mapping[str, Evaluation]:
+        with self.watching(recipe.train) as watcher:
             trained = train(
                 recipe,
-                path,
+                folder.path,
                 resume=folder.exists(),
-                device=device,
+                device=self.device,
+                test_sets=test_sets,
                 observers=[watcher],
                 say=watcher.say,
             )
-        if trained is not None and trained.outcome.signal is not None:
+        assert trained is not None, "it was not finished a moment ago"
+        if trained.outcome.signal is not None:
             raise Stopped(trained.outcome.signal)
-        if trained is not None:
-            made = {name: one.translations for name, one in trained.evaluations.items()}
-            _keep(path, {name: made[name] for name in pairs})
-    lines = [line for line in read_metrics(folder.metrics) if line["kind"] == "valid"]
-    return Finished(load_scores(folder), lines, _translations(path, pairs, device))
+        return trained.evaluations
 
 
 def _translations(path: Path, pairs: Pairs, device: str | None) -> dict[str, list[str]]:
     """As kept, or made once more where a kill came between the run's end and keeping them."""
-    kept = path / TRANSLATIONS
-    if kept.exists():
-        made: dict[str, list[str]] = json.loads(kept.read_text(encoding="utf-8"))
-        return made
-    run = load(path, device=device)
-    made = {
-        name: evaluate_pairs(run, some, split=name).translations for name, some in pairs.items()
-    }
-    _keep(path, made)
-    return made
+    if not pairs:
+        return {}
+    if not (path / TRANSLATIONS).exists():
+        run = load(path, device=device)
+        made = {name: evaluate_pairs(run, some, split=name) for name, some in pairs.items()}
+        _keep(path, {name: one.translations for name, one in made.items()})
+    kept: dict[str, list[str]] = json.loads((path / TRANSLATIONS).read_text(encoding="utf-8"))
+    return kept
 
 
 def _keep(path: Path, translations: Mapping[str, Sequence[str]]) -> None:
-    write_whole(path / TRANSLATIONS, json.dumps(translations, ensure_ascii=False) + "\n")
+    if translations:
+        write_whole(path / TRANSLATIONS, json.dumps(translations, ensure_ascii=False) + "\n")

@@ -1,0 +1,97 @@
+"""``regard compare``, as typed."""
+
+import json
+import os
+import signal
+
+import pytest
+import yaml
+
+from regard.cli.compare import _pieces
+from regard.cli.main import main
+from regard.visual.report import Table
+
+
+@pytest.fixture
+def recipe(settings, tmp_path):
+    model = {**settings["model"], "d_model": 16, "d_ff": 24}
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump({**settings, "model": model}))
+    return str(path)
+
+
+@pytest.fixture
+def words(recipe, tmp_path):
+    data = ["--data", recipe, "--out", str(tmp_path / "out")]
+    return ["compare", recipe, *data, "--budget", "2e8flops", "--seeds", "1"]
+
+
+def test_json_first_then_the_table_of_what_is_there(words, capsys, tmp_path):
+    assert main([*words, "--json"]) == 0
+    shown, told = capsys.readouterr()
+    (row,) = json.loads(shown)["systems"]
+    assert row["system"] == "small"
+    assert row.keys() >= {
+        "parameters", "training_flops", "grid_flops", "seconds", "lr", "bleu", "bleu_deviation",
+        "chrf", "exact_match", "p_value", "aer", "by_length", "error",
+    }  # fmt: skip
+    assert "regard: small: trying learning rate 0.0025" in told
+    assert json.loads((tmp_path / "out" / "comparison.json").read_text()) == json.loads(shown)
+
+    assert main(words) == 0
+    shown, told = capsys.readouterr()
+    assert told == ""  # nothing was left to train
+    assert f"{row['parameters']:,}" in shown
+    assert "version:" in shown  # the signatures
+    assert "BLEU by source length" in shown
+
+    assert main([*words, "--budget", "3e8flops"]) == 2
+    assert "was begun with other settings: budget was '2e8flops'" in capsys.readouterr().err
+
+
+def press(*_words, **_more):
+    os.kill(os.getpid(), signal.SIGINT)
+    return "pressed"
+
+
+@pytest.mark.parametrize(
+    "moment", ["regard.cli.progress.described", "regard.runs.comparison.trainings.read_metrics"]
+)
+def test_a_signal_ends_it_with_a_line_that_says_how_to_go_on(words, capsys, monkeypatch, moment):
+    """In the middle of a training, or after it."""
+    monkeypatch.setattr(moment, press)
+    assert main(words) == 128 + signal.SIGINT
+    told = capsys.readouterr().err
+    assert "regard: stopped by SIGINT; all is saved in " in told
+    assert told.endswith("the same command goes on from there\n")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["--budget", "ten"], "such as 3e12flops, 5e6tokens or 10min, but found 'ten'"),
+        (["--data", "nowhere"], "no data 'nowhere'"),
+        (["--seeds", "0"], "--seeds"),
+        (["transfomer"], "did you mean 'transformer'?"),
+    ],
+)
+def test_a_wrong_word_is_one_line_and_exit_code_2(words, capsys, wrong, message):
+    assert main([*words, *wrong]) == 2
+    shown, told = capsys.readouterr()
+    assert shown == ""
+    assert told.count("\n") == 1
+    assert message in told
+
+
+def test_no_system_is_an_error(capsys):
+    assert main(["compare"]) == 2
+    assert "SYSTEM" in capsys.readouterr().err
+
+
+def test_a_wide_table_is_shown_in_pieces_that_fit():
+    table = Table("", ["system", "aaaa", "bbbb", "cccc"], [["x", "1", "2", "3"]])
+    assert [piece.header for piece in _pieces(table, 31)] == [["system", "aaaa", "bbbb", "cccc"]]
+    first, second = _pieces(table, 30)
+    assert (first.header, first.rows) == (["system", "aaaa", "bbbb"], [["x", "1", "2"]])
+    assert (second.header, second.rows) == (["system", "cccc"], [["x", "3"]])
+    assert len(_pieces(table, 5)) == 3  # one column at least
