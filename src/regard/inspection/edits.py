@@ -1,0 +1,157 @@
+"""What if? Changes to a model's attentions that last as long as a block.
+
+with edited(model, [Ablate("decoder.cross", layer=1, head=0)]):
+    model(source, target)
+
+An edit changes what an attention is given (``Seen``), at the same place where others watch; so
+whoever watches inside the block sees the edited attention, and nothing remains afterwards.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.errors import ConfigError
+from regard.core.registry import did_you_mean
+from regard.functional import masks
+from regard.functional.attention import BoundScore
+from regard.functional.scores import Factors
+from regard.inspection.capture import Place, place
+from regard.layers.viewpoint import Seen, Viewpoint
+
+
+class Edit(Protocol):
+    """A change to some attentions."""
+
+    def concerns(self, where: Place) -> bool:
+        """Whether the attention at this place is changed."""
+        ...
+
+    def __call__(self, seen: Seen) -> Seen:
+        """What it is given instead."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OneHead:
+    """One head of one attention."""
+
+    name: str
+    layer: int
+    head: int
+
+    def concerns(self, where: Place) -> bool:
+        """Whether this is the place."""
+        return where == (self.name, self.layer)
+
+    def chosen(self, seen: Seen) -> Tensor:
+        """(H, 1, 1): True for the head."""
+        n_heads = seen.q.shape[1]
+        if not 0 <= self.head < n_heads:
+            raise ConfigError(f"{self.name} has heads 0 to {n_heads - 1}, not {self.head}")
+        return (torch.arange(n_heads, device=seen.q.device) == self.head)[:, None, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ablate(OneHead):
+    """The head brings nothing home: its weights count as zero."""
+
+    def __call__(self, seen: Seen) -> Seen:
+        """Its weights are multiplied by 0, after normalising."""
+        kept = (~self.chosen(seen)).to(seen.v.dtype)
+        return dataclasses.replace(seen, prior=kept if seen.prior is None else seen.prior * kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Force(OneHead):
+    """The head looks at one key and nowhere else; where that is hidden, it sees nothing."""
+
+    key: int
+
+    def __call__(self, seen: Seen) -> Seen:
+        """All other keys are hidden from it."""
+        n_keys = seen.k.shape[-2]
+        if not 0 <= self.key < n_keys:
+            raise ConfigError(f"{self.name} has keys 0 to {n_keys - 1}, not {self.key}")
+        here = torch.arange(n_keys, device=seen.q.device) == self.key
+        allowed = ~self.chosen(seen) | here  # (H, 1, S)
+        return dataclasses.replace(seen, mask=masks.both(seen.mask, allowed))
+
+
+@dataclass(frozen=True, slots=True)
+class Temperature:
+    """Scores are divided by it: below 1 attention sharpens, above 1 it spreads."""
+
+    value: float
+    name: str | None = None
+    """Which attentions; all of them where it is None."""
+
+    def __post_init__(self) -> None:
+        if not self.value > 0:
+            raise ConfigError(f"a temperature must be more than 0, got {self.value}")
+
+    def concerns(self, where: Place) -> bool:
+        """Whether the attention has this name."""
+        return self.name is None or where[0] == self.name
+
+    def __call__(self, seen: Seen) -> Seen:
+        """The same with a tempered score."""
+        return dataclasses.replace(seen, score=_Tempered(seen.score, self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tempered:
+    inner: BoundScore
+    temperature: float
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        return self.inner(q, k) / self.temperature
+
+    def factors(self, q: Tensor, k: Tensor) -> Factors | None:
+        factors = self.inner.factors(q, k)
+        return factors and factors._replace(scale=factors.scale / self.temperature)
+
+
+@contextmanager
+def edited(model: nn.Module, edits: Sequence[Edit]) -> Iterator[None]:
+    """Inside the block the edits hold, in their order; afterwards nothing is left of them."""
+    views = [
+        (place(path), module)
+        for path, module in model.named_modules()
+        if isinstance(module, Viewpoint)
+    ]
+    _check(edits, [where for where, _ in views])
+    handles = [
+        module.register_forward_hook(_changing(edit))
+        for edit in edits
+        for where, module in views
+        if edit.concerns(where)
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _check(edits: Sequence[Edit], places: Sequence[Place]) -> None:
+    """Refuse an edit that would change nothing."""
+    for edit in edits:
+        if not any(map(edit.concerns, places)):
+            names = sorted({name for name, _ in places})
+            asked = getattr(edit, "name", None) or ""
+            known = ", ".join(f"{name} {layer}" for name, layer in places) or "none"
+            raise ConfigError(
+                f"no attention is concerned by {edit}{did_you_mean(asked, names)}; known: {known}"
+            )
+
+
+def _changing(edit: Edit) -> Callable[[nn.Module, object, Seen], Seen]:
+    return lambda _module, _inputs, seen: edit(seen)
