@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from regard.visual.svg import Markup, element
 
 _CELL = 26
-_LETTER = 7.2  # width of an average letter at the size used here; SVG text cannot be measured
+_LETTER = 7.9  # width of an average letter at the size used here; SVG text cannot be measured
 _INK = "#0072B2"  # of Okabe & Ito; strength is told by opacity, which works on light and dark
 _FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
 

@@ -1,0 +1,147 @@
+"""Deeper is better and wider is better: at equal steps, each lowers the loss of a Transformer.
+
+A small grid of depths and widths learns to reverse sequences, with the same learning rate and
+LayerNorm before each sub-layer (after it, where the paper put it, four layers would need a longer
+warm-up). Equal steps are not equal cost: a step of the largest is much the dearest. With
+``equal_cost`` the same total is shared out evenly: the small ones take more steps, and win.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from regard.lab.result import Result
+from regard.lab.toys import toy_translator
+from regard.models.presets import n_parameters
+from regard.runs.evaluate import evaluate_pairs
+from regard.training.flops import flop_formula
+from regard.visual.curves import curves
+from regard.visual.report import Table
+
+
+class Size(NamedTuple):
+    """Layers of encoder and of decoder, and the width of the residual stream."""
+
+    n_layers: int
+    d_model: int
+
+    def __str__(self) -> str:
+        return f"{self.n_layers} × {self.d_model}"
+
+    @property
+    def cost(self) -> int:
+        """What a step costs, but for a factor: matrix products, which grow as layers · width²."""
+        return self.n_layers * self.d_model**2
+
+
+class _Learned(NamedTuple):
+    steps: int
+    loss: float
+    """Mean of -log p of a token of held-out targets, the ones before being given."""
+    exact: float
+    n_parameters: int
+    flops: float
+    """Of all steps, were each on 20 sources of ten symbols."""
+
+
+def depth(
+    *,
+    equal_cost: bool = False,
+    depths: Sequence[int] = (1, 2, 4),
+    widths: Sequence[int] = (32, 64),
+    steps: int = 200,
+    seed: int = 1,
+) -> Result:
+    """Loss of every size; depths and widths rise, and the first of each is set against the last."""
+    sizes = [Size(n_layers, d_model) for n_layers in depths for d_model in widths]
+    shares = _shared_out(sizes, steps) if equal_cost else dict.fromkeys(sizes, steps)
+    grid = {size: _learned(size, shares[size], seed) for size in sizes}
+    saved = {
+        **{f"by depth at width {w}": _saved(grid, depths[0], w, depths[-1], w) for w in widths},
+        **{f"by width at depth {n}": _saved(grid, n, widths[0], n, widths[-1]) for n in depths},
+    }
+    return Result(
+        name="depth",
+        verdict=min(saved.values()) > 0,
+        finding=_finding(grid, saved, equal_cost),
+        numbers={
+            **{f"loss: {size}": one.loss for size, one in grid.items()},
+            **{f"exact match: {size}": one.exact for size, one in grid.items()},
+            **{f"loss saved {how}": gain for how, gain in saved.items()},
+        },
+        pictures=(
+            _curves(grid, {f"width {w}": [Size(n, w) for n in depths] for w in widths}, "depth", 0),
+            _curves(grid, {f"depth {n}": [Size(n, w) for w in widths] for n in depths}, "width", 1),
+        ),
+        tables=(_table(grid),),
+    )
+
+
+def _shared_out(sizes: Sequence[Size], steps: int) -> dict[Size, int]:
+    """Steps that cost all sizes the same, and all together as much as ``steps`` of each."""
+    mean = steps * sum(size.cost for size in sizes) / len(sizes)
+    return {size: max(1, round(mean / size.cost)) for size in sizes}
+
+
+def _learned(size: Size, steps: int, seed: int) -> _Learned:
+    shape = (f"n_layers={size.n_layers}", f"d_model={size.d_model}", f"d_ff={2 * size.d_model}")
+    how = ("norm_first=true", "lr=4e-3")
+    run, data = toy_translator("reverse", *shape, *how, steps=steps, seed=seed)
+    scores = evaluate_pairs(run, data.splits["test"][:200], split="test").scores
+    return _Learned(
+        steps=steps,
+        loss=math.log(scores["perplexity"]),
+        exact=scores["exact_match"],
+        n_parameters=n_parameters(run.model),
+        flops=steps * flop_formula(run.model).training(20, 11, 11),
+    )
+
+
+def _saved(grid: Mapping[Size, _Learned], n: int, w: int, more_n: int, more_w: int) -> float:
+    return grid[Size(n, w)].loss - grid[Size(more_n, more_w)].loss
+
+
+def _finding(grid: Mapping[Size, _Learned], saved: Mapping[str, float], equal_cost: bool) -> str:
+    (small, one), *_, (large, other) = grid.items()
+    seen = (
+        f"The loss of the smallest (layers × width: {small}) is {one.loss:.2f}, that of the "
+        f"largest ({large}) {other.loss:.2f}; {100 * one.exact:.0f} and {100 * other.exact:.0f} % "
+        "of the held-out sequences come out right. "
+    )
+    if min(saved.values()) > 0:
+        price = "" if equal_cost else f", at {other.flops / one.flops:.0f} times the cost"
+        return seen + f"Depth helps at every width, and width at every depth{price}."
+    n = sum(gain <= 0 for gain in saved.values())
+    why = " For the same cost it takes fewer steps." if equal_cost else ""
+    return seen + f"In {n} of {len(saved)} comparisons the larger is no better.{why}"
+
+
+def _table(grid: Mapping[Size, _Learned]) -> Table:
+    return Table(
+        "Learning to reverse",
+        ["Layers × width", "Steps", "Loss", "Exact match", "Parameters", "GFLOP in all"],
+        [
+            (
+                str(size),
+                f"{one.steps:,}",
+                f"{one.loss:.2f}",
+                f"{100 * one.exact:.1f} %",
+                f"{one.n_parameters:,}",
+                f"{one.flops / 1e9:,.1f}",
+            )
+            for size, one in grid.items()
+        ],
+    )
+
+
+def _curves(
+    grid: Mapping[Size, _Learned], series: Mapping[str, Sequence[Size]], what: str, axis: int
+) -> str:
+    return curves(
+        {name: [(size[axis], grid[size].loss) for size in sizes] for name, sizes in series.items()},
+        title=f"Loss by {what}",
+        x_label=what,
+        y_label="loss a token",
+    )

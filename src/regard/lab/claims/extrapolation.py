@@ -1,0 +1,137 @@
+"""Sinusoids, defined at every position, still translate what is longer than training showed.
+
+Learned positions are a table, and a text that is longer than the table is refused. A longer table
+does not help: its last rows were never trained. Sinusoids need no table. But that a position has a
+code does not mean that the model has learned what to do with it. Copying is learned from sources of
+up to ten symbols and then tried on longer ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard.core.errors import ShapeError
+from regard.data import toys
+from regard.data.pairs import Pair
+from regard.evaluation.text_scores import exact_match
+from regard.lab.result import Result
+from regard.lab.toys import ByLength, accuracy_by_length, exact_by_length, toy_translator
+from regard.runs.run import Run
+from regard.visual.curves import curves
+from regard.visual.report import Table
+
+SHOWN = 10
+"""Symbols of the longest source in training."""
+TABLE = f"learned, {SHOWN + 1} places"
+SINUSOIDAL = "sinusoidal"
+WAYS = {
+    TABLE: ("positions=learned", f"model.max_len={SHOWN + 1}"),  # the end token takes one
+    "learned, 32 places": ("positions=learned", "model.max_len=32"),
+    SINUSOIDAL: ("positions=sinusoidal",),
+    "append t": ("positions=index",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """How one way of telling positions fared."""
+
+    shown: float
+    """Exact match on sources as long as those in training."""
+    asked: float
+    """Exact match on those of the lengths that were asked for; what is refused is not right."""
+    exact: ByLength
+    accuracy: ByLength
+    example: str
+    """What is written for the longest source; or why it is refused."""
+
+
+def extrapolation(
+    *, shortest: int = SHOWN + 1, longest: int = SHOWN + 5, steps: int = 600, seed: int = 1
+) -> Result:
+    """Exact match on sources of ``shortest`` to ``longest`` symbols; training showed up to 10."""
+    pairs = toys.build("copy", seed=1, n_train=1, n_test=40 * longest, max_symbols=longest)["test"]
+    tried = {way: _tried(settings, pairs, shortest, steps, seed) for way, settings in WAYS.items()}
+    verdict = tried[SINUSOIDAL].asked > tried[SINUSOIDAL].shown / 2
+    numbers: dict[str, float | str] = {}
+    for way, one in tried.items():
+        numbers[f"exact match, up to {SHOWN} symbols: {way}"] = one.shown
+        numbers[f"exact match, {shortest} to {longest} symbols: {way}"] = one.asked
+    numbers[f"longest source: {TABLE}"] = tried[TABLE].example
+    return Result(
+        name="extrapolation",
+        verdict=verdict,
+        finding=_finding(tried, f"{shortest} to {longest}", verdict),
+        numbers=numbers,
+        pictures=(
+            _curves({way: one.exact for way, one in tried.items()}, "Exact match"),
+            _curves(
+                {way: one.accuracy for way, one in tried.items()},
+                "Right tokens, the ones before being given",
+            ),
+        ),
+        tables=(
+            Table(
+                "The longest source",
+                ["Positions", max(pairs, key=_length).source],
+                [(way, one.example) for way, one in tried.items()],
+            ),
+        ),
+    )
+
+
+def _tried(
+    settings: Sequence[str], pairs: Sequence[Pair], shortest: int, steps: int, seed: int
+) -> _Tried:
+    run, data = toy_translator("copy", *settings, steps=steps, seed=seed)
+    known = {pair.source for pair in data.splits["train"]}
+    new = [pair for pair in pairs if pair.source not in known]
+    readable = [pair for pair in new if run.fits(pair.source, pair.target)]
+    texts = dict(zip(readable, run.translate([pair.source for pair in readable]), strict=True))
+    return _Tried(
+        shown=_exact([pair for pair in new if _length(pair) <= SHOWN], texts),
+        asked=_exact([pair for pair in new if _length(pair) >= shortest], texts),
+        exact=exact_by_length(readable, list(texts.values())),
+        accuracy=accuracy_by_length(run, readable),
+        example=_written(run, max(pairs, key=_length).source),
+    )
+
+
+def _length(pair: Pair) -> int:
+    return len(pair.source.split())
+
+
+def _exact(pairs: Sequence[Pair], texts: dict[Pair, str]) -> float:
+    return exact_match([texts.get(pair, "") for pair in pairs], [pair.target for pair in pairs])
+
+
+def _written(run: Run, source: str) -> str:
+    try:
+        text: str = run.translate(source)
+    except ShapeError as refusal:
+        return f"refused: {refusal}"
+    return text
+
+
+def _finding(tried: dict[str, _Tried], lengths: str, verdict: bool) -> str:
+    waves, table = tried[SINUSOIDAL], tried[TABLE]
+    seen = (
+        f"With sinusoids {100 * waves.shown:.0f} % of new sources of up to {SHOWN} symbols come "
+        f"out right, and {100 * waves.asked:.0f} % of those of {lengths}. "
+    )
+    if verdict:
+        return seen + "At lengths that training showed, every position is a known one."
+    return seen + (
+        "The formula goes on, but training never showed what its values there mean. Learned "
+        f"positions get {100 * table.asked:.0f} %, for what is longer than the table is refused."
+    )
+
+
+def _curves(lengths: dict[str, ByLength], title: str) -> str:
+    return curves(
+        {way: list(scores.items()) for way, scores in lengths.items()},
+        title=title,
+        x_label=f"symbols (up to {SHOWN} in training)",
+        y_label="share",
+    )

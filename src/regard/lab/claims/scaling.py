@@ -1,0 +1,113 @@
+"""Dividing the scores by √d_k keeps the softmax soft and its gradients alive as d_k grows.
+
+The dot product of two vectors with entries of unit variance has variance d_k. Undivided, the
+scores drift apart as d_k grows, one key takes all the weight, and the slope of the softmax goes to
+zero. Measured on random queries and keys; then small models learn to look up a value by its key,
+with and without the division, for training might do without it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.functional.attention import attention
+from regard.lab.lookup import trained
+from regard.lab.result import Result
+from regard.lab.wording import listed, percent
+from regard.visual.curves import curves
+
+_SCORES = ("scaled_dot", "dot")
+
+
+def scaling(
+    *,
+    divided: bool = True,
+    widths: Sequence[int] = (4, 16, 64, 256, 1024),
+    trained_widths: Sequence[int] = (16, 64, 256),
+    steps: int = 350,
+    seed: int = 0,
+) -> Result:
+    """The softmax of random scores by width, ``divided`` by √d_k or not; then trained models."""
+    score = "scaled_dot" if divided else "dot"
+    soft = {name: [_softness(name, d, seed) for d in widths] for name in _SCORES}
+    models = {
+        name: [trained(name, d, steps=steps, seed=seed) for d in trained_widths] for name in _SCORES
+    }
+    right = {name: [model.accuracy for model in models[name]] for name in _SCORES}
+    narrow, wide = soft[score][0], soft[score][-1]
+    sides = zip(trained_widths, right["scaled_dot"], right["dot"], strict=True)
+    needing = [d for d, with_it, without in sides if without < with_it - 0.05]
+    grew = all(model.after > model.before for name in _SCORES for model in models[name])
+    return Result(
+        name="scaling",
+        verdict=wide.entropy > narrow.entropy / 2 and wide.slope > narrow.slope / 2,
+        finding=(
+            f"From d_k = {widths[0]} to {widths[-1]} the slope of the softmax goes from "
+            f"{narrow.slope:.2g} to {wide.slope:.2g} and the entropy of its weights from "
+            f"{percent(narrow.entropy)} to {percent(wide.entropy)} of the most there can be "
+            f"({score}). Models trained {steps} steps to look up a value, d_k = "
+            f"{listed(trained_widths)}, answer {listed(map(percent, right['dot']))} rightly "
+            f"without the division and {listed(map(percent, right['scaled_dot']))} with it, so "
+            f"{'d_k = ' + listed(needing) + ' needs it' if needing else 'none needs it'}. "
+            f"{'None' if grew else 'Some'} learned a smaller scale"
+            f"{': in training the scores spread further yet.' if grew else '.'}"
+        ),
+        numbers={
+            "d_k": list(widths),
+            **{f"slope of the softmax: {n}": [s.slope for s in soft[n]] for n in _SCORES},
+            **{f"entropy: {n}": [s.entropy for s in soft[n]] for n in _SCORES},
+            "d_k of the trained": list(trained_widths),
+            "d_k that need it": needing,
+            **{f"accuracy of the trained: {n}": right[n] for n in _SCORES},
+            **{f"spread of scores at first: {n}": [m.before for m in models[n]] for n in _SCORES},
+            **{f"spread of scores trained: {n}": [m.after for m in models[n]] for n in _SCORES},
+        },
+        pictures=(
+            curves(
+                {n: _by_width(widths, [s.slope for s in soft[n]]) for n in _SCORES},
+                title="Slope of the softmax on random scores",
+                x_label="log2 d_k",
+                y_label="norm of d weights / d scores",
+                log_y=True,
+            ),
+            curves(
+                {n: _by_width(trained_widths, right[n]) for n in _SCORES},
+                title="Models trained to look up a value",
+                x_label="log2 d_k",
+                y_label="share right",
+            ),
+        ),
+    )
+
+
+class _Softness(NamedTuple):
+    """Of the weights over the keys; medians over the queries, since a few ties say little."""
+
+    entropy: float
+    """As a share of the most there can be, log S."""
+    slope: float
+    """Frobenius norm of d weights / d scores."""
+
+
+def _softness(score: str, d: int, seed: int, n_queries: int = 512, n_keys: int = 16) -> _Softness:
+    rng = torch.Generator().manual_seed(seed)
+    q = torch.randn(1, n_queries, d, generator=rng, dtype=torch.float64)
+    k = torch.randn(1, n_keys, d, generator=rng, dtype=torch.float64)
+    _, weights = attention(q, k, k, score=score, need_weights=True)
+    entropy = -torch.special.xlogy(weights, weights).sum(dim=-1) / math.log(n_keys)
+    return _Softness(entropy.median().item(), _slope(weights).median().item())
+
+
+def _slope(weights: Tensor) -> Tensor:
+    """‖diag(a) − aaᵀ‖, the Jacobian of the softmax that gave the weights a (…, S) -> (…)."""
+    jacobian = torch.diag_embed(weights) - weights.unsqueeze(-1) * weights.unsqueeze(-2)
+    return torch.linalg.matrix_norm(jacobian)
+
+
+def _by_width(widths: Sequence[int], values: Sequence[float]) -> list[tuple[float, float]]:
+    return [(math.log2(d), value) for d, value in zip(widths, values, strict=True)]
