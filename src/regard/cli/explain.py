@@ -13,7 +13,7 @@ from regard.cli.options import Device, RunPath
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.inspection.look import Look
+    from regard.runs.look import Look
 
 
 class Format(StrEnum):

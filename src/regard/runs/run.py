@@ -14,11 +14,12 @@ from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.data.batches import encode_pairs
 from regard.data.pairs import Pair
 from regard.decoding.hypothesis import Hypothesis
-from regard.inspection.look import Look, attentions
+from regard.inspection.weights import attentions
 from regard.models.base import SequenceModel
 from regard.recipes.recipe import Recipe, recipe_from
 from regard.runs.copies import copies
 from regard.runs.device import pick_device
+from regard.runs.look import Look
 from regard.runs.tokenizers import Tokenizers, load_tokenizers
 from regard.runs.translation import DECODE_TOKENS, TokenScores, decode, token_scores
 from regard.text import words

@@ -1,4 +1,8 @@
-"""One sentence, and where every attention of the model looked while it was read and written."""
+"""One sentence, and where every attention of the model looked while it was read and written.
+
+What inspection found and what visual draws meet here: inspection knows models and no pictures,
+visual knows pictures and no models.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
-
 from regard.core.errors import ConfigError
 from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
-from regard.inspection.capture import watch
-
-Weights = NDArray[np.float32]
-"""(H, T, S): row = who asks, column = who is looked at."""
+from regard.inspection.weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +68,3 @@ class Look:
         if Path(path).suffix != ".json":
             raise ConfigError(f"a look is saved as .json, not as {Path(path).name!r}")
         write_whole(Path(path), json.dumps(self.as_json(), ensure_ascii=False) + "\n")
-
-
-@torch.inference_mode()
-def attentions(model: nn.Module, source: Tensor, target: Tensor) -> dict[str, tuple[Weights, ...]]:
-    """Every attention's weights for one pair: source ids (1, S), target ids (1, T), begin first."""
-    with watch(model) as views:
-        model(source, target)
-    found: dict[str, dict[int, Weights]] = {}
-    for (name, layer), view in views.items():
-        found.setdefault(name, {})[layer] = view.weights()[0].float().cpu().numpy()
-    return {name: tuple(layers[i] for i in sorted(layers)) for name, layers in found.items()}

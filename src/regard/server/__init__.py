@@ -1,0 +1,1 @@
+"""Requests → calls, and the page."""
