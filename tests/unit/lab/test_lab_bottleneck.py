@@ -1,13 +1,19 @@
+from functools import cache
+
 import pytest
 
 from regard import lab
 from regard.lab.claims import bottleneck as module
 from regard.lab.claims.bottleneck import SAME, _Learned
+from regard.lab.translating import translator
+
+once = cache(translator)  # the system that both experiments have is trained once
 
 
 @pytest.fixture
 def only_the_same(monkeypatch):
     monkeypatch.setattr(module, "ATTENDING", {SAME: module.ATTENDING[SAME]})
+    monkeypatch.setattr(module, "translator", once)
 
 
 @pytest.mark.usefixtures("only_the_same")

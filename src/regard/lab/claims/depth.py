@@ -16,7 +16,7 @@ from regard.lab.result import Result
 from regard.lab.toys import toy_translator
 from regard.models.presets import n_parameters
 from regard.runs.evaluate import evaluate_pairs
-from regard.training.flops import flop_formula
+from regard.training.flops import BACKWARD, count_forward
 from regard.visual.curves import curves
 from regard.visual.report import Table
 
@@ -95,7 +95,7 @@ def _learned(size: Size, steps: int, seed: int) -> _Learned:
         loss=math.log(scores["perplexity"]),
         exact=scores["exact_match"],
         n_parameters=n_parameters(run.model),
-        flops=steps * flop_formula(run.model).training(20, 11, 11),
+        flops=steps * 20 * BACKWARD * count_forward(run.model, 11, 11),
     )
 
 

@@ -1,0 +1,145 @@
+"""Attention finds which words translate each other, and from "it" the word that "it" stands for.
+
+A Transformer learns English to French, and the world of sentences knows the right answers. Of all
+heads (and the mean of each layer) the best is chosen on one set of sentences and scored on another,
+beside the same weights shuffled. Better than shuffled is not enough: a rule that is blind to the
+words may be better too. For translations that rule is the word at the same place; for pronouns the
+word so many places before, a number that is chosen on the first set as the head is. Training to the
+end, as the recipe does, finds no more antecedents (seeds 1 and 2: 35 and 25 %).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from regard.data.pairs import Pair
+from regard.evaluation.alignment import alignment_error_rate
+from regard.evaluation.text_scores import exact_match
+from regard.lab.result import Result
+from regard.lab.translating import translator
+from regard.runs.attention_scores import MOST, attention_scores
+from regard.runs.look import Look
+from regard.runs.run import Run
+from regard.text.words import split
+from regard.visual.matrix import matrix
+from regard.visual.report import Table
+
+SENTENCES = tuple(
+    f"the animal did not cross the street because it was too {why}" for why in ("tired", "wide")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """Which head is the best, its score on other sentences, and what stands beside it."""
+
+    by: str
+    attention: float
+    shuffled: float
+    rule: float
+    """A rule that is blind to the words."""
+
+
+def alignment(
+    *, pronouns: bool = True, steps: int = 500, n_train: int = 20_000, seed: int = 1
+) -> Result:
+    """Both scores; without ``pronouns`` the verdict is on the words that translate each other."""
+    small = ("d_model=96", "d_ff=192", "lr=3e-3", "batch_tokens=512", f"n_train={n_train}")
+    run, data = translator("transformer", *small, f"max_steps={steps}", f"seed={seed}")
+    valid, test = data.splits["valid"], data.splits["test"]
+    found = attention_scores(run, valid, test)
+    words = _scored(found, "aer", _same_place(test[:MOST]))
+    it = _scored(found, "antecedent_accuracy", _so_many_before(valid, test))
+    scored = {"alignment error rate": words, "antecedents found": it}
+    aligned = words.attention < min(words.shuffled, words.rule)  # 0 is best
+    resolved = it.attention > max(it.shuffled, it.rule)
+    texts = run.translate([pair.source for pair in test[:200]])
+    return Result(
+        name="alignment",
+        verdict=aligned and (resolved or not pronouns),
+        finding=_finding(words, it, aligned, resolved),
+        numbers={
+            "exact match": exact_match(texts, [pair.target for pair in test[:200]]),
+            **{f"{n}: {key}": x for n, one in scored.items() for key, x in asdict(one).items()},
+        },
+        pictures=(_translating(run, words.by), _standing_for(run, it.by)),
+        tables=(_table(scored),),
+    )
+
+
+def _scored(found: Mapping[str, float | str], name: str, rule: float) -> _Scored:
+    score, shuffled = float(found[name]), float(found[f"{name}_shuffled"])
+    return _Scored(str(found[f"{name}_by"]), score, shuffled, rule)
+
+
+def _same_place(pairs: Sequence[Pair]) -> float:
+    """The error rate of linking each target word with the source word at its place, or the last."""
+    rule = [
+        {(min(t, len(split(pair.source)) - 1), t) for t in range(len(split(pair.target)))}
+        for pair in pairs
+    ]
+    return alignment_error_rate(rule, [pair.alignment or () for pair in pairs])
+
+
+def _so_many_before(valid: Sequence[Pair], test: Sequence[Pair]) -> float:
+    """The accuracy on ``test`` of the distance at which most antecedents of ``valid`` stand."""
+    (distance, _), *_ = Counter(_distances(valid)).most_common(1)
+    asked = _distances(test)
+    return asked.count(distance) / len(asked)
+
+
+def _distances(pairs: Sequence[Pair]) -> list[int]:
+    links = (link for pair in pairs for link in pair.antecedents or ())
+    return [pronoun - antecedent for pronoun, antecedent in links]
+
+
+def _finding(words: _Scored, it: _Scored, aligned: bool, resolved: bool) -> str:
+    first, second = ("beats" if beaten else "does not beat" for beaten in (aligned, resolved))
+    return (
+        f"Linking words, attention {first} the rule that takes the word at the same place (error "
+        f"rate {words.attention:.2f}; rule {words.rule:.2f}, shuffled {words.shuffled:.2f}). From "
+        f"pronouns, the best head {second} the rule that takes the word a fixed number of places "
+        f"before ({100 * it.attention:.0f} % found; rule {100 * it.rule:.0f} %, shuffled "
+        f"{100 * it.shuffled:.0f} %)."
+    )
+
+
+def _table(scored: Mapping[str, _Scored]) -> Table:
+    return Table(
+        "Chosen on one set, scored on another",
+        ["", "Attention", "Shuffled", "Blind rule", "Where"],
+        [
+            (what, f"{one.attention:.2f}", f"{one.shuffled:.2f}", f"{one.rule:.2f}", one.by)
+            for what, one in scored.items()
+        ],
+    )
+
+
+def _translating(run: Run, by: str) -> str:
+    """The chosen cross-attention while the lectures' sentence is translated."""
+    look = run.explain(SENTENCES[0])
+    tokens = look.target_tokens, look.source_tokens
+    return matrix(_weights(look, by), *tokens, title=f"Writing French: {by}")
+
+
+def _standing_for(run: Run, by: str) -> str:
+    """Where the chosen self-attention looks from "it", in both of the lectures' sentences."""
+    looks = [run.explain(sentence) for sentence in SENTENCES]
+    *same, tired, end = looks[0].source_tokens
+    wide = looks[1].source_tokens[-2]
+    return matrix(
+        [_weights(look, by)[same.index("it")] for look in looks],
+        [f"it … {tired}", f"it … {wide}"],
+        [*same, f"{tired} / {wide}", end],
+        title=f"Reading English: {by}",
+    )
+
+
+def _weights(look: Look, by: str) -> list[list[float]]:
+    """(T, S) of a label such as "encoder.self layer 1 head 0" or "encoder.self layer 1 mean"."""
+    name, _, layer, *which = by.split()
+    heads = look.weights(name, int(layer))  # (H, T, S)
+    chosen = heads.mean(axis=0) if which == ["mean"] else heads[int(which[-1])]
+    return chosen.tolist()

@@ -1,0 +1,140 @@
+"""LayerNorm suits sequences better than BatchNorm, for lengths differ and batches are small.
+
+BatchNorm takes mean and deviation over the batch. So what a sentence becomes depends on who shares
+the batch and on how much padding fills it up, and evaluation, with means gathered in training, does
+not compute what training did; the smaller the batch, the more so. LayerNorm takes them over the
+width of each token by itself. Training both shows whether it matters: the noise slows BatchNorm
+down, but evaluation is free of it, and after 800 steps gives as many right answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.lab.checks import unmet
+from regard.lab.normalised import LONGEST, NORMS, PAD, Norm, Normalised, Right, learned, sentences
+from regard.lab.result import Result
+from regard.visual.bars import bars
+from regard.visual.curves import curves
+
+_MOVED, _STILL = 0.05, 1e-9  # shares of its size by which an output moves, or does not
+_WORSE = 0.05
+_LARGE, _MANY, _DRAWS = 16, 256, 12
+_SIZES = (2, 4, 8, 16, 32)
+_CAUSES = ("other neighbours", "more padding", "evaluation")
+
+
+def norm(*, batch: int = 2, unequal: bool = True, n_steps: int = 500, seed: int = 0) -> Result:
+    """What moves a sentence's output under each norm, and how well both learn in small batches.
+
+    ``batch`` is in sentences; without ``unequal`` they are all as long, and nothing is padded.
+    """
+    sizes = sorted({*_SIZES, batch})
+    moved = {n: _moved("BatchNorm", n, unequal, seed) for n in sizes}
+    still = _moved("LayerNorm", batch, unequal, seed)
+    right = {
+        (of, n): learned(of, batch=n, unequal=unequal, n_steps=n_steps, seed=seed)
+        for n in sorted({batch, _LARGE})
+        for of in NORMS
+    }
+    return _result(still, moved, right, batch)
+
+
+def _result(
+    still: list[float],
+    moved: Mapping[int, list[float]],
+    right: Mapping[tuple[Norm, int], Right],
+    batch: int,
+) -> Result:
+    layer, over_batch = (right[of, batch] for of in NORMS)
+    parts = {
+        "LayerNorm moves nothing": max(still) < _STILL,
+        **{
+            f"BatchNorm's output moves by {cause}": share > _MOVED
+            for cause, share in zip(_CAUSES, moved[batch], strict=True)
+        },
+        "BatchNorm is right less often in training": layer.as_trained - over_batch.as_trained
+        > _WORSE,
+    }
+    neighbours, padded, evaluated = (f"{100 * share:.0f} %" for share in moved[batch])
+    return Result(
+        name="norm",
+        verdict=all(parts.values()),
+        finding=(
+            f"In batches of {batch}, other neighbours move what BatchNorm makes of a sentence by "
+            f"{neighbours} of its size, more padding by {padded} and evaluation by {evaluated}; "
+            f"what LayerNorm makes of it by {100 * max(still):.0f} %. After training in batches of "
+            f"{batch}, LayerNorm is right in {100 * layer.as_trained:.0f} % and BatchNorm in "
+            f"{100 * over_batch.as_trained:.0f} % with the batch's means, "
+            f"{100 * over_batch.in_evaluation:.0f} % with those gathered in training; in batches "
+            f"of {_LARGE}, in {100 * right['LayerNorm', _LARGE].as_trained:.0f} % and "
+            f"{100 * right['BatchNorm', _LARGE].as_trained:.0f} %." + unmet(parts)
+        ),
+        numbers={
+            **{f"LayerNorm moved by {c}": v for c, v in zip(_CAUSES, still, strict=True)},
+            **{f"BatchNorm moved by {c}": v for c, v in zip(_CAUSES, moved[batch], strict=True)},
+            **{
+                f"{of}, {n} a batch: right as trained": o.as_trained for (of, n), o in right.items()
+            },
+            **{
+                f"{of}, {n} a batch: right in evaluation": one.in_evaluation
+                for (of, n), one in right.items()
+            },
+        },
+        pictures=(
+            curves(
+                {
+                    cause: [(float(n), 100 * shares[i]) for n, shares in moved.items()]
+                    for i, cause in enumerate(_CAUSES)
+                },
+                title="How far BatchNorm's output moves",
+                x_label="sentences in the batch",
+                y_label="per cent of its size",
+            ),
+            bars(
+                {
+                    f"{of}, {n} a batch{mode}": 100 * share
+                    for (of, n), shares in right.items()
+                    for mode, share in zip((", as trained", ", in evaluation"), shares, strict=True)
+                },
+                title="Right answers",
+                unit=" %",
+                digits=0,
+            ),
+        ),
+    )
+
+
+def _moved(of: Norm, n: int, unequal: bool, seed: int) -> list[float]:
+    """By how much of its size a sentence's output moves, by each of the causes."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Normalised(of).double()
+        _gather(model, sentences(_MANY, unequal=unequal))
+        changes = [_changes(model, n, unequal) for _ in range(_DRAWS)]
+    return torch.tensor(changes, dtype=torch.float64).mean(dim=0).tolist()
+
+
+@torch.no_grad()
+def _changes(model: nn.Module, n: int, unequal: bool) -> list[float]:
+    ids, others = sentences(2 * n, unequal=unequal).chunk(2)
+    others = torch.cat([ids[:1], others[1:]])
+    padded = F.pad(ids, (0, LONGEST if unequal else 0), value=PAD)
+    plain = model.train()(ids)
+    outputs = [model(others), model(padded)[:, : ids.shape[1]], model.eval()(ids)]
+    real = ids[0] != PAD
+    return [((y - plain)[0, real].norm() / plain[0, real].norm()).item() for y in outputs]
+
+
+@torch.no_grad()
+def _gather(model: nn.Module, ids: Tensor) -> None:
+    """Give BatchNorm the means of these sentences for evaluation, and have it keep them."""
+    for momentum in (1.0, 0.0):
+        for part in model.modules():
+            if isinstance(part, nn.BatchNorm1d):
+                part.momentum = momentum
+        model.train()(ids)

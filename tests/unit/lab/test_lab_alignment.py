@@ -1,0 +1,56 @@
+from functools import cache
+
+import pytest
+
+from regard import lab
+from regard.data.pairs import Pair
+from regard.lab.claims import alignment as module
+from regard.lab.claims.alignment import _same_place, _so_many_before
+from regard.lab.translating import translator
+
+SMALL = {"steps": 150, "n_train": 2000}
+
+
+@cache  # one training serves both verdicts
+def smaller(recipe, *overrides):
+    return translator(recipe, *overrides, "n_layers=1", "lr=5e-3")
+
+
+@pytest.fixture(autouse=True)
+def trained_once(monkeypatch):
+    monkeypatch.setattr(module, "translator", smaller)
+
+
+def test_attention_finds_translations_but_antecedents_no_better_than_a_blind_rule():
+    result = lab.alignment(**SMALL)
+    numbers = result.numbers
+    assert not result.verdict
+    assert numbers["alignment error rate: attention"] < numbers["alignment error rate: rule"]
+    assert numbers["antecedents found: attention"] < numbers["antecedents found: rule"]
+    assert "animal" in result.pictures[0]
+    assert "it … wide" in result.pictures[1]
+
+
+def test_of_translations_alone_the_claim_holds():
+    assert lab.alignment(**SMALL, pronouns=False).verdict
+
+
+def test_what_was_never_trained_finds_no_translations():
+    result = lab.alignment(steps=1, n_train=500, pronouns=False)
+    assert not result.verdict
+    assert result.numbers["alignment error rate: attention"] > 0.7
+
+
+def test_the_word_at_the_same_place_errs_where_words_move():
+    moved = Pair("a red car", "une voiture rouge", alignment=((0, 0), (1, 2), (2, 1)))
+    longer = Pair("students", "les étudiants", alignment=((0, 0), (0, 1)))
+    assert _same_place([moved]) == pytest.approx(2 / 3)  # one of three links is right
+    assert _same_place([longer]) == 0  # beyond the source it is the last word
+
+
+def test_the_distance_of_most_antecedents_is_tried_on_other_sentences():
+    def asked(*links):
+        return [Pair("x", "y", antecedents=links)]
+
+    valid = asked((5, 3), (8, 6), (8, 1))  # 2, 2 and 7 words before
+    assert _so_many_before(valid, asked((4, 2), (9, 2), (3, 0), (2, 0))) == 0.5
