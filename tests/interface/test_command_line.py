@@ -238,6 +238,12 @@ def test_overwrite_replaces_a_run_and_nothing_else(run, recipe, tmp_path):
         (["train", "copy", "--device", "mps"], "device 'mps' cannot be used here"),
         (["train", "copy", "--dry-run", "--set", "d_model=4000000"], "parameters; to train them"),
         (["train", "copy", "--dry-run", "--set", "d_model=4000000000"], "no machine can hold"),
+        (["train", "sutskever2014", "--set", "normaliser=hard"], "and there is none"),
+        (["train", "sutskever2014", "--set", "window=local_p"], "and there is none"),
+        (["train", "luong2015", "--set", "beta=learned"], "sharpens the score 'content'"),
+        (["train", "cheng2016", "--set", "beta=learned"], "sharpens the score 'content'"),
+        (["train", "copy", "--set", "teacher_forcing=2"], "expected a number from 0 to 1, or"),
+        (["train", "copy", "--set", "teacher_forcing=abc"], "expected a number from 0 to 1, or"),
         (["demo", "--seed", "x"], "--seed"),
     ],
 )
@@ -452,8 +458,8 @@ def test_the_demo_trains_scores_and_translates(run, recipe, tmp_path, monkeypatc
     assert "exact match" in out
     assert out.count("    ") >= 5
     assert "the animal did not cross the street because it was too wide" in out
-    assert run("demo", "--out", tmp_path / "demo")[0] == 2
-    code, out, _ = run("demo", "--out", tmp_path / "demo", "--resume")
+    assert run("demo", "--out", tmp_path / "demo", "--no-serve")[0] == 2
+    code, out, _ = run("demo", "--out", tmp_path / "demo", "--no-serve", "--resume")
     assert code == 0
     assert "is finished" in out
     assert "mary loves john" in out

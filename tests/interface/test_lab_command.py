@@ -57,6 +57,14 @@ def test_one_experiment_as_json(capsys):
     assert {"name", "claim", "numbers"} <= set(facts)
 
 
+def test_a_place_that_cannot_be_written_to_is_refused_first(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert main(["lab", "rows", "--out", str(tmp_path / "file")]) == 2
+    assert "is a file" in capsys.readouterr().err
+    assert main(["lab", "--out", str(tmp_path)]) == 2
+    assert "--out needs an experiment" in capsys.readouterr().err
+
+
 def test_an_unknown_experiment(capsys):
     assert main(["lab", "rws"]) == 2
     assert "did you mean 'rows'" in capsys.readouterr().err
@@ -69,11 +77,12 @@ def test_a_signal_ends_it_with_a_line(monkeypatch, capsys, kind):
     assert capsys.readouterr().err == f"regard: stopped by {kind.name}\n"
 
 
-def test_a_training_that_was_interrupted_ends_it_too(monkeypatch, capsys):
+def test_a_training_that_was_interrupted_ends_it_too(monkeypatch, capsys, tmp_path):
     def interrupted():
         raise KeyboardInterrupt
 
     monkeypatch.setattr(lab, "experiment", lambda _name: interrupted)
+    monkeypatch.chdir(tmp_path)
     assert main(["lab", "all"]) == 130
     assert capsys.readouterr().err == "regard: stopped by SIGINT\n"
 

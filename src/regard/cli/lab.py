@@ -13,7 +13,7 @@ import typer
 
 from regard.cli.options import Json
 from regard.cli.stopping import Stop
-from regard.core.errors import ConfigError
+from regard.core.errors import ConfigError, RegardError
 
 if TYPE_CHECKING:
     from regard.lab.result import Result
@@ -29,7 +29,11 @@ def lab(
     as_json: Json = False,
 ) -> None:
     """Put a claim of the lectures to the test."""
+    if out is not None and out.exists() and not out.is_dir():
+        raise ConfigError(f"{out} is a file; choose another --out")
     if name is None:
+        if out is not None:
+            raise ConfigError("--out needs an experiment: a name, or all")
         _list(as_json)
     elif name == "all":
         _run_all(out or Path("lab"), as_json)
@@ -80,15 +84,15 @@ def _run_all(out: Path, as_json: bool) -> None:
             results.append(result)
             write_result(result, out)
             word = _word(result)
+        page = write_page(results, out, failed=failed)  # each time: the run may be stopped
         print(f"{name:14} {word:14} {time.perf_counter() - began:5.1f} s", file=sys.stderr)
-    page = write_page(results, out, failed=failed)
     if as_json:
         print(json.dumps([result.as_json() for result in results], ensure_ascii=False))
     else:
         n_held = sum(result.verdict for result in results)
         print(f"{n_held} of {len(results)} claims hold; {page} shows all")
     if failed:
-        raise ConfigError("; ".join(f"{name} broke down ({why})" for name, why in failed))
+        raise RegardError("; ".join(f"{name} broke down ({why})" for name, why in failed))
 
 
 def _result(name: str) -> Result:
@@ -96,8 +100,8 @@ def _result(name: str) -> Result:
 
     try:
         return experiment(name)()
-    except KeyboardInterrupt:  # a training that ended itself when asked to
-        raise Stop(signal.SIGINT) from None
+    except KeyboardInterrupt as stop:  # a training that ended itself when asked to
+        raise Stop(getattr(stop, "signal", signal.SIGINT)) from None
 
 
 def _show(result: Result) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from signal import Signals
 from typing import NamedTuple
 
 import torch
@@ -23,6 +24,14 @@ class Translator(NamedTuple):
 
     run: Run
     data: Data
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal ended a training early, politely; there is no result."""
+
+    def __init__(self, signal: Signals) -> None:
+        super().__init__(signal.name)
+        self.signal = signal
 
 
 class _Nowhere:
@@ -54,8 +63,9 @@ def translator(recipe: str, *overrides: str) -> Translator:
             keep_best=last.update,
             device=cpu,
         )
-        if Trainer(setup, asked.train).run().signal is not None:
-            raise KeyboardInterrupt  # the loop ended early, politely; there is no result
+        signal = Trainer(setup, asked.train).run().signal
+        if signal is not None:
+            raise Interrupted(signal)
     fill(prepared.model, last, "the end of the training")
     run = Run(RunFolder(Path()), asked, prepared.tokenizers, prepared.model.eval(), cpu)
     return Translator(run, prepared.data)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.functional import masks
@@ -34,6 +34,12 @@ class MemoryNetworkConfig(SequenceConfig):
     score: ScoreName = "additive"
     normaliser: NormaliserName = "softmax"
     beta: Beta = "fixed"
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> MemoryNetworkConfig:
+        if self.beta != "fixed" and self.score != "content":
+            raise ValueError(f"beta sharpens the score 'content', not {self.score!r}")
+        return self
 
     def self_attention(self) -> TapeAttention:
         """Attention to one's own tape, as these settings want it; it is never hard."""

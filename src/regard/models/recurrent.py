@@ -60,6 +60,10 @@ class RecurrentConfig(SequenceConfig):
                 f"score {self.score!r} needs states of one width, and those of a two-way encoder "
                 "are twice as wide; 'general' and 'additive' take them"
             )
+        if self.score is None and (self.window, self.normaliser) != ("global", "softmax"):
+            problems.append("window and normaliser are of an attention, and there is none")
+        if self.beta != "fixed" and self.score != "content":
+            problems.append(f"beta sharpens the score 'content', not {self.score!r}")
         if self.input_feeding and self.decoder != "luong":
             problems.append(f"decoder {self.decoder!r} has no attentional state to feed back")
         if problems:

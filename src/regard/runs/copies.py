@@ -30,7 +30,7 @@ def copies(
     found = attentions(
         model,
         torch.tensor([[*read, END_ID]], device=device),
-        torch.tensor([[BEGIN_ID, *written]], device=device),
+        torch.tensor([[BEGIN_ID, *written[:-1]]], device=device),  # row t writes token t,
     )
     if "decoder.cross" not in found:
         return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
@@ -66,6 +66,14 @@ class TrainSettings(BaseModel):
     init: str | None = Field(
         None, description="A run folder whose weights and tokenizers to start from."
     )
+
+    @field_validator("teacher_forcing", mode="before")
+    @classmethod
+    def _share_or_schedule(cls, forcing: Any) -> Any:
+        share = isinstance(forcing, int | float) and not isinstance(forcing, bool)
+        if (share and 0 <= forcing <= 1) or isinstance(forcing, dict | ForcingSchedule):
+            return float(forcing) if share else forcing
+        raise ValueError(f"expected a number from 0 to 1, or {{start, end, steps}}: {forcing!r}")
 
     @field_validator("schedule")
     @classmethod

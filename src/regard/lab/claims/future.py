@@ -94,6 +94,11 @@ def _ids(words: tuple[str, ...]) -> Tensor:
 
 
 def _finding(verdict: bool, leak: float, least: float, mean: float) -> str:
+    if not verdict and leak == 0:
+        return (
+            f"No word ahead moves a prediction, but some word behind moves it by {least:.2g} only, "
+            "or taking the mask away changes nothing: this decoder hardly reads."
+        )
     if not verdict:
         return (
             f"A word ahead moves a prediction by up to {leak:.2g}: nothing keeps the decoder from "

@@ -15,6 +15,7 @@ from regard.runs.comparison.files import write_comparison
 from regard.runs.comparison.rows import SPLIT, Comparison, Row, best, compared, row
 from regard.runs.comparison.trainings import Pairs, Stopped, Watcher, Watching, Workshop
 from regard.runs.data import load_data
+from regard.runs.device import pick_device
 from regard.training.settings import TrainSettings
 
 BUDGET = "3e12flops"
@@ -41,8 +42,9 @@ def compare(
     ``Stopped``; a system that fails becomes a row that says why, unless all fail.
     """
     asked = contest(systems, data, parse_budget(budget), seeds)
-    claim(out, asked)
+    pick_device(device)  # what cannot be done at all is refused before a folder is taken
     splits = load_data(next(iter(asked.systems.values())).data).splits
+    claim(out, asked)
     pairs = {name: splits[name] for name in SPLITS if name in splits}
     workshop = Workshop(out, device, watching or _silently, say)
     entries, rows = _all(asked, pairs, workshop)

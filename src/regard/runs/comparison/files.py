@@ -27,7 +27,7 @@ BEYOND = 5
 
 def write_comparison(comparison: Comparison, out: Path) -> None:
     """Write comparison.json, .csv, .tex and .html."""
-    papers = (scores_table(comparison), lengths_table(comparison))
+    papers = (scores_table(comparison), lengths_table(comparison), notes_table(comparison))
     texts = {
         "json": json.dumps(comparison.as_json(), indent=2, ensure_ascii=False) + "\n",
         "csv": csv_table(plain_table(comparison)),

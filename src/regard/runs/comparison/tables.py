@@ -27,6 +27,11 @@ NOTES = (
     ("FLOPs", "of one training, forward and backward, padding included; one count for all systems"),
     ("Grid FLOPs", "spent once, to choose the learning rate by the loss on valid"),
     ("Time", "of one training with its validations"),
+    (
+        "Rate",
+        "the best of the grid; * where it is the smallest or largest, so a better may be beyond",
+    ),
+    ("BLEU by length", "with effective order (eff:yes), since short buckets lack long n-grams"),
     ("p", "paired bootstrap of BLEU, the largest p of all seeds; 1 where the best does not lead"),
     ("AER", "alignment error rate of the attention that was chosen on valid"),
 )
@@ -74,9 +79,17 @@ def plain_table(comparison: Comparison) -> Table:
     rows = []
     for row in comparison.rows:
         scores = [one["bleu"] for one in row.by_length] or [None] * len(buckets)
-        values = [*(getattr(row, name) for name in names), *scores]
+        signatures = [comparison.bleu_signature, comparison.chrf_signature]
+        values = [*(getattr(row, name) for name in names), *scores, *signatures]
         rows.append(["" if value is None else str(value) for value in values])
-    return Table("", [*names, *buckets], rows)
+    return Table("", [*names, *buckets, "bleu_signature", "chrf_signature"], rows)
+
+
+def _rate(row: Row) -> str:
+    """The rate chosen, with a star where the grid ended there."""
+    tried = [one["lr"] for one in row.lr_grid if one["lr"] is not None]
+    at_the_edge = len(tried) > 1 and row.lr in (min(tried), max(tried))
+    return f"{row.lr:g}{'*' if at_the_edge else ''}"
 
 
 def bucket_name(low: float | None, high: float | None) -> str:
@@ -93,7 +106,7 @@ def _scores(row: Row, best: str) -> list[str]:
         flops_text(row.training_flops),
         flops_text(row.grid_flops),
         _time(row.seconds or 0.0),
-        f"{row.lr:g}",
+        _rate(row),
         _spread(row.bleu, row.bleu_deviation, 1, 2),
         _spread(row.chrf, row.chrf_deviation, 1, 2),
         _spread(row.exact_match, row.exact_match_deviation, 100, 1),

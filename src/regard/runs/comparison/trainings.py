@@ -165,11 +165,21 @@ def _translations(path: Path, pairs: Pairs, device: str | None) -> dict[str, lis
     """As kept, or made once more where a kill came between the run's end and keeping them."""
     if not pairs:
         return {}
-    if not (path / TRANSLATIONS).exists():
+    kept = _kept(path / TRANSLATIONS)
+    if kept is None:
         run = load(path, device=device)
         made = {name: evaluate_pairs(run, some, split=name) for name, some in pairs.items()}
-        _keep(path, {name: one.translations for name, one in made.items()})
-    kept: dict[str, list[str]] = json.loads((path / TRANSLATIONS).read_text(encoding="utf-8"))
+        kept = {name: one.translations for name, one in made.items()}
+        _keep(path, kept)
+    return kept
+
+
+def _kept(file: Path) -> dict[str, list[str]] | None:
+    """What was written, or None where that is not there or damaged."""
+    try:
+        kept: dict[str, list[str]] = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
     return kept
 
 

@@ -1,0 +1,67 @@
+"""The whole loss of hard attention, against all draws enumerated."""
+
+import itertools
+
+import pytest
+import torch
+
+from regard.data.batches import Example, collate
+from regard.layers.draw import Draw
+from regard.models.presets import build, resolve
+from regard.models.settings import ModelSettings
+from regard.runs.objective import TokenLoss
+from regard.training import reinforce
+from regard.training.losses import token_log_probs
+from regard.training.settings import TrainSettings
+
+SOURCE, TARGET = [5, 6], [7]  # with the end token three keys to look at and two steps
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    settings = ModelSettings(preset="bahdanau2015", d_model=5, normaliser="hard")
+    sizes = {"n_source_vocab": 9, "n_target_vocab": 9, "shared_vocab": True}
+    return build(resolve(settings, **sizes)).double()
+
+
+def exact(model, batch, monkeypatch):
+    """∇ Σ over all choices of P(choices) · -log p(target | choices), by enumeration."""
+    total = 0.0
+    for path in itertools.product(range(3), repeat=2):
+        steps, chances = iter(path), []
+
+        def chosen(_self, scores, visible, steps=steps, chances=chances):
+            key = next(steps)
+            chances.append(scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)[..., key])
+            return torch.nn.functional.one_hot(torch.tensor(key), 3).to(scores).expand_as(scores)
+
+        monkeypatch.setattr(Draw, "forward", chosen)
+        log_probs = token_log_probs(model(batch.source, batch.target_in), batch.target_out)
+        total = total - (chances[0] * chances[1]).sum() * log_probs.sum()
+    monkeypatch.undo()
+    return torch.autograd.grad(total, list(model.parameters()))
+
+
+def test_its_gradient_is_that_of_the_expected_loss(model, monkeypatch):
+    n = 20_000
+    wanted = exact(model, collate([Example(SOURCE, TARGET)]), monkeypatch)
+    monkeypatch.setattr(reinforce, "ENTROPY", 0.0)
+    loss = TokenLoss(TrainSettings(max_steps=1, label_smoothing=0.0))
+    loss.baseline.mean, loss.baseline.variance = -2.0, 1.0
+    batch = collate([Example(SOURCE, TARGET)] * n)
+    found = torch.autograd.grad(loss(model, batch) / n, list(model.parameters()))
+    error = sum((a - b).square().sum() for a, b in zip(found, wanted, strict=True)).sqrt()
+    length = sum(b.square().sum() for b in wanted).sqrt()
+    assert error < 0.03 * length
+
+
+def test_what_it_remembers_goes_out_and_comes_back(model):
+    settings = TrainSettings(max_steps=1, accumulate=2)
+    first, second = TokenLoss(settings), TokenLoss(settings)
+    for _ in range(3):
+        first(model, collate([Example(SOURCE, TARGET)]))
+    second.restore(first.state())
+    assert second.state() == first.state()
+    assert first.state()["n_batches"] == 3
+    assert first.state()["baseline"]["mean"] is not None
