@@ -1,5 +1,6 @@
 # make demo   train the built-in translator and show what it does
-# make test   run every test
+# make test   run every test; says what it left out
+# make browser   get a Chromium for the tests of the page
 # make check  format, lint, types, imports
 # make setup  install only
 
@@ -7,7 +8,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test check setup format clean
+.PHONY: demo test browser check setup format clean
 
 setup: $(STAMP)
 
@@ -20,7 +21,14 @@ demo: $(STAMP)
 	$(BIN)/regard demo --no-serve --overwrite
 
 test: $(STAMP)
-	$(BIN)/pytest
+	$(BIN)/pytest -rs --ignore=tests/browser
+	$(BIN)/pytest -rs -n 1 tests/browser  # a process of their own: a browser brings an event loop
+
+# The system's own; else playwright's download; else, as root, Debian's package.
+browser: $(STAMP)
+	command -v chromium || $(BIN)/playwright install chromium || \
+	{ test "$$(id -u)" = 0 && apt-get update -q && apt-get install -y -q chromium; } || \
+	{ echo 'make browser: no Chromium could be got; please install one' >&2; exit 1; }
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

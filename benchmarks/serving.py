@@ -59,10 +59,9 @@ def serve(path: str, port: int, batching: bool) -> None:
     uvicorn.run(app, port=port, log_level="warning", access_log=False, ws="none")
 
 
-async def ask(port: int, text: str, connection: tuple | None) -> tuple[int, tuple]:
+async def ask(port: int, body: bytes, connection: tuple | None) -> tuple[int, tuple]:
     """One request over a connection, which is opened where there is none."""
     reader, writer = connection or await asyncio.open_connection("127.0.0.1", port)
-    body = json.dumps({"q": text, "source": "auto", "target": TARGET[0]}).encode()
     head = (
         f"POST /translate HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -74,13 +73,13 @@ async def ask(port: int, text: str, connection: tuple | None) -> tuple[int, tupl
     return int(answer.split(b" ", 2)[1]), (reader, writer)
 
 
-async def client(port: int, texts: list[str], first: int, until: float, load: Load) -> None:
+async def client(port: int, bodies: list[bytes], first: int, until: float, load: Load) -> None:
     """Ask, wait, ask again."""
     connection = None
     number = first
     while time.perf_counter() < until:
         began = time.perf_counter()
-        status, connection = await ask(port, texts[number % len(texts)], connection)
+        status, connection = await ask(port, bodies[number % len(bodies)], connection)
         load.times.append(time.perf_counter() - began)
         load.statuses[status] += 1
         number += 1
@@ -88,21 +87,21 @@ async def client(port: int, texts: list[str], first: int, until: float, load: Lo
         connection[1].close()
 
 
-async def loaded(port: int, texts: list[str], n_clients: int, seconds: float) -> Load:
+async def loaded(port: int, bodies: list[bytes], n_clients: int, seconds: float) -> Load:
     """All clients at once, for some seconds."""
     load = Load()
     began = time.perf_counter()
     starts = range(0, n_clients * 17, 17)  # each has sentences of its own
-    await asyncio.gather(*(client(port, texts, i, began + seconds, load) for i in starts))
+    await asyncio.gather(*(client(port, bodies, i, began + seconds, load) for i in starts))
     load.seconds = time.perf_counter() - began
     return load
 
 
-async def awake(port: int, text: str) -> None:
+async def awake(port: int, body: bytes) -> None:
     """Wait until the server answers, and its first slow requests are over."""
     for _ in range(600):
         try:
-            _, (_, writer) = await ask(port, text, None)
+            _, (_, writer) = await ask(port, body, None)
         except OSError:
             await asyncio.sleep(0.1)
         else:
@@ -111,20 +110,20 @@ async def awake(port: int, text: str) -> None:
     raise SystemExit("the server did not start")
 
 
-TARGET = ["fr"]
-
-
-def sentences(path: str) -> list[str]:
-    """Held-out sentences of the run."""
+def requests(path: str) -> list[bytes]:
+    """What clients send: held-out sentences of the run."""
     import regard
     from regard.runs.data import load_data
 
     run = regard.load(path)
-    TARGET[0] = run.recipe.data.direction.split("-")[1]
-    return [pair.source for pair in load_data(run.recipe.data).splits["test"]]
+    target = run.recipe.data.direction.split("-")[1]
+    return [
+        json.dumps({"q": pair.source, "source": "auto", "target": target}).encode()
+        for pair in load_data(run.recipe.data).splits["test"]
+    ]
 
 
-def measured(path: str, texts: list[str], batching: bool, clients: list[int], seconds: float):
+def measured(path: str, bodies: list[bytes], batching: bool, clients: list[int], seconds: float):
     """One server, loaded by each number of clients in turn; -> clients -> load."""
     with listen("127.0.0.1", 0) as free:
         port = free.getsockname()[1]
@@ -132,11 +131,11 @@ def measured(path: str, texts: list[str], batching: bool, clients: list[int], se
     server = spawn.Process(target=serve, args=(path, port, batching))
     server.start()
     try:
-        asyncio.run(awake(port, texts[0]))
+        asyncio.run(awake(port, bodies[0]))
         loads = {}
         for n in clients:
-            asyncio.run(loaded(port, texts, n, min(2.0, seconds)))  # warm
-            loads[n] = asyncio.run(loaded(port, texts, n, seconds))
+            asyncio.run(loaded(port, bodies, n, min(2.0, seconds)))  # warm
+            loads[n] = asyncio.run(loaded(port, bodies, n, seconds))
             print(loads[n].report(f"{n} clients, batching {'on' if batching else 'off'}"))
         return loads
     finally:
@@ -152,9 +151,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30)
     asked = parser.parse_args()
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    texts = sentences(asked.run)
+    bodies = requests(asked.run)
     clients = sorted({asked.clients, RATIO_CLIENTS})
-    on, off = (measured(asked.run, texts, b, clients, asked.seconds) for b in (True, False))
+    on, off = (measured(asked.run, bodies, b, clients, asked.seconds) for b in (True, False))
     ratio = on[RATIO_CLIENTS].rate / off[RATIO_CLIENTS].rate
     print(f"batching gives x{ratio:.1f} the requests/s at {RATIO_CLIENTS} clients")
     wrong = [load.statuses.keys() - {200, 503} for load in (*on.values(), *off.values())]

@@ -9,7 +9,7 @@ from regard.data.pairs import Pair
 from regard.evaluation.alignment import words_matrix
 from regard.inspection.capture import watch
 from regard.recipes.recipe import load_recipe
-from regard.runs.attention_scores import _watched, attention_scores
+from regard.runs.attention_scores import watched_words, attention_scores
 from regard.runs.train import train
 
 
@@ -34,7 +34,7 @@ def test_weights_are_those_of_the_sentence_alone(copying):
         Pair("a b c", "a b c", ((0, 0), (1, 1), (2, 2))),
         Pair("d e f g h", "d e", ((0, 0), (1, 1))),
     ]
-    watched = _watched(run, pairs, "decoder.cross", [pair.alignment for pair in pairs])
+    watched = watched_words(run, pairs, "decoder.cross", [pair.alignment for pair in pairs])
     for pair, got in zip(pairs, watched, strict=True):
         source = torch.tensor([[*run.tokenizers.source.encode(pair.source), 2]])
         target = torch.tensor([[1, *run.tokenizers.target.encode(pair.target)]])

@@ -85,14 +85,76 @@ def test_the_command_draws_a_matrix(run_path, tmp_path, capsys):
         assert hint in errors
 
 
-def test_a_look_is_saved_as_json_and_as_nothing_else_yet(run_path, tmp_path):
+def test_a_look_is_saved_by_the_ending_of_the_name(run_path, tmp_path):
     look = regard.load(run_path).explain("a b")
-    look.save(tmp_path / "look.json")
+    signs = {
+        "html": "<!DOCTYPE html>",
+        "svg": "<svg",
+        "json": "{",
+        "csv": ",a,b,",
+        "tex": "\\begin",
+    }
+    for form, sign in signs.items():
+        look.save(tmp_path / f"look.{form}")
+        assert (tmp_path / f"look.{form}").read_text(encoding="utf-8").startswith(sign)
     assert json.loads((tmp_path / "look.json").read_text()) == look.as_json()
-    with pytest.raises(regard.ConfigError, match=r"\.json"):
+    with pytest.raises(regard.ConfigError, match=r"\.html.*\.json.* not as \.png"):
         look.save(tmp_path / "look.png")
+    with pytest.raises(regard.ConfigError, match="not as"):
+        look.save(tmp_path / "look")
+
+
+def test_a_look_shows_itself_in_a_notebook(run_path):
+    look = regard.load(run_path).explain("a b")
+    shown = look._repr_html_()
+    assert shown.startswith("<iframe ")
+    assert "&quot;steps&quot;:[{" in shown
+
+
+def test_the_command_prints_the_terminal_view_by_default(run_path, tmp_path, capsys):
+    words = ["explain", str(run_path), "a b c", "--target", "c b"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert "decoder.cross, layer 0, mean of 2 heads" in text
+    weights = regard.load(run_path).explain("a b c", "c b").weights("decoder.cross").mean(0)
+    rows = [line.split() for line in text.splitlines()[-3:]]
+    assert [row[0] for row in rows] == ["c", "b", "</s>"]
+    digits = [[int(cell.replace("·", "0")) for cell in row[1:]] for row in rows]
+    np.testing.assert_array_equal(digits, np.minimum(9, np.floor(weights * 10 + 1e-9)))
+    assert "\x1b" not in text
+    assert main([*words, "--out", str(tmp_path / "look.txt")]) == 0
+    assert (tmp_path / "look.txt").read_text(encoding="utf-8").splitlines()[
+        -3:
+    ] == text.splitlines()[-3:]
+
+
+def test_the_command_shows_the_steps_of_a_token(run_path, capsys):
+    words = ["explain", str(run_path), "a b c", "--target", "c b", "--head", "1"]
+    steps = regard.load(run_path).explain("a b c", "c b").steps("b", head=1, name="decoder.cross")
+    assert main([*words, "--token", "b"]) == 0
+    text = capsys.readouterr().out
+    assert "b in decoder.cross, layer 0, head 1" in text
+    for weight in steps.weights:
+        assert f"{weight:.3f}" in text
+    assert main([*words, "--token", "1", "--format", "json"]) == 0  # the row of that number
+    assert json.loads(capsys.readouterr().out)["steps"] == steps.as_json()
+    assert main([*words, "--token", "b", "--format", "csv"]) == 0
+    assert f"weight,a,0,{steps.as_json()['weights'][0]!r}" in capsys.readouterr().out
+    assert main([*words, "--token", "b", "--format", "html"]) == 0
+    assert '"head":1,"token":1}' in capsys.readouterr().out
+    assert main([*words, "--token", "zebra"]) == 2
+    assert "zebra" in capsys.readouterr().err
 
 
 def test_nothing_cannot_be_looked_at(run_path):
     with pytest.raises(regard.DataError, match="empty"):
         regard.load(run_path).explain(" ")
+
+
+def test_a_text_that_never_ended_can_be_looked_at(settings, tmp_path):
+    """An untrained model with few learned positions writes until they are used up."""
+    raw = {**settings, "model": {**settings["model"], "positions": "learned", "max_len": 6}}
+    raw["train"] = {**settings["train"], "max_steps": 1, "lr": 1e-9}
+    run = train(recipe_from(raw), tmp_path / "run").run
+    look = run.explain("a b c")
+    assert look.weights("decoder.cross").shape[1] == len(look.target_tokens) <= 6

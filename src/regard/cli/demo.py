@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.options import Device
+from regard.cli.serve import Port, run_server
+from regard.cli.train import run_training
+
+if TYPE_CHECKING:
+    from regard.runs.run import Run
 
 EXAMPLES = (
     "the animal did not cross the street because it was too tired",
@@ -26,15 +32,32 @@ def demo(
     no_serve: Annotated[
         bool, typer.Option("--no-serve", help="Stop after the translations.")
     ] = False,
+    port: Port = 8000,
     device: Device = None,
 ) -> None:
-    """Train the built-in English-French translator, print its scores and five translations."""
-    from regard.cli.train import run_training
+    """Train the built-in English-French translator, print five translations and open the page.
+
+    The page is served until Ctrl-C.
+    """
     from regard.recipes.recipe import load_recipe
-    from regard.runs.run import load
+    from regard.server.listening import listen
 
     recipe = load_recipe("transformer", [f"train.seed={seed}"])
-    run_training(recipe, out, resume=resume, overwrite=overwrite, device=device)
-    translations = load(out, device=device).translate(EXAMPLES)
-    for source, translation in zip(EXAMPLES, translations, strict=True):
+    # A port that is taken shows before the training, not two minutes later.
+    with nullcontext() if no_serve else listen("127.0.0.1", port) as listening:
+        run_training(recipe, out, resume=resume, overwrite=overwrite, device=device)
+        run = _shown(out, device)
+        if listening is not None:
+            from regard.server.serve import open_page
+
+            run_server(run, listening, then=open_page)
+
+
+def _shown(out: Path, device: str | None) -> Run:
+    """The run, after it has translated the examples."""
+    from regard.runs.run import load
+
+    run = load(out, device=device)
+    for source, translation in zip(EXAMPLES, run.translate(EXAMPLES), strict=True):
         print(f"{source}\n    {translation}")
+    return run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import io
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,54 +10,102 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.options import Device, RunPath
-from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from regard.inspection.steps import Steps
     from regard.runs.look import Look
+    from regard.visual.payload import Selected
 
 
 class Format(StrEnum):
     """How a look is shown."""
 
-    json = "json"
+    text = "text"
+    html = "html"
     svg = "svg"
+    json = "json"
+    csv = "csv"
+    tex = "tex"
 
 
 def explain(
     path: RunPath,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence.")],
     target: Annotated[str | None, typer.Option(help="Its translation; else the model's.")] = None,
-    attention: Annotated[str, typer.Option(help="For svg: which one.")] = "decoder.cross",
-    layer: Annotated[int | None, typer.Option(help="For svg: from 0; else the last.")] = None,
-    head: Annotated[int | None, typer.Option(help="For svg: from 0; else their mean.")] = None,
-    shown: Annotated[Format, typer.Option("--format", help="json: everything.")] = Format.json,
+    attention: Annotated[str | None, typer.Option(help="Which; else decoder.cross.")] = None,
+    layer: Annotated[int | None, typer.Option(help="From 0; else the last.")] = None,
+    head: Annotated[int | None, typer.Option(help="From 0; else their mean.")] = None,
+    token: Annotated[
+        str | None, typer.Option(help="The six steps of this word, or of the row of this number.")
+    ] = None,
+    shown: Annotated[
+        Format, typer.Option("--format", help="html and json hold everything.")
+    ] = Format.text,
     out: Annotated[Path | None, typer.Option(help="A file; else standard output.")] = None,
     device: Device = None,
 ) -> None:
-    """Show where the model's attention looks."""
-    from regard.core.files import write_whole
+    """Show where the model's attention looks, or with --token how it comes to look there."""
     from regard.runs.run import load
+    from regard.visual.payload import Selected
 
     look = load(path, device=device).explain(text, target)
-    if shown is Format.json:
-        result = json.dumps(look.as_json(), ensure_ascii=False)
+    steps = None
+    selected = Selected(attention, layer, head)
+    if token is not None:
+        steps = _steps(look, token, selected)
+        selected = Selected(steps.name, steps.layer, steps.head, steps.token)
+    if shown is Format.text:
+        _print(look, selected, steps, out)
     else:
-        result = _svg(look, attention, layer, head)
+        _write(_file(look, selected, steps, shown), out)
+
+
+def _steps(look: Look, token: str, selected: Selected) -> Steps:
+    """The first head's where none is chosen: a mean has no query and no keys."""
+    words = {*look.source_tokens, *look.target_tokens}
+    row = int(token) if token.isdecimal() and token not in words else token
+    name = selected.name or look.steps(row).name
+    last = len(look.attentions.get(name, ())) - 1
+    layer = max(0, last) if selected.layer is None else selected.layer
+    return look.steps(row, name=name, layer=layer, head=selected.head or 0)
+
+
+def _file(look: Look, selected: Selected, steps: Steps | None, shown: Format) -> str:
+    from regard.visual.look_files import steps_file
+
+    if steps is None or shown is Format.html:
+        return look.as_file(shown.value, selected)
+    return steps_file(look.as_json(), steps.as_json(), shown.value)
+
+
+def _print(look: Look, selected: Selected, steps: Steps | None, out: Path | None) -> None:
+    """The terminal view; a file gets it without colours."""
+    from rich.console import Console
+
     if out is None:
-        print(result)
+        _show(Console(markup=False, highlight=False), look, selected, steps)
+        return
+    text = io.StringIO()
+    _show(Console(file=text, width=100, markup=False, highlight=False), look, selected, steps)
+    _write(text.getvalue(), out)
+
+
+def _show(console: Console, look: Look, selected: Selected, steps: Steps | None) -> None:
+    from regard.visual.steps_table import steps_text
+    from regard.visual.terminal import look_text
+
+    if steps is not None:
+        console.print(steps_text(steps.as_json(), width=console.width))
     else:
-        write_whole(out, result + "\n")
+        console.print(look_text(look.as_json(), selected, width=console.width), end="")
 
 
-def _svg(look: Look, name: str, layer: int | None, head: int | None) -> str:
-    from regard.visual.matrix import matrix
+def _write(text: str, out: Path | None) -> None:
+    from regard.core.files import write_whole
 
-    if layer is None:
-        layer = max(0, len(look.attentions.get(name, ())) - 1)
-    weights = look.weights(name, layer)  # (H, T, S)
-    if head is not None and not 0 <= head < len(weights):
-        raise ConfigError(f"{name} has heads 0 to {len(weights) - 1}, not {head}")
-    one = weights.mean(axis=0) if head is None else weights[head]
-    which = f"mean of {len(weights)} heads" if head is None else f"head {head}"
-    rows, columns = look.tokens_of(name)
-    return matrix(one.tolist(), rows, columns, title=f"{name}, layer {layer}, {which}")
+    if out is None:
+        print(text, end="")
+    else:
+        write_whole(out, text)

@@ -12,7 +12,20 @@ from collections.abc import Sequence
 import typer
 
 from regard import __version__
-from regard.cli import compare, demo, evaluate, explain, info, lab, lists, score, train, translate
+from regard.cli import (
+    compare,
+    demo,
+    evaluate,
+    explain,
+    heads,
+    info,
+    lab,
+    lists,
+    score,
+    serve,
+    train,
+    translate,
+)
 from regard.cli.stopping import Stop, stoppable
 from regard.core.errors import RegardError
 
@@ -29,6 +42,8 @@ app.command("translate")(translate.translate)
 app.command("evaluate")(evaluate.evaluate)
 app.command("score")(score.score)
 app.command("explain")(explain.explain)
+app.command("heads")(heads.heads)
+app.command("serve")(serve.serve)
 app.command("compare")(compare.compare)
 app.command("lab")(lab.lab)
 app.command("info")(info.info)

@@ -16,11 +16,14 @@ Hypotheses that the limit cut off come after all finished ones, and only where t
 
 One beam is greedy search: its target ends at its first end token, where a search that goes on
 would try what greedy search had passed over.
+
+Who wants to see how it went hands over an ``observer``: it is told every step and changes none.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -29,10 +32,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.core.errors import ConfigError
-from regard.decoding.greedy import greedy
 from regard.decoding.hypothesis import Hypothesis, penalty
+from regard.decoding.observer import GreedyChoice, Observer, Step, only_given
 from regard.decoding.protocol import Generator
 from regard.decoding.settings import LENGTH_PENALTY
+from regard.decoding.single import follow
 from regard.decoding.steps import checked_limits, next_log_probs
 from regard.text.specials import BEGIN_ID, END_ID
 
@@ -45,19 +49,22 @@ def beam_search(
     n_beams: int,
     n_best: int = 1,
     length_penalty: float = LENGTH_PENALTY,
+    prefix: Sequence[int] = (),
+    observer: Observer | None = None,
 ) -> list[list[Hypothesis]]:
     """For each sentence (B, S) its ``n_best`` hypotheses, best first.
 
     Each has at most ``limits`` (B,) tokens, end token included. There are fewer than ``n_best``
-    only where the vocabulary and the limit allow no more.
+    only where the vocabulary and the limit allow no more. All begin with the ids of ``prefix``.
     """
     _check(n_beams, n_best, length_penalty)
     limits = checked_limits(source, limits)
     if n_beams == 1:
-        only = greedy(model, source, limits=limits, length_penalty=length_penalty)
+        choose = GreedyChoice(len(source), prefix, observer)
+        only = follow(model, source, limits=limits, choose=choose, length_penalty=length_penalty)
         return [[hypothesis] for hypothesis in only]
     search = _begin(limits, n_beams, n_best, length_penalty)
-    found = _run(model, source, search)
+    found = _run(model, source, search, prefix, observer)
     return [found[sentence] for sentence in range(source.shape[0])]
 
 
@@ -127,7 +134,13 @@ class _Search:
 
 
 @torch.inference_mode()
-def _run(model: Generator, source: Tensor, search: _Search) -> dict[int, list[Hypothesis]]:
+def _run(
+    model: Generator,
+    source: Tensor,
+    search: _Search,
+    prefix: Sequence[int],
+    observer: Observer | None,
+) -> dict[int, list[Hypothesis]]:
     """Sentence -> its hypotheses.
 
     Memory and state have K rows a sentence. Those of one sentence share one memory, so only the
@@ -141,7 +154,8 @@ def _run(model: Generator, source: Tensor, search: _Search) -> dict[int, list[Hy
     found: dict[int, list[Hypothesis]] = {}
     while True:
         logits, state = model.step(search.open.ids[:, :, -1].flatten(), memory, state)
-        search, parents = _advance(search, next_log_probs(logits))
+        log_probs = only_given(next_log_probs(logits), prefix, search.open.ids.shape[2] - 1)
+        search, parents = _advance(search, log_probs, observer)
         stops = _stops(search)
         stay = (~stops).nonzero().squeeze(1)  # the one wait for the device in a usual step
         if len(stay) < len(stops):
@@ -165,12 +179,26 @@ def _begin(limits: Tensor, n_beams: int, n_best: int, alpha: float) -> _Search:
     return _Search(sentences, limits, _Open(ids, log_prob), finished, alpha)
 
 
-def _advance(search: _Search, log_probs: Tensor) -> tuple[_Search, Tensor]:
+def _advance(
+    search: _Search, log_probs: Tensor, observer: Observer | None
+) -> tuple[_Search, Tensor]:
     """The search one token later, given log-probabilities (B·K, V); and the parents (B, K)."""
     candidates = _expand(search.open, log_probs)
     finished = _collect(search.finished, search.open, candidates, search.alpha)
-    live, parents = _survivors(search.open, candidates)
+    live, parents, kept = _survivors(search.open, candidates)
+    if observer is not None:
+        kept = kept.masked_fill(live.log_prob == -torch.inf, -1)
+        observer(_step(search, candidates, kept, log_probs))
     return replace(search, open=live, finished=finished), parents
+
+
+def _step(search: _Search, candidates: _Candidates, kept: Tensor, log_probs: Tensor) -> Step:
+    """What an observer is told of the candidates, of which ``kept`` (B, K) stay open."""
+    place = candidates.parents * log_probs.shape[1] + candidates.ids
+    token = log_probs.reshape(len(place), -1).gather(1, place)
+    return Step(
+        search.sentences, candidates.parents, candidates.ids, token, candidates.log_prob, kept
+    )
 
 
 def _expand(live: _Open, log_probs: Tensor) -> _Candidates:
@@ -195,14 +223,14 @@ def _collect(finished: _Finished, live: _Open, candidates: _Candidates, alpha: f
     return _Finished(F.pad(_pick(ids, best), (0, 1), value=END_ID), log_prob, score)
 
 
-def _survivors(live: _Open, candidates: _Candidates) -> tuple[_Open, Tensor]:
-    """The K best candidates that do not end, and their parents (B, K)."""
+def _survivors(live: _Open, candidates: _Candidates) -> tuple[_Open, Tensor, Tensor]:
+    """The K best candidates that do not end, their parents (B, K) and their indices (B, K)."""
     going_on = candidates.log_prob.masked_fill(candidates.ids == END_ID, -torch.inf)
     log_prob, best = going_on.topk(live.log_prob.shape[1])
     parents = candidates.parents.gather(1, best)
     last = candidates.ids.gather(1, best).unsqueeze(2)  # (B, K, 1)
     ids = torch.cat((_pick(live.ids, parents), last), dim=2)
-    return _Open(ids, log_prob), parents
+    return _Open(ids, log_prob), parents, best
 
 
 def _stops(search: _Search) -> Tensor:

@@ -5,18 +5,22 @@ with edited(model, [Ablate("decoder.cross", layer=1, head=0)]):
 
 An edit changes what an attention is given (``Seen``), at the same place where others watch; so
 whoever watches inside the block sees the edited attention, and nothing remains afterwards.
+``NoPositions`` is the exception: it changes what the model reads.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
@@ -24,6 +28,8 @@ from regard.functional import masks
 from regard.functional.attention import BoundScore
 from regard.functional.scores import Factors
 from regard.inspection.capture import Place, place
+from regard.layers.positions import Positions
+from regard.layers.tape import TapeAttention
 from regard.layers.viewpoint import Seen, Viewpoint
 
 
@@ -71,14 +77,19 @@ class Ablate(OneHead):
 
 @dataclass(frozen=True, slots=True)
 class Force(OneHead):
-    """The head looks at one key and nowhere else; where that is hidden, it sees nothing."""
+    """The head looks at one key and nowhere else; where that is hidden, it sees nothing.
+
+    A decoder that goes step by step has keys of its own that come one by one: one that is not
+    there yet counts as hidden.
+    """
 
     key: int
 
     def __call__(self, seen: Seen) -> Seen:
         """All other keys are hidden from it."""
         n_keys = seen.k.shape[-2]
-        if not 0 <= self.key < n_keys:
+        may_come = self.name == "decoder.self"
+        if self.key < 0 or (self.key >= n_keys and not may_come):
             raise ConfigError(f"{self.name} has keys 0 to {n_keys - 1}, not {self.key}")
         here = torch.arange(n_keys, device=seen.q.device) == self.key
         allowed = ~self.chosen(seen) | here  # (H, 1, S)
@@ -94,8 +105,8 @@ class Temperature:
     """Which attentions; all of them where it is None."""
 
     def __post_init__(self) -> None:
-        if not self.value > 0:
-            raise ConfigError(f"a temperature must be more than 0, got {self.value}")
+        if not 0 < self.value < math.inf:
+            raise ConfigError(f"a temperature must be more than 0 and finite, got {self.value}")
 
     def concerns(self, where: Place) -> bool:
         """Whether the attention has this name."""
@@ -103,53 +114,95 @@ class Temperature:
 
     def __call__(self, seen: Seen) -> Seen:
         """The same with a tempered score."""
-        return dataclasses.replace(seen, score=_Tempered(seen.score, self.value))
+        return dataclasses.replace(seen, score=Tempered(seen.score, self.value))
 
 
 @dataclass(frozen=True, slots=True)
-class _Tempered:
+class Tempered:
+    """A score divided by a temperature."""
+
     inner: BoundScore
     temperature: float
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """Queries and keys -> scores."""
         return self.inner(q, k) / self.temperature
 
     def factors(self, q: Tensor, k: Tensor) -> Factors | None:
+        """The same as an inner product, where it is one."""
         factors = self.inner.factors(q, k)
         return factors and factors._replace(scale=factors.scale / self.temperature)
 
 
+@dataclass(frozen=True, slots=True)
+class NoPositions:
+    """Nothing tells order: positions are not added, and zero where they are appended."""
+
+    def attached(self, model: nn.Module) -> list[RemovableHandle]:
+        """Hold from now on, until the handles are removed."""
+        told = [one for one in model.modules() if isinstance(one, Positions)]
+        known = [one for one in told if type(one) is not Positions]  # that is the kind `none`
+        if not known:
+            raise ConfigError(
+                "no_positions: this system has no positions that could be removed; recurrent "
+                "systems know order by reading word after word"
+            )
+        return [one.register_forward_hook(_without_positions) for one in known]
+
+
+def _without_positions(module: nn.Module, inputs: tuple[Tensor, int], joined: Tensor) -> Tensor:
+    x = inputs[0]
+    return F.pad(x, (0, joined.shape[-1] - x.shape[-1]))  # by nothing, where they are added
+
+
 @contextmanager
-def edited(model: nn.Module, edits: Sequence[Edit]) -> Iterator[None]:
+def edited(model: nn.Module, edits: Sequence[Edit | NoPositions]) -> Iterator[None]:
     """Inside the block the edits hold, in their order; afterwards nothing is left of them."""
-    views = [
-        (place(path), module)
-        for path, module in model.named_modules()
-        if isinstance(module, Viewpoint)
-    ]
-    _check(edits, [where for where, _ in views])
-    handles = [
-        module.register_forward_hook(_changing(edit))
-        for edit in edits
-        for where, module in views
-        if edit.concerns(where)
-    ]
+    handles: list[RemovableHandle] = []
     try:
+        for edit in edits:
+            handles += _attached(model, edit)
         yield
     finally:
         for handle in handles:
             handle.remove()
 
 
-def _check(edits: Sequence[Edit], places: Sequence[Place]) -> None:
+def _attached(model: nn.Module, edit: Edit | NoPositions) -> list[RemovableHandle]:
+    if isinstance(edit, NoPositions):
+        return edit.attached(model)
+    views = [
+        (place(path), module)
+        for path, module in model.named_modules()
+        if isinstance(module, Viewpoint)
+    ]
+    _check(edit, [where for where, _ in views])
+    _check_tapes(edit, model)
+    return [
+        module.register_forward_hook(_changing(edit))
+        for where, module in views
+        if edit.concerns(where)
+    ]
+
+
+def _check(edit: Edit, places: Sequence[Place]) -> None:
     """Refuse an edit that would change nothing."""
-    for edit in edits:
-        if not any(map(edit.concerns, places)):
-            names = sorted({name for name, _ in places})
-            asked = getattr(edit, "name", None) or ""
-            known = ", ".join(f"{name} {layer}" for name, layer in places) or "none"
+    if not any(map(edit.concerns, places)):
+        names = sorted({name for name, _ in places})
+        asked = getattr(edit, "name", None) or ""
+        known = ", ".join(f"{name} {layer}" for name, layer in places) or "none"
+        raise ConfigError(
+            f"no attention is concerned by {edit}{did_you_mean(asked, names)}; known: {known}"
+        )
+
+
+def _check_tapes(edit: Edit, model: nn.Module) -> None:
+    """A tape shows what it did after it did it: an edit would be seen and change nothing."""
+    for path, module in model.named_modules():
+        if isinstance(module, TapeAttention) and edit.concerns(place(path)):
             raise ConfigError(
-                f"no attention is concerned by {edit}{did_you_mean(asked, names)}; known: {known}"
+                f"{place(path)[0]} of this system can be looked at but not edited; "
+                "name another attention, such as decoder.cross"
             )
 
 

@@ -49,7 +49,7 @@ def _alignment(run: Run, valid: Sequence[Pair], test: Sequence[Pair]) -> Choice 
     if not all(parts):
         return None
     watched = [
-        _watched(run, pairs, "decoder.cross", [pair.alignment or () for pair in pairs])
+        watched_words(run, pairs, "decoder.cross", [pair.alignment or () for pair in pairs])
         for pairs in parts
     ]
     return chosen_alignment(*watched) if watched[0] and watched[0][0].weights else None
@@ -60,13 +60,13 @@ def _antecedents(run: Run, valid: Sequence[Pair], test: Sequence[Pair]) -> Choic
     if not all(parts):
         return None
     watched = [
-        _watched(run, pairs, "encoder.self", [pair.antecedents or () for pair in pairs])
+        watched_words(run, pairs, "encoder.self", [pair.antecedents or () for pair in pairs])
         for pairs in parts
     ]
     return antecedents.chosen(*watched) if watched[0] and watched[0][0].weights else None
 
 
-def _watched(
+def watched_words(
     run: Run, pairs: Sequence[Pair], name: str, links: Sequence[Sequence[tuple[int, int]]]
 ) -> list[Watched]:
     """Each pair's word-by-word weights of every head and of every layer's mean."""

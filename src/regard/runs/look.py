@@ -6,16 +6,33 @@ visual knows pictures and no models.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from regard.core.errors import ConfigError
 from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
+from regard.inspection.records import Record
+from regard.inspection.rollout import rollout
+from regard.inspection.steps import Steps, steps_of
 from regard.inspection.weights import Weights
+from regard.runs.look_steps import steps_shown
+from regard.text.specials import BEGIN
+from regard.text.tokenizer import SPACE
+from regard.visual.html import look_fragment
+from regard.visual.look_files import look_file
+from regard.visual.payload import Selected
+
+_AXES = {
+    "encoder.self": {"rows": "source", "columns": "source"},
+    "decoder.self": {"rows": "target", "columns": "input"},
+}
+"""Whose rows and whose columns an attention has; all others look from the target to the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,40 +48,130 @@ class Look:
     translation: str
     attentions: Mapping[str, tuple[Weights, ...]]
     """Name, such as ``decoder.cross`` -> weights of each layer."""
+    source: str = ""
+    """The text that was read."""
+    records: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
+    """Name -> all that each layer was given and made of it; ``steps`` reads it."""
+    edits: tuple[Mapping[str, Any], ...] = ()
+    """What was changed in the model or the texts, as JSON; nothing, if nothing was."""
 
     def weights(self, name: str, layer: int = 0) -> Weights:
         """(H, T, S) of one attention; layers are counted from 0."""
+        self._check(name, layer)
+        return self.attentions[name][layer]
+
+    def steps(
+        self, token: str | int, *, layer: int = 0, head: int = 0, name: str | None = None
+    ) -> Steps:
+        """How one token attends, step by step, in the numbers of that very run.
+
+        The token is a word of the rows, of which the first is taken, or the number of its row.
+        Without a name it is ``decoder.cross`` where a row has that word, and else ``encoder.self``.
+        """
+        name = name or self._asked_by(token)
+        self._check(name, layer)
+        if name not in self.records:
+            raise ConfigError("this look has weights alone; run.explain(…) records the steps")
+        rows, columns = self.tokens_of(name)
+        at = _row(token, rows, name)
+        record = self.records[name][layer]
+        return steps_of(
+            record, name=name, layer=layer, head=head, token=at, row=rows[at], columns=columns
+        )
+
+    def rollout(self, name: str = "encoder.self") -> NDArray[np.float64]:
+        """(T, T): where a self-attention leads through all its layers; rows sum to 1."""
+        self._check(name, 0)
+        if not name.endswith(".self"):
+            own = [known for known in self.attentions if known.endswith(".self")]
+            raise ConfigError(
+                f"rollout follows a self-attention, which {name!r} is not; "
+                f"this system has {', '.join(own) or 'none'}"
+            )
+        return rollout(self.attentions[name])
+
+    def tokens_of(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Whose rows and whose columns an attention has."""
+        tokens = {
+            "source": self.source_tokens,
+            "target": self.target_tokens,
+            "input": (BEGIN, *self.target_tokens[:-1]),
+        }
+        axes = axes_of(name)
+        return tokens[axes["rows"]], tokens[axes["columns"]]
+
+    def _check(self, name: str, layer: int) -> None:
         if name not in self.attentions:
             known = ", ".join(self.attentions) or "none: this system does not attend"
             hint = did_you_mean(name, self.attentions)
             raise ConfigError(f"no attention {name!r}{hint}; known: {known}")
-        layers = self.attentions[name]
-        if not 0 <= layer < len(layers):
-            raise ConfigError(f"{name} has layers 0 to {len(layers) - 1}, not {layer}")
-        return layers[layer]
+        n_layers = len(self.attentions[name])
+        if not 0 <= layer < n_layers:
+            raise ConfigError(f"{name} has layers 0 to {n_layers - 1}, not {layer}")
 
-    def tokens_of(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Whose rows and whose columns an attention has."""
-        if name == "encoder.self":
-            return self.source_tokens, self.source_tokens
-        if name == "decoder.self":
-            return self.target_tokens, ("<s>", *self.target_tokens[:-1])
-        return self.target_tokens, self.source_tokens
+    def _asked_by(self, token: str | int) -> str:
+        """The attention that is meant by a token alone."""
+        written = isinstance(token, int) or _found(token, self.target_tokens) is not None
+        return (
+            "decoder.cross" if written or "encoder.self" not in self.attentions else "encoder.self"
+        )
 
     def as_json(self) -> dict[str, Any]:
-        """The object of ``regard explain --format json``."""
+        """The object of ``regard explain --format json``, which every picture is drawn from."""
         return {
+            "source": self.source,
+            "translation": self.translation,
             "source_tokens": list(self.source_tokens),
             "target_tokens": list(self.target_tokens),
-            "translation": self.translation,
             "attentions": {
                 name: [layer.tolist() for layer in layers]
                 for name, layers in self.attentions.items()
             },
+            "axes": {name: axes_of(name) for name in self.attentions},
+            "edits": [dict(edit) for edit in self.edits],
         }
 
+    def as_file(self, form: str, selected: Selected | None = None) -> str:
+        """The text of a file: html, svg, json, csv or tex.
+
+        HTML and JSON hold everything; the others the matrix that is selected, by default the mean
+        of all heads in the last layer of ``decoder.cross``.
+        """
+        payload, chosen = self.as_json(), selected or Selected()
+        steps = steps_shown(payload, self.steps, chosen) if self.records else ()
+        return look_file(payload, form, selected=chosen, steps=steps)
+
     def save(self, path: str | Path) -> None:
-        """Write the JSON to a file."""
-        if Path(path).suffix != ".json":
-            raise ConfigError(f"a look is saved as .json, not as {Path(path).name!r}")
-        write_whole(Path(path), json.dumps(self.as_json(), ensure_ascii=False) + "\n")
+        """Write one file by the ending of its name; .html works offline (see ``as_file``)."""
+        form = Path(path).suffix.removeprefix(".").lower()
+        write_whole(Path(path), self.as_file(form))
+
+    def _repr_html_(self) -> str:
+        payload = self.as_json()
+        steps = steps_shown(payload, self.steps, Selected()) if self.records else ()
+        return look_fragment(payload, steps)
+
+
+def axes_of(name: str) -> dict[str, str]:
+    """Whose rows and whose columns an attention has: source, target, or input (what is read)."""
+    return dict(_AXES.get(name, {"rows": "target", "columns": "source"}))
+
+
+def _row(token: str | int, rows: tuple[str, ...], name: str) -> int:
+    """The number of a token's row."""
+    at = token if isinstance(token, int) else _found(token, rows)
+    if at is None:
+        hint = did_you_mean(str(token), rows)
+        raise ConfigError(f"no row of {name} is {token!r}{hint}; its rows are {' '.join(rows)}")
+    if not 0 <= at < len(rows):
+        raise ConfigError(f"{name} has rows 0 to {len(rows) - 1}, not {at}")
+    return at
+
+
+def _found(token: str, rows: tuple[str, ...]) -> int | None:
+    """The first row of that name; the sign for a space may be left out."""
+    plain = [row.removeprefix(SPACE) for row in rows]
+    for known in (list(rows), plain):
+        if token in known:
+            return known.index(token)
+    return None

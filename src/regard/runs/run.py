@@ -14,14 +14,19 @@ from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.data.batches import encode_pairs
 from regard.data.pairs import Pair
 from regard.decoding.hypothesis import Hypothesis
-from regard.inspection.weights import attentions
+from regard.decoding.trace import trace
+from regard.inspection.edits import edited
+from regard.inspection.records import records
 from regard.models.base import SequenceModel
 from regard.recipes.recipe import Recipe, recipe_from
+from regard.runs import edits
 from regard.runs.copies import copies
 from regard.runs.device import pick_device
+from regard.runs.forcing import forced, one_source, prefix_ids
 from regard.runs.look import Look
 from regard.runs.tokenizers import Tokenizers, load_tokenizers
 from regard.runs.translation import DECODE_TOKENS, TokenScores, decode, token_scores
+from regard.runs.tree import Tree
 from regard.text import words
 from regard.text.specials import BEGIN_ID, END_ID, UNKNOWN_ID
 
@@ -117,29 +122,79 @@ class Run:
         examples = encode_pairs(pairs, self.tokenizers.source, self.tokenizers.target)
         return token_scores(self.model, examples, device=self.device) if examples else []
 
-    def explain(self, source: str, target: str | None = None) -> Look:
+    def explain(self, source: str, target: str | None = None, edit: Any = ()) -> Look:
         """Where every attention looks while the source is read and the target written.
 
-        The target is the given one, or what the model itself would write.
+        The target is the given one, or what the model itself would write. An ``edit``, or several,
+        as objects or JSON (``regard.runs.edits``), asks what would be if: the model writes and
+        looks under it, and is as before afterwards.
         """
         if not isinstance(source, str):
             raise DataError(f"explain takes one text, got {type(source).__name__}")
+        changes = edits.edits_from(edit)
+        source = edits.swapped(source, changes)
         read = self.tokenizers.source.encode(source)
         if not read:
             raise DataError("there is nothing to look at in an empty text")
-        if target is None:
-            written = list(self.hypotheses([source])[0][0].ids)
-        else:
-            written = self.tokenizers.target.encode(target)
-        ids = (
-            torch.tensor([[*read, END_ID]], device=self.device),
-            torch.tensor([[BEGIN_ID, *written]], device=self.device),
-        )
+        with edited(self.model, edits.of_model(changes)):
+            written = self._written(source, target, changes)
+            found = records(
+                self.model,
+                torch.tensor([[*read, END_ID]], device=self.device),
+                torch.tensor([[BEGIN_ID, *written]], device=self.device),
+            )
+        edits.check_keys(changes, found)
         return Look(
+            source=source,
             source_tokens=tuple(self.tokenizers.source.tokens([*read, END_ID])),
             target_tokens=tuple(self.tokenizers.target.tokens([*written, END_ID])),
             translation=self.tokenizers.target.decode(written),
-            attentions=attentions(self.model, *ids),
+            attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
+            records=found,
+            edits=tuple(map(edits.as_json, changes)),
+        )
+
+    def beam(self, source: str, n_beams: int = 4, prefix: Sequence[str] = ()) -> Tree:
+        """How a translation is searched for: every hypothesis, what was pruned, and why.
+
+        ``prefix`` are target tokens to begin with, such as ``tree.path(node)`` of a branch.
+        """
+        if not isinstance(source, str):
+            raise DataError(f"beam takes one text, got {type(source).__name__}")
+        settings, target = self.recipe.decode, self.tokenizers.target
+        read = self.tokenizers.source.encode(source)
+        if not read:
+            raise DataError("there is nothing to translate in an empty text")
+        given = prefix_ids(prefix, target)
+        ids, limits = one_source(
+            self.model, read, settings.max_len, self.device, at_least=len(given) + 1
+        )
+        nodes = trace(
+            self.model,
+            ids,
+            limits=limits,
+            n_beams=n_beams,
+            length_penalty=settings.length_penalty,
+            prefix=given,
+        )
+        return Tree(n_beams, nodes, tuple(target.tokens(node.token_id for node in nodes)))
+
+    def _written(
+        self, source: str, target: str | None, changes: Sequence[edits.AnyEdit]
+    ) -> list[int]:
+        """The target's ids: the given ones or the model's own, then what is forced on them."""
+        if target is None:
+            written: Sequence[int] = self.hypotheses([source])[0][0].ids
+        else:
+            written = self.tokenizers.target.encode(target)
+        return forced(
+            self.model,
+            self.tokenizers.source.encode(source),
+            written,
+            changes,
+            tokenizer=self.tokenizers.target,
+            max_len=self.recipe.decode.max_len,
+            device=self.device,
         )
 
     def fits(self, source: str, target: str = "") -> bool:

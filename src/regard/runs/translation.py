@@ -97,7 +97,7 @@ def decode(
     results: dict[int, list[Hypothesis]] = {}
     examples = [Example(source, ()) for source in sources]
     for batch in _batches(examples, max(1, batch_tokens // settings.beam)):
-        limits = _limits(model, batch, settings.max_len)
+        limits = length_limits(model, batch, settings.max_len)
         source = batch.source.to(device)
         if settings.beam == 1 and n_best == 1:
             found = greedy(
@@ -147,8 +147,11 @@ def _batches(examples: Sequence[Example], batch_tokens: int) -> Iterable[Batch]:
     return fixed_batches(examples, batch_tokens) if len(examples) > 1 else map(collate, [examples])
 
 
-def _limits(model: SequenceModel, batch: Batch, max_len: int) -> Tensor:
-    """How long each target may become: no translation is thrice as long as its source."""
+def length_limits(model: SequenceModel, batch: Batch, max_len: int) -> Tensor:
+    """How long each target may become: no translation is thrice as long as its source.
+
+    Nor longer than the model could read again with a begin token before it, as looking inside does.
+    """
     lengths = (batch.source != PAD_ID).sum(dim=1)
-    longest = model.config.longest or max_len
+    longest = max_len if model.config.longest is None else model.config.longest - 1
     return (3 * lengths + 10).clamp(max=min(max_len, longest))

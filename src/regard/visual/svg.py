@@ -43,5 +43,14 @@ def escaped(text: str) -> Markup:
     return text if isinstance(text, Markup) else Markup(_escape(_NOT_XML.sub("\ufffd", text)))
 
 
+def printable(text: str) -> str:
+    r"""Text made safe for a terminal: no token can steer it.
+
+    >>> printable("a\x1b[2Jb")
+    'a�[2Jb'
+    """
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+
+
 def _value(value: str | float) -> str:
     return escaped(value) if isinstance(value, str) else f"{round(value, 2):.10g}"

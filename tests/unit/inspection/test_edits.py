@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from systems import system
 from tiny import tiny_config
 
 from regard.core.errors import ConfigError
 from regard.inspection.capture import watch
-from regard.inspection.edits import Ablate, Force, Temperature, edited
+from regard.inspection.edits import Ablate, Force, NoPositions, Temperature, edited
 from regard.models.transformer import Transformer
 
 SOURCE = torch.tensor([[5, 6, 7, 2], [8, 9, 2, 0]])
@@ -93,3 +94,71 @@ def test_edits_of_what_is_not_there_are_refused(model, edit, words):
 def test_a_temperature_is_positive():
     with pytest.raises(ConfigError, match="more than 0"):
         Temperature(0.0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"positions": "learned"}, {"positions": "index"}, {"join": "concat"}],
+    ids=str,
+)
+def test_without_positions_the_encoder_no_longer_knows_order(changes):
+    model = Transformer(tiny_config(**changes)).double().eval()
+    turned = SOURCE[:1].flip(1)
+    with edited(model, [NoPositions()]):
+        plain, again = model.encode(SOURCE[:1]), model.encode(turned)
+    for one, other in zip(plain.layers, again.layers, strict=True):
+        torch.testing.assert_close(one.k, other.k.flip(2))
+    told = model.encode(SOURCE[:1]).layers[0].k, model.encode(turned).layers[0].k.flip(2)
+    assert not torch.allclose(*told)
+
+
+def test_positions_that_are_appended_become_zero(make_model):
+    model = make_model(positions="index")
+    with edited(model, [NoPositions()]):
+        found = model(SOURCE, TARGET)
+    with torch.no_grad():
+        for side in (model.encoder, model.decoder):
+            side.embedding.to_model.weight[:, -1] = 0  # what reads the number t
+    torch.testing.assert_close(found, model(SOURCE, TARGET))
+
+
+def test_removing_positions_leaves_nothing_behind(model):
+    before = model(SOURCE, TARGET)
+    with edited(model, [NoPositions()]):
+        assert not torch.allclose(model(SOURCE, TARGET), before)
+    assert torch.equal(model(SOURCE, TARGET), before)
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes"), [("luong2015", {}), ("transformer", {"positions": "none"})]
+)
+def test_positions_that_do_not_exist_cannot_be_removed(preset, changes):
+    model = system(preset, **changes)
+    with pytest.raises(ConfigError, match="no positions that could be removed"):
+        edited(model, [NoPositions()]).__enter__()
+
+
+def test_a_refused_edit_takes_those_before_it_along(model):
+    before = model(SOURCE, TARGET)
+    with pytest.raises(ConfigError), edited(model, [NoPositions(), Ablate("nobody", 0, 0)]):
+        pass
+    assert torch.equal(model(SOURCE, TARGET), before)
+
+
+def test_a_key_of_the_decoders_own_that_is_not_there_yet_is_hidden(model):
+    edit = Force("decoder.self", 0, head=1, key=2)
+    with edited(model, [edit]):
+        full = model(SOURCE, TARGET)
+        memory = model.encode(SOURCE)
+        state = model.start(memory)
+        for t in range(TARGET.shape[1]):
+            logits, state = model.step(TARGET[:, t], memory, state)
+            torch.testing.assert_close(logits, full[:, t])
+
+
+def test_what_a_tape_shows_cannot_be_edited():
+    model = system("cheng2016")
+    with pytest.raises(ConfigError, match=r"decoder\.self .* looked at but not edited"):
+        edited(model, [Ablate("decoder.self", 0, 0)]).__enter__()
+    with edited(model, [Ablate("decoder.cross", 0, 0)]):
+        assert not torch.equal(model(SOURCE, TARGET), system("cheng2016")(SOURCE, TARGET))

@@ -1,0 +1,60 @@
+"""``regard serve``: the page and the API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.notes import note
+from regard.cli.options import Device, RunPath
+from regard.cli.stopping import Stop
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from regard.runs.run import Run
+
+
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes one that is free.")]
+
+
+def serve(
+    path: RunPath,
+    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    port: Port = 8000,
+    api_key: Annotated[str | None, typer.Option(help="Asked of every client.")] = None,
+    device: Device = None,
+) -> None:
+    """Serve the page and the API for a run, until Ctrl-C.
+
+    A host that other machines can reach needs an API key.
+    """
+    from regard.server.listening import check_public, listen
+
+    check_public(host, api_key)
+    with listen(host, port) as listening:  # a port that is taken shows before torch is loaded
+        from regard.runs.run import load
+
+        run_server(load(path, device=device), listening, api_key=api_key)
+
+
+def run_server(
+    run: Run,
+    listening: socket.socket,
+    *,
+    api_key: str | None = None,
+    then: Callable[[str], None] = lambda _address: None,
+) -> None:
+    """Serve until the program is told to end, which is how serving ends well."""
+    from regard.server.serve import serve
+
+    def started(address: str) -> None:
+        print(f"serving {run.folder.path} at {address} (Ctrl-C ends)", flush=True)
+        then(address)
+
+    try:
+        serve(run, listening, api_key=api_key, on_start=started)
+    except Stop:  # what was open is answered by now
+        note("stopped")

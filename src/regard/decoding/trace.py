@@ -1,0 +1,142 @@
+"""A beam search as a tree: every hypothesis it looked at, and what became of each.
+
+A node is a target so far. At each step a search looks at the 2K most probable continuations; what
+is less probable than those never becomes a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from torch import Tensor
+
+from regard.core.errors import ShapeError
+from regard.decoding.beam import beam_search
+from regard.decoding.hypothesis import Hypothesis, penalty
+from regard.decoding.observer import Step
+from regard.decoding.protocol import Generator
+from regard.decoding.settings import LENGTH_PENALTY
+from regard.text.specials import BEGIN_ID, END_ID
+
+Fate = Literal["open", "pruned", "finished", "best"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A hypothesis: the parent's tokens and one more."""
+
+    id: int
+    parent: int | None
+    step: int
+    token_id: int
+    log_prob: float
+    """Of the token."""
+    total: float
+    """Of all tokens up to here: what hypotheses of one step are compared by."""
+    score: float
+    """What it was compared by: the total, and once it has ended the total over its penalty."""
+    state: Fate
+    """``open``: it was continued. ``best``: the one that won."""
+    why: str
+
+
+class Trace:
+    """An observer of the search of one sentence, which grows the tree step by step."""
+
+    def __init__(self, *, n_beams: int, limit: int, length_penalty: float, n_given: int) -> None:
+        self.n_beams = n_beams
+        self.limit = limit
+        self.length_penalty = length_penalty
+        self.n_given = n_given
+        self.nodes = [Node(0, None, 0, BEGIN_ID, 0.0, 0.0, 0.0, "open", "the beginning")]
+        self.open = [0]
+        """Ids of the nodes that go on, most probable first."""
+
+    def __call__(self, step: Step) -> None:
+        """Enter all candidates that exist."""
+        before, n = self.open, self.nodes[self.open[0]].step + 1
+        kept = [i for i in step.kept[0].tolist() if i >= 0]
+        rows = zip(
+            step.parents[0].tolist(),
+            step.ids[0].tolist(),
+            step.token_log_prob[0].tolist(),
+            step.log_prob[0].tolist(),
+            strict=True,
+        )
+        entered: dict[int, int] = {}
+        for rank, (parent, token, log_prob, total) in enumerate(rows):
+            if log_prob == -float("inf") or total == -float("inf"):
+                continue
+            state, why = self._fate(rank, token, rank in kept, n)
+            ended = state == "finished"
+            score = total / penalty(n, self.length_penalty) if ended else total
+            entered[rank] = len(self.nodes)
+            node = Node(
+                len(self.nodes), before[parent], n, token, log_prob, total, score, state, why
+            )
+            self.nodes.append(node)
+        self.open = [entered[rank] for rank in kept]
+
+    def _fate(self, rank: int, token: int, kept: bool, n: int) -> tuple[Fate, str]:
+        if token == END_ID and rank < self.n_beams:
+            return "finished", "finished"
+        if kept:
+            return "open", "given" if n <= self.n_given else f"among the best {self.n_beams}"
+        best = f"outside the best {self.n_beams}"
+        return "pruned", f"ended {best}" if token == END_ID else best
+
+    def concluded(self, best: Hypothesis) -> tuple[Node, ...]:
+        """All nodes, once the search has ended with its best hypothesis."""
+        winner = self._winner(best)
+        nodes = self.nodes.copy()
+        for node in self.nodes:
+            if node.state == "finished":
+                why = f"finished but worse than the best ({node.score:.3f} < {best.score:.3f})"
+                nodes[node.id] = replace(node, why=why)
+        for number in self.open:
+            cut = self.nodes[number].step >= self.limit
+            why = f"cut off by the limit of {self.limit}" if cut else "cannot win any more"
+            nodes[number] = replace(self.nodes[number], state="pruned", why=why)
+        why = "the best that finished" if best.finished else "the best, cut off by the limit"
+        nodes[winner] = replace(self.nodes[winner], state="best", score=best.score, why=why)
+        return tuple(nodes)
+
+    def _winner(self, best: Hypothesis) -> int:
+        """The node that spells the best hypothesis."""
+        children = {(node.parent, node.token_id): node.id for node in self.nodes}
+        number = 0
+        for token in (*best.ids, *([END_ID] if best.finished else [])):
+            number = children[number, token]
+        return number
+
+
+def trace(
+    model: Generator,
+    source: Tensor,
+    *,
+    limits: Tensor,
+    n_beams: int,
+    length_penalty: float = LENGTH_PENALTY,
+    prefix: Sequence[int] = (),
+) -> tuple[Node, ...]:
+    """The tree of the search for one sentence (1, S); nothing about the search is changed by it."""
+    if source.shape[0] != 1:
+        raise ShapeError(f"a tree is of one sentence, got {source.shape[0]}")
+    observer = Trace(
+        n_beams=n_beams,
+        limit=int(limits[0]),
+        length_penalty=length_penalty,
+        n_given=len(prefix),
+    )
+    ((best,),) = beam_search(
+        model,
+        source,
+        limits=limits,
+        n_beams=n_beams,
+        length_penalty=length_penalty,
+        prefix=prefix,
+        observer=observer,
+    )
+    return observer.concluded(best)

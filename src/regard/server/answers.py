@@ -1,0 +1,81 @@
+"""Every refusal looks alike: a status, and ``{"error": "why"}`` as LibreTranslate has it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from regard.core.errors import ConfigError, DataError
+from regard.server.batcher import BusyError
+
+RETRY_AFTER = "1"
+"""Seconds after which a busy server may be asked again."""
+
+
+class RefusedError(Exception):
+    """The request cannot be answered, and the client may know why."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def as_json(value: Any) -> bytes:
+    """Compact JSON in ASCII: half characters and markup survive every way it may go."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def refusal(status: int, why: str) -> Response:
+    """A response of the given status; a busy server says when to come back."""
+    headers = {503: {"Retry-After": RETRY_AFTER}, 401: {"WWW-Authenticate": "Bearer"}}
+    return Response(
+        as_json({"error": why}),
+        status_code=status,
+        headers=headers.get(status),
+        media_type="application/json",
+    )
+
+
+def add_refusals(app: FastAPI) -> None:
+    """Turn the errors that a client can cause into refusals. All others are the monitor's."""
+
+    async def refused(_request: Request, error: Exception) -> Response:
+        return refusal(error.status if isinstance(error, RefusedError) else 422, str(error))
+
+    async def busy(_request: Request, error: Exception) -> Response:
+        return refusal(503, str(error))
+
+    async def invalid(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return refusal(422, problems(error.errors()))
+
+    async def http(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        response = refusal(error.status_code, str(error.detail))
+        response.headers.update(error.headers or {})
+        return response
+
+    for kind in (RefusedError, ConfigError, DataError):
+        app.add_exception_handler(kind, refused)
+    app.add_exception_handler(BusyError, busy)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+
+
+def problems(errors: Any) -> str:
+    """What pydantic found, in one line. What was sent is not repeated.
+
+    >>> problems([{"loc": ("body", "q"), "msg": "Field required", "input": "…"}])
+    'q: Field required'
+    """
+    return "; ".join(f"{_place(error['loc'])}: {error['msg']}" for error in list(errors)[:5])
+
+
+def _place(parts: Any) -> str:
+    where = [str(part) for part in parts if part not in ("body", "query")]
+    return ".".join(where)[:100] or "body"

@@ -1,0 +1,98 @@
+"""What may be asked about the inside of a model: the bodies of requests, checked."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from regard.server.limits import MAX_BEAMS, MAX_CHARACTERS, MAX_EDITS, MAX_NAME
+
+Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
+Name = Annotated[str, Field(max_length=MAX_NAME)]
+Count = Annotated[int, Field(ge=0, le=100_000)]
+"""A layer, a head or a position, from 0."""
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Ablate(_Asked):
+    """A head brings nothing home."""
+
+    kind: Literal["ablate"]
+    name: Name
+    layer: Count
+    head: Count
+
+
+class Force(_Asked):
+    """A head looks at one key and nowhere else."""
+
+    kind: Literal["force"]
+    name: Name
+    layer: Count
+    head: Count
+    key: Count
+
+
+class Temperature(_Asked):
+    """Scores are divided by a value, in one kind of attention or all."""
+
+    kind: Literal["temperature"]
+    value: float = Field(ge=0.01, le=100, allow_inf_nan=False)
+    name: Name | None = None
+
+
+class NoPositions(_Asked):
+    """The model is not told where words stand."""
+
+    kind: Literal["no_positions"]
+
+
+class Swap(_Asked):
+    """Two words of the source change places."""
+
+    kind: Literal["swap"]
+    first: Count
+    second: Count
+
+
+class ForceToken(_Asked):
+    """The target has this token at a position, and is written on from there."""
+
+    kind: Literal["force_token"]
+    position: Count
+    token: Name
+
+
+Edit = Annotated[
+    Ablate | Force | Temperature | NoPositions | Swap | ForceToken, Field(discriminator="kind")
+]
+
+
+class StepsRequest(_Asked):
+    """One row of one head, step by step."""
+
+    name: Name
+    layer: Count
+    head: Count
+    token: Name | Count = Field(description="The row: a token, its first occurrence, or a number.")
+
+
+class ExplainRequest(_Asked):
+    """A sentence to look at while it is translated."""
+
+    source: Text = Field(min_length=1)
+    target: Text | None = Field(None, description="A translation to look at; else the model's own.")
+    edits: list[Edit] = Field([], max_length=MAX_EDITS, description="What if?")
+    steps: StepsRequest | None = Field(None, description="Show the six steps of this row, too.")
+
+
+class BeamRequest(_Asked):
+    """A sentence whose beam search is to be seen."""
+
+    source: Text = Field(min_length=1)
+    n_beams: int = Field(4, ge=1, le=MAX_BEAMS)
+    prefix: list[Name] = Field([], max_length=MAX_EDITS * 8, description="Target tokens to begin.")

@@ -1,0 +1,171 @@
+"""One thread owns the model, and translates together what arrives together.
+
+A model has one set of hooks, so whoever looks inside or edits must be alone with it. All work goes
+through one queue to one thread: translations that arrive within a few milliseconds make one batch,
+and everything else runs by itself. What shares a batch changes no result, an error included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from regard.server.limits import LIMITS, Limits
+
+T = TypeVar("T")
+
+
+class BusyError(Exception):
+    """Too much at once; the same request may succeed later."""
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    work: Callable[[], Any]
+    """What to do when the job is alone."""
+    texts: tuple[str, ...] = ()
+    """What it would share a batch with; nothing where it must be alone."""
+    future: Future[Any] = field(default_factory=Future)
+    arrived: float = field(default_factory=time.monotonic)
+
+    @property
+    def size(self) -> int:
+        """How much room it takes in the queue."""
+        return max(1, len(self.texts))
+
+
+class Worker:
+    """A queue and the thread that empties it. The thread starts with the first job."""
+
+    def __init__(
+        self,
+        translate: Callable[[list[str]], list[str]],
+        *,
+        limits: Limits = LIMITS,
+        batching: bool = True,
+        on_batch: Callable[[int], None] = lambda _n_texts: None,
+    ) -> None:
+        self.limits = limits
+        self.batching = batching
+        self._translate = translate
+        self._on_batch = on_batch
+        self._waiting: deque[_Job] = deque()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    async def translate(self, texts: Sequence[str]) -> list[str]:
+        """The translations of the texts, in order, perhaps together with those of others."""
+        if not texts:
+            return []
+        many = list(texts)
+        return await self._done(_Job(lambda: self._together(many), tuple(many)))
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """What ``work`` gives when it has the model to itself."""
+        return await self._done(_Job(work))
+
+    def open(self) -> None:
+        """Take work again, after ``close``."""
+        with self._changed:
+            self._closing = False
+
+    def close(self) -> None:
+        """Take nothing new, finish what waits, end the thread."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    async def _done(self, job: _Job) -> Any:
+        self._put(job)
+        try:  # past the time the job is cancelled; where it has begun, its result is dropped
+            return await asyncio.wait_for(asyncio.wrap_future(job.future), self.limits.seconds)
+        except TimeoutError:
+            raise BusyError(
+                f"this took more than {self.limits.seconds:g} s; ask again later"
+            ) from None
+
+    def _put(self, job: _Job) -> None:
+        with self._changed:
+            if self._closing:
+                raise BusyError("the server is ending")
+            if sum(other.size for other in self._waiting) + job.size > self.limits.queue:
+                raise BusyError("too many requests are waiting; ask again later")
+            self._waiting.append(job)
+            self._changed.notify()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="model", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while batch := self._next():
+            wanted = [job for job in batch if job.future.set_running_or_notify_cancel()]
+            if len(wanted) < 2 or not _shared(wanted, self._together):
+                for job in wanted:  # one bad text must not spoil the others
+                    _settle(job)
+
+    def _next(self) -> list[_Job]:
+        """The jobs to do next: one, or translations. Nothing when the worker ends."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            if not self._waiting:
+                return []
+            first = self._waiting.popleft()
+            if not self.batching or not first.texts:
+                return [first]
+            left = first.arrived + self.limits.window - time.monotonic()
+            self._changed.wait_for(self._enough, timeout=max(0.0, left))
+            return [first, *self._company(first)]
+
+    def _enough(self) -> bool:
+        n_texts = sum(len(job.texts) for job in self._waiting)
+        return self._closing or n_texts >= self.limits.batch
+
+    def _company(self, first: _Job) -> list[_Job]:
+        """Other translations that fit into the batch. The rest keeps its order."""
+        company: list[_Job] = []
+        others: deque[_Job] = deque()
+        room = self.limits.batch - len(first.texts)
+        for job in self._waiting:
+            fits = 0 < len(job.texts) <= room
+            (company if fits else others).append(job)
+            room -= len(job.texts) if fits else 0
+        self._waiting = others
+        return company
+
+    def _together(self, texts: list[str]) -> list[str]:
+        self._on_batch(len(texts))
+        return self._translate(texts)
+
+
+def _shared(jobs: Sequence[_Job], translate: Callable[[list[str]], list[str]]) -> bool:
+    """Translate the texts of all jobs at once; False where that fails."""
+    try:
+        found = iter(translate([text for job in jobs for text in job.texts]))
+        results = [[next(found) for _ in job.texts] for job in jobs]
+    except Exception:  # whose fault it was shows when each is alone
+        return False
+    for job, result in zip(jobs, results, strict=True):
+        job.future.set_result(result)
+    return True
+
+
+def _settle(job: _Job) -> None:
+    try:
+        result = job.work()
+    except Exception as error:  # it belongs to whoever asked
+        job.future.set_exception(error)
+    else:
+        job.future.set_result(result)

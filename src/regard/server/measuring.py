@@ -1,0 +1,112 @@
+"""The measures of a run's heads, made once, by a process of their own.
+
+Measuring takes a while and ablates heads meanwhile. In another process it disturbs neither the
+model that translates nor the thread that answers, and it can be ended at any moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+
+from regard.core.errors import RegardError
+from regard.runs.data import load_data
+from regard.runs.run import Run, load
+from regard.server.answers import RefusedError, as_json
+from regard.server.batcher import BusyError
+
+CANNOT = 3
+"""Exit code of the process where a run has no heads, or its data is gone."""
+
+
+class Measuring:
+    """Whoever asks while it goes on waits for the same result."""
+
+    def __init__(self, run: Run, *, seconds: float) -> None:
+        self.words = [str(run.folder.path), str(run.device)]
+        self.seconds = seconds
+        self._result: bytes | None = None
+        self._process: Process | None = None
+        self._alone = asyncio.Lock()
+        self._closing = False
+
+    async def result(self) -> bytes:
+        """The JSON of ``regard heads``."""
+        async with self._alone:
+            if self._result is None:
+                self._result = await self._measured()
+            return self._result
+
+    def open(self) -> None:
+        """Measure again, after ``close``, perhaps in another event loop."""
+        self._closing = False
+        self._alone = asyncio.Lock()
+
+    def close(self) -> None:
+        """Let nobody wait any longer."""
+        self._closing = True
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def _measured(self) -> bytes:
+        if self._closing:
+            raise BusyError("the server is ending")
+        words = [sys.executable, "-m", "regard.server.measuring", *self.words]
+        # A session of its own: Ctrl-C is for the server, which then ends this process.
+        self._process = await asyncio.create_subprocess_exec(
+            *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+        )
+        if self._closing:  # the end came while it was starting
+            self.close()
+        try:
+            async with asyncio.timeout(self.seconds):
+                out, err = await self._process.communicate()
+        except TimeoutError:
+            raise BusyError(f"measuring took more than {self.seconds:g} s") from None
+        finally:
+            code = await _ended(self._process)
+            self._process = None
+        return self._read(code, out, err)
+
+    def _read(self, code: int, out: bytes, err: bytes) -> bytes:
+        if code == 0:
+            return out
+        if self._closing:
+            raise BusyError("the server is ending")
+        if code == CANNOT:
+            raise RefusedError(
+                404,
+                "the heads of this run cannot be measured: it has none, or its data is not here; "
+                "`regard heads` says which",
+            )
+        last = err.decode(errors="replace").strip().rpartition("\n")[2]
+        raise RuntimeError(f"measuring ended with code {code}: {last}")
+
+
+async def _ended(process: Process) -> int:
+    """The exit code of a process that goes no further, whether it wanted to or not."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+    return await process.wait()
+
+
+def main(path: str, device: str) -> int:
+    """What the process does: the measures as JSON on standard output."""
+    from regard.runs.heads import head_measures
+
+    try:
+        run = load(path, device=device)
+        found = head_measures(run, load_data(run.recipe.data))
+    except RegardError as error:
+        print(error, file=sys.stderr)
+        return CANNOT
+    sys.stdout.buffer.write(as_json(found.as_json()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

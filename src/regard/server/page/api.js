@@ -1,0 +1,87 @@
+// Questions to the server. Answers are kept, for switches are turned on and off again.
+
+/** What the server answered when it could not do what was asked; the message is for readers. */
+export class ApiError extends Error {
+  /**
+   * @param {string} message
+   * @param {number} [status] of the response, 0 where none came
+   */
+  constructor(message, status = 0) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const KEY = "regard-key"; // where this tab keeps the server's key until it is closed
+
+/**
+ * From now on, send this key.
+ * @param {string} key
+ */
+export function useKey(key) {
+  sessionStorage.setItem(KEY, key);
+}
+
+const LIMIT = 40; // answers kept; the oldest goes first
+
+/** @type {Map<string, Promise<any>>} */
+const kept = new Map();
+
+/**
+ * Ask for JSON. With a body it is sent (POST); without, it is only asked for (GET).
+ * @param {string} path
+ * @param {Object} [body]
+ * @returns {Promise<any>}
+ */
+export function ask(path, body) {
+  const text = body && JSON.stringify(body);
+  const key = path + " " + text;
+  if (!kept.has(key)) {
+    const answer = fetchJson(path, text);
+    answer.catch(() => kept.delete(key)); // what failed may work the next time
+    kept.set(key, answer);
+    if (kept.size > LIMIT) kept.delete(kept.keys().next().value);
+  }
+  return kept.get(key);
+}
+
+async function fetchJson(path, text) {
+  const sent = text && {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: text,
+  };
+  const response = await reach(path, sent || {});
+  return response.json();
+}
+
+/**
+ * Fetch, with errors as readable words.
+ * @param {string} path
+ * @param {RequestInit} options
+ * @returns {Promise<Response>}
+ */
+export async function reach(path, options) {
+  const key = sessionStorage.getItem(KEY);
+  const headers = { ...options.headers, ...(key && { Authorization: `Bearer ${key}` }) };
+  let response;
+  try {
+    response = await fetch(path, { ...options, headers });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError("The server does not answer. Is `regard serve` still running?");
+  }
+  if (!response.ok) throw new ApiError(await reason(response), response.status);
+  return response;
+}
+
+/** The server's own words where it has some: {"error": text} or {"detail": text or a list}. */
+async function reason(response) {
+  const said = await response.json().catch(() => ({}));
+  const words = said.error ?? said.detail;
+  if (typeof words === "string") return words;
+  if (Array.isArray(words)) return words.map(({ loc, msg }) => `${loc?.at(-1)}: ${msg}`).join("; ");
+  const wait = response.headers.get("Retry-After");
+  if (response.status === 503) return `The server is busy; try again in ${wait ?? "a few"} s.`;
+  return `The server answered ${response.status} ${response.statusText}.`;
+}

@@ -1,0 +1,59 @@
+// The beam as a tree: pick a branch, and go on from it.
+
+import { drawTree } from "./draw.js";
+import { el } from "./elements.js";
+import { ask } from "./api.js";
+
+/** @typedef {import("./state.js").State} State */
+
+/**
+ * Ask for the tree and draw it.
+ * @param {HTMLElement} box
+ * @param {State} state
+ * @param {(part: Partial<State>) => void} change
+ */
+export async function showBeam(box, state, change) {
+  const { source, beams, prefix } = state;
+  const note = el("div", { class: "branch", role: "status" });
+  const canvas = el("div", { class: "canvas" }, "searching…");
+  box.replaceChildren(note, canvas);
+  showPrefix(note, prefix, change);
+  try {
+    const tree = await ask("/api/beam", { source, n_beams: beams, prefix });
+    if (!canvas.isConnected) return;
+    canvas.replaceChildren();
+    drawTree(canvas, tree, {
+      onPick: (node, tokens) => showBranch(note, node, tokens, prefix, change),
+    });
+  } catch (error) {
+    canvas.replaceChildren(el("p", { class: "trouble", role: "alert" }, error.message));
+  }
+}
+
+function showPrefix(note, prefix, change) {
+  if (!prefix.length) {
+    return note.replaceChildren(el("p", { class: "hint" }, "Pick a node to go on from it."));
+  }
+  note.replaceChildren(
+    el("p", {}, "Begun with ", el("q", {}, prefix.join(" "))),
+    button("From the start again", () => change({ prefix: [] })),
+  );
+}
+
+/** What was picked: its tokens, its score, its fate, and the way on. */
+function showBranch(note, node, tokens, prefix, change) {
+  const parts = [
+    el("p", {}, el("q", {}, tokens.join(" ") || node.token), ` ${node.why || node.state}`),
+    el("p", { class: "caption" }, `score ${node.score.toFixed(3)}`),
+  ];
+  const ended = node.state === "finished" || node.state === "best";
+  if (!ended && tokens.length) {
+    parts.push(button("Go on from here", () => change({ prefix: tokens })));
+  }
+  if (prefix.length) parts.push(button("From the start again", () => change({ prefix: [] })));
+  note.replaceChildren(...parts);
+}
+
+function button(text, onclick) {
+  return el("button", { type: "button", onclick }, text);
+}

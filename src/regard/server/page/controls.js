@@ -1,0 +1,111 @@
+// Which view, attention, layer and head: tabs and lists above the picture.
+
+import { choice, el, fill } from "./elements.js";
+import { VIEWS } from "./state.js";
+
+/** @typedef {import("./state.js").State} State */
+
+/**
+ * The tabs. Arrow keys move between them, as readers of screens expect.
+ * @param {HTMLElement} box
+ * @param {State} state
+ * @param {(part: Partial<State>) => void} change
+ */
+export function showTabs(box, state, change) {
+  const names = Object.keys(VIEWS);
+  const tabs = names.map((view) =>
+    el(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        id: `tab-${view}`,
+        "aria-controls": "view",
+        "aria-selected": String(view === state.view),
+        tabindex: view === state.view ? 0 : -1,
+        "data-control": view === state.view ? "tab" : null,
+        onclick: () => change({ view }),
+      },
+      VIEWS[view],
+    ),
+  );
+  box.onkeydown = (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const at = names.indexOf(state.view) + step + names.length;
+    change({ view: names[at % names.length] });
+  };
+  fill(box, ...tabs);
+}
+
+/**
+ * The lists that fit the view.
+ * @param {HTMLElement} box
+ * @param {State} state
+ * @param {{name: string, layers: number, heads: number}[]} attentions
+ * @param {boolean} edited whether there is a plain run to go back to
+ * @param {(part: Partial<State>) => void} change
+ * @param {(part: Partial<State>) => void} tune a change that only redraws the picture
+ */
+export function showControls(box, state, attentions, edited, change, tune) {
+  const one = attentions.find(({ name }) => name === state.name);
+  const parts = [];
+  if (one && state.view !== "beam" && state.view !== "heads") {
+    parts.push(
+      choice("Attention", attentions.map(({ name }) => [name, name]), state.name, (name) =>
+        change({ name, token: null }),
+      ),
+    );
+    if (state.view !== "grid") parts.push(layerChoice(one, state, change), headChoice(one, state, change));
+    if (state.view === "lines") parts.push(thresholdChoice(state, tune));
+    if (edited) parts.push(plainChoice(state, change));
+  }
+  if (state.view === "beam") {
+    const widths = [1, 2, 3, 4, 5, 6, 7, 8].map((k) => [String(k), String(k)]);
+    parts.push(choice("Beams", widths, String(state.beams), (k) => change({ beams: Number(k) })));
+  }
+  fill(box, ...parts);
+}
+
+function counted(n) {
+  return Array.from({ length: n }, (_, i) => /** @type {[string, string]} */ ([`${i}`, `${i}`]));
+}
+
+function layerChoice(one, state, change) {
+  return choice("Layer", counted(one.layers), String(state.layer), (layer) =>
+    change({ layer: Number(layer) }),
+  );
+}
+
+function headChoice(one, state, change) {
+  const all = state.view === "matrix" ? "mean of all" : "all";
+  const options = [["", all], ...counted(one.heads)];
+  return choice("Head", options, state.head === null ? "" : String(state.head), (head) =>
+    change({ head: head === "" ? null : Number(head) }),
+  );
+}
+
+function thresholdChoice(state, tune) {
+  const shown = el("b", {}, state.threshold.toFixed(2));
+  const slider = el("input", {
+    type: "range",
+    min: 0,
+    max: 0.5,
+    step: 0.01,
+    value: state.threshold,
+    "data-control": "Hide below",
+    oninput: (event) => {
+      shown.textContent = Number(event.target.value).toFixed(2);
+      tune({ threshold: Number(event.target.value) });
+    },
+  });
+  return el("label", { class: "choice" }, el("span", {}, "Hide below ", shown), slider);
+}
+
+function plainChoice(state, change) {
+  const options = [["", "with the changes"], ["plain", "plain"]];
+  return choice("Draw", options, state.plain ? "plain" : "", (value) =>
+    change({ plain: value === "plain" }),
+  );
+}

@@ -1,0 +1,112 @@
+// What the reader has chosen, and its form as a link: everything is in the part after "#", which
+// browsers keep to themselves.
+
+/**
+ * @typedef {Object} State
+ * @property {string} source the sentence
+ * @property {"lines"|"matrix"|"grid"|"beam"|"heads"} view
+ * @property {string} name which attention, such as decoder.cross
+ * @property {number} layer counted from 0
+ * @property {number|null} head counted from 0; null: all of them
+ * @property {number|null} token the row whose steps are shown
+ * @property {number} threshold lines below it are not drawn
+ * @property {boolean} plain draw the plain run although there are edits
+ * @property {number} beams width of the beam
+ * @property {string[]} prefix target tokens that the beam begins with
+ * @property {Object[]} edits the what-ifs
+ */
+
+export const VIEWS = {
+  lines: "Lines",
+  matrix: "Matrix",
+  grid: "All heads",
+  beam: "Beam",
+  heads: "Head map",
+};
+
+/** @type {State} */
+export const START = Object.freeze({
+  source: "",
+  view: "lines",
+  name: "decoder.cross",
+  layer: 0,
+  head: null,
+  token: null,
+  threshold: 0.1,
+  plain: false,
+  beams: 4,
+  prefix: [],
+  edits: [],
+});
+
+/**
+ * The state as the part of a link after "#"; what is as at the start is left out.
+ * @param {State} state
+ * @returns {string}
+ */
+export function toHash(state) {
+  const parts = new URLSearchParams();
+  for (const [key, first] of Object.entries(START)) {
+    const value = state[key];
+    if (JSON.stringify(value) === JSON.stringify(first)) continue;
+    parts.set(key, typeof value === "string" ? value : JSON.stringify(value));
+  }
+  return "#" + parts;
+}
+
+/**
+ * The state that a link carries. A link may come from anyone: what does not fit is dropped.
+ * @param {string} hash
+ * @returns {State}
+ */
+export function fromHash(hash) {
+  const state = { ...START };
+  for (const [key, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
+    const value = typeof START[key] === "string" ? text : parsed(text);
+    if (key in START && FITS[key](value)) state[key] = value;
+  }
+  return state;
+}
+
+const isCount = (x) => Number.isInteger(x) && x >= 0;
+const isText = (x) => typeof x === "string";
+
+/** @type {Object<string, (value: any) => boolean>} */
+const FITS = {
+  source: isText,
+  view: (x) => Object.hasOwn(VIEWS, x),
+  name: isText,
+  layer: isCount,
+  head: (x) => x === null || isCount(x),
+  token: (x) => x === null || isCount(x),
+  threshold: (x) => typeof x === "number" && x >= 0 && x <= 1,
+  plain: (x) => typeof x === "boolean",
+  beams: (x) => isCount(x) && x >= 1 && x <= 8,
+  prefix: (x) => Array.isArray(x) && x.every(isText),
+  edits: (x) => Array.isArray(x) && x.every((one) => one !== null && isText(one.kind)),
+};
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The state, moved to an attention, layer and head that the model has.
+ * @param {State} state
+ * @param {{name: string, layers: number, heads: number}[]} attentions
+ * @returns {State}
+ */
+export function fitted(state, attentions) {
+  const one =
+    attentions.find(({ name }) => name === state.name) ??
+    attentions.find(({ name }) => name === START.name) ??
+    attentions[0];
+  if (!one) return state;
+  const layer = Math.min(state.layer, one.layers - 1);
+  const head = state.head === null ? null : Math.min(state.head, one.heads - 1);
+  return { ...state, name: one.name, layer, head };
+}

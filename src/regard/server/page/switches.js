@@ -1,0 +1,154 @@
+// The what-ifs as switches. They show the list of edits and change it; they keep nothing themselves.
+
+import { tokensOf } from "./draw.js";
+import { choice, el, fill, tick } from "./elements.js";
+import { found, spoken, without, withEdit } from "./edits.js";
+import { wordsOf } from "./words.js";
+
+/** @typedef {import("./state.js").State} State */
+
+/**
+ * Draw the switches.
+ * @param {HTMLElement} box
+ * @param {State} state
+ * @param {Object} payload of the plain run: its tokens are offered
+ * @param {string} trouble what the server said about the edits, or ""
+ * @param {(part: Partial<State>) => void} change
+ */
+export function showSwitches(box, state, payload, trouble, change) {
+  const set = (edits) => change({ edits, plain: false });
+  const parts = [active(state, set)];
+  if (trouble) parts.push(el("p", { class: "trouble", role: "alert" }, trouble));
+  if (payload && payload.attentions[state.name]) {
+    parts.push(
+      group(headTitle(state), ...headSwitches(state, payload, set)),
+      group("Softmax", temperature(state, payload, set)),
+    );
+  }
+  if (payload) {
+    parts.push(
+      group("Words", positions(state, set), swap(state, set)),
+      group("Target", forceToken(state, payload, set)),
+    );
+  }
+  fill(box, ...parts);
+}
+
+function group(title, ...children) {
+  return el("fieldset", {}, el("legend", {}, title), ...children);
+}
+
+/** The edits that hold, each with a button that takes it back. */
+function active(state, set) {
+  if (!state.edits.length) {
+    return el("p", { class: "hint" }, "Change something and see what becomes of it.");
+  }
+  const items = state.edits.map((edit) => {
+    const words = spoken(edit, state.source);
+    const undo = el(
+      "button",
+      {
+        type: "button",
+        "aria-label": `Take back: ${words}`,
+        onclick: () => set(state.edits.filter((other) => other !== edit)),
+      },
+      "×",
+    );
+    return el("li", {}, el("span", {}, words), undo);
+  });
+  const all = el("button", { type: "button", class: "quiet", onclick: () => set([]) }, "Undo all");
+  return el("div", { class: "active" }, el("ul", {}, ...items), all);
+}
+
+function headTitle({ name, layer, head }) {
+  return head === null ? "One head" : `${name}, layer ${layer}, head ${head}`;
+}
+
+function headSwitches(state, payload, set) {
+  const { name, layer, head, edits } = state;
+  if (head === null) return [el("p", { class: "hint" }, "Pick a head above, then switch it here.")];
+  const ablate = { kind: "ablate", name, layer, head };
+  const force = { kind: "force", name, layer, head, key: 0 };
+  const forced = found(edits, force);
+  const keys = tokensOf(payload, name).columns.map((token, s) => [String(s), `${s}: ${token}`]);
+  const options = [["", "where it likes"], ...keys];
+  return [
+    tick("Ablate it", Boolean(found(edits, ablate)), (on) =>
+      set(on ? withEdit(edits, ablate) : without(edits, ablate)),
+    ),
+    choice("It looks at", options, forced ? String(forced.key) : "", (key) =>
+      set(key === "" ? without(edits, force) : withEdit(edits, { ...force, key: Number(key) })),
+    ),
+  ];
+}
+
+/** A slider from 1/8 to 8 in powers of two: sharpening and spreading get the same room. */
+function temperature(state, payload, set) {
+  const now = found(state.edits, { kind: "temperature" }) ?? { value: 1, name: null };
+  const apply = (value, name) =>
+    set(
+      value === 1
+        ? without(state.edits, { kind: "temperature" })
+        : withEdit(state.edits, { kind: "temperature", value, name }),
+    );
+  const shown = el("b", {}, String(now.value));
+  const valueOf = (slider) => Number((2 ** Number(slider.value)).toPrecision(3));
+  const slider = el("input", {
+    type: "range",
+    min: -3,
+    max: 3,
+    step: 0.25,
+    value: Math.log2(now.value),
+    "data-control": "Temperature",
+    oninput: (event) => (shown.textContent = String(valueOf(event.target))),
+    onchange: (event) => apply(valueOf(event.target), now.name),
+  });
+  const names = Object.keys(payload.attentions).map((name) => [name, name]);
+  const where = choice("Temperature of", [["", "all attentions"], ...names], now.name ?? "", (name) =>
+    apply(now.value, name || null),
+  );
+  if (now.value === 1) where.querySelector("select").disabled = true;
+  const label = el("label", { class: "choice" }, el("span", {}, "Temperature ", shown), slider);
+  return el("div", {}, label, where);
+}
+
+function positions(state, set) {
+  const edit = { kind: "no_positions" };
+  return tick("Without positions", Boolean(found(state.edits, edit)), (on) =>
+    set(on ? withEdit(state.edits, edit) : without(state.edits, edit)),
+  );
+}
+
+function swap(state, set) {
+  const words = wordsOf(state.source);
+  const now = found(state.edits, { kind: "swap" });
+  const options = [["", "–"], ...words.map((word, i) => [String(i), `${i}: ${word}`])];
+  const first = choice("Swap", options, now ? String(now.first) : "", apply);
+  const second = choice("with", options, now ? String(now.second) : "", apply);
+  function apply() {
+    const [a, b] = [first, second].map((one) => one.querySelector("select").value);
+    if (a !== "" && b !== "" && a !== b) {
+      set(withEdit(state.edits, { kind: "swap", first: Number(a), second: Number(b) }));
+    } else if (now) set(without(state.edits, { kind: "swap" }));
+  }
+  return el("div", { class: "pair" }, first, second);
+}
+
+function forceToken(state, payload, set) {
+  const options = payload.target_tokens.map((token, t) => [String(t), `${t}: ${token}`]);
+  const place = choice("Token", options, "0", () => {});
+  const word = el("input", { type: "text", "data-control": "becomes", size: 8 });
+  const apply = () => {
+    const token = word.value.trim();
+    const position = Number(place.querySelector("select").value);
+    if (token) set(withEdit(state.edits, { kind: "force_token", position, token }));
+  };
+  word.onkeydown = (event) => event.key === "Enter" && apply();
+  return el(
+    "div",
+    { class: "pair" },
+    place,
+    el("label", { class: "choice" }, el("span", {}, "becomes"), word),
+    el("button", { type: "button", onclick: apply }, "Force"),
+  );
+}

@@ -1,0 +1,96 @@
+"""``/api/stream``: the translation as it is decoded, token by token, as server-sent events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any
+
+import torch
+from fastapi import APIRouter, Query
+from starlette.responses import StreamingResponse
+
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.steps import next_log_probs
+from regard.runs.run import Run
+from regard.server.batcher import BusyError, Worker
+from regard.server.limits import MAX_CHARACTERS
+from regard.server.monitoring import log_error
+from regard.server.service import Service
+from regard.text.specials import BEGIN_ID, END_ID
+
+Event = tuple[str, dict[str, Any]]
+"""Its name, and its data."""
+
+
+def stream_routes(service: Service) -> APIRouter:
+    """The path, for one run."""
+    router = APIRouter(prefix="/api", tags=["look inside"])
+
+    @router.get(
+        "/stream",
+        summary="Greedy search, each token as it is found.",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {}}}},
+    )
+    async def stream(
+        source: Annotated[str, Query(min_length=1, max_length=MAX_CHARACTERS)],
+    ) -> StreamingResponse:
+        service.check_lengths([source], at_most=service.limits.tokens)
+        events = written(service.run, source)
+        first = await service.worker.call(lambda: next(events))  # too busy? say so with a status
+        return StreamingResponse(
+            _sent(service.worker, events, first),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store"},
+        )
+
+    return router
+
+
+@torch.inference_mode()
+def written(run: Run, source: str) -> Iterator[Event]:
+    """``token`` after ``token``, then ``done``: what greedy search does, step by step."""
+    read = run.tokenizers.source.encode(source)
+    target = run.tokenizers.target
+    ids: list[int] = []
+    for number in _greedy(run, read) if read else ():
+        ids.append(number)
+        yield "token", {"token": target.tokens([number])[0], "text": target.decode(ids)}
+    whole = Hypothesis(ids=tuple(ids), log_prob=0.0, score=0.0, finished=True)
+    yield "done", {"translation": run.text(source, whole)}
+
+
+def _greedy(run: Run, read: list[int]) -> Iterator[int]:
+    """The ids of the target, without the end token."""
+    model, most = run.model, run.recipe.decode.max_len
+    limit = min(3 * (len(read) + 1) + 10, most, model.config.longest or most)
+    memory = model.encode(torch.tensor([[*read, END_ID]], device=run.device))
+    state = model.start(memory)
+    last = torch.tensor([BEGIN_ID], device=run.device)
+    for _ in range(limit):
+        logits, state = model.step(last, memory, state)
+        last = next_log_probs(logits).argmax(dim=-1)  # (1,)
+        if int(last) == END_ID:
+            return
+        yield int(last)
+
+
+async def _sent(worker: Worker, events: Iterator[Event], event: Event) -> AsyncIterator[str]:
+    """The events as they go over the line. Between two tokens others have their turn."""
+    yield _line(*event)
+    while event[0] != "done":
+        try:
+            event = await worker.call(lambda: next(events))
+        except BusyError as busy:
+            yield _line("error", {"error": str(busy)})
+            return
+        except Exception as error:
+            log_error("GET /api/stream", error)
+            yield _line("error", {"error": "something went wrong; the server's log has more"})
+            return
+        yield _line(*event)
+
+
+def _line(name: str, data: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"

@@ -1,0 +1,171 @@
+"""Heads as points of a plane: near each other where they look alike, large where they matter."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regard.visual.curves import PALETTE
+from regard.visual.labels import Box, Mark, place_labels
+from regard.visual.svg import Markup, element
+
+_PANEL, _MARGIN, _TOP, _LINE = 250, 30, 58, 16
+_LETTER = 6.4  # width of an average letter at the size used here; SVG text cannot be measured
+_SMALLEST, _LARGEST = 3.5, 12.0
+_FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
+_KEY = (
+    "A point is a head, named layer.head. Near = looks alike; colour = cluster; each attention has "
+    "a map of its own. Area = loss added when the head is ablated{most}; a ring adds none, "
+    "or cannot be ablated."
+)
+
+
+def head_map(heads: Mapping[str, Any]) -> str:
+    """Draw the JSON of ``regard heads``: one panel an attention, all at one scale."""
+    names = list(dict.fromkeys(row["name"] for row in heads["rows"]))
+    members = [[i for i, row in enumerate(heads["rows"]) if row["name"] == n] for n in names]
+    scale = _scale([[heads["map"][i] for i in some] for some in members])
+    panels = [_panel(heads, some, left, scale) for left, some in _lefts(members)]
+    width = _PANEL * len(names)
+    largest = _largest(heads["rows"])
+    most = f" (the largest: {largest:+.3f} nats a token)" if largest > 0 else ""
+    notes = [*_wrapped(_KEY.format(most=most), width), *_wrapped(heads["caveat"], width)]
+    title = f"Heads on {heads['n']:,} sentences"
+    height = _TOP + _PANEL + _LINE * len(notes) + 8
+    return element(
+        "svg",
+        element("text", title, x=4, y=17, font_size=15, font_weight=600),
+        *panels,
+        *(_note(text, _TOP + _PANEL + _LINE * (i + 1)) for i, text in enumerate(notes)),
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        role="img",
+        aria_label=f"{title}: {len(heads['rows'])} heads of {', '.join(names)}",
+        fill="currentColor",
+        font_family=_FONT,
+        font_size=12,
+    )
+
+
+def _lefts(members: Sequence[list[int]]) -> list[tuple[float, list[int]]]:
+    return [(float(_PANEL * i), some) for i, some in enumerate(members)]
+
+
+def _panel(heads: Mapping[str, Any], members: Sequence[int], left: float, scale: float) -> Markup:
+    """The heads of one name; larger marks lie below smaller ones."""
+    marks = _marks(heads, members, left, scale)
+    room = Box(left + 4, _TOP, _PANEL - 8, _PANEL)
+    labels = place_labels(marks, room)
+    ordered = sorted(zip(marks, members, strict=True), key=lambda pair: -pair[0].radius)
+    named = zip(marks, labels, members, strict=True)
+    return element(
+        "g",
+        element(
+            "rect",
+            x=room.x,
+            y=room.y,
+            width=room.width,
+            height=room.height,
+            rx=6,
+            fill="none",
+            stroke="currentColor",
+            stroke_opacity=0.2,
+        ),
+        element("text", heads["rows"][members[0]]["name"], x=left + 6, y=_TOP - 10),
+        *(_dot(mark, heads["rows"][i], heads["clusters"][i]) for mark, i in ordered),
+        *(_label(mark, box, heads["rows"][i]) for mark, box, i in named),
+    )
+
+
+def _marks(
+    heads: Mapping[str, Any], members: Sequence[int], left: float, scale: float
+) -> list[Mark]:
+    points = [heads["map"][i] for i in members]
+    middle = [(min(axis) + max(axis)) / 2 for axis in zip(*points, strict=True)]
+    largest = _largest(heads["rows"])
+    return [
+        Mark(
+            x=left + _PANEL / 2 + scale * (x - middle[0]),
+            y=_TOP + _PANEL / 2 - scale * (y - middle[1]),
+            radius=_radius(heads["rows"][i]["loss_change"], largest),
+            width=_LETTER * len(_name(heads["rows"][i])) + 2,
+            height=12,
+        )
+        for i, (x, y) in zip(members, points, strict=True)
+    ]
+
+
+def _scale(panels: Sequence[Sequence[Sequence[float]]]) -> float:
+    """Pixels a unit, so that the widest panel fits."""
+    spans = [max(axis) - min(axis) for points in panels for axis in zip(*points, strict=True)]
+    largest = max(spans, default=0.0)
+    return (_PANEL - 2 * _MARGIN) / largest if largest > 0 else 0.0
+
+
+def _largest(rows: Sequence[Mapping[str, Any]]) -> float:
+    return max((row["loss_change"] or 0.0 for row in rows), default=0.0)
+
+
+def _radius(change: float | None, largest: float) -> float:
+    """Area tells the cost, for that is what an eye compares."""
+    share = max(0.0, change or 0.0) / largest if largest > 0 else 0.0
+    return max(_SMALLEST, _LARGEST * math.sqrt(share))
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['layer']}.{row['head']}"
+
+
+def _dot(mark: Mark, row: Mapping[str, Any], cluster: int) -> Markup:
+    colour = PALETTE[cluster % len(PALETTE)]
+    costs = (row["loss_change"] or 0.0) > 0
+    return element(
+        "circle",
+        element("title", _story(row, cluster)),
+        cx=mark.x,
+        cy=mark.y,
+        r=mark.radius,
+        fill=colour if costs else "none",
+        fill_opacity=0.8,
+        stroke=colour,
+        stroke_width=1.5,
+        data_name=row["name"],
+        data_layer=row["layer"],
+        data_head=row["head"],
+        data_cluster=cluster,
+    )
+
+
+def _story(row: Mapping[str, Any], cluster: int) -> str:
+    worth = [
+        f"{what} {row[key]:+.{digits}f}"
+        for what, key, digits in (("loss", "loss_change", 4), ("BLEU", "bleu_change", 2))
+        if row[key] is not None
+    ]
+    cost = "without it " + ", ".join(worth) if worth else "what it is worth is not known"
+    where = f"{row['name']} layer {row['layer']} head {row['head']}"
+    return f"{where}: cluster {cluster}; {cost}; entropy {row['entropy']:.2f} bits"
+
+
+def _label(mark: Mark, box: Box, row: Mapping[str, Any]) -> Markup:
+    """The name, and a fine line to its mark where it could not stand beside it."""
+    x, y = box.x + box.width / 2, box.y + box.height / 2
+    text = element("text", _name(row), x=x, y=y + 4, font_size=11, text_anchor="middle")
+    gap = math.hypot(x - mark.x, y - mark.y) - mark.radius
+    if gap < box.width / 2 + 8:
+        return text
+    line = element(
+        "line", x1=mark.x, y1=mark.y, x2=x, y2=y, stroke="currentColor", stroke_opacity=0.35
+    )
+    return element("g", line, text)
+
+
+def _wrapped(text: str, width: float) -> list[str]:
+    return textwrap.wrap(text, max(20, int((width - 12) / _LETTER)))
+
+
+def _note(text: str, y: float) -> Markup:
+    return element("text", text, x=6, y=y + 4, fill_opacity=0.72)

@@ -1,0 +1,63 @@
+"""A look in the form of any file we write: HTML, SVG, JSON, CSV or LaTeX."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from regard.core.errors import ConfigError
+from regard.core.registry import did_you_mean
+from regard.visual.html import look_html
+from regard.visual.matrix import matrix
+from regard.visual.payload import Payload, Selected, selected_view
+from regard.visual.report import Table
+from regard.visual.steps_table import steps_csv, steps_latex, steps_svg
+from regard.visual.tables import csv_table, latex_table
+
+FORMS = ("html", "svg", "json", "csv", "tex")
+Steps = Mapping[str, Any]
+
+
+def look_file(
+    payload: Payload, form: str, *, selected: Selected | None = None, steps: Iterable[Steps] = ()
+) -> str:
+    """The text of a file. HTML and JSON hold everything; the others the matrix that is selected.
+
+    ``steps`` are shown by the HTML where their token is clicked; the other forms have no use for
+    them: ``steps_file`` is theirs.
+    """
+    chosen = selected or Selected()
+    if form == "html":
+        return look_html(payload, steps, selected=chosen)
+    if form == "json":
+        return json.dumps(payload, ensure_ascii=False) + "\n"
+    if form == "svg":
+        one = selected_view(payload, chosen)
+        weights = one.head(chosen.head).tolist()
+        return matrix(weights, one.rows, one.columns, title=one.title(chosen.head)) + "\n"
+    if form == "csv":
+        return csv_table(_table(payload, chosen, repr))
+    if form == "tex":
+        return latex_table(_table(payload, chosen, "{:.3f}".format))
+    raise ConfigError(
+        f"a look is saved as {', '.join('.' + one for one in FORMS)}, not as .{form}"
+        f"{did_you_mean(form, FORMS)}"
+    )
+
+
+def steps_file(payload: Payload, steps: Steps, form: str) -> str:
+    """The steps of one token in a form other than HTML; JSON is the payload with them inside."""
+    if form == "json":
+        return json.dumps({**payload, "steps": steps}, ensure_ascii=False) + "\n"
+    return {"svg": steps_svg, "csv": steps_csv, "tex": steps_latex}[form](steps).rstrip("\n") + "\n"
+
+
+def _table(payload: Payload, selected: Selected, written: Callable[[float], str]) -> Table:
+    """A row a token that asks, a column a token that is looked at."""
+    one = selected_view(payload, selected)
+    rows = [
+        [token, *map(written, weights.tolist())]
+        for token, weights in zip(one.rows, one.head(selected.head), strict=True)
+    ]
+    return Table(one.title(selected.head), ["", *one.columns], rows)

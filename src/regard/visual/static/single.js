@@ -1,0 +1,257 @@
+// A look with its controls, for the single HTML file and for notebooks: choose an attention, a
+// layer, a head and a view; click a token for its steps. The page of `regard serve` has its own.
+//
+// show(root, data, onSelect): root gets a shadow root, so nothing around it can disturb it or be disturbed.
+// data: a payload; its attentions and steps may be packed (see visual/packing.py). onSelect hears
+// of every choice: {name, layer, head, token, view}.
+
+import { drawGrid, drawLines, drawMatrix, drawSteps, drawTree, savePng, saveSvg } from "./draw.js";
+
+const STYLE = `
+:host { display: block; color-scheme: light dark; }
+.controls { display: flex; flex-wrap: wrap; gap: .5rem .9rem; align-items: end; margin: 0 0 .9rem; }
+label, fieldset { font-size: .82rem; opacity: .95; border: 0; padding: 0; margin: 0; }
+label > span { display: block; opacity: .75; }
+select, button, input { font: inherit; font-size: .9rem; color: inherit; max-width: 100%; }
+select, button {
+  background: transparent; border: 1px solid color-mix(in srgb, currentColor 35%, transparent);
+  border-radius: .35rem; padding: .3rem .55rem; min-height: 2rem;
+}
+select option { background: Canvas; color: CanvasText; }
+button { cursor: pointer; }
+button[aria-pressed="true"] { background: #0072B2; border-color: #0072B2; color: #fff; }
+:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
+.group { display: flex; flex-wrap: wrap; gap: .3rem; }
+.note { font-size: .82rem; opacity: .75; margin: .3rem 0; }
+h2 { font-size: 1.05rem; margin: 1.4rem 0 .5rem; }
+.sentence { margin: 0 0 .9rem; overflow-wrap: anywhere; }
+.sentence p { margin: 0; max-height: 6.4em; overflow: auto; } .sentence .translation { font-size: 1.15rem; }
+[hidden] { display: none !important; }
+`;
+const VIEWS = { matrix: "matrix", lines: "lines", grid: "all heads", tree: "beam" };
+
+export async function show(root, data, onSelect = () => {}) {
+  const payload = await unpacked(data);
+  const shadow = root.shadowRoot || root.attachShadow({ mode: "open" });
+  const parts = page(payload);
+  shadow.replaceChildren(...parts.all);
+  const names = Object.keys(payload.attentions);
+  const state = startOf(payload, names);
+  const draw = () => refresh(parts, payload, state);
+  const set = (changes) => {
+    Object.assign(state, changes);
+    draw();
+    onSelect({ name: state.name, layer: state.layer, head: state.head, token: state.token, view: state.view });
+  };
+  parts.name.addEventListener("change", () => {
+    const layer = Math.min(state.layer, payload.attentions[parts.name.value].length - 1);
+    set({ name: parts.name.value, layer, head: null });
+  });
+  parts.layer.addEventListener("change", () => set({ layer: Number(parts.layer.value) }));
+  parts.head.addEventListener("change", () => {
+    set({ head: parts.head.value === "mean" ? null : parts.head.value === "all" ? "all" : Number(parts.head.value) });
+  });
+  parts.threshold.addEventListener("input", () => set({ threshold: Number(parts.threshold.value) }));
+  for (const [view, button] of Object.entries(parts.views)) {
+    button.addEventListener("click", () => set({ view, head: view === "lines" && state.head === null ? "all"
+      : view === "matrix" && state.head === "all" ? null : state.head }));
+  }
+  parts.svg.addEventListener("click", () => saveSvg(parts.box, `${state.name}.svg`));
+  parts.png.addEventListener("click", () => savePng(parts.box, `${state.name}.png`));
+  state.set = set;
+  draw();
+  follow(root, parts.box, draw);
+}
+
+// Begin with what is selected: it is exact and has steps.
+function startOf(payload, names) {
+  const name = names.includes("decoder.cross") ? "decoder.cross" : names[0];
+  const layer = name ? payload.attentions[name].length - 1 : 0;
+  const start = { name, layer, head: null, token: null, ...payload.selected };
+  return { ...start, view: name ? "matrix" : "tree", threshold: 0.2 };
+}
+
+// Draw again when the room or the theme changes. Width only: drawing changes the height itself.
+function follow(root, box, draw) {
+  let width = box.clientWidth;
+  new ResizeObserver(() => {
+    if (Math.abs(box.clientWidth - width) < 2) return;
+    width = box.clientWidth;
+    draw();
+  }).observe(box);
+  const theme = matchMedia("(prefers-color-scheme: dark)");
+  const again = () => (root.isConnected ? draw() : theme.removeEventListener("change", again));
+  theme.addEventListener("change", again);
+}
+
+function refresh(parts, payload, state) {
+  const { name, view } = state;
+  if (name) {
+    options(parts.name, Object.keys(payload.attentions), name);
+    options(parts.layer, payload.attentions[name].map((_, i) => i), state.layer);
+    const heads = payload.attentions[name][state.layer].map((_, i) => i);
+    options(parts.head, view === "lines" ? ["all", "mean", ...heads] : ["mean", ...heads], state.head ?? "mean");
+  }
+  for (const [key, button] of Object.entries(parts.views)) button.setAttribute("aria-pressed", key === view);
+  const single = view === "matrix" || view === "lines";
+  parts.name.parentElement.hidden = view === "tree";
+  for (const one of [parts.layer, parts.head]) one.parentElement.hidden = !single;
+  parts.threshold.parentElement.hidden = view !== "lines";
+  parts.level.textContent = `lines from ${state.threshold.toFixed(2)} on`;
+  parts.note.textContent = name && view !== "tree" ? noteOf(payload, state) : "";
+  drawView(parts, payload, state);
+  drawStepsOf(parts, payload, state);
+}
+
+function drawView(parts, payload, state) {
+  const { name, layer, head, threshold } = state;
+  const onToken = (t, at) => state.set({ token: t, clicked: at.head });
+  if (state.view === "tree") drawTree(parts.box, payload.tree, {});
+  else if (state.view === "grid") {
+    drawGrid(parts.box, payload, { name, onPick: (at) => state.set({ ...at, view: "matrix" }) });
+  } else if (state.view === "lines") {
+    drawLines(parts.box, payload, { name, layer, heads: head === "all" ? null : [head], threshold, onToken });
+  } else drawMatrix(parts.box, payload, { name, layer, head: head === "all" ? null : head, onToken });
+}
+
+function noteOf(payload, { name, layer, view }) {
+  const rounded = payload.rounded[name];
+  if (view === "grid") {
+    return "Darker is more (the root of the weight). Choose one to see it large."
+      + (rounded.some(Boolean) ? " Weights are kept in 8 bits here." : "");
+  }
+  if (!rounded[layer]) return "Point at a cell or a line for its number; choose a token for its steps.";
+  const exact = rounded.findIndex((one) => !one);
+  return "The weights of this layer are rounded to 1/255"
+    + (exact < 0 ? `; those of ${payload.selected.name} in layer ${payload.selected.layer} are exact.` : `; those of layer ${exact} are exact.`);
+}
+
+function drawStepsOf(parts, payload, state) {
+  const { name, layer, token } = state;
+  parts.steps.hidden = token === null || state.view === "tree";
+  if (parts.steps.hidden) return;
+  const head = typeof state.head === "number" ? state.head : null;
+  const found = payload.steps.find((one) => one.name === name && one.layer === layer
+    && one.token === token && (head === null || one.head === head));
+  const where = `${name}, layer ${layer}, head ${found ? found.head : head ?? "any"}`;
+  parts.stepsTitle.textContent = found ? `The six steps of ${found.row} (${where})` : "The six steps";
+  parts.stepsNote.hidden = Boolean(found);
+  if (found) drawSteps(parts.stepsBox, found);
+  else {
+    parts.stepsBox.replaceChildren();
+    parts.stepsNote.textContent = `This file does not hold the steps of token ${token} in ${where}.`
+      + " The page of regard serve has them all.";
+  }
+}
+
+// ---------------------------------------------------------------- the page
+
+function el(name, attributes = {}, ...children) {
+  const one = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) one.setAttribute(key, value);
+  one.append(...children);
+  return one;
+}
+
+function page(payload) {
+  const parts = {
+    name: el("select"), layer: el("select"), head: el("select"), level: el("span"),
+    threshold: el("input", { type: "range", min: 0.01, max: 0.95, step: 0.01, value: 0.2 }),
+    svg: el("button", { type: "button" }, "Save SVG"), png: el("button", { type: "button" }, "Save PNG"),
+    box: el("div", { class: "view" }), note: el("p", { class: "note" }),
+    steps: el("section", { hidden: "" }), stepsBox: el("div", { class: "steps" }),
+    stepsTitle: el("h2"), stepsNote: el("p", { class: "note" }), views: {},
+  };
+  const attends = Object.keys(payload.attentions).length > 0;
+  for (const [view, text] of Object.entries(VIEWS)) {
+    if (view === "tree" ? !payload.tree : !attends) continue;
+    parts.views[view] = el("button", { type: "button" }, text);
+  }
+  parts.steps.append(parts.stepsTitle, parts.stepsNote, parts.stepsBox);
+  const labelled = (text, one) => {
+    one.setAttribute("aria-label", text); // else the options would be part of the name
+    return el("label", {}, el("span", {}, text), one);
+  };
+  const controls = el("div", { class: "controls" },
+    el("div", { class: "group", role: "group", "aria-label": "view" }, ...Object.values(parts.views)),
+    labelled("attention", parts.name), labelled("layer", parts.layer), labelled("head", parts.head),
+    el("label", {}, parts.level, parts.threshold),
+    el("div", { class: "group" }, parts.svg, parts.png));
+  const sentence = el("div", { class: "sentence" },
+    el("p", { class: "source", dir: "auto" }, payload.source || payload.source_tokens.slice(0, -1).join(" ")),
+    el("p", { class: "translation", dir: "auto" }, payload.translation));
+  const empty = attends || payload.tree ? [] : [el("p", {}, "This system does not attend.")];
+  parts.all = [el("style", {}, STYLE), sentence, ...editsOf(payload), ...empty, controls, parts.note, parts.box, parts.steps];
+  controls.hidden = empty.length > 0;
+  return parts;
+}
+
+function editsOf(payload) {
+  const edits = payload.edits || [];
+  if (!edits.length) return [];
+  const words = edits.map((edit) => Object.entries(edit)
+    .filter(([, value]) => value !== null).map(([key, value]) => (key === "kind" ? value : `${key} ${value}`)).join(" "));
+  return [el("p", { class: "note" }, `Changed: ${words.join("; ")}`)];
+}
+
+function options(select, values, chosen) {
+  const texts = values.map(String);
+  if (texts.join("\n") !== Array.from(select.options, (one) => one.value).join("\n")) {
+    select.replaceChildren(...texts.map((text) => el("option", { value: text }, text)));
+  }
+  select.value = String(chosen);
+}
+
+// ---------------------------------------------------------------- unpacking
+
+async function unpacked(data) {
+  const [attentions, rounded] = [{}, {}];
+  for (const [name, layers] of Object.entries(data.attentions)) {
+    attentions[name] = await Promise.all(layers.map(arrayOf));
+    rounded[name] = Array.from(layers).map((layer) => layer.bits === 8);
+  }
+  const steps = (await Promise.all((data.steps || []).map(stepsOf))).flat();
+  return { ...data, attentions, rounded, steps };
+}
+
+// Nested rows over one buffer; what is not packed is returned as it is.
+async function arrayOf(one) {
+  if (!one || one.data === undefined) return one;
+  const bytes = Uint8Array.from(atob(one.data), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const buffer = await new Response(stream).arrayBuffer();
+  const numbers = one.bits === 8
+    ? Float32Array.from(new Uint8Array(buffer), (value) => value / 255) : floatsOf(new Uint8Array(buffer));
+  return nested(numbers, one.shape, 0);
+}
+
+// All first bytes come first, then all second ones: see visual/packing.py.
+function floatsOf(bytes) {
+  const n = bytes.length / 4;
+  const sorted = new Uint8Array(bytes.length);
+  for (let k = 0; k < 4; k += 1) for (let i = 0; i < n; i += 1) sorted[4 * i + k] = bytes[k * n + i];
+  return new Float32Array(sorted.buffer);
+}
+
+function nested(numbers, [n, ...rest], start) {
+  if (!rest.length) return numbers.subarray(start, start + n);
+  const size = rest.reduce((a, b) => a * b, 1);
+  return Array.from({ length: n }, (_, i) => nested(numbers, rest, start + i * size));
+}
+
+async function stepsOf(group) {
+  if (group.rows === undefined) return [group];
+  const keys = ["keys", "values", "visible", "query", "scores", "scaled", "prior", "weights", "sum", "projected", "residual"];
+  const all = Object.fromEntries(await Promise.all(keys.map(async (key) => [key, await arrayOf(group[key])])));
+  if (!all.scaled) all.scaled = all.scores.map((row) => row.map((score) => score * group.scale));
+  if (all.residual === "projected") all.residual = all.projected;
+  return group.rows.map(([token, row, n], i) => {
+    const one = { name: group.name, layer: group.layer, head: group.head, scale: group.scale, token, row };
+    const [cutKeys, cutValues] = [all.keys.slice(0, n), all.values.slice(0, n)];
+    for (const key of ["scores", "scaled", "prior", "weights"]) one[key] = all[key] ? all[key][i].subarray(0, n) : null;
+    for (const key of ["query", "sum", "projected", "residual"]) one[key] = all[key] ? all[key][i] : null;
+    one.visible = Array.from(all.visible[i].subarray(0, n), Boolean);
+    const weighted = cutValues.map((value, s) => value.map((number) => number * one.weights[s]));
+    return { ...one, columns: group.columns.slice(0, n), keys: cutKeys, values: cutValues, weighted };
+  });
+}

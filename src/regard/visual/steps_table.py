@@ -1,0 +1,141 @@
+"""The six steps of one token in one head: as text, SVG, HTML, CSV and LaTeX.
+
+1 the query, 2 each key, 3 their score, 4 scaled, 5 softmax, 6 the weighted values and their sum.
+The tables show the first numbers of each vector; the CSV has all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from regard.visual.report import Table, table_html
+from regard.visual.svg import element, printable
+from regard.visual.tables import csv_table, latex_table
+
+Steps = Mapping[str, Any]
+_SHOWN = 3  # numbers of a vector
+_WIDE = 135  # letters that the whole table needs in a terminal
+_HEADER = ("looked at", "2 key", "3 score", "4 scaled", "5 softmax", "value", "6 weighted")
+_FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
+_LETTER, _ROW = 7.2, 24
+
+
+def steps_table(steps: Steps) -> Table:
+    """A row a key, then the sum; what the query may not see has dashes."""
+    rows = [
+        (
+            column,
+            _vector(steps["keys"][s]),
+            _number(steps["scores"][s]) if steps["visible"][s] else "–",
+            _number(steps["scaled"][s]) if steps["visible"][s] else "–",
+            _number(steps["weights"][s]),
+            _vector(steps["values"][s]),
+            _vector(steps["weighted"][s]),
+        )
+        for s, column in enumerate(steps["columns"])
+    ]
+    header = list(_HEADER)
+    if steps.get("prior") is not None:
+        header[4] = "5 softmax × prior"
+    last = ("sum", "", "", "", _number(sum(map(float, steps["weights"]))), "")
+    return Table(_caption(steps), header, [*rows, (*last, _vector(steps["sum"]))])
+
+
+def steps_text(steps: Steps, *, width: int = 80) -> RichTable:
+    """For the terminal; a narrow one is spared the keys and the values."""
+    plain = steps_table(steps)
+    kept = range(7) if width >= _WIDE else (0, 2, 3, 4, 6)
+    table = RichTable(title=Text(printable(plain.caption)), title_justify="left")
+    for i in kept:
+        table.add_column(plain.header[i], justify="right" if i in (2, 3, 4) else "left")
+    for row in plain.rows:
+        cells = (Text(printable(row[i])) for i in kept)
+        table.add_row(*cells, end_section=row is plain.rows[-2])
+    for name, said in (("projected", "through W_o"), ("residual", "into stream")):
+        if steps.get(name) is not None:
+            table.add_row(said, *[""] * (len(kept) - 2), _vector(steps[name]))
+    return table
+
+
+def steps_csv(steps: Steps) -> str:
+    """Every number, one a line: quantity, token, index, value."""
+    rows = [
+        [what, token, str(i), "" if value is None else repr(value)]
+        for what, token, i, value in _numbers(steps)
+    ]
+    return csv_table(Table("", ["quantity", "token", "index", "value"], rows))
+
+
+def steps_latex(steps: Steps) -> str:
+    """The readable table for a paper."""
+    return latex_table(steps_table(steps))
+
+
+def steps_html(steps: Steps) -> str:
+    """The readable table as a piece of HTML without script; scrolls in a box of its own."""
+    return element("div", table_html(steps_table(steps)), style="max-width:100%;overflow-x:auto")
+
+
+def steps_svg(steps: Steps) -> str:
+    """The readable table as a picture, with a bar beside each weight."""
+    table = steps_table(steps)
+    cells = [table.header, *table.rows]
+    wide = [16 + _LETTER * max(map(len, column)) for column in zip(*cells, strict=True)]
+    starts = [8 + sum(wide[:i]) for i in range(len(wide))]
+    width = max(8 + sum(wide), _LETTER * 1.1 * len(table.caption))
+    texts = [
+        element("text", cell, x=starts[i], y=52 + _ROW * r, font_weight=None if r else 600)
+        for r, row in enumerate(cells)
+        for i, cell in enumerate(row)
+    ]
+    bars = [
+        element("rect", x=starts[4] - 4, y=52 + _ROW * (s + 1) - 15, height=20, fill="#0072B2",
+                fill_opacity="0.3", width=(wide[4] - 4) * min(1.0, max(0.0, float(weight))))
+        for s, weight in enumerate(steps["weights"])
+    ]  # fmt: skip
+    return element(
+        "svg",
+        element("text", table.caption, x=4, y=18, font_weight=600),
+        *bars,
+        *texts,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width:.0f} {52 + _ROW * len(cells):.0f}",
+        width=f"{width:.0f}",
+        role="img",
+        aria_label=table.caption,
+        font_family=_FONT,
+        font_size=13,
+        fill="currentColor",
+    )
+
+
+def _caption(steps: Steps) -> str:
+    where = f"{steps['name']}, layer {steps['layer']}, head {steps['head']}"
+    scale = steps.get("scale")
+    scaled = "scores are not scaled" if scale is None else f"scores × {scale:.6g}"
+    return f"{steps['row']} in {where}: 1 query {_vector(steps['query'])}, {scaled}"
+
+
+def _numbers(steps: Steps) -> Iterator[tuple[str, str, int, float]]:
+    for what in ("query", "sum", "projected", "residual"):
+        for i, value in enumerate(steps.get(what) or ()):
+            yield what, steps["row"], i, value
+    for s, column in enumerate(steps["columns"]):
+        for what, name in (("score", "scores"), ("scaled", "scaled"), ("weight", "weights")):
+            yield what, column, s, steps[name][s]
+        for what, name in (("key", "keys"), ("value", "values"), ("weighted", "weighted")):
+            for i, value in enumerate(steps[name][s]):
+                yield what, column, i, value
+
+
+def _vector(values: Sequence[float]) -> str:
+    more = ", …" if len(values) > _SHOWN else ""
+    return f"({', '.join(map(_number, values[:_SHOWN]))}{more})"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

@@ -1,0 +1,150 @@
+"""The beam as a tree: what was tried, what was kept, what was pruned; as SVG and as text."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from regard.visual.svg import Markup, element, printable
+
+Node = Mapping[str, Any]
+Tree = Mapping[str, Any]
+
+_SIGNS = {"open": "", "pruned": " ✕", "finished": " ■", "best": " ★"}
+_STYLES: Mapping[str, Mapping[str, str | float | None]] = {
+    "open": {"stroke": "#0072B2", "stroke_width": 1.2},
+    "pruned": {"stroke": "currentColor", "stroke_opacity": "0.5", "stroke_dasharray": "3 3"},
+    "finished": {"stroke": "#009E73", "stroke_width": 1.6},
+    "best": {"stroke": "#009E73", "stroke_width": 3},
+}
+_LINE, _LETTER, _GAP = 28, 7.4, 34
+_FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
+
+
+def tree_text(tree: Tree) -> str:
+    """A line a hypothesis, below the one it continues; ★ the best, ■ finished, ✕ pruned and why."""
+    children = _children(tree)
+    lines: list[str] = []
+    open_ = [(node, "", "") for node in reversed(children[None])]
+    while open_:  # a stack: long sentences make deep trees
+        node, lead, below = open_.pop()
+        why = f"  ({node['why']})" if node.get("why") else ""
+        lines.append(f"{lead}{printable(_words(node))}{why}")
+        last = len(children[node["id"]]) - 1
+        branches = [
+            (child, below + ("└ " if i == last else "├ "), below + ("  " if i == last else "│ "))
+            for i, child in enumerate(children[node["id"]])
+        ]
+        open_.extend(reversed(branches))
+    return "\n".join(lines) + "\n"
+
+
+def tree_svg(tree: Tree) -> str:
+    """A column a step, a box a hypothesis; point at one for its numbers and why it was pruned."""
+    lines = _lines(tree)
+    xs = _columns(tree["nodes"])
+    height = 30 + _LINE * (max(lines.values(), default=0) + 1)
+    places = {node["id"]: (xs[node["step"]], 40 + _LINE * lines[node["id"]])
+              for node in tree["nodes"]}  # fmt: skip
+    title = f"beam of {tree['n_beams']}"
+    width = xs[-1] + 10
+    headings = [
+        element("text", f"step {step}" if step else "start", x=x, y=14, fill_opacity="0.7")
+        for step, x in enumerate(xs[:-1])
+    ]
+    return element(
+        "svg",
+        *headings,
+        *_edges(tree["nodes"], places),
+        *(_box(node, *places[node["id"]]) for node in tree["nodes"]),
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width:.0f} {height:.0f}",
+        width=f"{width:.0f}",
+        role="img",
+        aria_label=title,
+        font_family=_FONT,
+        font_size=13,
+        fill="currentColor",
+    )
+
+
+def tree_html(tree: Tree) -> str:
+    """The picture in a box that scrolls, for notebooks."""
+    style = "max-width:100%;max-height:46rem;overflow:auto"
+    return element("div", Markup(tree_svg(tree)), style=style)
+
+
+def _edges(nodes: Sequence[Node], places: Mapping[int, tuple[float, float]]) -> Iterator[Markup]:
+    by_id = {node["id"]: node for node in nodes}
+    for node in nodes:
+        if node["parent"] is not None:
+            parent = by_id[node["parent"]]
+            (x1, y1), (x2, y2) = places[parent["id"]], places[node["id"]]
+            x1 += _width(parent)
+            middle = (x1 + x2) / 2
+            d = f"M{x1:.1f} {y1}C{middle:.1f} {y1} {middle:.1f} {y2} {x2:.1f} {y2}"
+            yield element("path", d=d, fill="none", **_STYLES[node["state"]])
+
+
+def _box(node: Node, x: float, y: float) -> Markup:
+    state = node["state"]
+    return element(
+        "g",
+        element("title", _story(node)),
+        element("rect", x=x, y=y - 11, width=_width(node), height=22, rx=5, fill="currentColor",
+                fill_opacity="0.1" if state == "best" else "0.02", **_STYLES[state]),
+        element("text", _words(node), x=x + 8, y=y + 4.5,
+                fill_opacity="0.6" if state == "pruned" else None),
+    )  # fmt: skip
+
+
+def _story(node: Node) -> str:
+    why = f" ({node['why']})" if node.get("why") else ""
+    if node["parent"] is None:
+        return str(node["token"])
+    numbers = f"log-probability {node['log_prob']:.6g}, score {node['score']:.6g}"
+    return f"{node['token']}: {numbers}, {node['state']}{why}"
+
+
+def _words(node: Node) -> str:
+    if node["parent"] is None:
+        return str(node["token"])
+    return f"{node['token']} {node['score']:.2f}{_SIGNS[node['state']]}"
+
+
+def _width(node: Node) -> float:
+    return 16 + _LETTER * len(_words(node))
+
+
+def _columns(nodes: Sequence[Node]) -> list[float]:
+    """Where each step begins, and where the last one ends."""
+    xs = [10.0]
+    for step in range(1 + max((node["step"] for node in nodes), default=0)):
+        xs.append(xs[-1] + _GAP + max(_width(node) for node in nodes if node["step"] == step))
+    return xs
+
+
+def _children(tree: Tree) -> Mapping[int | None, list[Node]]:
+    """The children of each node, the best first; None has the root."""
+    children: dict[int | None, list[Node]] = defaultdict(list)
+    for node in tree["nodes"]:
+        children[node["parent"]].append(node)
+    for group in children.values():
+        group.sort(key=lambda node: -float(node.get("score", 0.0)))
+    return children
+
+
+def _lines(tree: Tree) -> dict[int, int]:
+    """Each leaf gets a line of its own; what has children stands at the first of theirs."""
+    children = _children(tree)
+    lines: dict[int, int] = {}
+    line = 0
+    open_ = list(reversed(children[None]))
+    while open_:
+        node = open_.pop()
+        lines[node["id"]] = line
+        below = children[node["id"]]
+        line += not below
+        open_.extend(reversed(below))
+    return lines

@@ -1,0 +1,102 @@
+"""``regard serve``: one line with the address, one line for what is wrong, and a quiet end."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from regard.cli.main import main
+from regard.core.errors import ConfigError
+from regard.server.listening import address_of, listen
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_tells_its_address_answers_and_ends_quietly(run_path, number):
+    words = [sys.executable, "-m", "regard", "serve", str(run_path), "--port", "0"]
+    with subprocess.Popen(words, stdout=-1, stderr=-1, text=True) as program:
+        try:
+            line = program.stdout.readline()
+            address = line.split(" at ")[1].split()[0]
+            with urllib.request.urlopen(f"{address}/healthz", timeout=30) as answer:
+                assert json.load(answer) == {"status": "ok"}
+        finally:
+            program.send_signal(number)
+            out, err = program.communicate(timeout=60)
+    assert (program.returncode, out, err) == (0, "", "regard: stopped\n")
+
+
+def refusal(capsys, *words):
+    assert main([str(word) for word in words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    return err
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.org", "::", ""])
+def test_other_machines_are_let_in_only_with_a_key(capsys, run_path, host):
+    assert "--api-key" in refusal(capsys, "serve", run_path, "--host", host)
+
+
+@pytest.mark.parametrize("key", ["", "two words", "clé", "x" * 101])
+def test_a_key_that_no_client_can_send_is_refused(capsys, run_path, key):
+    assert "--api-key" in refusal(capsys, "serve", run_path, "--api-key", key)
+
+
+def test_a_port_that_is_taken_is_told_before_anything_is_loaded(capsys, tmp_path):
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        for words in (["serve", tmp_path / "none"], ["demo", "--out", tmp_path / "demo"]):
+            assert f"127.0.0.1:{port}" in refusal(capsys, *words, "--port", port)
+    assert not (tmp_path / "demo").exists()
+
+
+def test_a_host_that_is_none_and_a_run_that_is_none(capsys, tmp_path):
+    words = ["serve", tmp_path, "--api-key", "k", "--port", 0, "--host"]
+    assert "cannot listen" in refusal(capsys, *words, "no.such.host.invalid")
+    assert "cannot listen" in refusal(capsys, *words, "x" * 300)
+    assert str(tmp_path) in refusal(capsys, *words, "127.0.0.1")
+
+
+def test_the_demo_ends_with_the_page(monkeypatch, settings, tmp_path, capsys):
+    import regard.recipes.recipe as recipes
+
+    small = recipes.recipe_from({**settings, "train": {**settings["train"], "max_steps": 1}})
+    monkeypatch.setattr(recipes, "load_recipe", lambda _name, _sets: small)
+    served = []
+
+    def serve(run, listening, *, api_key, on_start):
+        served.append((run.folder.path, listening.getsockname()[0], api_key))
+        on_start("http://127.0.0.1:1")
+
+    monkeypatch.setattr("regard.server.serve.serve", serve)
+    monkeypatch.setattr("regard.server.serve.open_page", served.append)
+    assert main(["demo", "--out", str(tmp_path / "demo"), "--port", "0"]) == 0
+    assert served == [(tmp_path / "demo", "127.0.0.1", None), "http://127.0.0.1:1"]
+    assert capsys.readouterr().out.endswith(" at http://127.0.0.1:1 (Ctrl-C ends)\n")
+
+
+def test_a_browser_opens_only_where_there_is_a_screen(monkeypatch):
+    from regard.server import serve
+
+    opened = []
+    monkeypatch.setattr(serve.webbrowser, "open", opened.append)
+    monkeypatch.setattr(serve.sys, "platform", "linux")
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    serve.open_page("http://a")
+    monkeypatch.setenv("DISPLAY", ":0")
+    serve.open_page("http://b")
+    assert opened == ["http://b"]
+
+
+def test_ipv6_addresses_are_written_with_brackets():
+    try:
+        listening = listen("::1", 0)
+    except ConfigError:
+        pytest.skip("no IPv6 here")
+    with listening:
+        assert address_of(listening).startswith("http://[::1]:")

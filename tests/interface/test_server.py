@@ -1,0 +1,590 @@
+"""The server: LibreTranslate's paths, looking inside, guards, and how it ends."""
+
+import asyncio
+import dataclasses
+import json
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import httpx
+import pytest
+import torch
+import uvicorn
+from letters import pairs
+from libretranslatepy import LibreTranslateAPI
+from starlette.testclient import TestClient
+
+import regard
+from regard.core.errors import DataError
+from regard.decoding.steps import next_log_probs
+from regard.recipes.recipe import load_recipe
+from regard.runs.data import load_data
+from regard.runs.heads import head_measures
+from regard.runs.run import Run
+from regard.server.answers import RefusedError, as_json
+from regard.server.app import make_app
+from regard.server.batcher import BusyError
+from regard.server.examples import examples
+from regard.server.limits import Limits
+from regard.server.listening import address_of, listen
+from regard.server.measuring import CANNOT, Measuring, main
+from regard.server.stream import written
+from regard.text.specials import END_ID, SPECIALS
+from regard.text.words import split
+
+TEXTS = [source for source, _ in pairs(12, 7)]
+MARKUP = "<img src=x onerror=alert(1)>"
+JSON = {"source": "ab", "target": "ba"}
+
+
+@pytest.fixture(scope="module")
+def run(run_path):
+    return regard.load(run_path, device="cpu")
+
+
+@pytest.fixture
+def client_of(run):
+    """A client for an app with the given options."""
+
+    @contextmanager
+    def make(**options):
+        app = make_app(run, **options)
+        with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+            yield client
+
+    return make
+
+
+@pytest.fixture
+def client(client_of):
+    with client_of() as client:
+        yield client
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """Translations wait until it opens."""
+    opened = threading.Event()
+    began = threading.Event()
+    translate = Run.translate
+
+    def slow(self, texts):
+        began.set()
+        assert opened.wait(30)
+        return translate(self, texts)
+
+    monkeypatch.setattr(Run, "translate", slow)
+    opened.began = began
+    yield opened
+    opened.set()
+
+
+@contextmanager
+def serving(app, drain=30):
+    """A real server on a free port; -> itself and its address."""
+    with listen("127.0.0.1", 0) as listening:
+        address = address_of(listening)
+        config = uvicorn.Config(
+            app, log_level="critical", ws="none", timeout_graceful_shutdown=drain
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            while not server.started:
+                time.sleep(0.01)
+            yield server, address
+        finally:
+            server.should_exit = True
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+# ------------------------------------------------------------------ LibreTranslate
+
+
+def test_json_and_forms_are_translated_as_the_run_translates(client, run):
+    asked = {"q": TEXTS[0], **JSON}
+    expected = {"translatedText": run.translate(TEXTS[0])}
+    assert client.post("/translate", json=asked).json() == expected
+    assert client.post("/translate", data=asked).json() == expected
+    assert client.post("/translate", data=asked, files={"x": b""}).json() == expected
+
+
+def test_a_list_gives_a_list_and_auto_names_the_language(client, run):
+    answer = client.post("/translate", json={"q": TEXTS, "source": "auto", "target": "ba"}).json()
+    assert answer["translatedText"] == run.translate(TEXTS)
+    assert [one["language"] for one in answer["detectedLanguage"]] == ["ab"] * len(TEXTS)
+    form = client.post("/translate", data={"q": TEXTS[:2], **JSON}).json()
+    assert form == {"translatedText": run.translate(TEXTS[:2])}
+    assert client.post("/translate", json={"q": [], **JSON}).json() == {"translatedText": []}
+    assert client.post("/translate", json={"q": "", **JSON}).json() == {"translatedText": ""}
+
+
+def test_fields_that_only_others_know_are_ignored(client, run):
+    extras = {"alternatives": 3, "format": "text", "api_key": "", "x": [1]}
+    answer = client.post("/translate", json={"q": TEXTS[0], **JSON, **extras})
+    assert answer.json()["translatedText"] == run.translate(TEXTS[0])
+
+
+def test_the_public_client_of_libretranslate_works(run):
+    with serving(make_app(run, api_key="secret")) as (_, address):
+        api = LibreTranslateAPI(address, api_key="secret")
+        assert api.translate(TEXTS[0], "ab", "ba") == run.translate(TEXTS[0])
+        assert api.languages() == [
+            {"code": "ab", "name": "ab", "targets": ["ba"]},
+            {"code": "ba", "name": "ba", "targets": []},
+        ]
+        with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+            LibreTranslateAPI(address, api_key="guess").translate("a b", "ab", "ba")
+        refused.value.close()
+
+
+def test_requests_at_once_get_what_each_would_get_alone(run):
+    """Texts, lists, forms and looks, mixed; and some did share a batch."""
+    app = make_app(run, limits=Limits(window=0.05))
+    asked = [{"json": {"q": text, **JSON}} for text in TEXTS]
+    asked += [{"data": {"q": text, **JSON}} for text in TEXTS]
+    asked += [{"json": {"q": TEXTS[i : i + 3], **JSON}} for i in range(5)]
+    looks = [{"json": {"source": text}} for text in TEXTS[:4]]
+
+    async def all_answers(together):
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            calls = [client.post("/translate", **one) for one in asked]
+            calls += [client.post("/api/explain", **one) for one in looks]
+            if together:
+                return [one.json() for one in await asyncio.gather(*calls)], None
+            found = [(await call).json() for call in calls]
+            return found, (await client.get("/metrics")).text
+
+    together, _ = asyncio.run(all_answers(together=True))
+    alone, metrics = asyncio.run(all_answers(together=False))
+    assert together == alone
+    n_requests = 2 * len(asked)
+    n_batches = float(metrics.split("regard_batch_texts_count ")[1].split()[0])
+    assert n_batches < n_requests - 10
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, {"q": "a", "source": "fr", "target": "ba"}),
+        (400, {"q": "a", "source": "ab", "target": "ab"}),
+        (422, {"q": "a", "source": "ab"}),
+        (422, {"q": 7, **JSON}),
+        (422, {"q": ["a", None], **JSON}),
+        (422, {"q": "a", **JSON, "format": "html"}),
+        (422, {"q": "a" * 5001, **JSON}),
+        (422, {"q": ["a"] * 65, **JSON}),
+        (422, {"q": "a " * 600, **JSON}),
+        (422, {"q": "\ud800", **JSON}),
+        (422, ["q"]),
+        (422, None),
+    ],
+)
+def test_what_cannot_be_translated_is_refused_with_a_reason(client, status, body):
+    raw = json.dumps(body)
+    answer = client.post("/translate", content=raw, headers={"Content-Type": "application/json"})
+    assert answer.status_code == status
+    assert list(answer.json()) == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body"),
+    [
+        (400, "application/json", b"{"),
+        (400, "application/json", b"\xff"),
+        (400, "application/json", b"[" * 100_000),
+        (400, "application/json", b"1" * 5_000),
+        (415, "text/plain", b"q=a"),
+        (415, "", b""),
+        (422, "application/x-www-form-urlencoded", b"%ff=%00&q"),
+        (400, "multipart/form-data", b"x"),
+        (422, "multipart/form-data; boundary=x", b"--x\r\nnonsense"),
+    ],
+)
+def test_nonsense_is_never_a_fault_of_the_server(client, status, kind, body):
+    answer = client.post("/translate", content=body, headers={"Content-Type": kind})
+    assert answer.status_code == status
+
+
+# ------------------------------------------------------------------ looking inside
+
+
+def test_the_weights_sent_are_the_weights_of_the_look(client, run):
+    text = TEXTS[1]
+    sent = client.post("/api/explain", json={"source": text}).json()
+    look = run.explain(text)
+    assert sent["translation"] == look.translation
+    assert sent["source_tokens"] == list(look.source_tokens)
+    assert sent["attentions"].keys() == look.attentions.keys()
+    for name, layers in sent["attentions"].items():
+        for layer, weights in enumerate(layers):
+            assert weights == look.weights(name, layer).tolist()
+
+
+def test_a_given_target_edits_and_steps_reach_the_run(client, run):
+    edit = {"kind": "ablate", "name": "decoder.cross", "layer": 0, "head": 1}
+    step = {"name": "decoder.cross", "layer": 0, "head": 0, "token": 1}
+    asked = {"source": "a b", "target": "b a", "edits": [edit], "steps": step}
+    sent = client.post("/api/explain", json=asked).json()
+    look = run.explain("a b", "b a", edit=edit)
+    assert sent["target_tokens"] == ["b", "a", "</s>"]
+    assert sent["attentions"]["decoder.cross"][0] == look.weights("decoder.cross").tolist()
+    assert sent["steps"] == json.loads(json.dumps(look.steps(**step).as_json()))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"source": ""},
+        {"source": " "},
+        {"source": "a", "edits": [{"kind": "melt"}]},
+        {"source": "a", "edits": [{"kind": "temperature", "value": 0}]},
+        {"source": "a", "edits": [{"kind": "temperature", "value": 1e-40}]},
+        {"source": "a", "edits": [{"kind": "ablate", "name": "nose", "layer": 0, "head": 0}]},
+        {"source": "a", "edits": [{"kind": "swap", "first": 0, "second": 99}]},
+        {"source": "a", "steps": {"name": "decoder.cross", "layer": 9, "head": 0, "token": 0}},
+        {"source": "a", "steps": {"name": "decoder.cross", "layer": 0, "head": 0, "token": "z"}},
+        {"source": "a " * 200},
+        {"source": "a", "target": "a " * 200},
+        {"source": "a", "unknown": 1},
+    ],
+)
+def test_looks_that_cannot_be_are_refused_with_a_reason(client, body):
+    answer = client.post("/api/explain", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["error"]
+
+
+def test_markup_stays_text(client):
+    """As JSON, never as HTML; and no browser may guess otherwise."""
+    answer = client.post("/api/explain", json={"source": MARKUP, "target": MARKUP})
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.json()["source"] == MARKUP
+
+
+def test_info_names_every_attention(client, run):
+    info = client.get("/api/info").json()
+    assert info["languages"] == ["ab", "ba"]
+    assert info["task"] == "translation"
+    assert info["special_ids"] == {token: i for i, token in enumerate(SPECIALS)}
+    assert info["examples"] == [source for source, _ in pairs(5, 2)]  # held out
+    assert info["attentions"] == [
+        {"name": name, "layers": len(layers), "heads": layers[0].shape[0]}
+        for name, layers in run.explain("a").attentions.items()
+    ]
+
+
+@pytest.mark.parametrize("direction", ["en-fr", "fr-en"])
+def test_the_world_of_sentences_shows_the_lectures_examples_and_knows_their_words(direction):
+    recipe = load_recipe("transformer", [f"direction={direction}"])
+    shown = examples(SimpleNamespace(recipe=recipe))
+    assert len(shown) == 5
+    known = {word for pair in load_data(recipe.data).splits["train"] for word in split(pair.source)}
+    assert all(set(split(text)) <= known for text in shown)
+
+
+def test_files_that_have_gone_leave_no_examples_and_no_fault(run):
+    gone = run.recipe.data.model_copy(update={"valid": "gone.tsv"})
+    assert examples(SimpleNamespace(recipe=SimpleNamespace(data=gone))) == []
+
+
+def test_the_beam_sent_is_the_tree_of_the_run(client, run):
+    asked = {"source": "a b c", "n_beams": 3, "prefix": ["b"]}
+    tree = run.beam("a b c", n_beams=3, prefix=("b",)).as_json()
+    assert client.post("/api/beam", json=asked).json() == json.loads(json.dumps(tree))
+    assert client.post("/api/beam", json={"source": "a b"}).json()["n_beams"] == 4
+    for wrong in ({"n_beams": 99}, {"n_beams": 0}, {"prefix": ["never seen"]}, {"prefix": "b"}):
+        assert client.post("/api/beam", json={"source": "a b", **wrong}).status_code == 422
+
+
+def test_heads_are_measured_once_by_a_process_of_their_own(client, run, monkeypatch):
+    expected = as_json(head_measures(run, load_data(run.recipe.data)).as_json())
+    assert client.get("/api/heads").content == expected
+    monkeypatch.setattr("sys.executable", "nothing to start")
+    assert client.get("/api/heads").content == expected
+
+
+def test_heads_without_their_data_are_not_there(run, monkeypatch):
+    def gone(_settings):
+        raise DataError("secret place")
+
+    monkeypatch.setattr("regard.server.measuring.load_data", gone)
+    assert main(str(run.folder.path), "cpu") == CANNOT
+    measuring = Measuring(run, seconds=30)
+    measuring.words = ["nowhere", "cpu"]
+    with pytest.raises(RefusedError, match="cannot be measured") as refused:
+        asyncio.run(measuring.result())
+    assert refused.value.status == 404
+
+
+def test_nobody_waits_for_the_heads_when_the_server_ends_or_the_time_is_over(run):
+    async def ended():
+        measuring = Measuring(run, seconds=30)
+        waiting = asyncio.create_task(measuring.result())
+        await asyncio.sleep(0.2)
+        measuring.close()
+        await waiting
+
+    with pytest.raises(BusyError, match="ending"):
+        asyncio.run(ended())
+    with pytest.raises(BusyError, match="took more"):
+        asyncio.run(Measuring(run, seconds=0.2).result())
+
+
+# ------------------------------------------------------------------ streaming
+
+
+def events(text):
+    """(name, data) of each event."""
+    blocks = [block.split("\n") for block in text.strip().split("\n\n")]
+    return [
+        (first.removeprefix("event: "), json.loads(second.removeprefix("data: ")))
+        for first, second in blocks
+    ]
+
+
+@pytest.mark.parametrize("text", [*TEXTS[:6], "a b c d e a b c", "z", " "])
+def test_a_stream_grows_token_by_token_into_what_greedy_search_says(client, run, text):
+    answer = client.get("/api/stream", params={"source": text})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    *tokens, (last, done) = events(answer.text)
+    assert last == "done"
+    assert done["translation"] == run.translate(text, beam=1)
+    ids = run.hypotheses([text], beam=1)[0][0].ids
+    assert [data["token"] for _, data in tokens] == run.tokenizers.target.tokens(ids)
+    assert [data["text"] for _, data in tokens] == [
+        run.tokenizers.target.decode(ids[: i + 1]) for i in range(len(ids))
+    ]
+
+
+@pytest.mark.parametrize(("max_len", "text"), [(64, "a"), (64, "a b c"), (9, "a b c")])
+def test_a_stream_without_end_stops_where_greedy_search_stops(run, monkeypatch, max_len, text):
+    def endless(logits):
+        log_probs = next_log_probs(logits)
+        log_probs[:, END_ID] = -torch.inf
+        return log_probs
+
+    monkeypatch.setattr("regard.server.stream.next_log_probs", endless)
+    monkeypatch.setattr("regard.decoding.single.next_log_probs", endless)
+    decode = run.recipe.decode.model_copy(update={"max_len": max_len})
+    longer = dataclasses.replace(run, recipe=run.recipe.model_copy(update={"decode": decode}))
+    *_, (_, done) = written(longer, text)
+    assert done["translation"] == longer.translate(text)
+
+
+def test_a_stream_that_breaks_says_so(client, monkeypatch):
+    seen = []
+
+    def breaking(logits):
+        seen.append(1)
+        if len(seen) > 1:
+            raise RuntimeError("secret")
+        return next_log_probs(logits)
+
+    monkeypatch.setattr("regard.server.stream.next_log_probs", breaking)
+    answer = client.get("/api/stream", params={"source": TEXTS[0]})
+    assert events(answer.text)[-1][0] == "error"
+    assert "secret" not in answer.text
+
+
+# ------------------------------------------------------------------ guards
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8000", "[::1]:8000", "LOCALHOST:1"])
+def test_this_machine_is_answered_on_loopback(client, host):
+    assert client.get("/healthz", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "10.0.0.1:8000"])
+def test_a_name_that_only_points_here_is_not_answered_on_loopback(client_of, client, host):
+    assert client.get("/healthz", headers={"Host": host}).status_code == 421
+    with client_of(loopback=False, api_key="k") as public:
+        assert public.get("/healthz", headers={"Host": host}).status_code == 200
+
+
+def test_a_key_is_asked_of_all_that_costs_work(client_of):
+    with client_of(api_key="secret") as client:
+        for path in ("/", "/docs", "/healthz", "/static/page.js", "/languages", "/openapi.json"):
+            assert client.get(path).status_code == 200
+        for path in ("/api/info", "/api/heads", "/api/stream?source=a", "/metrics"):
+            assert client.get(path).status_code == 401
+        for path in ("/api/explain", "/api/beam"):
+            answer = client.post(path, json={"source": "a"})
+            assert answer.status_code == 401
+            assert answer.headers["WWW-Authenticate"] == "Bearer"
+        body = {"q": "a", **JSON}
+        right, wrong = {"Authorization": "Bearer secret"}, {"Authorization": "Bearer guess"}
+        assert client.post("/translate", json=body).status_code == 401
+        assert client.post("/translate", json=body, headers=wrong).status_code == 401
+        assert client.post("/translate", json={**body, "api_key": "guess"}).status_code == 401
+        assert client.post("/translate", json=body, headers=right).status_code == 200
+        assert client.post("/translate", json={**body, "api_key": "secret"}).status_code == 200
+        assert client.get("/api/info", headers=right).status_code == 200
+
+
+def test_no_other_site_is_let_in(client):
+    headers = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    assert client.options("/translate", headers=headers).status_code == 405
+    answer = client.get("/healthz", headers=headers)
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+
+
+def test_a_body_that_is_too_large_is_not_read(client_of):
+    with client_of(limits=Limits(body_bytes=100)) as client:
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert client.post("/translate", content=b"q" * 101, headers=form).status_code == 413
+        chunks = (b"q" * 60 for _ in range(2))  # its length is not told beforehand
+        assert client.post("/api/explain", content=chunks, headers=form).status_code == 413
+
+
+def test_a_client_that_dawdles_is_given_up(run):
+    app = make_app(run, limits=Limits(seconds=0.2))
+    with serving(app) as (_, address):
+        host, port = address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as line:
+            line.sendall(
+                b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+            )
+            assert line.recv(1000).startswith(b"HTTP/1.1 408")
+
+
+def busy(answer):
+    return answer.status_code == 503 and int(answer.headers["Retry-After"]) >= 1
+
+
+def test_too_long_a_wait_is_503_and_the_server_recovers(client_of, gate):
+    with client_of(limits=Limits(seconds=0.3)) as client:
+        assert busy(client.post("/translate", json={"q": "a", **JSON}))
+        gate.set()
+        tries = (client.post("/translate", json={"q": "a", **JSON}) for _ in range(100))
+        assert any(answer.status_code == 200 for answer in tries)
+
+
+def test_too_many_waiting_are_503_and_those_before_are_answered(run, gate):
+    app = make_app(run, limits=Limits(queue=2, window=0.0))
+
+    async def story():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+
+            def ask(q):
+                return asyncio.create_task(client.post("/translate", json={"q": q, **JSON}))
+
+            first = ask("a")
+            assert await asyncio.to_thread(gate.began.wait, 30)
+            second = ask(["b", "c"])  # fills the queue
+            while "regard_waiting 1.0" not in (await client.get("/metrics")).text:
+                await asyncio.sleep(0.01)
+            assert busy(await ask("d"))
+            assert busy(await client.get("/api/stream?source=a"))
+            gate.set()
+            return await asyncio.gather(first, second)
+
+    assert [answer.status_code for answer in asyncio.run(story())] == [200, 200]
+
+
+def test_one_request_too_many_at_once_is_503(run, gate):
+    app = make_app(run, limits=Limits(requests=2))
+
+    async def story():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            tasks = [
+                asyncio.create_task(client.post("/translate", json={"q": "a", **JSON}))
+                for _ in range(2)
+            ]
+            assert await asyncio.to_thread(gate.began.wait, 30)
+            assert busy(await client.get("/healthz"))
+            gate.set()
+            await asyncio.gather(*tasks)
+            assert (await client.get("/healthz")).status_code == 200
+
+    asyncio.run(story())
+
+
+# ------------------------------------------------------------------ the server itself
+
+
+def test_a_fault_inside_is_one_line_in_the_log_and_nothing_to_the_client(
+    client, monkeypatch, caplog
+):
+    def broken(_self, _source, _target=None, edit=()):
+        raise RuntimeError("secret\nplace")
+
+    monkeypatch.setattr(Run, "explain", broken)
+    answer = client.post("/api/explain", json={"source": "a"})
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    lines = [record.getMessage() for record in caplog.records if record.name == "regard.server"]
+    assert lines == ["POST '/api/explain': RuntimeError: secret place"]
+    assert client.get("/healthz").status_code == 200
+
+
+def test_health_and_metrics(client):
+    client.post("/translate", json={"q": ["a", "b"], **JSON})
+    client.get("/nowhere")
+    assert client.get("/healthz").json() == {"status": "ok"}
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert 'regard_requests_total{path="/translate",status="200"} 1.0' in answer.text
+    assert 'regard_requests_total{path="other",status="404"} 1.0' in answer.text
+    assert "regard_batch_texts_sum 2.0" in answer.text
+
+
+def test_pages_and_files_need_nothing_from_outside(client, monkeypatch, tmp_path):
+    manual = client.get("/docs").text
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert path in manual
+    assert "//" not in manual.replace("<!--", "")
+    assert client.get("/static/draw.js").headers["content-type"].startswith("text/javascript")
+    for missing in ("nothing.js", "%00", "..%2fapp.py", "%2e%2e/app.py", ""):
+        assert client.get(f"/static/{missing}").status_code == 404
+    assert client.get("/").headers["content-type"].startswith("text/html")
+    monkeypatch.setattr("regard.server.files.PAGE", tmp_path)
+    assert "/docs" in client.get("/").text
+
+
+def posted(address):
+    """The status and the answer for a text."""
+    request = urllib.request.Request(
+        f"{address}/translate",
+        json.dumps({"q": TEXTS[0], **JSON}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.status, json.load(error)
+
+
+def test_a_server_that_ends_answers_what_it_has_begun(run, gate):
+    with ThreadPoolExecutor() as pool, serving(make_app(run)) as (server, address):
+        answer = pool.submit(posted, address)
+        assert gate.began.wait(30)
+        server.should_exit = True  # what Ctrl-C sets
+        time.sleep(0.3)
+        gate.set()
+        assert answer.result(30) == (200, {"translatedText": run.translate(TEXTS[0])})
+
+
+def test_a_server_that_ends_does_not_wait_for_ever(run, gate):
+    with ThreadPoolExecutor() as pool, serving(make_app(run), drain=1) as (server, address):
+        answer = pool.submit(posted, address)
+        assert gate.began.wait(30)
+        server.should_exit = True
+        assert answer.result(30) == (503, {"error": "the server is ending"})
+        gate.set()

@@ -1,0 +1,55 @@
+"""Every system that attends, small enough to be tested in milliseconds."""
+
+from pathlib import Path
+
+import torch
+from letters import LETTERS
+
+from regard.checkpoints.run_folder import RunFolder
+from regard.models.presets import PRESETS, build, resolve
+from regard.models.settings import ModelSettings
+from regard.recipes.recipe import recipe_from
+from regard.runs.run import Run
+from regard.runs.tokenizers import Tokenizers
+from regard.text.settings import TextSettings
+from regard.text.tokenizer import Tokenizer
+
+ATTENDING = [name for name in PRESETS if name != "sutskever2014"]
+SYSTEMS = [
+    *((name, {}) for name in ATTENDING),
+    *(
+        ("transformer", {"score": score})
+        for score in ("additive", "location", "general", "content")
+    ),
+    ("transformer", {"window": "local_p"}),
+    ("transformer", {"normaliser": "hard", "norm_first": True}),
+    ("luong2015", {"window": "local_p"}),
+    ("luong2015", {"window": "local_m", "input_feeding": False}),
+    ("cheng2016", {"fusion": "shallow", "score": "dot"}),
+]
+"""(preset, changes)"""
+NOTHING = {"data": {"world": "copy"}, "train": {"max_steps": 1}}
+"""What a recipe has to say, and no test wants."""
+
+
+def system(preset, *, n_vocab=13, **changes):
+    """A fresh model of a preset in evaluation, float32; the same one at each call."""
+    sizes = {"d_model": 12, "max_len": 24, "half_width": 2}
+    if preset == "transformer":
+        sizes |= {"n_layers": 2, "n_heads": 3, "d_ff": 20}
+    if preset == "cheng2016":
+        del sizes["half_width"]  # it has no local windows
+    settings = ModelSettings(preset=preset, **{**sizes, **changes})
+    config = resolve(settings, n_source_vocab=n_vocab, n_target_vocab=n_vocab, shared_vocab=True)
+    torch.manual_seed(1)
+    return build(config).eval()
+
+
+def untrained(preset, *, decode=None, **changes):
+    """A run with random weights that reads and writes the letters a to h; it has no folder."""
+    words = Tokenizer.train([" ".join(LETTERS)], TextSettings(kind="word"))
+    settings = {"max_len": 12, **(decode or {})}
+    recipe = recipe_from({**NOTHING, "decode": settings})
+    model = system(preset, n_vocab=words.n_vocab, **changes)
+    nowhere = RunFolder(Path("nowhere"))
+    return Run(nowhere, recipe, Tokenizers(words, words), model, torch.device("cpu"))

@@ -1,0 +1,175 @@
+"""One thread, one queue: what waits together is translated together."""
+
+import asyncio
+import threading
+
+import pytest
+
+from regard.server.batcher import BusyError, Worker
+from regard.server.limits import Limits
+
+PATIENT = Limits(window=0.5, batch=4)
+"""Waits long enough for every job of a test, unless the batch is full."""
+
+
+class Shouting:
+    """Translates into capitals, and remembers what came together."""
+
+    def __init__(self):
+        self.batches = []
+
+    def __call__(self, texts):
+        self.batches.append(list(texts))
+        if "bad" in texts:
+            raise ValueError("bad")
+        return [text.upper() for text in texts]
+
+
+@pytest.fixture
+def shouting():
+    return Shouting()
+
+
+def run_all(worker, *jobs):
+    """All jobs at once; -> their results or errors, in order."""
+
+    async def gather():
+        return await asyncio.gather(*(job() for job in jobs), return_exceptions=True)
+
+    try:
+        return asyncio.run(gather())
+    finally:
+        worker.close()
+
+
+def asking(worker, *texts):
+    return lambda: worker.translate(texts)
+
+
+def test_what_arrives_together_is_one_batch_and_comes_back_in_order(shouting):
+    worker = Worker(shouting, limits=PATIENT)
+    found = run_all(worker, asking(worker, "a"), asking(worker, "b", "c"), asking(worker, "d"))
+    assert found == [["A"], ["B", "C"], ["D"]]
+    assert shouting.batches == [["a", "b", "c", "d"]]
+
+
+def test_without_batching_each_request_is_alone(shouting):
+    worker = Worker(shouting, limits=PATIENT, batching=False)
+    found = run_all(worker, asking(worker, "a"), asking(worker, "b", "c"))
+    assert found == [["A"], ["B", "C"]]
+    assert shouting.batches == [["a"], ["b", "c"]]
+
+
+def test_a_batch_is_bounded_and_what_does_not_fit_comes_next(shouting):
+    worker = Worker(shouting, limits=PATIENT)
+    run_all(worker, *(asking(worker, *pair) for pair in ("ab", "cde", "fg", "h")))
+    assert shouting.batches == [["a", "b", "f", "g"], ["c", "d", "e", "h"]]
+
+
+def test_a_bad_text_fails_alone(shouting):
+    worker = Worker(shouting, limits=PATIENT)
+    good, bad, other = run_all(
+        worker, asking(worker, "a"), asking(worker, "bad"), asking(worker, "b")
+    )
+    assert (good, other) == (["A"], ["B"])
+    assert isinstance(bad, ValueError)
+
+
+def test_nothing_is_made_of_nothing_without_waiting(shouting):
+    worker = Worker(shouting, limits=PATIENT)
+    assert run_all(worker, asking(worker)) == [[]]
+    assert shouting.batches == []
+
+
+def test_other_work_is_never_at_the_same_time_as_a_batch():
+    busy = threading.Lock()
+
+    def alone(result):
+        assert busy.acquire(blocking=False)
+        try:
+            threading.Event().wait(0.002)
+            return result
+        finally:
+            busy.release()
+
+    worker = Worker(alone, limits=Limits(window=0.0))
+    jobs = [
+        job
+        for i in range(10)
+        for job in (asking(worker, str(i)), lambda i=i: worker.call(lambda: alone(i)))
+    ]
+    found = run_all(worker, *jobs)
+    assert found == [one for i in range(10) for one in ([str(i)], i)]
+
+
+def test_an_error_belongs_to_whoever_asked(shouting):
+    worker = Worker(shouting)
+    broken, whole = run_all(
+        worker, lambda: worker.call(lambda: 1 / 0), lambda: worker.call(lambda: 7)
+    )
+    assert isinstance(broken, ZeroDivisionError)
+    assert whole == 7
+
+
+def test_a_full_queue_refuses_and_goes_on():
+    gate, began = threading.Event(), threading.Event()
+    worker = Worker(lambda texts: texts, limits=Limits(queue=2, window=0.0))
+
+    async def story():
+        first = asyncio.create_task(worker.call(lambda: began.set() or gate.wait()))
+        await asyncio.to_thread(began.wait)
+        waiting = asyncio.create_task(worker.translate(["a", "b"]))
+        await asyncio.sleep(0)
+        with pytest.raises(BusyError, match="too many"):
+            await worker.translate(["c"])
+        gate.set()
+        await first
+        return await waiting
+
+    assert asyncio.run(story()) == ["a", "b"]
+    worker.close()
+
+
+def test_what_takes_too_long_is_given_up_and_what_has_not_begun_is_never_done(shouting):
+    gate = threading.Event()
+    worker = Worker(shouting, limits=Limits(seconds=0.05, window=0.0))
+    slow, late = run_all_without_closing(lambda: worker.call(gate.wait), asking(worker, "a"))
+    assert isinstance(slow, BusyError)
+    assert isinstance(late, BusyError)
+    gate.set()
+    worker.close()
+    assert shouting.batches == []
+
+
+def run_all_without_closing(*jobs):
+    async def gather():
+        return await asyncio.gather(*(job() for job in jobs), return_exceptions=True)
+
+    return asyncio.run(gather())
+
+
+def test_closing_finishes_what_waits_and_takes_nothing_new(shouting):
+    gate = threading.Event()
+    worker = Worker(shouting, limits=Limits(window=0.0))
+
+    async def story():
+        asked = [asyncio.create_task(worker.call(gate.wait))]
+        asked += [asyncio.create_task(worker.translate([text])) for text in "abc"]
+        await asyncio.sleep(0)  # each has put its job
+        closing = asyncio.create_task(asyncio.to_thread(worker.close))
+        while not worker._closing:
+            await asyncio.sleep(0.001)
+        with pytest.raises(BusyError, match="ending"):
+            await worker.translate(["d"])
+        gate.set()
+        await closing
+        return await asyncio.gather(*asked)
+
+    assert asyncio.run(story()) == [True, ["A"], ["B"], ["C"]]
+
+
+def test_a_closed_worker_can_be_opened_again(shouting):
+    worker = Worker(shouting)
+    assert run_all(worker, asking(worker, "a")) == [["A"]]
+    worker.open()
+    assert run_all(worker, asking(worker, "b")) == [["B"]]
