@@ -9,7 +9,7 @@ from regard.data.pairs import Pair
 from regard.evaluation.alignment import words_matrix
 from regard.inspection.capture import watch
 from regard.recipes.recipe import load_recipe
-from regard.runs.attention_scores import watched_words, attention_scores
+from regard.runs.attention_scores import attention_scores, watched_words
 from regard.runs.train import train
 
 
