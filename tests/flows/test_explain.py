@@ -158,3 +158,10 @@ def test_a_text_that_never_ended_can_be_looked_at(settings, tmp_path):
     run = train(recipe_from(raw), tmp_path / "run").run
     look = run.explain("a b c")
     assert look.weights("decoder.cross").shape[1] == len(look.target_tokens) <= 6
+
+
+def test_a_notebook_shows_steps_and_tree(run_path):
+    run = regard.load(run_path)
+    steps = run.explain("a b").steps(0)
+    assert "<table" in steps._repr_html_()
+    assert "<svg" in run.beam("a b", n_beams=2)._repr_html_()

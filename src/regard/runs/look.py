@@ -19,9 +19,9 @@ from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
 from regard.inspection.records import Record
 from regard.inspection.rollout import rollout
-from regard.inspection.steps import Steps, steps_of
+from regard.inspection.steps import steps_of
 from regard.inspection.weights import Weights
-from regard.runs.look_steps import steps_shown
+from regard.runs.look_steps import ShownSteps, shown, steps_shown
 from regard.text.specials import BEGIN
 from regard.text.tokenizer import SPACE
 from regard.visual.html import look_fragment
@@ -62,7 +62,7 @@ class Look:
 
     def steps(
         self, token: str | int, *, layer: int = 0, head: int = 0, name: str | None = None
-    ) -> Steps:
+    ) -> ShownSteps:
         """How one token attends, step by step, in the numbers of that very run.
 
         The token is a word of the rows, of which the first is taken, or the number of its row.
@@ -75,8 +75,10 @@ class Look:
         rows, columns = self.tokens_of(name)
         at = _row(token, rows, name)
         record = self.records[name][layer]
-        return steps_of(
-            record, name=name, layer=layer, head=head, token=at, row=rows[at], columns=columns
+        return shown(
+            steps_of(
+                record, name=name, layer=layer, head=head, token=at, row=rows[at], columns=columns
+            )
         )
 
     def rollout(self, name: str = "encoder.self") -> NDArray[np.float64]:

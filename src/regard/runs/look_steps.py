@@ -9,6 +9,21 @@ from typing import Any
 
 from regard.inspection.steps import Steps
 from regard.visual.payload import Payload, Selected, selected_view
+from regard.visual.steps_table import steps_html
+
+
+class ShownSteps(Steps):
+    """Steps that a notebook shows as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return steps_html(self.as_json())
+
+
+def shown(steps: Steps) -> ShownSteps:
+    """The same steps, to be shown."""
+    return ShownSteps(**{one.name: getattr(steps, one.name) for one in fields(steps)})
 
 
 def steps_shown(
@@ -21,8 +36,8 @@ def steps_shown(
     """
     if not payload["attentions"]:
         return
-    shown = selected_view(payload, selected)
-    heads = sorted(range(len(shown.weights)), key=lambda head: head != selected.head)
-    for head, token in product(heads, range(len(shown.rows))):
-        one = steps(token, name=shown.name, layer=shown.layer, head=head)
+    view = selected_view(payload, selected)
+    heads = sorted(range(len(view.weights)), key=lambda head: head != selected.head)
+    for head, token in product(heads, range(len(view.rows))):
+        one = steps(token, name=view.name, layer=view.layer, head=head)
         yield {field.name: getattr(one, field.name) for field in fields(one)}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.decoding.trace import Node
+from regard.visual.tree import tree_html
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,9 @@ class Tree:
             tokens.append(self.tokens[at])
             at = self.nodes[at].parent
         return tuple(reversed(tokens))
+
+    def _repr_html_(self) -> str:
+        return tree_html(self.as_json())
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, as pictures and the page take it."""
