@@ -136,15 +136,15 @@ def _children(tree: Tree) -> Mapping[int | None, list[Node]]:
 
 
 def _lines(tree: Tree) -> dict[int, int]:
-    """Each leaf gets a line of its own; what has children stands at the first of theirs."""
-    children = _children(tree)
+    """In each step in the order of the scores, the pruned ones below.
+
+    So a tree is no higher than its fullest step, however long it grows.
+    """
+    steps: dict[int, list[Node]] = defaultdict(list)
+    for node in tree["nodes"]:
+        steps[node["step"]].append(node)
     lines: dict[int, int] = {}
-    line = 0
-    open_ = list(reversed(children[None]))
-    while open_:
-        node = open_.pop()
-        lines[node["id"]] = line
-        below = children[node["id"]]
-        line += not below
-        open_.extend(reversed(below))
+    for group in steps.values():
+        group.sort(key=lambda node: (node.get("state") == "pruned", -float(node.get("score", 0.0))))
+        lines |= {node["id"]: line for line, node in enumerate(group)}
     return lines

@@ -34,10 +34,10 @@ def test_every_hypothesis_has_a_box_in_the_column_of_its_step():
     assert float(xs["<s>"]) < float(xs["le -0.10"]) < float(xs["chat -0.30 ★"])
 
 
-def test_leaves_do_not_share_a_line_and_the_first_child_continues_its_parents():
+def test_in_a_step_they_stand_in_the_order_of_their_scores_the_pruned_below():
     ys = {name: float(one.find(f"{SVG}rect").get("y")) for name, one in boxes().items()}
-    leaves = [ys["chat -0.30 ★"], ys["rue -1.00 ■"], ys[f"{EVIL} -2.00 ✕"]]
-    assert leaves == sorted(set(leaves))
+    assert ys["le -0.10"] < ys["la -0.50"] < ys[f"{EVIL} -2.00 ✕"]
+    assert ys["chat -0.30 ★"] < ys["rue -1.00 ■"] == ys["la -0.50"]
     assert ys["<s>"] == ys["le -0.10"] == ys["chat -0.30 ★"]
 
 

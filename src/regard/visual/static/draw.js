@@ -617,23 +617,15 @@ const storyOf = (node) => node.parent === null ? node.token
   : `${node.token}: log-probability ${spoken(node.log_prob)}, score ${spoken(node.score)}, ${node.state}`
     + (node.why ? ` (${node.why})` : "");
 
-// Each leaf gets a line of its own; what has children stands at the first of theirs, best first.
+// In each step the hypotheses stand in the order of their scores, the pruned ones below: so a tree
+// is no higher than its fullest step, however long it grows.
 function placed(nodes) {
-  const children = new Map();
-  for (const node of nodes) children.set(node.parent, [...(children.get(node.parent) || []), node]);
-  for (const group of children.values()) group.sort((a, b) => b.score - a.score);
-  const result = [];
-  let line = 0;
-  // A stack, not a recursion: a long sentence must not run into the depth of the call stack.
-  const open = (children.get(null) || []).slice().reverse();
-  while (open.length) {
-    const node = open.pop();
-    const below = children.get(node.id) || [];
-    result.push({ ...node, line });
-    if (!below.length) line += 1;
-    open.push(...below.slice().reverse());
-  }
-  return result;
+  const steps = new Map();
+  for (const node of nodes) steps.set(node.step, [...(steps.get(node.step) || []), node]);
+  const lost = (node) => (node.state === "pruned" ? 1 : 0);
+  return [...steps.values()].flatMap((group) => group
+    .sort((a, b) => lost(a) - lost(b) || b.score - a.score)
+    .map((node, line) => ({ ...node, line })));
 }
 
 function alongTree(nodes, byId, i, key) {
