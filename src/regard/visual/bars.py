@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from regard.visual.curves import PALETTE
-from regard.visual.svg import Markup, element
+from regard.visual.svg import Markup, element, picture
 
 _WIDTH, _ROW, _THICK = 420, 26, 14
 _LETTER = 6.8  # width of an average letter at the size used here; SVG text cannot be measured
-_FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
 
 
 def bars(values: Mapping[str, float], *, title: str, unit: str = "", digits: int = 2) -> str:
@@ -22,17 +21,12 @@ def bars(values: Mapping[str, float], *, title: str, unit: str = "", digits: int
         _bar(name, text, left, room * max(0.0, value) / largest, 34 + _ROW * i)
         for i, ((name, value), text) in enumerate(zip(values.items(), texts, strict=True))
     ]
-    return element(
-        "svg",
+    return picture(
         element("text", title, x=0, y=17, font_size=15, font_weight=600),
         *rows,
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {_WIDTH} {40 + _ROW * len(values)}",
-        role="img",
-        aria_label=f"{title}: "
+        box=f"0 0 {_WIDTH} {40 + _ROW * len(values)}",
+        label=f"{title}: "
         + ", ".join(f"{name} {text}" for name, text in zip(values, texts, strict=True)),
-        fill="currentColor",
-        font_family=_FONT,
         font_size=12,
     )
 

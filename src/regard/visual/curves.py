@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from regard.visual.axes import Axis, linear_axis, log_axis, spoken
-from regard.visual.svg import Markup, element
+from regard.visual.svg import Markup, element, picture
 
 Point = tuple[float, float]
 Run = list[Point]
@@ -23,7 +23,6 @@ _DASHES = (None, "7 3", "2 3")
 
 _WIDTH, _PLOT_HEIGHT, _RIGHT = 420, 180, 22  # small, so that a phone does not shrink the text
 _ROW = 18
-_FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
 _LETTER = 6.8  # width of an average letter at the sizes used here; SVG text cannot be measured
 _MANY = 60  # beyond so many points a series is a bare line, and its points only answer the mouse
 _LARGEST = 1e100  # what no real measurement reaches; keeps differences of values finite
@@ -64,19 +63,14 @@ def curves(
     frame = _frame(drawn, len(legend), log_y)
     labels = (x_label, y_label)
     lines = [_line(name, i, runs[name], frame, labels) for i, name in enumerate(runs)]
-    return element(
-        "svg",
+    return picture(
         element("text", title, x=0, y=17, font_size=15, font_weight=600),
         *_legend(legend),
         _grid(frame),
         _names(frame, labels),
         *(lines if drawn else [_nothing(frame)]),
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {_WIDTH} {frame.top + _PLOT_HEIGHT + 46}",
-        role="img",
-        aria_label=f"{title}: {y_label} by {x_label} of {', '.join(series) or 'nothing'}",
-        fill="currentColor",
-        font_family=_FONT,
+        box=f"0 0 {_WIDTH} {frame.top + _PLOT_HEIGHT + 46}",
+        label=f"{title}: {y_label} by {x_label} of {', '.join(series) or 'nothing'}",
         font_size=12,
     )
 

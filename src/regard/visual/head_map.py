@@ -9,12 +9,11 @@ from typing import Any
 
 from regard.visual.curves import PALETTE
 from regard.visual.labels import Box, Mark, place_labels
-from regard.visual.svg import Markup, element
+from regard.visual.svg import Markup, element, picture
 
 _PANEL, _MARGIN, _TOP, _LINE = 250, 30, 58, 16
 _LETTER = 6.4  # width of an average letter at the size used here; SVG text cannot be measured
 _SMALLEST, _LARGEST = 3.5, 12.0
-_FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
 _KEY = (
     "A point is a head, named layer.head. Near = looks alike; colour = cluster; each attention has "
     "a map of its own. Area = loss added when the head is ablated{most}; a ring adds none, "
@@ -34,18 +33,13 @@ def head_map(heads: Mapping[str, Any]) -> str:
     notes = [*_wrapped(_KEY.format(most=most), width), *_wrapped(heads["caveat"], width)]
     title = f"Heads on {heads['n']:,} sentences"
     height = _TOP + _PANEL + _LINE * len(notes) + 8
-    return element(
-        "svg",
+    return picture(
         element("text", title, x=4, y=17, font_size=15, font_weight=600),
         *panels,
         *(_note(text, _TOP + _PANEL + _LINE * (i + 1)) for i, text in enumerate(notes)),
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {width} {height}",
+        box=f"0 0 {width} {height}",
         width=width,
-        role="img",
-        aria_label=f"{title}: {len(heads['rows'])} heads of {', '.join(names)}",
-        fill="currentColor",
-        font_family=_FONT,
+        label=f"{title}: {len(heads['rows'])} heads of {', '.join(names)}",
         font_size=12,
     )
 

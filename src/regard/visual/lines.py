@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from regard.visual.curves import PALETTE
 from regard.visual.payload import View
-from regard.visual.svg import Markup, element
+from regard.visual.svg import Markup, element, picture
 
 _STEP, _GAP = 23, 300
 _LETTER = 7.4  # width of an average letter at the size used here; SVG text cannot be measured
 _DASHES = (None, "7 3", "2 3")
-_FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
 
 
 def lines(view: View, *, heads: Sequence[int] | None = None, threshold: float = 0.1) -> str:
@@ -25,21 +24,15 @@ def lines(view: View, *, heads: Sequence[int] | None = None, threshold: float = 
     top = 34 + 18 * (1 + max((row for _, row in legend), default=0))
     height = top + _STEP * max(len(view.rows), len(view.columns)) + 8
     title = f"{view.name}, layer {view.layer}: weights from {threshold:g} on"
-    return element(
-        "svg",
+    return picture(
         element("text", title, x=4, y=16, font_weight=600),
         *(mark for mark, _ in legend),
         *_names(view.rows, left - 8, top, "end"),
         *_names(view.columns, left + _GAP + 8, top, "start"),
         element("g", *_strokes(view, shown, threshold, left, top), fill="none"),
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {max(width, 8 * len(title)):.0f} {height:.0f}",
+        box=f"0 0 {max(width, 8 * len(title)):.0f} {height:.0f}",
         width=f"{max(width, 8 * len(title)):.0f}",
-        role="img",
-        aria_label=title,
-        font_family=_FONT,
-        font_size=13,
-        fill="currentColor",
+        label=title,
     )
 
 

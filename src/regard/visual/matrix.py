@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regard.visual.svg import Markup, element
+from regard.visual.svg import Markup, element, picture
 
 _CELL = 26
 _LETTER = 7.9  # width of an average letter at the size used here; SVG text cannot be measured
 _INK = "#0072B2"  # of Okabe & Ito; strength is told by opacity, which works on light and dark
-_FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
 
 
 def matrix(
@@ -31,20 +30,14 @@ def matrix(
         for s, column in enumerate(columns)
     ]
     caption = element("text", title, x=4, y=16, font_weight=600)
-    return element(
-        "svg",
+    return picture(
         caption,
         *heads,
         *names,
         *cells,
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {width:.0f} {height:.0f}",
+        box=f"0 0 {width:.0f} {height:.0f}",
         width=f"{width:.0f}",
-        role="img",
-        aria_label=title,
-        font_family=_FONT,
-        font_size=13,
-        fill="currentColor",
+        label=title,
     )
 
 

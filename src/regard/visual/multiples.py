@@ -10,11 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from regard.visual.payload import Array, Payload, View, view
-from regard.visual.svg import Markup, element
+from regard.visual.svg import Markup, element, picture
 
 _INK = (0, 114, 178)  # of Okabe & Ito; strength is told by opacity, which works on light and dark
 _SIZE, _GAP, _LEFT, _TOP = 96, 8, 60, 56
-_FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
 
 
 def multiples(payload: Payload, name: str) -> str:
@@ -30,19 +29,13 @@ def multiples(payload: Payload, name: str) -> str:
                 text_anchor="middle")
         for h in range(n)
     ]  # fmt: skip
-    return element(
-        "svg",
+    return picture(
         element("text", title, x=4, y=16, font_weight=600),
         *heads,
         *(part for one in views for part in _row(one, tall)),
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {width:.0f} {_TOP + len(views) * (tall + _GAP):.0f}",
+        box=f"0 0 {width:.0f} {_TOP + len(views) * (tall + _GAP):.0f}",
         width=f"{width:.0f}",
-        role="img",
-        aria_label=title,
-        font_family=_FONT,
-        font_size=13,
-        fill="currentColor",
+        label=title,
     )
 
 

@@ -13,14 +13,13 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from regard.visual.report import Table, table_html
-from regard.visual.svg import element, printable
+from regard.visual.svg import element, picture, printable
 from regard.visual.tables import csv_table, latex_table
 
 Steps = Mapping[str, Any]
 _SHOWN = 3  # numbers of a vector
 _WIDE = 135  # letters that the whole table needs in a terminal
 _HEADER = ("looked at", "2 key", "3 score", "4 scaled", "5 softmax", "value", "6 weighted")
-_FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
 _LETTER, _ROW = 7.2, 24
 
 
@@ -97,19 +96,13 @@ def steps_svg(steps: Steps) -> str:
                 fill_opacity="0.3", width=(wide[4] - 4) * min(1.0, max(0.0, float(weight))))
         for s, weight in enumerate(steps["weights"])
     ]  # fmt: skip
-    return element(
-        "svg",
+    return picture(
         element("text", table.caption, x=4, y=18, font_weight=600),
         *bars,
         *texts,
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {width:.0f} {52 + _ROW * len(cells):.0f}",
+        box=f"0 0 {width:.0f} {52 + _ROW * len(cells):.0f}",
         width=f"{width:.0f}",
-        role="img",
-        aria_label=table.caption,
-        font_family=_FONT,
-        font_size=13,
-        fill="currentColor",
+        label=table.caption,
     )
 
 

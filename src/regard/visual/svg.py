@@ -12,6 +12,9 @@ from html import escape as _escape
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+_FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
+
+
 class Markup(str):
     """Text that is markup already and is not escaped again."""
 
@@ -33,6 +36,27 @@ def element(name: str, *children: str, **attributes: str | float | None) -> Mark
         if value is not None
     )
     return Markup(f"<{name}{written}>{''.join(map(escaped, children))}</{name}>")
+
+
+def picture(
+    *children: str, label: str, box: str, width: str | float | None = None, font_size: int = 13
+) -> Markup:
+    """A whole SVG. ``box`` is its viewBox; without a width it takes what room the page gives it.
+
+    Text and axes are drawn in ``currentColor``: the ink of the page around it, light or dark.
+    """
+    return element(
+        "svg",
+        *children,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=box,
+        width=width,
+        role="img",
+        aria_label=label,
+        fill="currentColor",
+        font_family=_FONT,
+        font_size=font_size,
+    )
 
 
 def escaped(text: str) -> Markup:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from regard.visual.svg import Markup, element, printable
+from regard.visual.svg import Markup, element, picture, printable
 
 Node = Mapping[str, Any]
 Tree = Mapping[str, Any]
@@ -19,7 +19,6 @@ _STYLES: Mapping[str, Mapping[str, str | float | None]] = {
     "best": {"stroke": "#009E73", "stroke_width": 3},
 }
 _LINE, _LETTER, _GAP = 28, 7.4, 34
-_FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
 
 
 def tree_text(tree: Tree) -> str:
@@ -53,19 +52,13 @@ def tree_svg(tree: Tree) -> str:
         element("text", f"step {step}" if step else "start", x=x, y=14, fill_opacity="0.7")
         for step, x in enumerate(xs[:-1])
     ]
-    return element(
-        "svg",
+    return picture(
         *headings,
         *_edges(tree["nodes"], places),
         *(_box(node, *places[node["id"]]) for node in tree["nodes"]),
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {width:.0f} {height:.0f}",
+        box=f"0 0 {width:.0f} {height:.0f}",
         width=f"{width:.0f}",
-        role="img",
-        aria_label=title,
-        font_family=_FONT,
-        font_size=13,
-        fill="currentColor",
+        label=title,
     )
 
 
