@@ -1,9 +1,13 @@
 """Fixtures that many tests share. Sizes are small and all different; mathematics is float64."""
 
 import os
+from pathlib import Path
 
 # Tests run side by side, some as processes of their own: more threads would only wait.
 os.environ["OMP_NUM_THREADS"] = "1"
+# Without a GPU our Triton kernels are run by Triton's interpreter, which must be told beforehand.
+if not Path("/dev/nvidiactl").exists():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 import pytest
 import torch

@@ -40,14 +40,14 @@ def paper_score(score, words):
     return scored
 
 
-def read(words, cell, score, brought=None):
+def read(words, cell, score, brought=None, weigh=softmax):
     """Words (T vectors) -> hidden tape, memory tape, and where each step looked."""
     from_word, bias = cell.words.weight.tolist(), cell.words.bias.tolist()
     from_tape = cell.recalled.weight.tolist()
     d = len(from_tape[0])
     hidden, memory, looked, last = [], [], [], [0.0] * d
     for t, x in enumerate(words):
-        weights = softmax([score(x, last, h, i) for i, h in enumerate(hidden)])
+        weights = weigh([score(x, last, h, i) for i, h in enumerate(hidden)])
         last, c = mixed(weights, hidden, d), mixed(weights, memory, d)
         sums = plus(times(from_word, x), bias, times(from_tape, last))
         new_c, new_h = [], []

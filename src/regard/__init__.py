@@ -17,6 +17,8 @@ if TYPE_CHECKING:
         TrainingError,
     )
     from regard.functional.attention import attention
+    from regard.functional.biases import Alibi
+    from regard.functional.windows import Block, Near
     from regard.inspection.capture import watch
     from regard.layers.attention import MultiHeadAttention
     from regard.layers.score import Score
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Alibi": "regard.functional.biases",
+    "Block": "regard.functional.windows",
+    "Near": "regard.functional.windows",
     "attention": "regard.functional.attention",
     "CheckpointError": "regard.core.errors",
     "ConfigError": "regard.core.errors",
@@ -40,10 +45,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "Alibi",
+    "Block",
     "CheckpointError",
     "ConfigError",
     "DataError",
     "MultiHeadAttention",
+    "Near",
     "RegardError",
     "Run",
     "Score",

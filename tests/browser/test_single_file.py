@@ -89,6 +89,22 @@ def test_the_steps_of_a_token_are_the_numbers_of_the_model(run, show):
     assert "head 1" in page.locator("section h2").inner_text()
 
 
+def test_what_a_small_weight_leaves_of_a_value_looks_small(show):
+    look = payload()
+    one = steps(look, 0)
+    page = show(look_html(look, [one]))
+    drawn(page)
+    page.locator(".view [data-row='0']").click()
+    shown = page.locator(".steps g[data-s]").evaluate_all(
+        """all => all.map(row => [...row.querySelectorAll("rect[data-value]")]
+             .filter(cell => cell.textContent.startsWith("weighted value"))
+             .map(cell => +cell.getAttribute("fill-opacity")))"""
+    )
+    weighted = np.abs(one["weighted"])
+    largest = max(weighted.max(), np.abs(one["sum"]).max())
+    np.testing.assert_allclose(shown, weighted / largest, atol=6e-4)
+
+
 def test_markup_in_a_sentence_is_drawn_as_text(show):
     look = payload()
     html = look_html(look, [steps(look, 0), steps(look, 1)], tree())
@@ -263,14 +279,71 @@ def test_the_widget_module_draws_what_its_model_holds(show):
     assert page.evaluate("[kept.selected.head, kept.saved]") == [2, True]
 
 
+def drawing(show, html, **options):
+    """A page with the functions that draw, under ``draw``."""
+    page = show(html, **options)
+    names = "{ drawHeadMap, drawTree }"
+    page.add_script_tag(content=f"{module_text()} globalThis.draw = {names};", type="module")
+    page.wait_for_function("globalThis.draw")
+    return page
+
+
+@pytest.mark.parametrize("width", [360, 1000])
+def test_each_attention_has_a_map_of_its_own_at_one_scale(show, width):
+    """Nearness tells within an attention only, and in both directions alike."""
+    rows = [
+        {"name": name, "layer": 0, "head": h, "loss_change": change}
+        for name, changes in (("encoder.self", (4.0, 1.0, -1.0)), ("decoder.cross", (0.0, None)))
+        for h, change in enumerate(changes)
+    ]
+    points = [[0, 0], [2, 0], [0, 1], [5, 0], [5, 1]]
+    heads = {"rows": rows, "map": points, "clusters": [0, 0, 1, 2, 3]}
+    page = drawing(show, "<div class='map'></div>", width=width)
+    page.evaluate("heads => draw.drawHeadMap(document.querySelector('.map'), heads)", heads)
+    marks = page.locator("[data-index] circle").evaluate_all(
+        "all => all.map(one => ['cx', 'cy', 'r', 'fill-opacity'].map(k => +one.getAttribute(k)))"
+    )
+    at, radii = np.array(marks)[:, :2], np.array(marks)[:, 2]
+    unit = np.linalg.norm(at[0] - at[2])
+    assert at[0, 1] > at[2, 1]  # up is up
+    np.testing.assert_allclose(np.linalg.norm(at[0] - at[1]), 2 * unit)
+    np.testing.assert_allclose(np.linalg.norm(at[3] - at[4]), unit)
+    np.testing.assert_allclose(radii[0], 2 * radii[1])
+    assert [bool(mark[3]) for mark in marks] == [True, True, False, False, False]
+    panels = page.locator("rect").evaluate_all(
+        "all => all.map(one => ['x', 'y', 'width', 'height'].map(k => +one.getAttribute(k)))"
+    )
+    inside = [
+        [bool(x < a < x + w and y < b < y + h) for a, b in at.tolist()] for x, y, w, h in panels
+    ]
+    assert inside == [[True] * 3 + [False] * 2, [False] * 3 + [True] * 2]
+
+
+def test_the_steps_of_a_tree_stay_in_sight(show):
+    nodes = tree()["nodes"]
+    many = [{**nodes[2], "id": 10 + i, "score": -3.0 - i} for i in range(60)]
+    page = drawing(show, "<div class='tree'></div>")
+    page.evaluate(
+        "tree => draw.drawTree(document.querySelector('.tree'), tree)",
+        {"n_beams": 2, "nodes": nodes + many},
+    )
+    heading, scroller = page.locator("[data-step='1']"), page.locator("[data-scroller]")
+    hidden, below = (page.locator(f"[data-node='{i}']") for i in (37, 38))
+    scroller.evaluate("one => { one.scrollTop = 866; }")  # 37 is just at the upper edge
+    page.wait_for_function("document.querySelector('[data-sticky]').getAttribute('transform')")
+    top = scroller.bounding_box()["y"]
+    assert top <= heading.bounding_box()["y"] < top + 20
+    assert top <= hidden.bounding_box()["y"] < top + 10
+    below.evaluate("one => one.focus({ preventScroll: true })")
+    page.keyboard.press("ArrowUp")
+    assert hidden.evaluate("one => one === document.activeElement")
+    assert hidden.bounding_box()["y"] >= top + 20
+
+
 def test_maps_and_trees_answer_keys_and_clicks(show):
     rows = [{"name": "encoder.self", "layer": 0, "head": h, "entropy": 1.0} for h in range(3)]
     heads = {"rows": rows, "map": [[0, 0], [1, 0], [2, 1]], "clusters": [0, 0, 1]}
-    page = show("<div class='map'></div><div class='tree'></div>")
-    page.add_script_tag(
-        content=module_text() + "globalThis.draw = { drawHeadMap, drawTree };", type="module"
-    )
-    page.wait_for_function("globalThis.draw")
+    page = drawing(show, "<div class='map'></div><div class='tree'></div>")
     page.evaluate(
         """([heads, tree]) => {
           globalThis.picked = [];

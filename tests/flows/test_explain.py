@@ -139,7 +139,7 @@ def test_the_command_shows_the_steps_of_a_token(run_path, capsys):
     assert main([*words, "--token", "1", "--format", "json"]) == 0  # the row of that number
     assert json.loads(capsys.readouterr().out)["steps"] == steps.as_json()
     assert main([*words, "--token", "b", "--format", "csv"]) == 0
-    assert f"weight,a,0,{steps.as_json()['weights'][0]!r}" in capsys.readouterr().out
+    assert f"weight,a,0,0,{steps.as_json()['weights'][0]!r}" in capsys.readouterr().out
     assert main([*words, "--token", "b", "--format", "html"]) == 0
     assert '"head":1,"token":1}' in capsys.readouterr().out
     assert main([*words, "--token", "zebra"]) == 2

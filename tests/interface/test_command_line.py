@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -105,7 +106,20 @@ def test_unknown_words_are_named_once_and_translated_all_the_same(run, run_path)
     code, out, err = run("translate", run_path, stdin="a zebra b\nzebra\n")
     assert code == 0
     assert out.count("\n") == 2
-    assert err == "regard: 1 unknown words read as <unk>: zebra\n"
+    assert err == "regard: 1 unknown word read as <unk>: zebra\n"
+
+
+def test_an_answer_comes_before_the_next_line_is_written(run_path):
+    words = [sys.executable, "-m", "regard", "translate", str(run_path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, bufsize=1, **pipes) as program:
+        for line in ("a b\n", "\n", "c\n"):
+            program.stdin.write(line)
+            program.stdin.flush()
+            assert (program.stdout.readline() == "\n") == (line == "\n")
+        program.stdin.close()
+        assert program.stdout.read() == ""
+    assert program.returncode == 0
 
 
 def test_evaluate_a_split_and_files(run, run_path, corpus):
@@ -167,8 +181,10 @@ def test_the_schema_of_recipes_is_json(run):
 
 
 def test_a_dry_run_says_what_it_will_cost_and_writes_nothing(run, recipe, tmp_path):
-    code, out, _ = run("train", recipe(), "--out", tmp_path / "run", "--dry-run")
+    code, out, err = run("train", recipe(), "--out", tmp_path / "run", "--dry-run")
     assert code == 0
+    assert "measuring" in err
+    assert re.search(r"^time +about [\d.]+ (s|min)$", out, re.MULTILINE)
     for word in ("parameters", "FLOPs", "memory", "time"):
         assert word in out
     assert not (tmp_path / "run").exists()
@@ -314,7 +330,7 @@ def test_files_of_unequal_length(refused, recipe, corpus, tmp_path):
         ("bad.tsv", b"", "empty"),
         ("bad.tsv", b"a b c\n", "bad.tsv:1"),
         ("bad.jsonl", b'{"source": "a"}\n', "'target'"),
-        ("bad.txt", b"a\tb\n", ".tsv or .jsonl"),
+        ("bad.doc", b"a\tb\n", ".tsv, .txt"),
     ],
 )
 def test_files_that_cannot_be_used(refused, recipe, tmp_path, name, content, words):
@@ -458,11 +474,28 @@ def test_the_demo_trains_scores_and_translates(run, recipe, tmp_path, monkeypatc
     assert "exact match" in out
     assert out.count("    ") >= 5
     assert "the animal did not cross the street because it was too wide" in out
+    assert out.endswith(f"see it: regard serve {tmp_path / 'demo'}\n")
     assert run("demo", "--out", tmp_path / "demo", "--no-serve")[0] == 2
     code, out, _ = run("demo", "--out", tmp_path / "demo", "--no-serve", "--resume")
     assert code == 0
     assert "is finished" in out
     assert "mary loves john" in out
+
+
+@pytest.mark.parametrize(
+    ("typed", "found", "said"),
+    [
+        (".venv/bin/regard", None, ".venv/bin/regard"),
+        (".venv/bin/regard", "/usr/bin/regard", "regard"),
+        ("/somewhere/__main__.py", None, "regard"),
+    ],
+)
+def test_the_next_step_is_named_as_it_can_be_typed(monkeypatch, typed, found, said):
+    from regard.cli import demo
+
+    monkeypatch.setattr(sys, "argv", [typed])
+    monkeypatch.setattr(demo.shutil, "which", lambda _name: found)
+    assert demo._program() == said
 
 
 def test_a_watched_training_has_a_bar(settings):

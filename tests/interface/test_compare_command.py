@@ -1,14 +1,16 @@
 """``regard compare``, as typed."""
 
+import io
 import json
 import os
 import signal
 
 import pytest
 import yaml
+from rich.console import Console
 
-from regard.cli.compare import _pieces
 from regard.cli.main import main
+from regard.visual.grid import pieces, show_table
 from regard.visual.report import Table
 
 
@@ -35,7 +37,10 @@ def test_json_first_then_the_table_of_what_is_there(words, capsys, tmp_path):
         "parameters", "training_flops", "grid_flops", "seconds", "lr", "bleu", "bleu_deviation",
         "chrf", "exact_match", "p_value", "aer", "by_length", "error",
     }  # fmt: skip
-    assert "regard: small: trying learning rate 0.0025" in told
+    first, second, *_ = told.splitlines()
+    assert first.startswith("regard: 4 trainings to go, 1.75 × 2e8flops in all: how long")
+    assert second == "regard: small: trying learning rate 0.0025"
+    assert told.count(" to go\n") == 3  # after each but the last
     assert json.loads((tmp_path / "out" / "comparison.json").read_text()) == json.loads(shown)
 
     assert main(words) == 0
@@ -90,8 +95,21 @@ def test_no_system_is_an_error(capsys):
 
 def test_a_wide_table_is_shown_in_pieces_that_fit():
     table = Table("", ["system", "aaaa", "bbbb", "cccc"], [["x", "1", "2", "3"]])
-    assert [piece.header for piece in _pieces(table, 31)] == [["system", "aaaa", "bbbb", "cccc"]]
-    first, second = _pieces(table, 30)
+    (whole,) = pieces(table, 30, margin=3)
+    assert whole == table
+    first, second = pieces(table, 29, margin=3)
     assert (first.header, first.rows) == (["system", "aaaa", "bbbb"], [["x", "1", "2"]])
     assert (second.header, second.rows) == (["system", "cccc"], [["x", "3"]])
-    assert len(_pieces(table, 5)) == 3  # one column at least
+    assert len(pieces(table, 4, margin=3)) == 3  # one column at least
+
+
+@pytest.mark.parametrize("ruled", [False, True])
+@pytest.mark.parametrize("width", [22, 28, 29, 30, 31, 32])
+def test_no_cell_is_cut_at_any_width(width, ruled):
+    table = Table("", ["system", "aaaa", "bbbb", "cccc"], [["x", "1.25", "2", "3.5"]])
+    text = io.StringIO()
+    show_table(table, Console(file=text, width=width), ruled=ruled)
+    shown = text.getvalue()
+    assert all(cell in shown for cell in (*table.header, *table.rows[0]))
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width

@@ -8,10 +8,10 @@ import pytest
 from systems import untrained
 
 import regard
-import regard.cli.heads
 from regard.cli.main import main
 from regard.runs.data import load_data
 from regard.runs.heads import head_measures
+from regard.visual.head_text import heads_text
 
 KEYS = {
     *("name", "layer", "head", "entropy", "confidence", "self", "previous", "next", "first"),
@@ -45,7 +45,7 @@ def test_for_a_person_there_are_tables_that_fit_and_the_caveat_beneath(run_path,
 def test_a_narrow_terminal_gets_the_tables_in_pieces(run_path, width):
     run = regard.load(run_path)
     found = head_measures(run, load_data(run.recipe.data), n=3).as_json()
-    text = regard.cli.heads._text(found, width)
+    text = heads_text(found, width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     assert text.count("Δloss\n") + text.count("Δloss ") >= 3

@@ -84,7 +84,10 @@ def test_a_training_that_was_interrupted_ends_it_too(monkeypatch, capsys, tmp_pa
     monkeypatch.setattr(lab, "experiment", lambda _name: interrupted)
     monkeypatch.chdir(tmp_path)
     assert main(["lab", "all"]) == 130
-    assert capsys.readouterr().err == "regard: stopped by SIGINT\n"
+    first, last = capsys.readouterr().err.splitlines()
+    wanted = f"{len(lab.NAMES)} experiments: about {lab.MINUTES} minutes on two CPU cores"
+    assert first == f"regard: {wanted}"
+    assert last == "regard: stopped by SIGINT"
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@ import json
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -28,6 +30,53 @@ def test_it_tells_its_address_answers_and_ends_quietly(run_path, number):
     assert (program.returncode, out, err) == (0, "", "regard: stopped\n")
 
 
+LONG = """
+import time
+import torch
+from regard.runs.run import Run
+
+
+def slow(self, texts, **options):
+    print("at work", flush=True)
+    end, x = time.monotonic() + 60, torch.zeros(300, 300)
+    while time.monotonic() < end:
+        x = x @ x
+    return texts
+
+
+Run.translate = slow
+from regard.cli.main import main
+
+raise SystemExit(main(["serve", *__import__("sys").argv[1:]]))
+"""
+
+
+def test_a_second_signal_ends_at_once_and_as_quietly(run_path):
+    """What is open is told of at the first; nothing else is printed, and no traceback."""
+    words = [sys.executable, "-c", LONG, str(run_path), "--port", "0"]
+    with (
+        subprocess.Popen(words, stdout=-1, stderr=-1, text=True) as program,
+        ThreadPoolExecutor() as pool,
+    ):
+        try:
+            address = program.stdout.readline().split(" at ")[1].split()[0]
+            body = json.dumps({"q": "a", "source": "ab", "target": "ba"}).encode()
+            kind = {"Content-Type": "application/json"}
+            request = urllib.request.Request(f"{address}/translate", body, kind)
+            answer = pool.submit(urllib.request.urlopen, request, timeout=60)
+            assert program.stdout.readline() == "at work\n"
+            program.send_signal(signal.SIGINT)
+            assert program.stderr.readline() == "regard: stopping; Ctrl-C again ends at once\n"
+            program.send_signal(signal.SIGINT)
+        finally:
+            _, err = program.communicate(timeout=60)
+        error = answer.exception()
+        assert isinstance(error, urllib.error.HTTPError)
+        assert error.status == 503
+        error.close()
+    assert (program.returncode, err) == (0, "regard: stopped\n")
+
+
 def refusal(capsys, *words):
     assert main([str(word) for word in words]) == 2
     out, err = capsys.readouterr()
@@ -37,21 +86,33 @@ def refusal(capsys, *words):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.org", "::", ""])
-def test_other_machines_are_let_in_only_with_a_key(capsys, run_path, host):
-    assert "--api-key" in refusal(capsys, "serve", run_path, "--host", host)
+def test_other_machines_are_let_in_only_with_a_key(capsys, tmp_path, host):
+    """There is no run, so that a server which lets everybody in ends here as well."""
+    words = ["serve", tmp_path / "none", "--port", 0, "--host", host]
+    assert "--api-key" in refusal(capsys, *words)
+    assert "--api-key" not in refusal(capsys, *words, "--api-key", "k")
 
 
 @pytest.mark.parametrize("key", ["", "two words", "clé", "x" * 101])
-def test_a_key_that_no_client_can_send_is_refused(capsys, run_path, key):
-    assert "--api-key" in refusal(capsys, "serve", run_path, "--api-key", key)
+def test_a_key_that_no_client_can_send_is_refused(capsys, tmp_path, key):
+    words = ["serve", tmp_path / "none", "--port", 0]
+    assert "--api-key" in refusal(capsys, *words, "--api-key", key)
 
 
 def test_a_port_that_is_taken_is_told_before_anything_is_loaded(capsys, tmp_path):
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        for words in (["serve", tmp_path / "none"], ["demo", "--out", tmp_path / "demo"]):
-            assert f"127.0.0.1:{port}" in refusal(capsys, *words, "--port", port)
+        for words in (["serve", tmp_path], ["demo", "--out", tmp_path / "demo"]):
+            assert f"127.0.0.1:{port}: Address already in use; " in refusal(
+                capsys, *words, "--port", port
+            )
     assert not (tmp_path / "demo").exists()
+
+
+def test_a_run_that_is_none_is_told_before_a_port_that_is_taken(capsys, tmp_path):
+    with listen("127.0.0.1", 0) as taken:
+        words = ["serve", tmp_path / "none", "--port", taken.getsockname()[1]]
+        assert f"there is no run folder {tmp_path / 'none'}" in refusal(capsys, *words)
 
 
 def test_a_host_that_is_none_and_a_run_that_is_none(capsys, tmp_path):

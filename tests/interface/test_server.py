@@ -2,7 +2,9 @@
 
 import asyncio
 import dataclasses
+import html
 import json
+import shlex
 import socket
 import threading
 import time
@@ -21,12 +23,15 @@ from libretranslatepy import LibreTranslateAPI
 from starlette.testclient import TestClient
 
 import regard
+from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import DataError
 from regard.decoding.steps import next_log_probs
-from regard.recipes.recipe import load_recipe
+from regard.recipes.recipe import load_recipe, recipe_from
 from regard.runs.data import load_data
 from regard.runs.heads import head_measures
 from regard.runs.run import Run
+from regard.runs.train import train
+from regard.server.about import PRONOUNS, antecedents
 from regard.server.answers import RefusedError, as_json
 from regard.server.app import make_app
 from regard.server.batcher import BusyError
@@ -37,6 +42,7 @@ from regard.server.measuring import CANNOT, Measuring, main
 from regard.server.stream import written
 from regard.text.specials import END_ID, SPECIALS
 from regard.text.words import split
+from regard.visual.head_table import COLUMNS
 
 TEXTS = [source for source, _ in pairs(12, 7)]
 MARKUP = "<img src=x onerror=alert(1)>"
@@ -127,8 +133,38 @@ def test_a_list_gives_a_list_and_auto_names_the_language(client, run):
     assert client.post("/translate", json={"q": "", **JSON}).json() == {"translatedText": ""}
 
 
+def test_each_line_is_translated_by_itself_and_lines_stay_lines(client, run):
+    first, second = run.translate(TEXTS[:2])
+    text = f"{TEXTS[0]}\r\n \n{TEXTS[1]}\n"
+    for body in ({"json": {"q": text, **JSON}}, {"data": {"q": text, **JSON}}):
+        said = client.post("/translate", **body).json()["translatedText"]
+        assert said == f"{first}\n\n{second}\n"
+    several = client.post("/translate", json={"q": [text, TEXTS[1]], **JSON}).json()
+    assert several["translatedText"] == [f"{first}\n\n{second}\n", second]
+    many = client.post("/translate", json={"q": "a\n" * 129, **JSON})
+    assert many.status_code == 422
+    assert many.json()["error"] == "there are 129 lines, at most 128 go in; send fewer at once"
+    assert client.post("/translate", json={"q": "a\n\n" * 128, **JSON}).status_code == 200
+
+
+def test_alternatives_are_the_next_best_and_never_the_translation(client, run):
+    asked = {"q": TEXTS[0], **JSON, "alternatives": 2}
+    answer = client.post("/translate", json=asked).json()
+    said = run.translate(TEXTS[0])
+    others = [text for text in run.translate(TEXTS[0], n_best=3) if text != said]
+    assert answer == {"translatedText": said, "alternatives": others[:2]}
+    assert others
+    form = client.post("/translate", data={**asked, "q": TEXTS[:2]}).json()
+    assert form["alternatives"][0] == others[:2]
+    assert len(form["alternatives"]) == 2
+    lines = client.post("/translate", json={**asked, "q": "\n".join(TEXTS[:2])}).json()
+    assert [one.split("\n")[0] for one in lines["alternatives"]] == others[:2]
+    wrong = client.post("/translate", json={**asked, "alternatives": 99})
+    assert wrong.json() == {"error": "alternatives must be at most 7"}
+
+
 def test_fields_that_only_others_know_are_ignored(client, run):
-    extras = {"alternatives": 3, "format": "text", "api_key": "", "x": [1]}
+    extras = {"format": "text", "api_key": "", "x": [1]}
     answer = client.post("/translate", json={"q": TEXTS[0], **JSON, **extras})
     assert answer.json()["translatedText"] == run.translate(TEXTS[0])
 
@@ -141,6 +177,7 @@ def test_the_public_client_of_libretranslate_works(run):
             {"code": "ab", "name": "ab", "targets": ["ba"]},
             {"code": "ba", "name": "ba", "targets": []},
         ]
+        assert api.detect(TEXTS[0]) == [{"confidence": 100, "language": "ab"}]
         with pytest.raises(urllib.error.HTTPError, match="401") as refused:
             LibreTranslateAPI(address, api_key="guess").translate("a b", "ab", "ba")
         refused.value.close()
@@ -194,6 +231,64 @@ def test_what_cannot_be_translated_is_refused_with_a_reason(client, status, body
     answer = client.post("/translate", content=raw, headers={"Content-Type": "application/json"})
     assert answer.status_code == status
     assert list(answer.json()) == ["error"]
+
+
+COMPLAINTS = {
+    "q must be a text or a list of at most 64 texts": [{"q": 5}, {"q": ["a"] * 65}, {"q": [1]}],
+    "q may have at most 5,000 characters a text": [{"q": "a" * 5001}, {"q": ["", "a" * 5001]}],
+    "q is missing": [{}],
+    "the body must be a JSON object": [[1], "a"],
+    "format must be 'text'": [{"q": "a", "format": "html"}],
+}
+
+
+@pytest.mark.parametrize("words", COMPLAINTS)
+def test_what_is_wrong_with_a_request_is_told_in_words_for_people(client, words):
+    for body in COMPLAINTS[words]:
+        whole = {**JSON, **body} if isinstance(body, dict) else body
+        assert client.post("/translate", json=whole).json() == {"error": words}
+        assert client.post("/detect", json=whole).status_code in (200, 422)
+
+
+LOOK_COMPLAINTS = {
+    "source is missing": {},
+    "source must be a text": {"source": 1},
+    "source must not be empty": {"source": ""},
+    "unknown is not known here": {"source": "a", "unknown": 1},
+    "edits.0 has no known kind; it must be one of 'ablate', 'force', 'temperature', "
+    "'no_positions', 'swap', 'force_token'": {"source": "a", "edits": [{"kind": "melt"}]},
+    "edits.0 needs a field kind": {"source": "a", "edits": [{}]},
+    "edits.0.swap.first must be at least 0": {
+        "source": "a",
+        "edits": [{"kind": "swap", "first": -1, "second": 0}],
+    },
+    "edits.0.temperature.value must be a number": {
+        "source": "a",
+        "edits": [{"kind": "temperature", "value": "x"}],
+    },
+    "edits may have at most 16 entries": {
+        "source": "a",
+        "edits": [{"kind": "no_positions"}] * 17,
+    },
+    "steps.token must be a token or the number of its row": {
+        "source": "a",
+        "steps": {"name": "decoder.cross", "layer": 0, "head": 0, "token": [1]},
+    },
+    "the body must be a JSON object": [1],
+}
+
+
+@pytest.mark.parametrize("words", LOOK_COMPLAINTS)
+def test_what_is_wrong_with_a_look_is_told_in_words_for_people(client, words):
+    assert client.post("/api/explain", json=LOOK_COMPLAINTS[words]).json() == {"error": words}
+
+
+def test_broken_json_is_called_so(client):
+    kind = {"Content-Type": "application/json"}
+    for path in ("/api/explain", "/translate"):
+        answer = client.post(path, content=b"{", headers=kind)
+        assert answer.json() == {"error": "the body is no JSON"}
+    assert client.get("/api/stream").json() == {"error": "source is missing"}
 
 
 @pytest.mark.parametrize(
@@ -288,7 +383,7 @@ def test_info_names_every_attention(client, run):
 @pytest.mark.parametrize("direction", ["en-fr", "fr-en"])
 def test_the_world_of_sentences_shows_the_lectures_examples_and_knows_their_words(direction):
     recipe = load_recipe("transformer", [f"direction={direction}"])
-    shown = examples(SimpleNamespace(recipe=recipe))
+    shown = examples(SimpleNamespace(recipe=recipe), 128)
     assert len(shown) == 5
     known = {word for pair in load_data(recipe.data).splits["train"] for word in split(pair.source)}
     assert all(set(split(text)) <= known for text in shown)
@@ -296,7 +391,112 @@ def test_the_world_of_sentences_shows_the_lectures_examples_and_knows_their_word
 
 def test_files_that_have_gone_leave_no_examples_and_no_fault(run):
     gone = run.recipe.data.model_copy(update={"valid": "gone.tsv"})
-    assert examples(SimpleNamespace(recipe=SimpleNamespace(data=gone))) == []
+    assert examples(SimpleNamespace(recipe=SimpleNamespace(data=gone)), 128) == []
+
+
+def test_examples_are_short_enough_to_be_looked_at(client_of, run, tmp_path):
+    lines = ["a " * 200, "a b c d e f", *(source for source, _ in pairs(9, 2) if len(source) < 9)]
+    (tmp_path / "valid.tsv").write_text("".join(f"{line}\tb\n" for line in lines))
+    data = run.recipe.data.model_copy(update={"valid": str(tmp_path / "valid.tsv")})
+    recipe = run.recipe.model_copy(update={"data": data})
+    other = dataclasses.replace(run, recipe=recipe)
+    assert examples(other, 5) == lines[2:7]
+    assert examples(other, 128) == lines[1:6]
+
+
+def test_words_that_the_model_has_never_seen_are_named(client, run):
+    sent = client.post("/api/explain", json={"source": "a John b Mary b"}).json()
+    assert sent["unknown"] == ["John", "Mary"] == run.unknown_words("a John b Mary b")
+    assert sent["source_tokens"].count("<unk>") == 2
+    swap = {"kind": "swap", "first": 1, "second": 3}
+    sent = client.post("/api/explain", json={"source": "a John b Mary b", "edits": [swap]}).json()
+    assert sent["unknown"] == ["Mary", "John"]  # as they stand now
+    assert client.post("/api/explain", json={"source": "a b"}).json()["unknown"] == []
+    *_, (_, done) = events(client.get("/api/stream?source=a+John%0Ab+x").text)
+    assert done["unknown"] == ["John", "x"]
+
+
+def test_a_translation_that_is_cut_off_is_told_with_it(client, run):
+    hot = {"kind": "temperature", "value": 8.0, "name": None}
+    ablate = {"kind": "ablate", "name": "decoder.self", "layer": 0, "head": 1}
+    sent = client.post("/api/explain", json={"source": "a b c d", "edits": [ablate, hot]}).json()
+    (note,) = run.explain("a b c d", edit=[ablate, hot]).doubts
+    assert sent["notes"] == [note]
+    decode = run.recipe.decode.model_copy(update={"max_len": 2})
+    short = dataclasses.replace(run, recipe=run.recipe.model_copy(update={"decode": decode}))
+    *_, (_, done) = written(short, "a b c d\na b c")
+    assert "2 translations cut off after 2 tokens" in done["notes"][0]
+    *_, (_, done) = events(client.get("/api/stream", params={"source": "a b"}).text)
+    assert done["notes"] == []
+    assert client.post("/api/explain", json={"source": "a b"}).json()["notes"] == []
+
+
+def test_words_to_choose_from_are_those_that_can_be_said(client, run):
+    words = client.get("/api/words").json()
+    assert {"a", "b", "</s>"} <= set(words)
+    assert not {"<pad>", "<s>"} & set(words)
+    assert words == sorted(words)
+    assert client.get("/api/words?begins=b").json() == ["b"]
+    assert client.get("/api/words?begins=never").json() == []
+    assert client.get("/api/words", params={"begins": "x" * 101}).status_code == 422
+
+
+def test_the_beam_is_searched_for_under_the_edits(client, run):
+    edit = {"kind": "temperature", "value": 8.0, "name": None}
+    forced = {"kind": "force_token", "position": 1, "token": "e"}
+    plain = client.post("/api/beam", json={"source": "a b c"}).json()
+    for edits in ([edit], [edit, forced]):
+        sent = client.post("/api/beam", json={"source": "a b c", "edits": edits}).json()
+        assert sent == json.loads(json.dumps(run.beam("a b c", edit=edits).as_json()))
+        assert sent != plain
+    wrong = {"kind": "ablate", "name": "nose", "layer": 0, "head": 0}
+    assert client.post("/api/beam", json={"source": "a", "edits": [wrong]}).status_code == 422
+
+
+def test_info_says_what_the_model_knows_and_how_heads_are_measured(client, run):
+    info = client.get("/api/info").json()
+    n_words = run.tokenizers.source.n_vocab - len(SPECIALS)
+    assert info["knows"].startswith(f"{n_words} words")
+    assert "in lower case, without punctuation" in info["knows"]
+    assert info["measures"] == [column._asdict() for column in COLUMNS]
+    assert info["antecedents"] is None  # this world has none
+
+
+def test_the_head_that_finds_antecedents_is_told_with_its_score(run, tmp_path):
+    direction = {"direction": "en-fr", "world": "sentences"}
+    data = run.recipe.data.model_copy(update=direction)
+    folder = RunFolder(tmp_path)
+    other = dataclasses.replace(
+        run, folder=folder, recipe=run.recipe.model_copy(update={"data": data})
+    )
+    assert antecedents(other) is None  # the run is not at its end
+    scores = {
+        "antecedent_accuracy": 0.45,
+        "antecedent_accuracy_by": "encoder.self layer 1 head 3",
+        "antecedent_accuracy_shuffled": 0.1,
+    }
+    folder.scores.write_text(json.dumps({"scores": {"test": scores}}))
+    assert antecedents(other) == {
+        "name": "encoder.self",
+        "layer": 1,
+        "head": 3,
+        "share": 0.45,
+        "shuffled": 0.1,
+        "pronouns": ("it", "they", "he", "she"),
+    }
+    mean = {**scores, "antecedent_accuracy_by": "encoder.self layer 0 mean"}
+    folder.scores.write_text(json.dumps({"scores": {"test": mean}}))
+    assert antecedents(other)["head"] is None
+    for nothing in ({}, [], {"scores": []}, {"scores": {"test": 1}}):
+        folder.scores.write_text(json.dumps(nothing))
+        assert antecedents(other) is None
+
+
+@pytest.mark.parametrize("direction", ["en-fr", "fr-en"])
+def test_pronouns_are_those_of_the_world(direction):
+    pairs = load_data(load_recipe("transformer", [f"direction={direction}"]).data).splits["valid"]
+    found = {split(pair.source)[at] for pair in pairs for at, _ in pair.antecedents or ()}
+    assert found == set(PRONOUNS[direction[:2]])
 
 
 def test_the_beam_sent_is_the_tree_of_the_run(client, run):
@@ -306,6 +506,17 @@ def test_the_beam_sent_is_the_tree_of_the_run(client, run):
     assert client.post("/api/beam", json={"source": "a b"}).json()["n_beams"] == 4
     for wrong in ({"n_beams": 99}, {"n_beams": 0}, {"prefix": ["never seen"]}, {"prefix": "b"}):
         assert client.post("/api/beam", json={"source": "a b", **wrong}).status_code == 422
+
+
+def test_a_prefix_that_the_model_has_no_places_for_is_refused(settings, tmp_path):
+    few = {"positions": "learned", "max_len": 16}
+    small = {**settings, "model": {**settings["model"], **few}}
+    train(recipe_from({**small, "train": {**settings["train"], "max_steps": 1}}), tmp_path / "run")
+    app = make_app(regard.load(tmp_path / "run", device="cpu"))
+    with TestClient(app, base_url="http://localhost") as client:
+        answer = client.post("/api/beam", json={"source": "a b", "prefix": ["a"] * 20})
+    assert answer.status_code == 422
+    assert "16 places" in answer.json()["error"]
 
 
 def test_heads_are_measured_once_by_a_process_of_their_own(client, run, monkeypatch):
@@ -368,6 +579,17 @@ def test_a_stream_grows_token_by_token_into_what_greedy_search_says(client, run,
     ]
 
 
+def test_a_stream_of_several_lines_grows_line_by_line(client, run):
+    text = f"\n{TEXTS[0]}\n\n{TEXTS[1]}"
+    *tokens, (_, done) = events(client.get("/api/stream", params={"source": text}).text)
+    first, second = (run.translate(one, beam=1) for one in TEXTS[:2])
+    assert done["translation"] == f"\n{first}\n\n{second}"
+    seen = [data["text"] for _, data in tokens]
+    assert f"\n{first}" in seen
+    assert seen[-1] == done["translation"]
+    assert all(done["translation"].startswith(one) for one in seen)
+
+
 @pytest.mark.parametrize(("max_len", "text"), [(64, "a"), (64, "a b c"), (9, "a b c")])
 def test_a_stream_without_end_stops_where_greedy_search_stops(run, monkeypatch, max_len, text):
     def endless(logits):
@@ -377,6 +599,7 @@ def test_a_stream_without_end_stops_where_greedy_search_stops(run, monkeypatch, 
 
     monkeypatch.setattr("regard.server.stream.next_log_probs", endless)
     monkeypatch.setattr("regard.decoding.single.next_log_probs", endless)
+    monkeypatch.setattr("regard.decoding.greedy.can_stay", lambda *_, **__: False)  # step by step
     decode = run.recipe.decode.model_copy(update={"max_len": max_len})
     longer = dataclasses.replace(run, recipe=run.recipe.model_copy(update={"decode": decode}))
     *_, (_, done) = written(longer, text)
@@ -433,12 +656,30 @@ def test_a_key_is_asked_of_all_that_costs_work(client_of):
         assert client.get("/api/info", headers=right).status_code == 200
 
 
+def test_a_key_may_stand_in_the_body_and_a_wrong_one_is_called_wrong(client_of):
+    with client_of(api_key="secret") as client:
+        for path in ("/api/explain", "/api/beam", "/translate", "/detect"):
+            body = {"q": "a", **JSON} if path in ("/translate", "/detect") else {"source": "a"}
+            assert client.post(path, json={**body, "api_key": "secret"}).status_code == 200
+            none = client.post(path, json=body)
+            wrong = client.post(path, json={**body, "api_key": "guess"})
+            assert (none.status_code, wrong.status_code) == (401, 401)
+            assert none.json()["error"].startswith("this server asks for a key")
+            assert wrong.json()["error"].startswith("that key is wrong")
+            assert client.post(path, json={**body, "api_key": ["secret"]}).status_code in (401, 422)
+        header = {"Authorization": "Bearer guess"}
+        assert "wrong" in client.get("/api/info", headers=header).json()["error"]
+        assert "asks for a key" in client.get("/api/info").json()["error"]
+
+
 def test_no_other_site_is_let_in(client):
     headers = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
     assert client.options("/translate", headers=headers).status_code == 405
     answer = client.get("/healthz", headers=headers)
     assert not [name for name in answer.headers if name.startswith("access-control")]
-    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    for one in (answer, client.get("/healthz", headers={"Host": "evil.example"})):
+        assert "default-src 'self'" in one.headers["content-security-policy"]
+        assert "unsafe" not in one.headers["content-security-policy"]
 
 
 def test_a_body_that_is_too_large_is_not_read(client_of):
@@ -447,6 +688,28 @@ def test_a_body_that_is_too_large_is_not_read(client_of):
         assert client.post("/translate", content=b"q" * 101, headers=form).status_code == 413
         chunks = (b"q" * 60 for _ in range(2))  # its length is not told beforehand
         assert client.post("/api/explain", content=chunks, headers=form).status_code == 413
+
+
+def test_a_length_that_is_no_number_is_no_fault_of_the_server(run):
+    """Servers differ in what they let through; this one is given it as it is."""
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def receive():
+        return {"type": "http.request", "body": b""}
+
+    headers = [(b"host", b"localhost"), (b"content-length", "²".encode("latin-1"))]
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/healthz",
+        "query_string": b"",
+        "headers": headers,
+    }
+    asyncio.run(make_app(run)(scope, receive, send))
+    assert sent[0]["status"] == 200
 
 
 def test_a_client_that_dawdles_is_given_up(run):
@@ -543,17 +806,43 @@ def test_health_and_metrics(client):
     assert "regard_batch_texts_sum 2.0" in answer.text
 
 
-def test_pages_and_files_need_nothing_from_outside(client, monkeypatch, tmp_path):
+def test_pages_and_files_need_nothing_from_outside(client):
     manual = client.get("/docs").text
     for path in client.get("/openapi.json").json()["paths"]:
         assert path in manual
     assert "//" not in manual.replace("<!--", "")
+    assert client.get("/favicon.ico").headers["content-type"] == "image/svg+xml"
+    for path in ("/", "/docs", "/healthz", "/favicon.ico"):
+        head = client.head(path)
+        assert (head.status_code, head.content) == (200, b"")
     assert client.get("/static/draw.js").headers["content-type"].startswith("text/javascript")
     for missing in ("nothing.js", "%00", "..%2fapp.py", "%2e%2e/app.py", ""):
         assert client.get(f"/static/{missing}").status_code == 404
     assert client.get("/").headers["content-type"].startswith("text/html")
-    monkeypatch.setattr("regard.server.files.PAGE", tmp_path)
-    assert "/docs" in client.get("/").text
+    assert client.get("/static/manual.css").headers["content-type"].startswith("text/css")
+
+
+@pytest.mark.parametrize("key", [None, "secret"])
+def test_every_path_has_a_command_that_works_as_it_stands(client_of, key):
+    with client_of(api_key=key) as client:
+        manual = client.get("/docs").text
+        blocks = [html.unescape(part.partition("</pre>")[0]) for part in manual.split("<pre>")[1:]]
+        commands = [shlex.split(block) for block in blocks if block.startswith("curl ")]
+        paths = client.get("/openapi.json").json()["paths"]
+        addresses = [words[-1].removeprefix("127.0.0.1:8000") for words in commands]
+        assert [one.partition("?")[0] for one in addresses] == list(paths)
+        for words, address in zip(commands, addresses, strict=True):
+            if address == "/api/heads":
+                continue  # it takes seconds, and no field
+            headers = [words[i + 1].split(": ") for i, word in enumerate(words) if word == "-H"]
+            named = {name: value.replace("KEY", "secret") for name, value in headers}
+            body = words[words.index("-d") + 1] if "-d" in words else None
+            method = "POST" if body else "GET"
+            assert client.request(method, address, content=body, headers=named).is_success
+        assert "<li><code>q</code>: A text, or a list of texts; each line is a sentence.</li>" in (
+            manual
+        )
+        assert "<code>edits</code>: What if? (may be left out)" in manual
 
 
 def posted(address):

@@ -12,10 +12,12 @@ from regard.server.app import make_app
 
 TAKE_INPUT = [
     ("POST", "/translate"),
+    ("POST", "/detect"),
     ("POST", "/api/explain"),
     ("POST", "/api/beam"),
     ("GET", "/api/stream"),
     ("GET", "/api/info"),
+    ("GET", "/api/words"),
     ("GET", "/metrics"),
 ]
 TAKE_NOTHING = [("GET", "/languages"), ("GET", "/healthz")]

@@ -12,11 +12,8 @@ import typer
 from regard.cli.notes import note
 from regard.cli.options import Device, Json
 from regard.cli.stopping import Stop
-from regard.visual.report import Table
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from regard.runs.comparison.rows import Comparison
 
 
@@ -30,6 +27,10 @@ def compare(
     budget: Annotated[
         str, typer.Option(help="Of one training: so many flops, tokens, or min.")
     ] = "3e12flops",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, for all systems."),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings of each system.")] = 3,
     out: Annotated[Path, typer.Option(help="Folder of the comparison.")] = Path("runs/compare"),
     device: Device = None,
@@ -40,20 +41,25 @@ def compare(
     The learning rate of each is chosen on valid first, which costs three quarters of a training
     more. When it is interrupted, the same command goes on where it stopped.
     """
-    from regard.cli.progress import watching
+    from regard.cli.forecast import forecast
+    from regard.runs.budget import parse_budget
     from regard.runs.comparison.compare import compare as run_comparison
+    from regard.runs.comparison.contest import contest
     from regard.runs.comparison.trainings import Stopped
 
+    chosen = range(1, seeds + 1)
+    expected = forecast(contest(systems, data, parse_budget(budget), chosen, settings or []), out)
     try:
         comparison = run_comparison(
             systems,
             data=data,
             budget=budget,
-            seeds=range(1, seeds + 1),
+            seeds=chosen,
             out=out,
             device=device,
-            watching=watching,
-            say=note,
+            overrides=settings or [],
+            watching=expected.watching,
+            say=expected.say,
         )
     except (Stopped, Stop) as stop:  # in a training, and between two
         note(
@@ -73,45 +79,14 @@ def show_comparison(comparison: Comparison) -> None:
     from rich.console import Console
 
     from regard.runs.comparison import tables
+    from regard.visual.grid import show_table
 
     width = None if sys.stdout.isatty() else 1000  # in a file, lines may be long
     console = Console(markup=False, highlight=False, width=width)
     for table in (tables.scores_table(comparison), tables.lengths_table(comparison)):
         console.print(f"\n{table.caption}", soft_wrap=True)
-        for piece in _pieces(table, console.width):
-            _show(piece, console)
+        show_table(table, console, ruled=True)
     for column, how in tables.notes_table(comparison).rows:
         console.print(f"{column}: {how}", soft_wrap=True)
     for system, why in tables.failures_table(comparison).rows:
         note(f"{system} failed: {why}")
-
-
-def _pieces(table: Table, width: int) -> list[Table]:
-    """The table in pieces that fit the width, each with the first column."""
-    columns = [list(column) for column in zip(table.header, *table.rows, strict=True)]
-    sizes = [max(map(len, column)) + 3 for column in columns]  # with its margins and a rule
-    pieces = [[0]]
-    for i in range(1, len(columns)):
-        if len(pieces[-1]) > 1 and sum(sizes[j] for j in [*pieces[-1], i]) + 1 > width:
-            pieces.append([0])
-        pieces[-1].append(i)
-    return [
-        Table(
-            table.caption,
-            [table.header[i] for i in some],
-            [[r[i] for i in some] for r in table.rows],
-        )
-        for some in pieces
-    ]
-
-
-def _show(table: Table, console: Console) -> None:
-    from rich.table import Column
-    from rich.table import Table as Grid
-
-    name, *others = table.header
-    columns = [Column(other, justify="right", no_wrap=True) for other in others]
-    grid = Grid(Column(name, no_wrap=True), *columns)
-    for row in table.rows:
-        grid.add_row(*row)
-    console.print(grid)

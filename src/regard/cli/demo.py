@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,6 +54,15 @@ def demo(
             from regard.server.serve import open_page
 
             run_server(run, listening, then=open_page)
+        else:
+            print(f"see it: {_program()} serve {shlex.quote(str(out))}")
+
+
+def _program() -> str:
+    """What to type: the name alone where the shell would find it, else as it was typed."""
+    typed = sys.argv[0]
+    found = shutil.which("regard") is not None or Path(typed).name != "regard"
+    return "regard" if found else typed
 
 
 def _shown(out: Path, device: str | None) -> Run:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.notes import note, note_unknown
 from regard.cli.options import Beam, Device, Json, RunPath
 from regard.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.runs.run import Run
 
 
 def evaluate(
@@ -20,34 +23,106 @@ def evaluate(
     ] = None,
     source: Annotated[Path | None, typer.Option(help="Source sentences, one a line.")] = None,
     reference: Annotated[Path | None, typer.Option(help="Their translations, one a line.")] = None,
+    alignments: Annotated[
+        Path | None, typer.Option(help="Sentence pairs in words: source words ||| target words.")
+    ] = None,
+    gold: Annotated[
+        Path | None, typer.Option(help="Their word alignments: 1-1 sure, 2p3 possible.")
+    ] = None,
     beam: Beam = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Score a run on a split of its data, or on files of your own."""
-    from regard.cli.tables import show_scores
-    from regard.data.corpora import read_pairs
-    from regard.runs.data import load_data
-    from regard.runs.evaluate import evaluate_pairs, evaluate_split
+    """Score a run on a split of its data, or on files of your own.
+
+    With --alignments and --gold, score where its attention looks: the head with the lowest
+    alignment error rate on the first 100 sentences is scored on the others.
+    """
     from regard.runs.run import load
 
+    _check(split, source, reference, alignments, gold, beam)
+    run = load(path, device=device)
+    if alignments is not None and gold is not None:
+        _show_alignment(_aligned(run, alignments, gold), as_json)
+        return
+    if source is not None and reference is not None:
+        scores = _of_files(run, source, reference, beam)
+    else:
+        scores = _of_split(run, split or "test", beam)
+    if as_json:
+        print(json.dumps(scores, ensure_ascii=False))
+        return
+    from regard.cli.tables import show_scores
+
+    show_scores({scores["split"]: scores}, signatures=True)
+    print(f"lower-cased BLEU {scores['bleu_lc']:.2f} ({scores['bleu_lc_signature']})")
+    if "bleu_multi" in scores:
+        print(
+            f"BLEU {scores['bleu_multi']:.2f} with all references of each of "
+            f"{scores['n_sources']:,} sources ({scores['bleu_multi_signature']})"
+        )
+
+
+def _check(
+    split: str | None,
+    source: Path | None,
+    reference: Path | None,
+    alignments: Path | None,
+    gold: Path | None,
+    beam: int | None,
+) -> None:
+    """Refuse what does not go together."""
     if (source is None) != (reference is None):
         raise ConfigError("--source and --reference go together")
+    if (alignments is None) != (gold is None):
+        raise ConfigError("--alignments and --gold go together")
     if source is not None and split is not None:
         raise ConfigError("--split scores the run's own data and --source your files: give one")
-    run = load(path, device=device)
-    if source is not None and reference is not None:
-        corpus = read_pairs((str(source), str(reference)))
-        if corpus.n_empty:
-            note(f"{corpus.n_empty} lines skipped, being empty on one side or both")
-        note_unknown(word for pair in corpus.pairs for word in run.unknown_words(pair.source))
-        evaluation = evaluate_pairs(run, corpus.pairs, split=source.name, beam=beam)
-    else:
-        data = load_data(run.recipe.data)
-        for line in data.notes:
-            note(line)
-        evaluation = evaluate_split(run, data, split or "test", beam=beam)
+    if alignments is not None and any(x is not None for x in (split, source, beam)):
+        raise ConfigError(
+            "--alignments scores attention, nothing is translated: leave out --split, --source and "
+            "--beam"
+        )
+
+
+def _of_files(run: Run, source: Path, reference: Path, beam: int | None) -> dict[str, Any]:
+    from regard.data.corpora import read_pairs
+    from regard.runs.evaluate import evaluate_pairs
+
+    corpus = read_pairs((str(source), str(reference)))
+    if corpus.n_empty:
+        note(f"{corpus.n_empty} lines skipped, being empty on one side or both")
+    note_unknown(word for pair in corpus.pairs for word in run.unknown_words(pair.source))
+    return evaluate_pairs(run, corpus.pairs, split=source.name, beam=beam).scores
+
+
+def _of_split(run: Run, split: str, beam: int | None) -> dict[str, Any]:
+    from regard.runs.data import load_data
+    from regard.runs.evaluate import evaluate_split
+
+    data = load_data(run.recipe.data)
+    for line in data.notes:
+        note(line)
+    return evaluate_split(run, data, split, beam=beam).scores
+
+
+def _aligned(run: Run, alignments: Path, gold: Path) -> dict[str, Any]:
+    from regard.data.alignments import read_aligned
+    from regard.runs.aligning import alignment_scores
+
+    sentences = read_aligned(alignments, gold)
+    return {"task": run.task, "split": alignments.name, **alignment_scores(run, sentences)}
+
+
+def _show_alignment(scores: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps(evaluation.scores, ensure_ascii=False))
-    else:
-        show_scores({evaluation.scores["split"]: evaluation.scores}, signatures=True)
+        print(json.dumps(scores, ensure_ascii=False))
+        return
+    if "too_long" in scores:
+        note(f"{scores['too_long']} sentences are too long for the model and left out")
+    print(
+        f"alignment error rate {100 * scores['aer']:.1f} % on {scores['n']} sentences "
+        f"(shuffled {100 * scores['aer_shuffled']:.1f} %)\n"
+        f"by {scores['aer_by']}: chosen on the first {scores['chosen_on']} sentences, where its "
+        f"rate is {100 * scores['chosen_on_aer']:.1f} %"
+    )

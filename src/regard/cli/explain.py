@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.notes import note, note_unknown
 from regard.cli.options import Device, RunPath
+from regard.cli.writing import chosen_format, write
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,9 +43,12 @@ def explain(
     token: Annotated[
         str | None, typer.Option(help="The six steps of this word, or of the row of this number.")
     ] = None,
-    shown: Annotated[
-        Format, typer.Option("--format", help="html and json hold everything.")
-    ] = Format.text,
+    asked: Annotated[
+        Format | None,
+        typer.Option(
+            "--format", help="html and json hold everything; else as --out ends, or text."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="A file; else standard output.")] = None,
     device: Device = None,
 ) -> None:
@@ -50,16 +56,28 @@ def explain(
     from regard.runs.run import load
     from regard.visual.payload import Selected
 
-    look = load(path, device=device).explain(text, target)
+    shown = chosen_format(Format, asked, out)
+    run = load(path, device=device)
+    look = run.explain(_readable(text), None if target is None else _readable(target))
+    if attention is not None:
+        look.weights(attention)  # or it is told what there is
     steps = None
     selected = Selected(attention, layer, head)
     if token is not None:
-        steps = _steps(look, token, selected)
+        steps = _steps(look, _readable(token), selected)
         selected = Selected(steps.name, steps.layer, steps.head, steps.token)
     if shown is Format.text:
         _print(look, selected, steps, out)
     else:
-        _write(_file(look, selected, steps, shown), out)
+        write(_file(look, selected, steps, shown), out)
+    note_unknown(run.unknown_words(look.source))
+    for line in look.doubts:
+        note(line)
+
+
+def _readable(text: str) -> str:
+    """Bytes that are no UTF-8 come as half a character each, which nobody can print or save."""
+    return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
 
 
 def _steps(look: Look, token: str, selected: Selected) -> Steps:
@@ -89,7 +107,7 @@ def _print(look: Look, selected: Selected, steps: Steps | None, out: Path | None
         return
     text = io.StringIO()
     _show(Console(file=text, width=100, markup=False, highlight=False), look, selected, steps)
-    _write(text.getvalue(), out)
+    write(text.getvalue(), out)
 
 
 def _show(console: Console, look: Look, selected: Selected, steps: Steps | None) -> None:
@@ -100,12 +118,3 @@ def _show(console: Console, look: Look, selected: Selected, steps: Steps | None)
         console.print(steps_text(steps.as_json(), width=console.width))
     else:
         console.print(look_text(look.as_json(), selected, width=console.width), end="")
-
-
-def _write(text: str, out: Path | None) -> None:
-    from regard.core.files import write_whole
-
-    if out is None:
-        print(text, end="")
-    else:
-        write_whole(out, text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,12 +14,10 @@ import typer
 
 from regard.cli.notes import note
 from regard.cli.options import Device, Json, RunPath
+from regard.cli.writing import chosen_format, write
 from regard.core.errors import ConfigError
-from regard.visual.report import Table
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from regard.runs.heads import Tick
 
 WIDE = 100
@@ -42,8 +39,9 @@ def heads(
     split: Annotated[str, typer.Option(help="A split of the run's own data.")] = "valid",
     sentences: Annotated[int, typer.Option(min=1, help="So many are measured.")] = 200,
     as_json: Json = False,
-    shown: Annotated[
-        Format | None, typer.Option("--format", help="text: tables. svg: a map of the heads.")
+    asked: Annotated[
+        Format | None,
+        typer.Option("--format", help="svg: a map of the heads; else as --out ends, or text."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A file; else standard output.")] = None,
     device: Device = None,
@@ -52,26 +50,25 @@ def heads(
 
     Each head is ablated once: the loss is that of all the sentences, BLEU that of the first 100.
     """
-    from regard.core.files import write_whole
     from regard.runs.data import load_data
     from regard.runs.heads import head_measures
     from regard.runs.run import load
+    from regard.visual.head_text import heads_text
 
-    if as_json and shown not in (None, Format.json):
-        raise ConfigError(f"--json and --format {shown} are two formats: give one")
-    wanted = Format.json if as_json else shown or Format.text
+    if as_json and asked not in (None, Format.json):
+        raise ConfigError(f"--json and --format {asked} are two formats: give one")
+    wanted = chosen_format(Format, Format.json if as_json else asked, out)
     run = load(path, device=device)
     data = load_data(run.recipe.data)
     for line in data.notes:
         note(line)
     with _progress() as tick:
         found = head_measures(run, data, split=split, n=sentences, tick=tick).as_json()
-    if out is not None:
-        write_whole(out, _text(found, WIDE) if wanted is Format.text else _shown(found, wanted))
-    elif wanted is Format.text:
-        print(_text(found, None if sys.stdout.isatty() else WIDE), end="")
+    if wanted is Format.text:
+        fits = out is None and sys.stdout.isatty()
+        write(heads_text(found, _width() if fits else WIDE), out)
     else:
-        print(_shown(found, wanted), end="")
+        write(_shown(found, wanted), out)
 
 
 def _shown(found: Mapping[str, Any], wanted: Format) -> str:
@@ -88,47 +85,10 @@ def _shown(found: Mapping[str, Any], wanted: Format) -> str:
     return latex_table(all_heads_table(found))
 
 
-def _text(found: Mapping[str, Any], width: int | None) -> str:
-    """Tables that fit the width, and beneath them how to read them."""
+def _width() -> int:
     from rich.console import Console
 
-    from regard.visual.head_table import conditions, head_tables, meanings
-
-    width = width or Console().width
-    text = io.StringIO()
-    console = Console(markup=False, highlight=False, width=width, file=text)
-    for table in head_tables(found):
-        console.print(f"\n{table.caption}")
-        for piece in _pieces(table, width):
-            _print(piece, console)
-    console.print(f"\n{conditions(found)}\n{meanings()}\n{found['caveat']}")
-    return text.getvalue()
-
-
-def _pieces(table: Table, width: int) -> list[Table]:
-    """The table in pieces that fit the width, each with the first column."""
-    columns = [[name, *cells] for name, *cells in zip(table.header, *table.rows, strict=True)]
-    sizes = [max(map(len, column)) + 2 for column in columns]
-    pieces = [[0]]
-    for i in range(1, len(columns)):
-        if len(pieces[-1]) > 1 and sum(sizes[j] for j in [*pieces[-1], i]) > width:
-            pieces.append([0])
-        pieces[-1].append(i)
-    return [
-        Table("", [table.header[i] for i in some], [[row[i] for i in some] for row in table.rows])
-        for some in pieces
-    ]
-
-
-def _print(table: Table, console: Console) -> None:
-    from rich.table import Column
-    from rich.table import Table as Grid
-
-    columns = [Column(name, justify="right", no_wrap=True) for name in table.header]
-    grid = Grid(*columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for row in table.rows:
-        grid.add_row(*row)
-    console.print(grid)
+    return Console().width
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.notes import note
 from regard.cli.options import Json
 from regard.cli.stopping import Stop
 from regard.core.errors import ConfigError, RegardError
@@ -68,9 +69,10 @@ def _run_one(name: str, out: Path | None, as_json: bool) -> None:
 
 def _run_all(out: Path, as_json: bool) -> None:
     """One after the other; an experiment that breaks down is named, and the others go on."""
-    from regard.lab import NAMES
+    from regard.lab import MINUTES, NAMES
     from regard.lab.folder import write_page, write_result
 
+    note(f"{len(NAMES)} experiments: about {MINUTES} minutes on two CPU cores")
     results: list[Result] = []
     failed: list[tuple[str, str]] = []
     for name in NAMES:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+from regard.core.counting import counted
+
 
 def note(text: str) -> None:
     """One line."""
@@ -16,4 +18,4 @@ def note_unknown(words: Iterable[str]) -> None:
     unknown = list(dict.fromkeys(words))
     if unknown:
         shown = ", ".join(unknown[:10]) + (", …" if len(unknown) > 10 else "")
-        note(f"{len(unknown)} unknown words read as <unk>: {shown}")
+        note(f"{counted(len(unknown), 'unknown word')} read as <unk>: {shown}")

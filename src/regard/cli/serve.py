@@ -9,6 +9,7 @@ import typer
 from regard.cli.notes import note
 from regard.cli.options import Device, RunPath
 from regard.cli.stopping import Stop
+from regard.core.errors import CheckpointError
 
 if TYPE_CHECKING:
     import socket
@@ -34,6 +35,8 @@ def serve(
     from regard.server.listening import check_public, listen
 
     check_public(host, api_key)
+    if not path.is_dir():  # a wrong name is worse than a port that is taken
+        raise CheckpointError(f"there is no run folder {path}")
     with listen(host, port) as listening:  # a port that is taken shows before torch is loaded
         from regard.runs.run import load
 

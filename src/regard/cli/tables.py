@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column
+from rich.table import Table as Grid
 
 
 def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = False) -> None:
     """A row a test set; below it, what attention found there and the scores of its parts."""
     console = Console(markup=False, highlight=False, soft_wrap=True)
-    table = Table("test set", *_columns("sentences", "exact match", "BLEU", "chrF", "perplexity"))
+    table = Grid("test set", *_columns("sentences", "exact match", "BLEU", "chrF", "perplexity"))
     for name, one in scores.items():
         table.add_row(
             name,
@@ -52,7 +53,5 @@ def attention_lines(scores: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _columns(*names: str) -> list[Any]:
-    from rich.table import Column
-
-    return [Column(name, justify="right") for name in names]
+def _columns(*names: str) -> list[Column]:
+    return [Column(name, justify="right", no_wrap=True) for name in names]

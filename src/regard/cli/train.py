@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.notes import note
 from regard.cli.options import Device
 from regard.core.errors import ConfigError
 
@@ -91,15 +92,17 @@ def show_estimate(recipe: Recipe, device: str | None) -> None:
     """Print what a recipe will cost; nothing is written."""
     import torch
 
+    from regard.core.durations import about
     from regard.runs.device import pick_device
     from regard.runs.estimate import estimate
     from regard.runs.prepare import prepare
 
     with torch.random.fork_rng():
         prepared = prepare(recipe, pick_device(device))
+        note("measuring some steps of training; this can take a minute …")
         cost = estimate(prepared)
-    for note in prepared.notes:
-        print(note, file=sys.stderr)
+    for line in prepared.notes:
+        print(line, file=sys.stderr)
     print(f"training pairs     {len(prepared.train):,}")
     print(f"vocabulary         {prepared.tokenizers.target.n_vocab:,}")
     print(f"parameters         {cost.parameters:,}")
@@ -107,4 +110,4 @@ def show_estimate(recipe: Recipe, device: str | None) -> None:
     print(f"steps              {'until patience ends' if cost.steps is None else cost.steps}")
     print(f"training FLOPs     {'unknown' if cost.flops is None else f'{cost.flops:.3g}'}")
     print(f"memory             {cost.memory_bytes / 2**30:.2f} GiB")
-    print(f"time               {'unknown' if cost.seconds is None else f'{cost.seconds:.0f} s'}")
+    print(f"time               {'unknown' if cost.seconds is None else about(cost.seconds)}")

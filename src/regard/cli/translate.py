@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.lines import chunks, stdin_lines
-from regard.cli.notes import note_unknown
+from regard.cli.notes import note, note_unknown
 from regard.cli.options import Beam, Device, Json, RunPath
 from regard.core.errors import DataError
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 CHUNK = 1024
 """Lines that are sorted by length and translated together."""
+MOST_UNKNOWN = 10_000
+"""So many unknown words are remembered: input may be endless, memory is not."""
 
 
 def translate(
@@ -28,22 +30,39 @@ def translate(
     n_best: Annotated[int | None, typer.Option(min=1, help="Translations a line.")] = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Source tokens at once.")] = 4096,
     device: Device = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="native; ctranslate2, with the same weights; or auto: ctranslate2 on a CPU where "
+            "it is installed and can run the model."
+        ),
+    ] = "native",
+    compute_type: Annotated[
+        str | None,
+        typer.Option(help="What ctranslate2 computes in: int8, …; float32 if not given."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Translate the lines of standard input, one by one, to standard output.
 
     Scores are log-probabilities divided by the length penalty; `regard score` gives plain ones.
     """
+    from regard.runs.engines.choice import engine_for
     from regard.runs.run import load
 
     run = load(path, device=device)  # a bad run fails on empty input too
-    unknown: list[str] = []
-    n_before = 0
-    for chunk in chunks(stdin_lines(), 1 if sys.stdin.isatty() else CHUNK):
+    write = engine_for(run, engine, compute_type=compute_type)
+    unknown: dict[str, None] = {}
+    n_before, doubts = 0, run.doubts([], [])
+    for chunk in chunks(stdin_lines(), CHUNK):
         lines = list(takewhile(run.fits, chunk))
-        found = run.hypotheses(lines, beam=beam, n_best=n_best or 1, batch_tokens=batch_tokens)
+        found = run.hypotheses(
+            lines, beam=beam, n_best=n_best or 1, batch_tokens=batch_tokens, engine=write
+        )
+        doubts += run.doubts(lines, [one[0] for one in found])
         for line, hypotheses in zip(lines, found, strict=True):
-            unknown += run.unknown_words(line)
+            if len(unknown) < MOST_UNKNOWN:
+                unknown |= dict.fromkeys(run.unknown_words(line))
             for text in _shown(run, line, hypotheses, n_best, as_json):
                 print(text)
         sys.stdout.flush()
@@ -51,6 +70,10 @@ def translate(
             raise DataError(_too_long(run, chunk[len(lines)], n_before + len(lines) + 1))
         n_before += len(chunk)
     note_unknown(unknown)
+    if len(unknown) >= MOST_UNKNOWN:
+        note("further unknown words were not counted")
+    for told in doubts.lines():
+        note(told)
 
 
 def _too_long(run: Run, line: str, number: int) -> str:

@@ -26,16 +26,27 @@ def telling(path: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, data: bytes | str) -> None:
-    """Write under a temporary name, flush, then rename: readers see the old file or the new."""
-    partial = path.with_name(path.name + PARTIAL)
+    """Write under a temporary name, flush, then rename: readers see the old file or the new.
+
+    A pipe or a device is written to and never replaced, and a link is followed.
+    """
+    raw = data.encode() if isinstance(data, str) else data
+    if not path.name or path.is_dir():
+        raise CheckpointError(f"cannot write {path}: it is a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        with telling(path):
+            path.write_bytes(raw)
+        return
+    home = Path(os.path.realpath(path))
+    partial = home.with_name(home.name + PARTIAL)
     with telling(path):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            home.parent.mkdir(parents=True, exist_ok=True)
             with partial.open("wb") as file:
-                file.write(data.encode() if isinstance(data, str) else data)
+                file.write(raw)
                 file.flush()
                 os.fsync(file.fileno())
-            partial.replace(path)
+            partial.replace(home)
         except OSError:
             partial.unlink(missing_ok=True)
             raise

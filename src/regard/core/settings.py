@@ -16,26 +16,48 @@ from regard.core.registry import did_you_mean
 M = TypeVar("M", bound=BaseModel)
 
 
-def parse(cls: type[M], raw: Mapping[str, Any], where: str) -> M:
-    """Settings of a class from plain data, or one ConfigError that names every problem."""
+def parse(cls: type[M], raw: Mapping[str, Any], where: str, *, whole: str = "what is given") -> M:
+    """Settings of a class from plain data, or one ConfigError that names every problem.
+
+    ``where`` stands before the names of settings; ``whole`` is what lacks a section.
+    """
     try:
         return cls.model_validate(raw)
     except ValidationError as error:
-        problems = [_problem(cls, detail, where) for detail in error.errors()]
+        problems = [_problem(cls, detail, where, whole) for detail in error.errors()]
         raise ConfigError("; ".join(problems)) from None
 
 
-def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str) -> str:
+def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str) -> str:
     path = [str(part) for part in detail["loc"]]
     name = ".".join([where, *path]).strip(".")
-    if detail["type"] == "extra_forbidden":
+    kind, found = detail["type"], detail["input"]
+    if kind == "extra_forbidden":
         known = list(_section(cls, path[:-1]).model_fields)
         hint = did_you_mean(path[-1], known)
         return f"unknown setting {name!r}{hint}; known: {', '.join(known)}"
+    if kind == "missing":
+        inside = _section(cls, path)
+        if inside is _section(cls, path[:-1]):
+            return f"{name} is missing"
+        some = ", ".join(list(inside.model_fields)[:3])
+        return f"{whole} has no section {name}; add it, with settings such as {some}"
+    if kind == "model_type":
+        return f"section {name} must hold settings, as key: value, but found {found!r}"
+    if kind == "string_pattern_mismatch":
+        return f"{name}={found!r}: {_wanted(_section(cls, path[:-1]), path[-1])}"
     message = detail["msg"].removeprefix("Value error, ")
-    if detail["type"] in ("value_error", "missing"):
+    if kind == "value_error":
         return f"{name}: {message}" if path else message
-    return f"{name}={detail['input']!r}: {message[0].lower()}{message[1:]}"
+    return f"{name}={found!r}: {message[0].lower()}{message[1:]}"
+
+
+def _wanted(cls: type[BaseModel], key: str) -> str:
+    """What a text should be, in the words of its description: nobody reads a pattern."""
+    field = cls.model_fields[key]
+    said = (field.description or "another text is expected").rstrip(".")
+    example = f"; write it as {field.default}" if isinstance(field.default, str) else ""
+    return f"{said[0].lower()}{said[1:]}{example}"
 
 
 def _section(cls: type[BaseModel], path: list[str]) -> type[BaseModel]:

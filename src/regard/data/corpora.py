@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from hashlib import blake2b
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from regard.core.errors import DataError
 from regard.core.registry import did_you_mean
-from regard.data.lines import excerpt, read_lines, read_parallel
+from regard.data.holding_out import hold_out, hold_out_linked
+from regard.data.lines import PACKED, excerpt, present, read_lines, read_parallel
 from regard.data.pairs import Pair
 from regard.data.settings import DataSettings, Files
 
@@ -29,31 +29,67 @@ class Corpus:
 def read_splits(settings: DataSettings) -> dict[str, Corpus]:
     """The files of ``train``, ``valid`` and, if there is one, ``test``.
 
-    Without a file for ``valid``, min(1000, 5 %) of ``train`` are held out.
+    Without a file for ``valid``, min(1000, 5 %) of ``train`` are held out; where ``hold_out`` is
+    given, so many for each of ``valid`` and ``test`` that has none.
     """
     assert settings.train is not None, "a world has no files"
-    splits = {"train": read_pairs(settings.train)}
-    if settings.valid is not None:
-        splits["valid"] = read_pairs(settings.valid)
-    else:
-        pairs, n_empty = splits["train"].pairs, splits["train"].n_empty
+    named = {"train": settings.train, "valid": settings.valid, "test": settings.test}
+    found = located({name: files for name, files in named.items() if files}, settings.folder)
+    splits = {name: read_pairs(files, settings.columns) for name, files in found.items()}
+    if settings.hold_out is not None:
+        for name in [name for name in ("test", "valid") if name not in splits]:
+            kept, held = hold_out_linked(
+                splits["train"].pairs, settings.hold_out, settings.world_seed
+            )
+            splits |= {"train": replace(splits["train"], pairs=kept), name: Corpus(held)}
+    elif "valid" not in splits:
+        pairs = splits["train"].pairs
         kept, held = hold_out(pairs, min(1000, len(pairs) // 20), settings.world_seed)
-        splits |= {"train": Corpus(kept, n_empty), "valid": Corpus(held)}
-    if settings.test is not None:
-        splits["test"] = read_pairs(settings.test)
-    return splits
+        splits |= {"train": replace(splits["train"], pairs=kept), "valid": Corpus(held)}
+    return {name: splits[name] for name in named if name in splits}
 
 
-def read_pairs(files: Files) -> Corpus:
+def located(named: Mapping[str, Files], folder: str | None) -> dict[str, Files]:
+    """The files by split with their folder, packed ones where only those are there.
+
+    With a folder, all that it lacks is told at once: it is likely to be the wrong one.
+    """
+    home = Path(folder or "")
+    missing = [
+        name
+        for files in named.values()
+        for name in ([files] if isinstance(files, str) else files)
+        if present(home / name) is None
+    ]
+    if folder is not None and missing:
+        finding = "lacks" if home.is_dir() else "does not exist and should hold"
+        raise DataError(
+            f"the folder {home.absolute()} {finding} {', '.join(missing)} (.gz and .xz were looked "
+            "for too); say where the files lie with data.folder"
+        )
+    found: dict[str, Files] = {}
+    for split, files in named.items():
+        if isinstance(files, str):
+            found[split] = _located(home, files)
+        else:
+            found[split] = (_located(home, files[0]), _located(home, files[1]))
+    return found
+
+
+def _located(home: Path, name: str) -> str:
+    return str(present(home / name) or home / name)
+
+
+def read_pairs(files: Files, columns: tuple[int, int] | None = None) -> Corpus:
     """All pairs of a TSV or JSONL file, or of two parallel files.
 
     Sentences lose white space at their ends. A line with nothing on either side is skipped and
-    counted.
+    counted. ``columns`` of a TSV file are counted from 1; without them it must have just two.
     """
     name = files if isinstance(files, str) else " and ".join(files)
     pairs: list[Pair] = []
     n_empty = 0
-    for source, target in map(_stripped, _rows(files)):
+    for source, target in map(_stripped, _rows(files, columns)):
         if source and target:
             pairs.append(Pair(source, target))
         else:
@@ -65,53 +101,23 @@ def read_pairs(files: Files) -> Corpus:
     return Corpus(tuple(pairs), n_empty)
 
 
-def hold_out(
-    pairs: tuple[Pair, ...], n: int, seed: int
-) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
-    """Pairs to keep and about ``n`` (at least one) to hold out, both in their old order.
-
-    All pairs with the same source go to the same side, so nothing is scored that was trained on.
-    A hash of source and seed chooses, so the choice does not depend on the order of the lines.
-    """
-    sizes: dict[str, int] = {}
-    for pair in pairs:
-        sizes[pair.source] = sizes.get(pair.source, 0) + 1
-    if len(sizes) < 2:
-        raise DataError(
-            f"cannot hold out data for validation: there is only {len(sizes)} source sentence; "
-            "give more, or name files in data.valid"
-        )
-    chosen: set[str] = set()
-    room = max(n, 1)
-    for source in sorted(sizes, key=lambda source: _rank(source, seed))[:-1]:
-        if sizes[source] <= room or not chosen:
-            chosen.add(source)
-            room -= sizes[source]
-    kept = tuple(pair for pair in pairs if pair.source not in chosen)
-    held = tuple(pair for pair in pairs if pair.source in chosen)
-    return kept, held
-
-
-def _rank(source: str, seed: int) -> bytes:
-    return blake2b(f"{seed} {source}".encode(), digest_size=8).digest()
-
-
 def _stripped(row: tuple[str, str]) -> tuple[str, str]:
     return row[0].strip(), row[1].strip()
 
 
-def _rows(files: Files) -> Rows:
+def _rows(files: Files, columns: tuple[int, int] | None) -> Rows:
     if not isinstance(files, str):
         return read_parallel(Path(files[0]), Path(files[1]))
     path = Path(files)
-    plain = path.with_suffix("") if path.suffix in (".gz", ".xz") else path
-    readers = {".tsv": _tsv, ".jsonl": _jsonl}
-    if plain.suffix not in readers:
-        raise DataError(
-            f"{path}: a single file must be .tsv or .jsonl, perhaps with .gz or .xz; "
-            "two parallel files are given as [source, target]"
-        )
-    return readers[plain.suffix](path)
+    kind = (path.with_suffix("") if path.suffix in PACKED else path).suffix
+    if kind == ".jsonl":
+        return _jsonl(path)
+    if kind in (".tsv", ".txt"):
+        return _tsv(path) if columns is None else _table(path, columns)
+    raise DataError(
+        f"{path}: a single file must be .tsv, .txt (one tab a line) or .jsonl, perhaps with .gz or "
+        ".xz; two parallel files are given as [source, target]"
+    )
 
 
 def _tsv(path: Path) -> Rows:
@@ -122,9 +128,25 @@ def _tsv(path: Path) -> Rows:
         elif not line.strip():
             yield "", ""
         else:
+            more = "; name two of its columns in data.columns" if len(fields) > 2 else ""
             raise DataError(
                 f"{path}:{number}: expected source, one tab, target, "
-                f"but found {len(fields) - 1} tabs in {excerpt(line)}"
+                f"but found {len(fields) - 1} tabs in {excerpt(line)}{more}"
+            )
+
+
+def _table(path: Path, columns: tuple[int, int]) -> Rows:
+    source, target = columns
+    for number, line in enumerate(read_lines(path), start=1):
+        fields = line.split("\t")
+        if len(fields) >= max(columns):
+            yield fields[source - 1], fields[target - 1]
+        elif not line.strip():
+            yield "", ""
+        else:
+            raise DataError(
+                f"{path}:{number}: data.columns names column {max(columns)}, but there are "
+                f"{len(fields)} in {excerpt(line)}"
             )
 
 

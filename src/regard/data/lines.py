@@ -10,6 +10,7 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO
@@ -24,6 +25,9 @@ _FOREIGN = {
     b"\x1f\x8b": "it looks like gzip; let its name end in .gz",
     b"\xfd7zXZ": "it looks like xz; let its name end in .xz",
 }
+PACKED = (".gz", ".xz")
+LONGEST = 2**24
+"""Bytes of a line; a longer one is no text, and no memory is spent on it."""
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
@@ -32,7 +36,7 @@ def read_lines(path: Path) -> Iterator[str]:
     number = 0
     try:
         with _open(path) as file:
-            for number, raw in enumerate(file, start=1):
+            for number, raw in enumerate(iter(partial(file.readline, LONGEST + 1), b""), start=1):
                 yield _decoded(raw, path, number)
     except _DAMAGED as error:
         raise DataError(
@@ -42,6 +46,12 @@ def read_lines(path: Path) -> Iterator[str]:
         raise DataError(_not_found(path)) from error
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def present(path: Path) -> Path | None:
+    """The file itself or, where only that is there, the same packed; None where neither is."""
+    candidates = (path, *(path.with_name(path.name + suffix) for suffix in PACKED))
+    return next((one for one in candidates if one.is_file()), None)
 
 
 def read_parallel(source: Path, target: Path) -> Iterator[tuple[str, str]]:
@@ -71,6 +81,10 @@ def _open(path: Path) -> IO[bytes] | gzip.GzipFile | lzma.LZMAFile:
 
 
 def _decoded(raw: bytes, path: Path, number: int) -> str:
+    if len(raw) > LONGEST:
+        raise DataError(
+            f"{path}:{number}: a line of more than {LONGEST >> 20} MiB; is this a text file?"
+        )
     line = raw.removeprefix(_BOM) if number == 1 else raw
     try:
         return line.decode("utf-8").removesuffix("\n").removesuffix("\r")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
@@ -13,6 +13,9 @@ WORLDS = ("sentences", "copy", "reverse", "sort", "recall")
 
 Files = str | tuple[str, str]
 """A TSV or JSONL file, or two parallel files: source, target."""
+
+
+T = TypeVar("T")
 
 
 class DataSettings(BaseModel):
@@ -30,8 +33,13 @@ class DataSettings(BaseModel):
         pattern=r"^[a-z]{2,3}-[a-z]{2,3}$",
         description="Languages of source and target, as two codes with a hyphen.",
     )
+    folder: str | None = Field(
+        None, min_length=1, description="Where the files lie that are named here."
+    )
     train: Files | None = Field(
-        None, description="A .tsv or .jsonl file, or two parallel files; perhaps with .gz or .xz."
+        None,
+        description="A .tsv, .txt (tabs too) or .jsonl file, or two parallel files; "
+        "perhaps with .gz or .xz, which a name may leave out.",
     )
     valid: Files | None = Field(
         None,
@@ -39,6 +47,17 @@ class DataSettings(BaseModel):
         "no source sentence being on both sides.",
     )
     test: Files | None = Field(None, description="As train.")
+    columns: tuple[int, int] | None = Field(
+        None,
+        description="Columns of source and target in tab-separated files, counted from 1; "
+        "others are passed over.",
+    )
+    hold_out: int | None = Field(
+        None,
+        ge=1,
+        description="So many pairs of train for each of valid and test that has no files; pairs "
+        "that share a sentence, source or target, stay together.",
+    )
     long_lines: Literal["truncate", "drop"] = Field(
         "drop", description="What happens to a pair with a side longer than model.max_len."
     )
@@ -70,6 +89,11 @@ class DataSettings(BaseModel):
             f"expected a file name or two of them, [source, target], but found {files!r}"
         )
 
+    @field_validator("folder")
+    @classmethod
+    def _only_files_lie_somewhere(cls, folder: str | None, info: ValidationInfo) -> str | None:
+        return _of_files_only(folder, info)
+
     @field_validator("train")
     @classmethod
     def _world_or_files(cls, train: Files | None, info: ValidationInfo) -> Files | None:
@@ -92,6 +116,27 @@ class DataSettings(BaseModel):
             raise ValueError(f"world {world!r} brings its own; leave this out")
         return files
 
+    @field_validator("columns")
+    @classmethod
+    def _columns_of_a_table(
+        cls, columns: tuple[int, int] | None, info: ValidationInfo
+    ) -> tuple[int, int] | None:
+        if columns is None:
+            return None
+        if min(columns) < 1 or columns[0] == columns[1]:
+            raise ValueError(f"expected two columns, counted from 1, but found {list(columns)}")
+        named = [info.data.get(split) for split in ("train", "valid", "test")]
+        if not any(isinstance(files, str) and ".jsonl" not in files for files in named):
+            raise ValueError("only tab-separated files have columns, and none is named")
+        return columns
+
+    @field_validator("hold_out")
+    @classmethod
+    def _something_to_hold_out_for(cls, n: int | None, info: ValidationInfo) -> int | None:
+        if n is not None and info.data.get("valid") and info.data.get("test"):
+            raise ValueError("data.valid and data.test name files, so nothing is to be held out")
+        return _of_files_only(n, info)
+
     @field_validator("n_train")
     @classmethod
     def _only_worlds_have_a_size(cls, n_train: int | None, info: ValidationInfo) -> int | None:
@@ -100,3 +145,10 @@ class DataSettings(BaseModel):
                 "only a world can be asked for a number of pairs; files are read whole"
             )
         return n_train
+
+
+def _of_files_only(value: T, info: ValidationInfo) -> T:
+    world = info.data.get("world")
+    if value is not None and world is not None:
+        raise ValueError(f"world {world!r} has no files; leave this out")
+    return value

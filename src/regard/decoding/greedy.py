@@ -8,6 +8,10 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.protocol import Generator
 from regard.decoding.settings import LENGTH_PENALTY
 from regard.decoding.single import follow
+from regard.decoding.static import can_stay
+from regard.decoding.static_greedy import static_greedy
+from regard.decoding.steps import checked_limits
+from regard.functional.stepping import top
 
 
 def greedy(
@@ -17,10 +21,13 @@ def greedy(
 
     The length penalty changes no choice, only the ``score`` that is reported.
     """
+    limits = checked_limits(source, limits)
+    if can_stay(model, limits, n_beams=1):
+        return static_greedy(model, source, limits, length_penalty=length_penalty)
     return follow(
         model, source, limits=limits, choose=_most_probable, length_penalty=length_penalty
     )
 
 
 def _most_probable(log_probs: Tensor, _sentences: Tensor, _t: int) -> Tensor:
-    return log_probs.argmax(dim=-1)
+    return top(log_probs, 1)[1].squeeze(1)

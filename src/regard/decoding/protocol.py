@@ -12,8 +12,11 @@ step and the memory only when sentences leave the batch, so whatever depends on 
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any, Protocol, Self, runtime_checkable
 
+import torch
 from torch import Tensor
 
 
@@ -51,4 +54,71 @@ class Generator(Protocol):
 
         The old state stays as it was, or is never used again: a search keeps only the new one.
         """
+        ...
+
+
+def quickened(model: Generator, dtype: torch.dtype | None = None) -> Generator:
+    """The model made ready for decoding by its own ``quick``; the model itself where it has none.
+
+    ``dtype`` is what to compute in; None leaves the weights as they are. It knows the weights of
+    this moment: ask again when they may have changed.
+    """
+    quick = getattr(model, "quick", None)
+    return model if quick is None else quick(dtype)
+
+
+class Room(Protocol):
+    """Where a ``Static`` model writes up to P hypotheses, K a sentence; those from 0 on are in use.
+
+    A search sets ids, places and owners; a step enters what it has computed.
+    """
+
+    n_rows: int
+    """P"""
+    n_steps: int
+    """L: tokens that a hypothesis may have."""
+    n_tokens: int
+    """Of all sources together, padding included."""
+    ids: Tensor
+    """(P,) int64: the token that each row reads next."""
+    places: Tensor
+    """(P,) int32: where it stands; the same for all rows in use."""
+    owners: Tensor
+    """(P,) int32: which of the sources that were read the row looks at."""
+
+    def read(self, source: Tensor) -> None:
+        """Remember the sources (B, S), padded at their ends; nothing is written yet."""
+        ...
+
+    def step(self, n_rows: int) -> Tensor:
+        """The next token's logits (R, V) of the first R rows; a GPU is not waited for."""
+        ...
+
+    def reorder(self, parents: Tensor) -> None:
+        """Hypothesis k of sentence b goes on from that at parents[b, k] of the same sentence."""
+        ...
+
+    def move(self, rows: Tensor) -> None:
+        """Only these rows go on, with their ids, places and owners, from row 0 on."""
+        ...
+
+    def changes(self) -> Sequence[Tensor]:
+        """All that a step or a reordering changes and later steps depend on."""
+        ...
+
+
+@runtime_checkable
+class Static(Protocol):
+    """A generator that can also write in place, so that a GPU needs no host between steps."""
+
+    n_vocab: int
+    longest: int | None
+    """The most tokens a target may have."""
+    lock: Lock
+    """Held while somebody writes: there is one room."""
+    kept: dict[object, Any]
+    """What searches keep here for the next time."""
+
+    def room(self, n_rows: int, n_steps: int, n_tokens: int, n_beams: int) -> Room:
+        """A new room."""
         ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 LENGTH_PENALTY = 0.6
@@ -20,6 +22,11 @@ class DecodeSettings(BaseModel):
         allow_inf_nan=False,
         description="α of the score log-probability / ((5 + n) / 6)^α, where n counts the tokens "
         "with the end token; 0 compares log-probabilities, more favours longer targets.",
+    )
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto",
+        description="Numbers to compute in; auto: bf16 on a GPU that has it, else those of the "
+        "weights. On a CPU bf16 is faster and rounds more.",
     )
     replace_unknown: bool = Field(
         False,

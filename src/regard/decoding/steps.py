@@ -6,7 +6,11 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import ConfigError, ShapeError
+from regard.functional.stepping import Best, best_tokens
 from regard.text.specials import BEGIN_ID, PAD_ID
+
+N_HIDDEN = max(PAD_ID, BEGIN_ID) + 1
+"""Padding and begin, the first ids, are never chosen."""
 
 
 def checked_limits(source: Tensor, limits: Tensor) -> Tensor:
@@ -25,6 +29,11 @@ def checked_limits(source: Tensor, limits: Tensor) -> Tensor:
             "raise max_len"
         )
     return limits.to(source.device)
+
+
+def next_best(logits: Tensor, n: int) -> Best:
+    """The n most probable tokens of each row (N, V), or all of them if there are fewer."""
+    return best_tokens(logits, min(n, logits.shape[1]), n_hidden=N_HIDDEN)
 
 
 def next_log_probs(logits: Tensor) -> Tensor:

@@ -93,7 +93,8 @@ class Trace:
         nodes = self.nodes.copy()
         for node in self.nodes:
             if node.state == "finished":
-                why = f"finished but worse than the best ({node.score:.3f} < {best.score:.3f})"
+                scores = f"{node.score:.3f} against {best.score:.3f}"
+                why = f"finished but no better than the best ({scores})"
                 nodes[node.id] = replace(node, why=why)
         for number in self.open:
             cut = self.nodes[number].step >= self.limit

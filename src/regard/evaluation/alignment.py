@@ -7,6 +7,7 @@ other. A link is (source word, target word), both counted from 0.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,12 +72,29 @@ def links_from_weights(
     return _links(words_matrix(weights, source_words, target_words))
 
 
-def chosen_alignment(valid: Sequence[Watched], test: Sequence[Watched], *, seed: int = 0) -> Choice:
+def chosen_alignment(
+    valid: Sequence[Watched],
+    test: Sequence[Watched],
+    *,
+    possible: tuple[Sequence[Links], Sequence[Links]] | None = None,
+    seed: int = 0,
+) -> Choice:
     """Alignment error rate on ``test`` of the label whose rate is lowest on ``valid``.
 
-    Weights are (target words, source words), from ``words_matrix``; links (source, target).
+    Weights are (target words, source words), from ``words_matrix``; links (source, target). The
+    links of a sentence are sure ones; ``possible`` has those of ``valid`` and of ``test`` that are
+    forgiven besides.
     """
-    return choose(valid, test, score=_error_rate, best=min, shuffle=_shuffled_rows, seed=seed)
+    on_valid, on_test = (None, None) if possible is None else possible
+    return choose(
+        valid,
+        test,
+        score=partial(_error_rate, possible=on_valid),
+        test_score=partial(_error_rate, possible=on_test),
+        best=min,
+        shuffle=_shuffled_rows,
+        seed=seed,
+    )
 
 
 def _membership(words: Sequence[int | None]) -> NDArray[np.float64]:
@@ -97,8 +115,10 @@ def _links(matrix: Matrix) -> set[Link]:
     return {(int(s), t) for t, s in enumerate(best) if matrix[t, s] > 0}
 
 
-def _error_rate(matrices: Sequence[Matrix], gold: Sequence[Links]) -> float:
-    return alignment_error_rate([_links(matrix) for matrix in matrices], gold)
+def _error_rate(
+    matrices: Sequence[Matrix], sure: Sequence[Links], possible: Sequence[Links] | None
+) -> float:
+    return alignment_error_rate([_links(matrix) for matrix in matrices], sure, possible)
 
 
 def _shuffled_rows(matrix: Matrix, rng: np.random.Generator) -> Matrix:

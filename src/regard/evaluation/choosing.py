@@ -65,15 +65,20 @@ def choose(
     best: Callable[..., Hashable],
     shuffle: Shuffle,
     seed: int,
+    test_score: Scorer | None = None,
 ) -> Choice:
-    """Take the label that is ``best`` (``max`` or ``min``) on ``valid``; ties go to the first."""
+    """Take the label that is ``best`` (``max`` or ``min``) on ``valid``; ties go to the first.
+
+    ``test_score`` is for a scorer that knows more of its sentences than their links.
+    """
+    on_test = test_score or score
     on_valid = by_label(valid, score)
     label = best(on_valid, key=on_valid.__getitem__)
     rng = np.random.default_rng(seed)
     chance = [
-        _scored(_shuffled(test, label, shuffle, rng), label, score) for _ in range(N_SHUFFLES)
+        _scored(_shuffled(test, label, shuffle, rng), label, on_test) for _ in range(N_SHUFFLES)
     ]
-    return Choice(label, on_valid[label], _scored(test, label, score), fmean(chance))
+    return Choice(label, on_valid[label], _scored(test, label, on_test), fmean(chance))
 
 
 def _scored(sentences: Sequence[Watched], label: Hashable, score: Scorer) -> float:

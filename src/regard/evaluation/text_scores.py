@@ -50,6 +50,17 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: boo
     return _scored("chrf", hypotheses, references, lowercase)
 
 
+def bleu_multi(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+    """Corpus BLEU where every hypothesis may have several references, at least one."""
+    check_parallel(hypotheses=hypotheses, references=references)
+    most = max(map(len, references))
+    columns = [[some[i] if i < len(some) else None for some in references] for i in range(most)]
+    metric = METRICS["bleu"](False)
+    # None says that there is no such reference; sacreBLEU's types do not know that it may.
+    value = metric.corpus_score(hypotheses, columns).score  # type: ignore[arg-type]
+    return Score(float(value), str(metric.get_signature()))
+
+
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """Share (0 … 1) of hypotheses that equal their reference, however the words are spaced.
 

@@ -32,15 +32,31 @@ def attend(
     *,
     score: ScoreFn,
     mask: Tensor | None = None,
+    bias: Tensor | None = None,
     prior: Tensor | None = None,
     normaliser: Normaliser = softmax,
 ) -> Attended:
     """Weigh ``v`` by how well ``q`` matches ``k``.
 
-    q (…, T, Dq), k (…, S, Dk), v (…, S, Dv); mask boolean and prior real, both broadcastable to
-    (…, T, S). The prior multiplies the weights after normalising, as Luong's Gaussian does.
+    q (…, T, Dq), k (…, S, Dk), v (…, S, Dv); mask boolean, bias and prior real, all broadcastable
+    to (…, T, S). The bias is added to the scores; the prior multiplies the weights after
+    normalising, as Luong's Gaussian does.
     """
-    scores = score(q, k)  # (…, T, S)
+    scores = score(q, k)
+    if bias is not None:
+        scores = scores + bias
+    return weigh(scores, v, mask=mask, prior=prior, normaliser=normaliser)
+
+
+def weigh(
+    scores: Tensor,
+    v: Tensor,
+    *,
+    mask: Tensor | None = None,
+    prior: Tensor | None = None,
+    normaliser: Normaliser = softmax,
+) -> Attended:
+    """The second half of ``attend``: scores (…, T, S) are there already."""
     weights = normaliser(scores, mask)
     if prior is not None:
         weights = weights * prior

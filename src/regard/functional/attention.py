@@ -10,9 +10,12 @@ from torch import Tensor
 
 from regard.core.errors import ConfigError, ShapeError
 from regard.functional import kernels, masks
-from regard.functional.attend import Attended, attend
-from regard.functional.normalisers import Normaliser, softmax
+from regard.functional.attend import Attended, ScoreFn, attend
+from regard.functional.biases import Alibi, Bias
+from regard.functional.masks import Mask
+from regard.functional.normalisers import NORMALISERS, Normaliser, softmax
 from regard.functional.scores import SCORES, Factors, ScoreSizes, check_widths
+from regard.functional.windows import Nearby
 
 
 class BoundScore(Protocol):
@@ -24,6 +27,10 @@ class BoundScore(Protocol):
 
     def factors(self, q: Tensor, k: Tensor) -> Factors | None:
         """The same as an inner product, or None where it is none."""
+        ...
+
+    def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
+        """What can be done to keys once for many queries, and the score for such keys."""
         ...
 
 
@@ -52,6 +59,11 @@ class NamedScore:
         kind = SCORES[self.name]
         return kind.factors(q, kind.prepare(k)) if kind.factors else None
 
+    def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
+        """The score for prepared keys, and those."""
+        kind = SCORES[self.name]
+        return kind.scores, kind.prepare(k)
+
 
 @overload
 def attention(
@@ -60,10 +72,12 @@ def attention(
     v: Tensor,
     *,
     score: str | BoundScore = ...,
-    mask: Tensor | None = ...,
+    mask: Mask = ...,
     causal: bool = ...,
+    near: Nearby | None = ...,
+    bias: Bias = ...,
     prior: Tensor | None = ...,
-    normaliser: Normaliser = ...,
+    normaliser: str | Normaliser = ...,
     need_weights: Literal[False] = ...,
 ) -> Tensor: ...
 
@@ -75,10 +89,12 @@ def attention(
     v: Tensor,
     *,
     score: str | BoundScore = ...,
-    mask: Tensor | None = ...,
+    mask: Mask = ...,
     causal: bool = ...,
+    near: Nearby | None = ...,
+    bias: Bias = ...,
     prior: Tensor | None = ...,
-    normaliser: Normaliser = ...,
+    normaliser: str | Normaliser = ...,
     need_weights: Literal[True],
 ) -> Attended: ...
 
@@ -89,47 +105,75 @@ def attention(
     v: Tensor,
     *,
     score: str | BoundScore = "scaled_dot",
-    mask: Tensor | None = None,
+    mask: Mask = None,
     causal: bool = False,
+    near: Nearby | None = None,
+    bias: Bias = None,
     prior: Tensor | None = None,
-    normaliser: Normaliser = softmax,
+    normaliser: str | Normaliser = softmax,
     need_weights: bool = False,
 ) -> Tensor | Attended:
     """Weigh ``v`` by how well ``q`` matches ``k``.
 
     q (…, T, Dq), k (…, S, Dk), v (…, S, Dv), with any leading axes such as (B, H); mask boolean,
-    True = may attend, broadcastable to (…, T, S). ``causal`` hides the future; the last query
-    stands at the last key. A query that may see nothing gets zeros.
+    True = may attend, broadcastable to (…, T, S), or the texts of a packed row. ``causal`` hides
+    the future; the last query stands at the last key. ``near`` is a window by positions, such as
+    ``Near(half_width)``, that costs what it sees. ``bias`` is added to the scores: a tensor that
+    broadcasts to (…, T, S), or ``Alibi(slopes)``. The normaliser may be a name,
+    ``softmax`` or ``hard``. A query that may see nothing gets zeros.
 
     Returns the values (…, T, Dv), or with ``need_weights`` also the weights (…, T, S). Without
     the weights a fused kernel is used where there is one; the result is the same.
     """
     bound = NamedScore(score) if isinstance(score, str) else score
-    _check(q, k, v, mask)
+    normaliser = NORMALISERS[normaliser] if isinstance(normaliser, str) else normaliser
+    _check(q, k, v, mask, bias)
     if not need_weights and prior is None and normaliser is softmax and kernels.may_fuse():
-        factors = bound.factors(q, k)
-        if factors is not None:
-            return kernels.fused(factors, v, mask=mask, causal=causal)
-    if causal:
-        mask = masks.both(mask, masks.causal(q.shape[-2], k.shape[-2], device=q.device))
-    attended = attend(q, k, v, score=bound, mask=mask, prior=prior, normaliser=normaliser)
+        factors, fn = bound.factors(q, k), None
+        if factors is None:
+            fn, keys = bound.ready(k)
+            factors = Factors(q, keys, 1.0)
+        call = kernels.Call(factors, v, mask, causal, near, bias, fn)
+        return kernels.choose(call).run(call)
+    call = kernels.Call(Factors(q, k, 1.0), v, mask, causal, near, bias, bound)
+    attended = attend(
+        q, k, v, score=bound, mask=call.visible(), bias=call.added(), prior=prior,
+        normaliser=normaliser,
+    )  # fmt: skip
     return attended if need_weights else attended.values
 
 
-def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> None:
+def _check(q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias) -> None:
     """Refuse what does not fit together, in words."""
+    for name, given in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(given, Tensor):
+            raise ShapeError(
+                f"{name} must be a torch tensor, found {type(given).__name__}; "
+                "torch.as_tensor makes one"
+            )
     if k.shape[-2] != v.shape[-2]:
         raise ShapeError(
             f"k has {k.shape[-2]} positions but v has {v.shape[-2]}: "
             f"k {tuple(k.shape)}, v {tuple(v.shape)}"
         )
-    if mask is None:
-        return
-    masks.check(mask)
     wanted = (*q.shape[:-1], k.shape[-2])
+    if isinstance(mask, Tensor):
+        masks.check(mask)
+        _check_shape("mask", mask.shape, wanted)
+    if isinstance(bias, Alibi):
+        if wanted[-3:-2] != bias.slopes.shape:
+            raise ShapeError(
+                f"ALiBi has {len(bias.slopes)} slopes, one a head, but scores are "
+                f"(…, H, T, S) = {wanted}"
+            )
+    elif bias is not None:
+        _check_shape("bias", bias.shape, wanted)
+
+
+def _check_shape(name: str, shape: torch.Size, wanted: tuple[int, ...]) -> None:
     try:
-        fits = torch.broadcast_shapes(mask.shape, wanted) == wanted
+        fits = torch.broadcast_shapes(shape, wanted) == wanted
     except RuntimeError:
         fits = False
     if not fits:
-        raise ShapeError(f"mask {tuple(mask.shape)} does not broadcast to (…, T, S) = {wanted}")
+        raise ShapeError(f"{name} {tuple(shape)} does not broadcast to (…, T, S) = {wanted}")

@@ -11,6 +11,10 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import ShapeError
+from regard.functional.texts import Texts
+
+Mask = Tensor | Texts | None
+"""Written out, or the texts of a packed row; None hides nothing."""
 
 
 def causal(
@@ -22,30 +26,18 @@ def causal(
     [[1, 1, 1, 0], [1, 1, 1, 1]]
     """
     n_keys = n_queries if n_keys is None else n_keys
-    t, s = _positions(n_queries, n_keys, None, device)
+    t, s = positions(n_queries, n_keys, None, device)
     return s <= t
-
-
-def local(
-    n_queries: int,
-    n_keys: int,
-    *,
-    half_width: int,
-    first: int | None = None,
-    device: torch.device | None = None,
-) -> Tensor:
-    """(T, S): the 2D+1 keys around each query's own position (Luong's monotonic window).
-
-    >>> local(3, 4, half_width=1, first=0).int().tolist()
-    [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1]]
-    """
-    t, s = _positions(n_queries, n_keys, first, device)
-    return (s - t).abs() <= half_width
 
 
 def padding(ids: Tensor, *, pad: int) -> Tensor:
     """ids (B, S) -> (B, 1, 1, S): every token but padding may be looked at."""
     return (ids != pad)[:, None, None, :]
+
+
+def dense(mask: Mask) -> Tensor | None:
+    """The mask, written out."""
+    return mask.dense() if isinstance(mask, Texts) else mask
 
 
 def both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
@@ -61,9 +53,10 @@ def check(mask: Tensor) -> None:
         raise ShapeError(f"a mask must be boolean (True = may attend), got {mask.dtype}")
 
 
-def _positions(
-    n_queries: int, n_keys: int, first: int | None, device: torch.device | None
+def positions(
+    n_queries: int, n_keys: int, first: int | None = None, device: torch.device | None = None
 ) -> tuple[Tensor, Tensor]:
+    """Where queries (T, 1) and keys (S,) stand; see above for ``first``."""
     first = n_keys - n_queries if first is None else first
     t = torch.arange(first, first + n_queries, device=device).unsqueeze(1)
     return t, torch.arange(n_keys, device=device)

@@ -17,3 +17,20 @@ def sinusoid(positions: Tensor, d: int) -> Tensor:
     angles = positions.unsqueeze(-1).double() * torch.exp(pairs * (-math.log(10_000.0) / d))
     waves = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # (…, d or d + 1)
     return waves[..., :d].float()
+
+
+def rotated(x: Tensor, positions: Tensor) -> Tensor:
+    """x (…, N, d) at positions (N,): the pair (2i, 2i+1) turned by pos / 10000^(2i/d).
+
+    d is even. The inner product of two rows depends on the difference of their positions alone
+    (Su et al. 2021).
+    """
+    sin, cos = sinusoid(positions, x.shape[-1]).unflatten(-1, (-1, 2)).unbind(-1)  # (N, d/2)
+    a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
+    turned = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1)
+    return turned.flatten(-2).to(x.dtype)
+
+
+def alibi_slopes(n_heads: int) -> Tensor:
+    """(H,): from 2^(-8/H) to 2^-8, each the same share of the one before (Press et al. 2022)."""
+    return torch.exp2(torch.arange(1, n_heads + 1) * (-8.0 / n_heads))

@@ -177,9 +177,12 @@ def location(q: Tensor, k: Tensor, *, table: Tensor) -> Tensor:
 
     Keys beyond the table score -inf, which hides them; rows beyond the sentence are ignored.
     """
-    n_keys = k.shape[-2]
-    scores = (q @ table.mT)[..., :n_keys]
-    return F.pad(scores, (0, n_keys - scores.shape[-1]), value=-torch.inf)
+    n_keys, n_rows = k.shape[-2], table.shape[-2]
+    rows = F.pad(table[..., :n_keys, :], (0, 0, 0, max(0, n_keys - n_rows)))
+    scores = q @ rows.mT  # (…, T, S): never as wide as the table, where texts are shorter
+    if n_keys <= n_rows:
+        return scores
+    return scores.masked_fill(torch.arange(n_keys, device=q.device) >= n_rows, -torch.inf)
 
 
 def _additive_shapes(sizes: ScoreSizes) -> Mapping[str, Shape]:

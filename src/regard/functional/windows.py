@@ -1,9 +1,63 @@
-"""Luong's predicted window: where to look is itself computed from the query (``local_p``)."""
+"""Windows: which keys are near enough to a query to be seen.
+
+``Near`` and ``Block`` are masks that are not written out: two integers, from which a kernel knows
+what it need not touch. Luong's predicted window is computed from the query itself (``local_p``).
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
+
+from regard.functional import masks
+
+
+class Near(NamedTuple):
+    """The 2D+1 keys around each query's own position (Luong's monotonic window, ``local_m``)."""
+
+    half_width: int
+    """D"""
+    first: int | None = None
+    """Position of the first query; where it is None, the last query stands at the last key."""
+
+    def sees(self, t: Tensor, s: Tensor) -> Tensor:
+        """Whether a query at position t may see the key at position s; the two broadcast."""
+        return (t - s).abs() <= self.half_width
+
+    def dense(self, n_queries: int, n_keys: int, *, device: torch.device | None = None) -> Tensor:
+        """(T, S), written out.
+
+        >>> Near(1, first=0).dense(3, 4).int().tolist()
+        [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1]]
+        """
+        return self.sees(*masks.positions(n_queries, n_keys, self.first, device))
+
+
+class Block(NamedTuple):
+    """Positions are cut into blocks of equal length; a query sees its own (Liu et al. 2018)."""
+
+    length: int
+    """L: positions of a block."""
+    first: int | None = None
+    """As in ``Near``."""
+
+    def sees(self, t: Tensor, s: Tensor) -> Tensor:
+        """Whether a query at position t may see the key at position s; the two broadcast."""
+        return t // self.length == s // self.length
+
+    def dense(self, n_queries: int, n_keys: int, *, device: torch.device | None = None) -> Tensor:
+        """(T, S), written out.
+
+        >>> Block(2, first=1).dense(3, 4).int().tolist()
+        [[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
+        """
+        return self.sees(*masks.positions(n_queries, n_keys, self.first, device))
+
+
+Nearby = Near | Block
+"""A window that depends on positions alone."""
 
 
 def predicted_centre(q: Tensor, lengths: Tensor, *, weight: Tensor, v: Tensor) -> Tensor:

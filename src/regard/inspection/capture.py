@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.inspection.widened import weights_of
 from regard.layers.viewpoint import Seen, Viewpoint
 
 Place = tuple[str, int]
@@ -28,13 +29,12 @@ class View:
 
     calls: list[Seen] = field(default_factory=list)
 
-    @torch.no_grad()
     def weights(self) -> Tensor:
         """(B, H, T, S) of all calls, one after the other, from the very q and k of each.
 
         A decoder that goes step by step calls once a step; keys that came later have weight 0.
         """
-        parts = [call.attended().weights for call in self.calls]
+        parts = [weights_of(call) for call in self.calls]
         n_keys = max(part.shape[-1] for part in parts)
         padded = [F.pad(part, (0, n_keys - part.shape[-1])) for part in parts]
         return torch.cat(padded, dim=-2)

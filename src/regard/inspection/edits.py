@@ -3,7 +3,7 @@
 with edited(model, [Ablate("decoder.cross", layer=1, head=0)]):
     model(source, target)
 
-An edit changes what an attention is given (``Seen``), at the same place where others watch; so
+An edit changes what an attention is given (``Seen``), just before the place where others watch; so
 whoever watches inside the block sees the edited attention, and nothing remains afterwards.
 ``NoPositions`` is the exception: it changes what the model reads.
 """
@@ -11,7 +11,6 @@ whoever watches inside the block sees the edited attention, and nothing remains 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,13 +23,15 @@ from torch.utils.hooks import RemovableHandle
 
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
-from regard.functional import masks
-from regard.functional.attention import BoundScore
-from regard.functional.scores import Factors
+from regard.functional import biases, masks
 from regard.inspection.capture import Place, place
+from regard.inspection.tempered import Tempered
+from regard.layers.places import Places, Told
 from regard.layers.positions import Positions
-from regard.layers.tape import TapeAttention
 from regard.layers.viewpoint import Seen, Viewpoint
+
+COLDEST, HOTTEST = 1e-6, 1e6
+"""Where a softmax is hard or flat already; beyond them scores are soon no numbers any more."""
 
 
 class Edit(Protocol):
@@ -79,8 +80,8 @@ class Ablate(OneHead):
 class Force(OneHead):
     """The head looks at one key and nowhere else; where that is hidden, it sees nothing.
 
-    A decoder that goes step by step has keys of its own that come one by one: one that is not
-    there yet counts as hidden.
+    Keys of a self-attention may come one by one, as a decoder writes or a tape grows: one that is
+    not there yet counts as hidden, and whether it ever came is known only afterwards.
     """
 
     key: int
@@ -88,12 +89,12 @@ class Force(OneHead):
     def __call__(self, seen: Seen) -> Seen:
         """All other keys are hidden from it."""
         n_keys = seen.k.shape[-2]
-        may_come = self.name == "decoder.self"
+        may_come = self.name.endswith(".self")
         if self.key < 0 or (self.key >= n_keys and not may_come):
             raise ConfigError(f"{self.name} has keys 0 to {n_keys - 1}, not {self.key}")
-        here = torch.arange(n_keys, device=seen.q.device) == self.key
+        here = torch.arange(n_keys, device=seen.q.device) == min(self.key, n_keys)
         allowed = ~self.chosen(seen) | here  # (H, 1, S)
-        return dataclasses.replace(seen, mask=masks.both(seen.mask, allowed))
+        return dataclasses.replace(seen, mask=masks.both(masks.dense(seen.mask), allowed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,38 +106,27 @@ class Temperature:
     """Which attentions; all of them where it is None."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.value < math.inf:
-            raise ConfigError(f"a temperature must be more than 0 and finite, got {self.value}")
+        if not COLDEST <= self.value <= HOTTEST:
+            raise ConfigError(
+                f"a temperature must be from {COLDEST:.0e} to {HOTTEST:.0e}, got {self.value}"
+            )
 
     def concerns(self, where: Place) -> bool:
         """Whether the attention has this name."""
         return self.name is None or where[0] == self.name
 
     def __call__(self, seen: Seen) -> Seen:
-        """The same with a tempered score."""
-        return dataclasses.replace(seen, score=Tempered(seen.score, self.value))
-
-
-@dataclass(frozen=True, slots=True)
-class Tempered:
-    """A score divided by a temperature."""
-
-    inner: BoundScore
-    temperature: float
-
-    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """Queries and keys -> scores."""
-        return self.inner(q, k) / self.temperature
-
-    def factors(self, q: Tensor, k: Tensor) -> Factors | None:
-        """The same as an inner product, where it is one."""
-        factors = self.inner.factors(q, k)
-        return factors and factors._replace(scale=factors.scale / self.temperature)
+        """The same with a tempered score; what is added to it is divided likewise."""
+        bias = biases.times(seen.bias, 1 / self.value)
+        return dataclasses.replace(seen, score=Tempered(seen.score, self.value), bias=bias)
 
 
 @dataclass(frozen=True, slots=True)
 class NoPositions:
-    """Nothing tells order: positions are not added, and zero where they are appended."""
+    """Nothing tells order: positions are not added, and zero where they are appended.
+
+    Nor does attention know how far apart tokens stand.
+    """
 
     def attached(self, model: nn.Module) -> list[RemovableHandle]:
         """Hold from now on, until the handles are removed."""
@@ -147,12 +137,20 @@ class NoPositions:
                 "no_positions: this system has no positions that could be removed; recurrent "
                 "systems know order by reading word after word"
             )
-        return [one.register_forward_hook(_without_positions) for one in known]
+        places = [one for one in model.modules() if isinstance(one, Places)]
+        return [
+            *(one.register_forward_hook(_without_positions) for one in known),
+            *(one.register_forward_hook(_without_places) for one in places),
+        ]
 
 
 def _without_positions(module: nn.Module, inputs: tuple[Tensor, int], joined: Tensor) -> Tensor:
     x = inputs[0]
     return F.pad(x, (0, joined.shape[-1] - x.shape[-1]))  # by nothing, where they are added
+
+
+def _without_places(_module: nn.Module, inputs: tuple[Tensor, Tensor, int], _told: Told) -> Told:
+    return Told(*inputs[:2])
 
 
 @contextmanager
@@ -177,9 +175,8 @@ def _attached(model: nn.Module, edit: Edit | NoPositions) -> list[RemovableHandl
         if isinstance(module, Viewpoint)
     ]
     _check(edit, [where for where, _ in views])
-    _check_tapes(edit, model)
     return [
-        module.register_forward_hook(_changing(edit))
+        module.change.register_forward_hook(_changing(edit))
         for where, module in views
         if edit.concerns(where)
     ]
@@ -190,20 +187,9 @@ def _check(edit: Edit, places: Sequence[Place]) -> None:
     if not any(map(edit.concerns, places)):
         names = sorted({name for name, _ in places})
         asked = getattr(edit, "name", None) or ""
+        hint = "" if asked in names else did_you_mean(asked, names)
         known = ", ".join(f"{name} {layer}" for name, layer in places) or "none"
-        raise ConfigError(
-            f"no attention is concerned by {edit}{did_you_mean(asked, names)}; known: {known}"
-        )
-
-
-def _check_tapes(edit: Edit, model: nn.Module) -> None:
-    """A tape shows what it did after it did it: an edit would be seen and change nothing."""
-    for path, module in model.named_modules():
-        if isinstance(module, TapeAttention) and edit.concerns(place(path)):
-            raise ConfigError(
-                f"{place(path)[0]} of this system can be looked at but not edited; "
-                "name another attention, such as decoder.cross"
-            )
+        raise ConfigError(f"no attention is concerned by {edit}{hint}; known: {known}")
 
 
 def _changing(edit: Edit) -> Callable[[nn.Module, object, Seen], Seen]:

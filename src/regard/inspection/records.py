@@ -1,12 +1,10 @@
 """What every attention of a model did for one sentence, as plain arrays.
 
-All numbers follow from the very q, k and v of that forward pass. Narrow numbers (bf16) are widened
-first: what is shown is what those q and k mean, and not one more rounding of it.
+All numbers follow from the very q, k and v of that forward pass, widened where they are narrow.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,12 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.core.errors import ShapeError
-from regard.functional import masks
+from regard.functional import biases, masks
 from regard.functional.attention import BoundScore
 from regard.inspection.capture import View, place, watch
-from regard.inspection.edits import Tempered
+from regard.inspection.tempered import Tempered
+from regard.inspection.widened import widened
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.score import PreparedScore, Score
 from regard.layers.viewpoint import Seen
 
 Array = NDArray[np.float32]
@@ -45,8 +43,10 @@ class Record:
     """(H, T, S), before scaling; -inf where a key cannot be seen at all."""
     scale: float | None
     """What the scores are multiplied by; None where the score is no product and has none."""
+    bias: Array | None
+    """(H, T, S): what is added to the scores once they are scaled, where something is."""
     scaled: Array
-    """(H, T, S)"""
+    """(H, T, S): scores times the scale, with the bias."""
     visible: NDArray[np.bool_]
     """(H, T, S): who may be looked at."""
     prior: Array | None
@@ -85,20 +85,20 @@ def output_weights(model: nn.Module) -> dict[tuple[str, int], Tensor]:
 @torch.no_grad()
 def recorded(view: View, to_out: Tensor | None = None) -> Record:
     """The record of one sentence that was watched, in one call or in one a step."""
-    calls = view.calls
-    if not calls or any(call.q.shape[0] != 1 for call in calls):
-        sizes = sorted({call.q.shape[0] for call in calls})
+    sizes = sorted({call.q.shape[0] for call in view.calls})
+    if sizes != [1]:
         raise ShapeError(f"a record is of one sentence, but {sizes or 'none'} were watched at once")
+    calls = [widened(call) for call in view.calls]
     last = calls[-1]  # its keys are all there are; those of a step before it begin them
-    wide = torch.promote_types(last.q.dtype, torch.float32)
-    q = torch.cat([call.q for call in calls], dim=-2).to(wide)
-    k, v = last.k.to(wide), last.v.to(wide)
+    q, k, v = torch.cat([call.q for call in calls], dim=-2), last.k, last.v
     with torch.autocast(q.device.type, enabled=False):
-        scores, scale = before_scaling(_widened(last.score, wide), q, k)
+        scores, scale = before_scaling(last.score, q, k)
         scaled = scores if scale is None else scores * scale
+        bias = _joined(calls, [_bias(call) for call in calls], fill=0.0)
+        scaled = scaled if bias is None else scaled + bias
         visible = _visible(calls) & ~scaled.isneginf()
-        prior = _prior(calls)
-        weights = last.normaliser(scaled, visible)
+        prior = _joined(calls, [call.prior for call in calls], fill=1.0)
+        weights = _normalised(calls, scaled, visible)
         weights = weights if prior is None else weights * prior
         outputs = weights @ v
     return Record(
@@ -107,6 +107,7 @@ def recorded(view: View, to_out: Tensor | None = None) -> Record:
         v=_array(v),
         scores=_array(scores),
         scale=scale,
+        bias=None if bias is None else _array(bias),
         scaled=_array(scaled),
         visible=visible[0].cpu().numpy(),
         prior=None if prior is None else _array(prior),
@@ -127,16 +128,16 @@ def before_scaling(score: BoundScore, q: Tensor, k: Tensor) -> tuple[Tensor, flo
     return score(q, k), None
 
 
-def _widened(score: BoundScore, dtype: torch.dtype) -> BoundScore:
-    """The same score, fit for wider queries: parameters of a narrow model are copied."""
-    if isinstance(score, Tempered):
-        return Tempered(_widened(score.inner, dtype), score.temperature)
-    if isinstance(score, PreparedScore):
-        inner = _widened(score.score, dtype)
-        return PreparedScore(inner) if isinstance(inner, Score) else score
-    if not isinstance(score, nn.Module) or all(p.dtype == dtype for p in score.parameters()):
-        return score
-    return copy.deepcopy(score).to(dtype)
+def _normalised(calls: Sequence[Seen], scaled: Tensor, visible: Tensor) -> Tensor:
+    """(1, H, T, S) of all calls, each by its own normaliser: what was drawn is drawn only once."""
+    parts, first = [], 0
+    for call in calls:
+        n_queries, n_keys = _shape(call)[-2:]
+        at = (..., slice(first, first + n_queries), slice(n_keys))
+        part = call.normaliser(scaled[at], visible[at])
+        parts.append(F.pad(part, (0, scaled.shape[-1] - n_keys)))
+        first += n_queries
+    return torch.cat(parts, dim=-2)
 
 
 def _visible(calls: Sequence[Seen]) -> Tensor:
@@ -144,7 +145,9 @@ def _visible(calls: Sequence[Seen]) -> Tensor:
     n_keys = calls[-1].k.shape[-2]
     parts = []
     for call in calls:
-        rows, mask = _shape(call), call.mask
+        rows, mask = _shape(call), masks.dense(call.mask)
+        if call.near is not None:
+            mask = masks.both(mask, call.near.dense(*rows[-2:], device=call.q.device))
         if call.causal:
             mask = masks.both(mask, masks.causal(*rows[-2:], device=call.q.device))
         if mask is None:
@@ -153,15 +156,19 @@ def _visible(calls: Sequence[Seen]) -> Tensor:
     return torch.cat(parts, dim=-2)
 
 
-def _prior(calls: Sequence[Seen]) -> Tensor | None:
+def _bias(call: Seen) -> Tensor | None:
+    return biases.dense(call.bias, *_shape(call)[-2:])
+
+
+def _joined(calls: Sequence[Seen], of: Sequence[Tensor | None], *, fill: float) -> Tensor | None:
     """(1, H, T, S) of all calls, or None where none has one."""
-    if all(call.prior is None for call in calls):
+    if all(one is None for one in of):
         return None
     n_keys = calls[-1].k.shape[-2]
     parts = []
-    for call in calls:
+    for call, one in zip(calls, of, strict=True):
         rows = _shape(call)
-        part = torch.ones(rows, device=call.q.device) if call.prior is None else call.prior
+        part = torch.full(rows, fill, device=call.q.device) if one is None else one
         parts.append(F.pad(part.expand(rows), (0, n_keys - rows[-1])))
     return torch.cat(parts, dim=-2)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from regard.core.errors import ConfigError
+from regard.functional.masks import Mask
 from regard.layers.draw import normaliser as normaliser_named
 from regard.layers.key_values import KeyValues
+from regard.layers.places import PLACES
 from regard.layers.score import Score
 from regard.layers.viewpoint import Seen, Viewpoint
 from regard.layers.window import WINDOWS
@@ -27,6 +29,7 @@ class MultiHeadAttention(nn.Module):
         score: str = "scaled_dot",
         window: str = "global",
         normaliser: str = "softmax",
+        positions: str = "none",
         d_memory: int | None = None,
         d_query: int | None = None,
         d_key: int | None = None,
@@ -47,6 +50,7 @@ class MultiHeadAttention(nn.Module):
         self.to_out = nn.Linear(n_heads * d_value, d_model, bias=bias)
         self.score = Score(score, d_query=d_query, d_key=d_key, max_len=max_len, n_heads=n_heads)
         self.window = WINDOWS[window](d_query, half_width, n_heads)
+        self.places = PLACES[positions](n_heads)
         self.normaliser = normaliser_named(normaliser)
         self.view = Viewpoint()
         for projection in (self.to_q, self.to_k, self.to_v, self.to_out):
@@ -59,7 +63,7 @@ class MultiHeadAttention(nn.Module):
         x: Tensor,
         memory: Tensor | None = None,
         *,
-        mask: Tensor | None = None,
+        mask: Mask = None,
         causal: bool = False,
     ) -> Tensor:
         """x (B, T, D) looks at itself, or at memory (B, S, d_memory) -> (B, T, D)."""
@@ -75,7 +79,7 @@ class MultiHeadAttention(nn.Module):
         x: Tensor,
         memory: KeyValues,
         *,
-        mask: Tensor | None = None,
+        mask: Mask = None,
         causal: bool = False,
         first: int = 0,
     ) -> Tensor:
@@ -83,15 +87,18 @@ class MultiHeadAttention(nn.Module):
         q = self._heads(self.to_q(x))
         if x.shape[1] == 1:
             causal = False  # the last position may see all keys there are
-        mask, causal, prior = self.window(q, memory.k.shape[-2], mask, causal, first)
+        window = self.window(q, memory.k.shape[-2], mask, causal, first)
+        told = self.places(q, memory.k, first)
         seen = Seen(
-            q=q,
-            k=memory.k,
+            q=told.q,
+            k=told.k,
             v=memory.v,
             score=self.score,
-            mask=mask,
-            causal=causal,
-            prior=prior,
+            mask=window.mask,
+            causal=window.causal,
+            near=window.near,
+            bias=told.bias,
+            prior=window.prior,
             normaliser=self.normaliser,
         )
         if self.view.watched:

@@ -56,6 +56,20 @@ class Draw(nn.Module):
         return chosen
 
 
+class Remembered:
+    """A normaliser that decides once: who asks it again is told the same weights."""
+
+    def __init__(self, normaliser: Normaliser) -> None:
+        self.normaliser = normaliser
+        self.weights: Tensor | None = None
+
+    def __call__(self, scores: Tensor, visible: Tensor | None) -> Tensor:
+        """As the normaliser, at the first call; scores may be wider at the others."""
+        if self.weights is None:
+            self.weights = self.normaliser(scores, visible)
+        return self.weights.to(scores.dtype)
+
+
 def normaliser(name: str) -> Normaliser:
     """A normaliser for a layer: a function of the registry, or the one that draws."""
     return Draw() if name == "hard" else NORMALISERS[name]

@@ -6,6 +6,7 @@ import math
 
 from torch import Tensor, nn
 
+from regard.layers.dropout import Dropout
 from regard.layers.positions import Positions
 
 
@@ -23,10 +24,10 @@ class InputEmbedding(nn.Module):
             if positions.d_out == d_model
             else nn.Linear(positions.d_out, d_model, bias=False)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
-    def forward(self, ids: Tensor, first: int = 0) -> Tensor:
-        """ids (B, T), beginning at position ``first`` -> (B, T, D)."""
+    def forward(self, ids: Tensor, first: int | Tensor = 0) -> Tensor:
+        """ids (B, T), beginning at position ``first`` or at these places -> (B, T, D)."""
         return self.dropout(self.to_model(self.positions(self.tokens(ids) * self.scale, first)))
 
 

@@ -49,15 +49,16 @@ class MemoryAttention(nn.Module):
     def look(self, x: Tensor, memory: KeyValues, *, mask: Tensor, first: int = 0) -> Tensor:
         """x (B, T, d_query), beginning at position ``first`` -> contexts (B, T, Dv)."""
         q = x.unsqueeze(1)  # (B, 1, T, D)
-        allowed, causal, prior = self.window(q, memory.k.shape[-2], mask, False, first)
+        window = self.window(q, memory.k.shape[-2], mask, False, first)
         seen = Seen(
             q=q,
             k=memory.k,
             v=memory.v,
             score=PreparedScore(self.score),
-            mask=allowed,
-            causal=causal,
-            prior=prior,
+            mask=window.mask,
+            causal=window.causal,
+            near=window.near,
+            prior=window.prior,
             normaliser=self.normaliser,
         )
         if self.view.watched:

@@ -25,8 +25,11 @@ class Positions(nn.Module):
         self.join = join
         self.d_out = d_model
 
-    def forward(self, x: Tensor, first: int = 0) -> Tensor:
-        """x (B, T, D), whose first token stands at position ``first`` -> (B, T, d_out)."""
+    def forward(self, x: Tensor, first: int | Tensor = 0) -> Tensor:
+        """x (B, T, D), whose first token stands at position ``first`` -> (B, T, d_out).
+
+        Where tokens do not follow each other, ``first`` are the places of all, (T,) or (B, T).
+        """
         return x
 
     def _joined(self, x: Tensor, codes: Tensor) -> Tensor:
@@ -46,8 +49,10 @@ class SinusoidalPositions(Positions):
         table = sinusoid(torch.arange(max_len), d_model)
         self.register_buffer("table", table, persistent=False)
 
-    def forward(self, x: Tensor, first: int = 0) -> Tensor:
+    def forward(self, x: Tensor, first: int | Tensor = 0) -> Tensor:
         """As ``Positions.forward``; beyond the table the formula goes on."""
+        if isinstance(first, Tensor):
+            return self._joined(x, self.table[first].to(x.dtype))
         end = first + x.shape[1]
         if end <= self.table.shape[0]:
             codes = self.table[first:end]
@@ -64,8 +69,10 @@ class LearnedPositions(Positions):
         self.d_out = d_model if join == "add" else 2 * d_model
         self.table = nn.Parameter(torch.randn(max_len, d_model) * d_model**-0.5)
 
-    def forward(self, x: Tensor, first: int = 0) -> Tensor:
+    def forward(self, x: Tensor, first: int | Tensor = 0) -> Tensor:
         """As ``Positions.forward``."""
+        if isinstance(first, Tensor):
+            return self._joined(x, self.table[first])
         end = first + x.shape[1]
         if end > self.table.shape[0]:
             raise ShapeError(
@@ -82,10 +89,15 @@ class IndexPositions(Positions):
         super().__init__(d_model, join="concat", max_len=max_len)
         self.d_out = d_model + 1
 
-    def forward(self, x: Tensor, first: int = 0) -> Tensor:
+    def forward(self, x: Tensor, first: int | Tensor = 0) -> Tensor:
         """As ``Positions.forward``."""
-        t = torch.arange(first, first + x.shape[1], device=x.device, dtype=x.dtype)
-        return self._joined(x, t.unsqueeze(-1))
+        if not isinstance(first, Tensor):
+            first = torch.arange(first, first + x.shape[1], device=x.device)
+        return self._joined(x, first.to(x.dtype).unsqueeze(-1))
+
+
+class PositionsOfAttention(Positions):
+    """``alibi`` and ``rotary``: nothing is said here, for attention itself knows (``places``)."""
 
 
 POSITIONS: Registry[type[Positions]] = Registry("positions")
@@ -93,6 +105,8 @@ POSITIONS.add("sinusoidal")(SinusoidalPositions)
 POSITIONS.add("learned")(LearnedPositions)
 POSITIONS.add("index")(IndexPositions)
 POSITIONS.add("none")(Positions)
+POSITIONS.add("alibi")(PositionsOfAttention)
+POSITIONS.add("rotary")(PositionsOfAttention)
 
 
 def make_positions(name: str, d_model: int, *, join: Join, max_len: int) -> Positions:

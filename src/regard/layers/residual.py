@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from regard.layers.dropout import Dropout
+
 
 class Residual(nn.Module):
     """Stands around a sub-layer: norm(x + f(x)) as in the paper, or x + f(norm(x)).
@@ -14,7 +16,7 @@ class Residual(nn.Module):
     def __init__(self, d_model: int, *, dropout: float, norm_first: bool) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.norm_first = norm_first
 
     def enter(self, x: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.functional.attend import ScoreFn
 from regard.functional.scores import SCORES, Factors, ScoreSizes, check_widths
 
 Beta = Literal["fixed", "learned", "emitted"]
@@ -52,8 +53,12 @@ class Score(nn.Module):
     def factors(self, q: Tensor, k: Tensor) -> Factors | None:
         """The same score as an inner product, where it is one: what fused kernels take."""
         check_widths(self.name, q, k)
-        prepared = self.prepare(k)
-        return self.kind.factors(q, prepared, **self._parameters) if self.kind.factors else None
+        make = self.kind.factors
+        return make(q, self.prepare(k), **self._parameters) if make else None
+
+    def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
+        """Prepared keys, and the score for them."""
+        return PreparedScore(self), self.prepare(k)
 
     def prepare(self, k: Tensor) -> Tensor:
         """What can be done to keys before any query is known; for ``PreparedScore``."""
@@ -78,3 +83,7 @@ class PreparedScore:
         """The same as an inner product, where it is one."""
         make = self.score.kind.factors
         return make(q, k, **self.score._parameters) if make else None
+
+    def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
+        """They are."""
+        return self, k

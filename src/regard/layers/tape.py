@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.functional import masks
-from regard.functional.attention import attention
 from regard.layers.key_values import KeyValues
 from regard.layers.memory_attention import MemoryAttention
 from regard.layers.score import Beta, PreparedScore
@@ -61,9 +60,10 @@ class TapeAttention(MemoryAttention):
         """q (B, D) -> h̃ and c̃ side by side (B, 2D); zeros where there was no step yet."""
         if steps.k.shape[-2] == 0:
             return q.new_zeros(q.shape[0], 2 * q.shape[1])
-        asks = q[:, None, None]  # (B, 1, 1, D): one head, one query
-        score = PreparedScore(self.score)
-        return attention(asks, steps.k, steps.v, score=score, normaliser=self.normaliser)[:, 0, 0]
+        seen = self._seen(q[:, None, None], steps)  # one head, one query
+        if self.view.edited:
+            seen = self.view.change(seen)
+        return seen.values()[:, 0, 0]
 
     def entry(self, h: Tensor, c: Tensor) -> KeyValues:
         """h, c (B, D) as one more step, whose key is projected here and never again."""
@@ -71,20 +71,26 @@ class TapeAttention(MemoryAttention):
         return KeyValues(self.score.prepare(h[:, None, None]), both)
 
     def show(self, queries: list[Tensor], steps: KeyValues, mask: Tensor | None) -> None:
-        """All queries (B, D) at once to whoever watches; they are those of the last steps."""
+        """All queries (B, D) at once to whoever watches; they are those of the last steps.
+
+        An edit has changed each step; it changes all of them here again, and in the same way.
+        """
         # Counted from one step earlier: a step sees what came before it, and never itself.
         before = masks.causal(len(queries) + 1, steps.k.shape[-2], device=steps.k.device)[:-1]
-        seen = Seen(
-            q=torch.stack(queries, dim=1).unsqueeze(1),
+        asks = torch.stack(queries, dim=1).unsqueeze(1)
+        self.view(self._seen(asks, steps, masks.both(mask, before)))
+
+    def _seen(self, q: Tensor, steps: KeyValues, mask: Tensor | None = None) -> Seen:
+        return Seen(
+            q=q,
             k=steps.k,
             v=steps.v,
             score=PreparedScore(self.score),
-            mask=masks.both(mask, before),
+            mask=mask,
             causal=False,
             prior=None,
             normaliser=self.normaliser,
         )
-        self.view(seen)
 
 
 class TapeCell(nn.Module):
@@ -145,6 +151,6 @@ def unroll(
         h, c = attends.recall(queries[-1], steps).chunk(2, dim=-1)
         entry = attends.entry(*cell(read, h, c, more))
         steps = steps.extended(entry) if steps.k.shape[-2] else entry
-    if attends.view.watched:
+    if queries and attends.view.watched:
         attends.show(queries, steps, mask)
     return Tape(steps, h)

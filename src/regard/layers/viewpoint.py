@@ -6,6 +6,7 @@ computes the weights again from the very q and k of that run. Nobody watching co
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -13,15 +14,21 @@ from torch import Tensor, nn
 
 from regard.functional.attend import Attended
 from regard.functional.attention import BoundScore, attention
+from regard.functional.biases import Bias
+from regard.functional.masks import Mask
 from regard.functional.normalisers import Normaliser
+from regard.functional.windows import Nearby
+from regard.layers.draw import Draw, Remembered
 
 
 class Rules(TypedDict):
     """How to attend, as keywords of ``regard.attention``."""
 
     score: BoundScore
-    mask: Tensor | None
+    mask: Mask
     causal: bool
+    near: Nearby | None
+    bias: Bias
     prior: Tensor | None
     normaliser: Normaliser
 
@@ -37,8 +44,12 @@ class Seen:
     v: Tensor
     """(B, H, S, Dv)"""
     score: BoundScore
-    mask: Tensor | None
+    mask: Mask
     causal: bool
+    near: Nearby | None = None
+    """A window by positions, besides what the mask hides."""
+    bias: Bias = None
+    """Added to the scores."""
     prior: Tensor | None
     normaliser: Normaliser
 
@@ -55,19 +66,43 @@ class Seen:
             "score": self.score,
             "mask": self.mask,
             "causal": self.causal,
+            "near": self.near,
+            "bias": self.bias,
             "prior": self.prior,
             "normaliser": self.normaliser,
         }
 
 
+class Change(nn.Module):
+    """An identity; an edit is a ``register_forward_hook`` that returns something else."""
+
+    def forward(self, seen: Seen) -> Seen:
+        """What is attended to instead."""
+        return seen
+
+
 class Viewpoint(nn.Module):
-    """An identity; watch it with ``register_forward_hook``."""
+    """What is seen, after edits; watch it with ``register_forward_hook``, edit its ``change``.
+
+    So whoever watches sees what edits made of it, whoever came first.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.change = Change()
 
     @property
     def watched(self) -> bool:
-        """Whether anybody looks."""
-        return bool(self._forward_hooks)
+        """Whether anybody looks, or changes what there is to see."""
+        return bool(self._forward_hooks) or self.edited
+
+    @property
+    def edited(self) -> bool:
+        """Whether anybody changes what there is to see."""
+        return bool(self.change._forward_hooks)
 
     def forward(self, seen: Seen) -> Seen:
-        """Hand over what is seen."""
-        return seen
+        """Hand over what is seen; a key that is drawn stays the one that was drawn."""
+        if isinstance(seen.normaliser, Draw):
+            seen = dataclasses.replace(seen, normaliser=Remembered(seen.normaliser))
+        return self.change(seen)

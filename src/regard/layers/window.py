@@ -12,17 +12,21 @@ from torch import Tensor, nn
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry
 from regard.functional import masks, windows
+from regard.functional.masks import Mask
+from regard.functional.windows import Block, Near, Nearby
 
 
 class Restriction(NamedTuple):
     """What a window asks of the kernel."""
 
-    mask: Tensor | None
+    mask: Mask
     """Boolean, broadcastable to (B, H, T, S)."""
     causal: bool
     """Whether the future is hidden besides; kept apart because kernels do it for free."""
     prior: Tensor | None = None
     """Multiplies the weights after normalising."""
+    near: Nearby | None = None
+    """A window by positions, which kernels know better than to write out."""
 
 
 class Window(nn.Module):
@@ -34,9 +38,7 @@ class Window(nn.Module):
             raise ConfigError(f"half_width={half_width}: a local window needs at least 1")
         self.half_width = half_width
 
-    def forward(
-        self, q: Tensor, n_keys: int, mask: Tensor | None, causal: bool, first: int
-    ) -> Restriction:
+    def forward(self, q: Tensor, n_keys: int, mask: Mask, causal: bool, first: int) -> Restriction:
         """q (B, H, T, Dq), whose first query stands at position ``first`` -> what it may see."""
         return Restriction(mask, causal)
 
@@ -44,9 +46,7 @@ class Window(nn.Module):
 class CausalWindow(Window):
     """``causal``: nothing that comes later."""
 
-    def forward(
-        self, q: Tensor, n_keys: int, mask: Tensor | None, causal: bool, first: int
-    ) -> Restriction:
+    def forward(self, q: Tensor, n_keys: int, mask: Mask, causal: bool, first: int) -> Restriction:
         """As ``Window.forward``."""
         return Restriction(mask, causal=True)
 
@@ -54,14 +54,20 @@ class CausalWindow(Window):
 class MonotonicWindow(Window):
     """``local_m``: D keys to either side of the query's own position (Luong et al. 2015)."""
 
-    def forward(
-        self, q: Tensor, n_keys: int, mask: Tensor | None, causal: bool, first: int
-    ) -> Restriction:
+    def forward(self, q: Tensor, n_keys: int, mask: Mask, causal: bool, first: int) -> Restriction:
         """As ``Window.forward``."""
-        near = masks.local(
-            q.shape[-2], n_keys, half_width=self.half_width, first=first, device=q.device
-        )
-        return Restriction(masks.both(mask, near), causal)
+        return Restriction(mask, causal, near=Near(self.half_width, first))
+
+
+class BlockWindow(Window):
+    """``block``: positions are cut into blocks of 2D, and a query sees its own (Liu et al. 2018).
+
+    A query of a decoder sees the block of the source that has the number of its own.
+    """
+
+    def forward(self, q: Tensor, n_keys: int, mask: Mask, causal: bool, first: int) -> Restriction:
+        """As ``Window.forward``."""
+        return Restriction(mask, causal, near=Block(2 * self.half_width, first))
 
 
 class PredictedWindow(Window):
@@ -78,10 +84,9 @@ class PredictedWindow(Window):
         self.weight = nn.Parameter(torch.randn(*heads, d_query, d_query) * std)
         self.v = nn.Parameter(torch.randn(*heads, d_query) * std)
 
-    def forward(
-        self, q: Tensor, n_keys: int, mask: Tensor | None, causal: bool, first: int
-    ) -> Restriction:
+    def forward(self, q: Tensor, n_keys: int, mask: Mask, causal: bool, first: int) -> Restriction:
         """As ``Window.forward``."""
+        mask = masks.dense(mask)
         if causal:
             mask = masks.both(mask, masks.causal(q.shape[-2], n_keys, device=q.device))
         if mask is None:
@@ -109,3 +114,4 @@ WINDOWS.add("global")(Window)
 WINDOWS.add("causal")(CausalWindow)
 WINDOWS.add("local_m")(MonotonicWindow)
 WINDOWS.add("local_p")(PredictedWindow)
+WINDOWS.add("block")(BlockWindow)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch.nn.functional as F
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
@@ -26,11 +27,41 @@ class SequenceConfig(BaseModel):
         """The most tokens a text may have; None where any number will do."""
         return None
 
+    @property
+    def packs(self) -> bool:
+        """Whether the model reads texts that lie end to end, as well as padded ones."""
+        return False
+
+
+class Output(NamedTuple):
+    """The last layer: logits are states @ weightᵀ + bias."""
+
+    weight: Tensor
+    """(V, D)"""
+    bias: Tensor | None
+    """(V,)"""
+
 
 class SequenceModel(nn.Module):
     """Speaks the protocol of ``regard.decoding``; see there for what each method owes."""
 
     config: SequenceConfig
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Source ids (B, S), target ids (B, T) from the begin token on -> logits (B, T, V)."""
+        return self.logits(self.states(source, target))
+
+    def states(self, source: Tensor, target: Tensor) -> Tensor:
+        """As ``forward``, up to the last layer -> (B, T, D)."""
+        raise NotImplementedError
+
+    def output(self) -> Output:
+        """The last layer, for who can do more with it than multiply."""
+        raise NotImplementedError
+
+    def logits(self, states: Tensor) -> Tensor:
+        """(…, D) -> (…, V)"""
+        return F.linear(states, *self.output())
 
     def encode(self, source: Tensor) -> Any:
         """Source ids (B, S) -> what the decoder will look at."""

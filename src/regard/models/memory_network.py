@@ -16,11 +16,12 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.functional import masks
+from regard.layers.dropout import Dropout
 from regard.layers.key_values import KeyValues
 from regard.layers.memory_attention import MemoryAttention
 from regard.layers.score import Beta
 from regard.layers.tape import Tape, TapeAttention, TapeCell, empty_tape, unroll
-from regard.models.base import SequenceConfig, SequenceModel
+from regard.models.base import Output, SequenceConfig, SequenceModel
 from regard.models.settings import FusionName, NormaliserName, ScoreName
 
 
@@ -92,7 +93,7 @@ class Encoder(nn.Module):
     def __init__(self, config: MemoryNetworkConfig) -> None:
         super().__init__()
         self.tokens = nn.Embedding(config.n_source_vocab, config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.self_attention = config.self_attention()
         self.cell = TapeCell(config.d_model, config.d_model)
 
@@ -109,7 +110,7 @@ class Decoder(nn.Module):
     def __init__(self, config: MemoryNetworkConfig, d_out: int) -> None:
         super().__init__()
         self.tokens = nn.Embedding(config.n_target_vocab, config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.self_attention = config.self_attention()
         self.cell = TapeCell(config.d_model, config.d_model)
         self.cross_attention = config.cross_attention()
@@ -120,7 +121,7 @@ class Decoder(nn.Module):
         raise NotImplementedError
 
     def forward(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
-        """ids (B, T) after ``state`` -> logits (B, T, V) and the state with them in it."""
+        """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         raise NotImplementedError
 
     def _unrolled(self, words: Tensor, tape: Tape, brought: Tensor | None) -> tuple[Tensor, Tape]:
@@ -147,7 +148,7 @@ class ShallowDecoder(Decoder):
             h, memory.steps, mask=memory.mask, first=state.tape.length
         )
         out = torch.cat((context, h), dim=-1)
-        return self.to_logits(self.dropout(out)), State(tape, state.found)
+        return self.dropout(out), State(tape, state.found)
 
 
 class DeepDecoder(Decoder):
@@ -174,7 +175,7 @@ class DeepDecoder(Decoder):
         found, contents = self._found(words, memory, state)
         r = self.gate(torch.cat((found, words), dim=-1)).sigmoid()
         h, tape = self._unrolled(words, state.tape, r * contents)
-        return self.to_logits(self.dropout(h)), State(tape, found[:, -1])
+        return self.dropout(h), State(tape, found[:, -1])
 
     def _found(self, words: Tensor, memory: Memory, state: State) -> tuple[Tensor, Tensor]:
         """γ̃ and α̃ (B, T, D) of every word: they wait for each other, but not for the tape."""
@@ -201,11 +202,15 @@ class MemoryNetwork(SequenceModel):
             DeepDecoder(config) if config.fusion == "deep" else ShallowDecoder(config)
         )
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Source ids (B, S), target ids (B, T) from the begin token on -> logits (B, T, V)."""
+    def states(self, source: Tensor, target: Tensor) -> Tensor:
+        """As ``SequenceModel.states``."""
         memory = self.encode(source)
-        logits, _ = self.decoder(target, memory, self.start(memory))
-        return logits
+        states, _ = self.decoder(target, memory, self.start(memory))
+        return states
+
+    def output(self) -> Output:
+        """As ``SequenceModel.output``."""
+        return Output(self.decoder.to_logits.weight, self.decoder.to_logits.bias)
 
     def encode(self, source: Tensor) -> Memory:
         """Source ids (B, S) -> what the decoder will look at."""
@@ -219,5 +224,5 @@ class MemoryNetwork(SequenceModel):
 
     def step(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
         """Last ids (B,) -> logits (B, V) of the next, and the state that knows them."""
-        logits, state = self.decoder(ids.unsqueeze(1), memory, state)
-        return logits.squeeze(1), state
+        states, state = self.decoder(ids.unsqueeze(1), memory, state)
+        return self.logits(states.squeeze(1)), state

@@ -20,11 +20,12 @@ from torch import Tensor, nn
 
 from regard.functional import masks
 from regard.layers.context_gru import ContextGRU
+from regard.layers.dropout import Dropout
 from regard.layers.key_values import KeyValues
 from regard.layers.memory_attention import MemoryAttention
 from regard.layers.recurrence import Cell, CellState, Recurrence
 from regard.layers.score import Beta
-from regard.models.base import SequenceConfig, SequenceModel
+from regard.models.base import Output, SequenceConfig, SequenceModel
 from regard.models.settings import NormaliserName, ScoreName, WindowName
 
 
@@ -128,7 +129,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.reverse_source = config.reverse_source
         self.tokens = nn.Embedding(config.n_source_vocab, config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.recurrence = Recurrence(
             config.cell,
             config.d_model,
@@ -155,7 +156,7 @@ class LuongDecoder(nn.Module):
         d = config.d_model
         self.input_feeding = config.input_feeding
         self.tokens = nn.Embedding(config.n_target_vocab, d)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.recurrence = Recurrence(
             config.cell,
             2 * d if config.input_feeding else d,
@@ -180,7 +181,7 @@ class LuongDecoder(nn.Module):
         return None if self.cross_attention is None else self.cross_attention.project(states)
 
     def forward(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
-        """ids (B, T) after ``state`` -> logits (B, T, V) and the state with them in it."""
+        """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         words = self.dropout(self.tokens(ids))
         if self.input_feeding:
             out, state = self._feeding(words, memory, state)
@@ -188,7 +189,7 @@ class LuongDecoder(nn.Module):
             h, cell = self.recurrence(words, None, state.cell)
             out = self._joined(h, memory, state.length)
             state = State(cell, state.fed, state.length + ids.shape[1])
-        return self.to_logits(self.dropout(out)), state
+        return self.dropout(out), state
 
     def _feeding(self, words: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
         """Each step reads what attention made of the one before: no two steps at once."""
@@ -217,7 +218,7 @@ class BahdanauDecoder(nn.Module):
         super().__init__()
         d = config.d_model
         self.tokens = nn.Embedding(config.n_target_vocab, d)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.begin = nn.Linear(d, d)
         attention = config.attention()
         assert attention is not None, "the configuration sees to it"
@@ -243,7 +244,7 @@ class BahdanauDecoder(nn.Module):
         return self.cross_attention.project(states, values)
 
     def forward(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
-        """ids (B, T) after ``state`` -> logits (B, T, V) and the state with them in it."""
+        """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         assert memory.keys_values is not None, "the configuration sees to it"
         words = self.dropout(self.tokens(ids))
         s, states, shown = state.cell.h[:, 0], [], []
@@ -255,14 +256,14 @@ class BahdanauDecoder(nn.Module):
             states.append(s)
             shown.append(output)
             s = self.cell(read, remembered, s)
-        logits = self._deep(torch.stack(states, 1), words, torch.stack(shown, 1))
+        out = self._deep(torch.stack(states, 1), words, torch.stack(shown, 1))
         cell = CellState(s.unsqueeze(1), None)
-        return logits, State(cell, state.fed, state.length + ids.shape[1])
+        return out, State(cell, state.fed, state.length + ids.shape[1])
 
     def _deep(self, before: Tensor, words: Tensor, shown: Tensor) -> Tensor:
-        """Maxout over pairs of U_o s_{t-1} + V_o y_{t-1} + C_o c_t, then the vocabulary."""
+        """Maxout over pairs of U_o s_{t-1} + V_o y_{t-1} + C_o c_t."""
         pairs = self.from_state(before) + self.from_word(words) + shown
-        return self.to_logits(self.dropout(pairs.unflatten(-1, (-1, 2)).amax(dim=-1)))
+        return self.dropout(pairs.unflatten(-1, (-1, 2)).amax(dim=-1))
 
 
 class RecurrentTranslator(SequenceModel):
@@ -276,11 +277,15 @@ class RecurrentTranslator(SequenceModel):
             BahdanauDecoder(config) if config.decoder == "bahdanau" else LuongDecoder(config)
         )
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Source ids (B, S), target ids (B, T) from the begin token on -> logits (B, T, V)."""
+    def states(self, source: Tensor, target: Tensor) -> Tensor:
+        """As ``SequenceModel.states``."""
         memory = self.encode(source)
-        logits, _ = self.decoder(target, memory, self.start(memory))
-        return logits
+        states, _ = self.decoder(target, memory, self.start(memory))
+        return states
+
+    def output(self) -> Output:
+        """As ``SequenceModel.output``."""
+        return Output(self.decoder.to_logits.weight, self.decoder.to_logits.bias)
 
     def encode(self, source: Tensor) -> Memory:
         """Source ids (B, S) -> what the decoder will look at and begin with."""
@@ -294,8 +299,8 @@ class RecurrentTranslator(SequenceModel):
 
     def step(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
         """Last ids (B,) -> logits (B, V) of the next, and the state that knows them."""
-        logits, state = self.decoder(ids.unsqueeze(1), memory, state)
-        return logits.squeeze(1), state
+        states, state = self.decoder(ids.unsqueeze(1), memory, state)
+        return self.logits(states.squeeze(1)), state
 
 
 def _reversed(x: Tensor, mask: Tensor) -> Tensor:

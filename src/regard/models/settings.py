@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 ScoreName = Literal["content", "additive", "location", "general", "dot", "scaled_dot"]
-WindowName = Literal["global", "local_m", "local_p"]
+WindowName = Literal["global", "local_m", "local_p", "block"]
 NormaliserName = Literal["softmax", "hard"]
 FusionName = Literal["shallow", "deep"]
-PositionsName = Literal["sinusoidal", "learned", "index", "none"]
+PositionsName = Literal["sinusoidal", "learned", "index", "none", "alibi", "rotary"]
 
 
 class ModelSettings(BaseModel):
@@ -30,7 +30,9 @@ class ModelSettings(BaseModel):
     join: Literal["add", "concat"] | None = Field(
         None, description="How positions join tokens; add, except for index."
     )
-    half_width: int | None = Field(None, ge=1, description="D of the local windows.")
+    half_width: int | None = Field(
+        None, ge=1, description="D of the local windows; a block has 2D positions."
+    )
     bias: bool | None = Field(None, description="Whether projections have a bias.")
     d_model: int | None = Field(None, ge=1, description="Width of the residual stream.")
     n_layers: int | None = Field(None, ge=1, description="Layers of encoder and of decoder.")

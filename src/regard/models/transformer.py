@@ -9,21 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, Self, cast
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.functional import masks
+from regard.functional.scores import SCORES
+from regard.functional.texts import Packing, Texts
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.embeddings import InputEmbedding, token_embedding
 from regard.layers.feed_forward import FeedForward
 from regard.layers.key_values import KeyValues
 from regard.layers.positions import make_positions
 from regard.layers.residual import Residual
-from regard.models.base import SequenceConfig, SequenceModel
+from regard.models.base import Output, SequenceConfig, SequenceModel
+from regard.models.quick import Kept, quick
 from regard.models.settings import NormaliserName, PositionsName, ScoreName, WindowName
 
 
@@ -52,6 +54,13 @@ class TransformerConfig(SequenceConfig):
             problems.append(f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}")
         if self.positions == "index" and self.join == "add":
             problems.append("positions 'index' appends a number: join must be 'concat'")
+        if self._in_attention and self.join is not None:
+            problems.append(f"positions {self.positions!r} join no token: leave out 'join'")
+        if self.positions == "rotary" and self.d_model // self.n_heads % 2:
+            problems.append(
+                f"positions 'rotary' turn pairs of numbers, and a head has "
+                f"{self.d_model // self.n_heads}; choose an even d_model / n_heads"
+            )
         if self.shared_vocab and self.n_source_vocab != self.n_target_vocab:
             problems.append(
                 f"a shared vocabulary has one size, not {self.n_source_vocab} and "
@@ -66,6 +75,28 @@ class TransformerConfig(SequenceConfig):
         """Learned positions end with their table."""
         return self.max_len if self.positions == "learned" else None
 
+    @property
+    def packs(self) -> bool:
+        """Kernels for packed texts take inner products, a softmax, no window and no bias."""
+        plain = (self.window, self.normaliser) == ("global", "softmax") and not self._in_attention
+        return plain and SCORES[self.score].factors is not None
+
+    @property
+    def _in_attention(self) -> bool:
+        """Whether positions are told inside self-attention, not at the embedding."""
+        return self.positions in ("alibi", "rotary")
+
+    @property
+    def plain(self) -> bool:
+        """Whether a step is what joined weights compute: dot products, all keys, places added."""
+        return (
+            self.score in ("dot", "scaled_dot")
+            and (self.window, self.normaliser) == ("global", "softmax")
+            and (self.positions == "none" or self.join in (None, "add"))
+            and self.positions != "index"
+            and not self._in_attention
+        )
+
     def attention(self, *, cross: bool = False) -> MultiHeadAttention:
         """An attention as these settings want it; only one that looks across may be hard."""
         return MultiHeadAttention(
@@ -74,6 +105,7 @@ class TransformerConfig(SequenceConfig):
             score=self.score,
             window=self.window,
             normaliser=self.normaliser if cross else "softmax",
+            positions=self.positions if self._in_attention and not cross else "none",
             bias=self.bias,
             half_width=self.half_width,
             max_len=self.max_len,
@@ -103,11 +135,12 @@ class Memory:
     """What the decoder looks at: each layer's keys and values of the source, and its mask."""
 
     layers: tuple[KeyValues, ...]
-    mask: Tensor
-    """(B, 1, 1, S)"""
+    mask: Tensor | Texts
+    """(B, 1, 1, S), or the texts of a packed row."""
 
     def select(self, rows: Tensor) -> Memory:
         """Rows of the batch by index, in that order."""
+        assert isinstance(self.mask, Tensor), "a packed row is trained on, not decoded from"
         layers = tuple(layer.select(rows) for layer in self.layers)
         return Memory(layers, self.mask.index_select(0, rows))
 
@@ -138,7 +171,7 @@ class EncoderLayer(nn.Module):
         self.around_self = config.residual()
         self.around_feed_forward = config.residual()
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | Texts) -> Tensor:
         """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D)."""
         x = self.around_self.leave(x, self.self_attention(self.around_self.enter(x), mask=mask))
         return _fed_forward(self.around_feed_forward, self.feed_forward, x)
@@ -157,7 +190,12 @@ class DecoderLayer(nn.Module):
         self.around_feed_forward = config.residual()
 
     def forward(
-        self, x: Tensor, past: KeyValues, source: KeyValues, source_mask: Tensor
+        self,
+        x: Tensor,
+        past: KeyValues,
+        source: KeyValues,
+        source_mask: Tensor | Texts,
+        mask: Texts | None = None,
     ) -> tuple[Tensor, KeyValues]:
         """x (B, T, D) after the ``past`` -> (B, T, D) and the past with x in it."""
         first = past.k.shape[-2]
@@ -165,7 +203,7 @@ class DecoderLayer(nn.Module):
         new = self.self_attention.project(y)
         present = past.extended(new) if first else new
         x = self.around_self.leave(
-            x, self.self_attention.look(y, present, causal=True, first=first)
+            x, self.self_attention.look(y, present, mask=mask, causal=True, first=first)
         )
         y = self.around_cross.enter(x)
         x = self.around_cross.leave(
@@ -187,9 +225,9 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
         self.norm = config.last_norm()
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """ids (B, S) -> (B, S, D)."""
-        x = self.embedding(ids)
+    def forward(self, ids: Tensor, mask: Tensor | Texts, first: int | Tensor = 0) -> Tensor:
+        """ids (B, S), beginning at position ``first`` or at these places -> (B, S, D)."""
+        x = self.embedding(ids, first)
         for layer in self.layers:
             x = layer(x, mask)
         return self.norm(x)
@@ -209,12 +247,15 @@ class Decoder(nn.Module):
         layers = cast("Iterable[DecoderLayer]", self.layers)
         return tuple(layer.cross_attention.project(encoded) for layer in layers)
 
-    def forward(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
+    def forward(
+        self, ids: Tensor, memory: Memory, state: State, packing: Packing | None = None
+    ) -> tuple[Tensor, State]:
         """ids (B, T) after ``state`` -> (B, T, D) and the state with them in it."""
-        x = self.embedding(ids, state.length)
+        mask = None if packing is None else packing.among_targets()
+        x = self.embedding(ids, state.length if packing is None else packing.target.places)
         present = []
         for layer, past, source in zip(self.layers, state.layers, memory.layers, strict=True):
-            x, now = layer(x, past, source, memory.mask)
+            x, now = layer(x, past, source, memory.mask, mask)
             present.append(now)
         return self.norm(x), State(tuple(present))
 
@@ -231,12 +272,33 @@ class Transformer(SequenceModel):
             source = token_embedding(config.n_source_vocab, config.d_model)
         self.encoder = Encoder(config, source)
         self.decoder = Decoder(config, target)
+        self._kept = Kept()
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Source ids (B, S), target ids (B, T) from the begin token on -> logits (B, T, V)."""
-        memory = self.encode(source)
-        x, _ = self.decoder(target, memory, self.start(memory))
-        return self._logits(x)
+    def quick(self, dtype: torch.dtype | None = None) -> Any:
+        """The same model made ready for decoding, its numbers as asked for or as they are.
+
+        It holds the weights of this moment: ask again when they may have changed. The model itself
+        where nothing is to be gained, or somebody watches its attentions or changes them.
+        """
+        return quick(self, self._kept, dtype)
+
+    def train(self, mode: bool = True) -> Self:
+        """As torch has it; whoever trains will change the weights."""
+        self._kept.outdate()
+        return super().train(mode)
+
+    def states(self, source: Tensor, target: Tensor, packing: Packing | None = None) -> Tensor:
+        """As ``SequenceModel.states``; texts that lie end to end, (1, N), come with a packing."""
+        if packing is None:
+            memory = self.encode(source)
+            return self.decoder(target, memory, self.start(memory))[0]
+        encoded = self.encoder(source, packing.among_sources(), packing.source.places)
+        memory = Memory(self.decoder.project(encoded), packing.across())
+        return self.decoder(target, memory, self.start(memory), packing)[0]
+
+    def output(self) -> Output:
+        """The output matrix is the target's embedding, as in the paper."""
+        return Output(self.decoder.embedding.tokens.weight, None)
 
     def encode(self, source: Tensor) -> Memory:
         """Source ids (B, S) -> what the decoder will look at."""
@@ -250,11 +312,7 @@ class Transformer(SequenceModel):
     def step(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
         """Last ids (B,) -> logits (B, V) of the next, and the state that knows them."""
         x, state = self.decoder(ids.unsqueeze(1), memory, state)
-        return self._logits(x).squeeze(1), state
-
-    def _logits(self, x: Tensor) -> Tensor:
-        """The output matrix is the target's embedding, as in the paper."""
-        return F.linear(x, self.decoder.embedding.tokens.weight)
+        return self.logits(x.squeeze(1)), state
 
 
 def _empty(like: KeyValues) -> KeyValues:

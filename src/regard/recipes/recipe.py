@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,7 +41,7 @@ def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     problems: list[str] = []
     for override in overrides:
         _noting(problems, lambda: _override(raw, override))  # noqa: B023
-    recipe = _noting(problems, lambda: recipe_from(raw))
+    recipe = _noting(problems, lambda: recipe_from(raw, f"recipe {name}"))
     model = _noting([], lambda: parse(ModelSettings, raw.get("model") or {}, "model"))
     if model is not None:  # its own problems are noted already; do its parts fit together?
         vocabulary: dict[str, Any] = {
@@ -55,6 +55,11 @@ def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     return recipe
 
 
+def overrides_of(sections: Collection[str], overrides: Iterable[str]) -> list[str]:
+    """Those of the overrides that change one of the sections."""
+    return [override for override in overrides if _parts(override)[0] in sections]
+
+
 def _noting(problems: list[str], work: Callable[[], T]) -> T | None:
     """Do it, or note why it cannot be done."""
     try:
@@ -64,9 +69,9 @@ def _noting(problems: list[str], work: Callable[[], T]) -> T | None:
         return None
 
 
-def recipe_from(raw: Mapping[str, Any]) -> Recipe:
+def recipe_from(raw: Mapping[str, Any], called: str = "the recipe") -> Recipe:
     """A recipe from plain data; all problems are told at once."""
-    return parse(Recipe, raw, "")
+    return parse(Recipe, raw, "", whole=called)
 
 
 def builtin_recipes() -> dict[str, str]:
@@ -122,6 +127,17 @@ def _text(path: Path) -> str:
 
 
 def _override(raw: dict[str, Any], override: str) -> None:
+    section, key, value = _parts(override)
+    inside = raw.get(section) or {}
+    if not isinstance(inside, dict):
+        raise ConfigError(f"section {section} of the recipe must hold settings")
+    try:
+        raw[section] = {**inside, key: yaml.safe_load(value)}
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise ConfigError(f"--set {override}: {value!r} is no YAML value") from None
+
+
+def _parts(override: str) -> tuple[str, str, str]:
     """``section.key=value`` or, where only one section has it, ``key=value``."""
     name, equals, value = override.partition("=")
     if not equals:
@@ -132,13 +148,7 @@ def _override(raw: dict[str, Any], override: str) -> None:
     if section not in Recipe.model_fields:
         hint = did_you_mean(section, Recipe.model_fields)
         raise ConfigError(f"no section {section!r}{hint}; known: {', '.join(Recipe.model_fields)}")
-    inside = raw.get(section) or {}
-    if not isinstance(inside, dict):
-        raise ConfigError(f"section {section} of the recipe must hold settings")
-    try:
-        raw[section] = {**inside, key: yaml.safe_load(value)}
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise ConfigError(f"--set {override}: {value!r} is no YAML value") from None
+    return section, key, value
 
 
 def _section_of(key: str) -> str:

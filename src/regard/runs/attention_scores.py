@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from regard.core.errors import DataError
-from regard.data.batches import Batch, encode_pairs, fixed_batches
+from regard.data.batches import Batch, fixed_batches
+from regard.data.examples import encode_pairs
 from regard.data.pairs import Pair
 from regard.evaluation import antecedents
 from regard.evaluation.alignment import chosen_alignment, words_matrix

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
+from pathlib import Path
 from typing import Literal
 
 from regard.data import toys
-from regard.data.batches import Example, encode_pairs, within
 from regard.data.corpora import read_splits
+from regard.data.examples import Table, encode_table, within
 from regard.data.pairs import Pair
 from regard.data.sentences import world as sentences
 from regard.data.settings import DataSettings
+from regard.data.stored import stored_table
 from regard.runs.tokenizers import Tokenizers
 
 Splits = Mapping[str, Sequence[Pair]]
@@ -42,15 +45,33 @@ def load_data(settings: DataSettings) -> Data:
     return Data(toys.build(settings.world, seed=seed, **size))
 
 
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Pairs that fit, their ids, and a note on those that do not fit."""
+
+    pairs: Sequence[Pair]
+    table: Table
+    notes: tuple[str, ...]
+
+
 def encode_within(
-    pairs: Sequence[Pair], tokenizers: Tokenizers, *, max_len: int, rule: Rule, name: str
-) -> tuple[list[Example], list[str]]:
-    """Ids of the pairs that fit, and a note on those that do not."""
-    examples = encode_pairs(pairs, tokenizers.source, tokenizers.target)
-    kept, n_long = within(examples, max_len, rule)
+    pairs: Sequence[Pair],
+    tokenizers: Tokenizers,
+    *,
+    max_len: int,
+    rule: Rule,
+    name: str,
+    cache: Path | None = None,
+) -> Encoded:
+    """Pairs as ids, of at most ``max_len`` positions a side; kept in files if there is a cache."""
+    sides = tokenizers.source, tokenizers.target
+    whole = encode_table(pairs, *sides) if cache is None else stored_table(pairs, *sides, cache)
+    table, n_long = within(whole, max_len, rule)
+    if n_long and rule == "drop":
+        pairs = list(compress(pairs, whole.fits(max_len)))
     verb = "cut to" if rule == "truncate" else "left out, being longer than"
-    notes = [f"{name}: {n_long} pairs {verb} max_len={max_len} tokens"] if n_long else []
-    return kept, notes
+    note = f"{name}: {n_long} pairs {verb} max_len={max_len} tokens"
+    return Encoded(pairs, table, (note,) if n_long else ())
 
 
 def _from_files(settings: DataSettings) -> Data:

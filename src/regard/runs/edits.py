@@ -102,6 +102,11 @@ def swapped(source: str, edits: Sequence[AnyEdit]) -> str:
     return source
 
 
+def force_keys(edits: Sequence[AnyEdit]) -> bool:
+    """Whether one of them forces a head to a key, which only a whole target can prove to exist."""
+    return any(isinstance(edit, Force) for edit in edits)
+
+
 def check_keys(edits: Sequence[AnyEdit], found: Mapping[str, tuple[Record, ...]]) -> None:
     """Refuse a forced key that never came; while a decoder writes, nobody can know."""
     for edit in edits:

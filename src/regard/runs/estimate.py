@@ -6,17 +6,14 @@ import copy
 import time
 from dataclasses import dataclass
 
-import torch
-
-from regard.data.batches import Batch
 from regard.models.presets import n_parameters
 from regard.runs.memory import memory_told, peak_memory
-from regard.runs.objective import TokenLoss
 from regard.runs.prepare import Prepared
-from regard.training.precision import autocast
+from regard.training.captured import CapturedUpdate
 from regard.training.state import load_rng, rng_tensors
+from regard.training.update import AnyBatch, Update
 
-WARM_UP, LEAST, TRIES, SECONDS = 2, 4, 16, 4.0
+WARM_UP, LEAST, TRIES, SECONDS = 4, 4, 16, 4.0
 """Steps that are not timed; steps that are, at least, at most, and for how long."""
 SAMPLE = 100
 """Batches whose FLOPs are counted: sizes differ, and counting costs nothing."""
@@ -72,23 +69,17 @@ def _validating(prepared: Prepared, steps: int) -> float:
     return (time.perf_counter() - began) * (steps // prepared.recipe.train.eval_every)
 
 
-def _timed(prepared: Prepared, batches: list[Batch]) -> float:
+def _timed(prepared: Prepared, batches: list[AnyBatch]) -> float:
     """Seconds a FLOP over some training steps: batches differ in size. Leaves nothing behind."""
     rng = rng_tensors(prepared.device)
     model = copy.deepcopy(prepared.model).train()
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-6, fused=True)
-    loss_of = TokenLoss(prepared.recipe.train)
+    make = CapturedUpdate if prepared.captured else Update
+    update = make(model, prepared.objective(), prepared.recipe.train, prepared.device)
     seconds, flops = 0.0, 0.0
     began = time.perf_counter()
     for n, batch in enumerate(batches):
         start = time.perf_counter()
-        with autocast(prepared.device, prepared.recipe.train.precision):
-            loss = loss_of(model, batch.to(prepared.device)) / batch.n_target_tokens
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
-        loss.item()  # wait for the device
+        update([batch], lr=1e-6, tell=lambda told: told.loss.item())  # waits for the device
         if n >= WARM_UP:
             seconds += time.perf_counter() - start
             flops += prepared.flops(batch)

@@ -11,7 +11,7 @@ from regard.core.registry import did_you_mean
 from regard.data.pairs import Pair
 from regard.evaluation.by_length import by_length
 from regard.evaluation.likelihood import perplexity
-from regard.evaluation.text_scores import bleu, chrf, exact_match
+from regard.evaluation.text_scores import bleu, bleu_multi, chrf, exact_match
 from regard.runs.attention_scores import attention_scores
 from regard.runs.data import Data
 from regard.runs.run import Run
@@ -56,6 +56,7 @@ def evaluate_pairs(
     readable = [source if run.fits(source) else "" for source in sources]
     translations = run.translate(readable, beam=beam)
     bleu_score, chrf_score = bleu(translations, references), chrf(translations, references)
+    lowered = bleu(translations, references, lowercase=True)
     scores = {
         "task": run.task,
         "split": split,
@@ -63,8 +64,11 @@ def evaluate_pairs(
         "exact_match": exact_match(translations, references),
         "bleu": bleu_score.value,
         "bleu_signature": bleu_score.signature,
+        "bleu_lc": lowered.value,
+        "bleu_lc_signature": lowered.signature,
         "chrf": chrf_score.value,
         "chrf_signature": chrf_score.signature,
+        **_multi(pairs, translations),
         **(_likelihood(run, short) if short else {}),
         "by_length": [
             dataclasses.asdict(bucket) for bucket in by_length(sources, translations, references)
@@ -75,6 +79,25 @@ def evaluate_pairs(
     if tags := _by_tag(pairs, translations):
         scores["exact_match_by_tag"] = tags
     return Evaluation(scores, translations)
+
+
+def _multi(pairs: Sequence[Pair], translations: Sequence[str]) -> dict[str, Any]:
+    """BLEU with all the references of a source, each source once; nothing where all have one."""
+    known: dict[str, list[str]] = {}
+    written: dict[str, str] = {}
+    for pair, translation in zip(pairs, translations, strict=True):
+        references = known.setdefault(pair.source, [])
+        if pair.target not in references:
+            references.append(pair.target)
+        written[pair.source] = translation
+    if all(len(references) == 1 for references in known.values()):
+        return {}
+    score = bleu_multi(list(written.values()), list(known.values()))
+    return {
+        "n_sources": len(known),
+        "bleu_multi": score.value,
+        "bleu_multi_signature": score.signature,
+    }
 
 
 def _by_tag(pairs: Sequence[Pair], translations: Sequence[str]) -> dict[str, dict[str, float]]:

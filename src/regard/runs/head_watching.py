@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.batches import Batch, encode_pairs, fixed_batches
+from regard.data.batches import Batch, fixed_batches
+from regard.data.examples import encode_pairs
 from regard.data.pairs import Pair
 from regard.inspection.agreement import Divergences, divergences
 from regard.inspection.capture import watch

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.core.errors import ConfigError
-from regard.data.batches import Batch, encode_pairs, fixed_batches
+from regard.data.batches import Batch, fixed_batches
+from regard.data.examples import encode_pairs
 from regard.data.pairs import Pair
 from regard.evaluation.text_scores import bleu
 from regard.inspection.edits import Ablate, edited
@@ -33,8 +33,8 @@ class Worth:
     bleu: float
     """Of greedy search."""
     n_bleu: int
-    changes: dict[Place, tuple[float | None, float | None]]
-    """Of loss and BLEU. None for both where an attention can be watched but not edited."""
+    changes: dict[Place, tuple[float, float]]
+    """Of loss and BLEU."""
 
 
 def worth(
@@ -45,13 +45,10 @@ def worth(
     batches = [batch.to(run.device) for batch in fixed_batches(examples, DECODE_TOKENS)]
     written = pairs[:BLEU_SENTENCES]
     loss, score = _loss(run, batches), _bleu(run, written)
-    changes: dict[Place, tuple[float | None, float | None]] = {}
+    changes: dict[Place, tuple[float, float]] = {}
     for i, place in enumerate(heads):
-        try:
-            with edited(run.model, [Ablate(*place)]):
-                changes[place] = (_loss(run, batches) - loss, _bleu(run, written) - score)
-        except ConfigError:  # the head is there, so this is one that refuses to be edited
-            changes[place] = (None, None)
+        with edited(run.model, [Ablate(*place)]):
+            changes[place] = (_loss(run, batches) - loss, _bleu(run, written) - score)
         tick(i + 1, len(heads))
     return Worth(loss, score, len(written), changes)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
 from regard.core.registry import did_you_mean
 from regard.data.pairs import Pair
@@ -25,6 +26,7 @@ from regard.runs.head_worth import Worth, worth
 from regard.runs.run import Run
 from regard.visual.head_map import head_map
 from regard.visual.head_table import head_tables
+from regard.visual.head_text import heads_text
 from regard.visual.report import table_html
 
 CAVEAT = (
@@ -33,6 +35,8 @@ CAVEAT = (
 )
 Known = tuple[Mapping[Hashable, float], Mapping[Hashable, float]]
 """Alignment error rates and antecedent accuracies, by the label of the head."""
+_WIDTH = 100
+"""Letters of a line where it is printed."""
 Tick = Callable[[int, int], None]
 """Told after each ablated head: how many are done, and of how many."""
 
@@ -76,6 +80,13 @@ class HeadMeasures:
             "bleu": self.bleu,
             "caveat": self.caveat,
         }
+
+    def __repr__(self) -> str:
+        on = f"{counted(self.n, 'sentence')} of {self.split}"
+        return f"<HeadMeasures of {counted(len(self.rows), 'head')} on {on}>"
+
+    def __str__(self) -> str:
+        return heads_text(self.as_json(), _WIDTH).strip("\n")
 
     def _repr_html_(self) -> str:
         """The map and the tables, in a notebook."""

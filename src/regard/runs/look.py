@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.core.counting import counted, mentioned
 from regard.core.errors import ConfigError
 from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
@@ -21,18 +22,23 @@ from regard.inspection.records import Record
 from regard.inspection.rollout import rollout
 from regard.inspection.steps import steps_of
 from regard.inspection.weights import Weights
-from regard.runs.look_steps import ShownSteps, shown, steps_shown
+from regard.runs.look_steps import WIDTH, ShownSteps, shown, steps_shown
 from regard.text.specials import BEGIN
 from regard.text.tokenizer import SPACE
+from regard.visual.grid import plain_text
 from regard.visual.html import look_fragment
 from regard.visual.look_files import look_file
 from regard.visual.payload import Selected
+from regard.visual.terminal import look_text
 
 _AXES = {
     "encoder.self": {"rows": "source", "columns": "source"},
     "decoder.self": {"rows": "target", "columns": "input"},
 }
 """Whose rows and whose columns an attention has; all others look from the target to the source."""
+
+_NAMED = 30
+"""So many rows of a long sentence are named where another was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,8 @@ class Look:
     """Name -> all that each layer was given and made of it; ``steps`` reads it."""
     edits: tuple[Mapping[str, Any], ...] = ()
     """What was changed in the model or the texts, as JSON; nothing, if nothing was."""
+    doubts: tuple[str, ...] = ()
+    """Why the translation may be a fragment, in words; mostly nothing."""
 
     def weights(self, name: str, layer: int = 0) -> Weights:
         """(H, T, S) of one attention; layers are counted from 0."""
@@ -113,22 +121,33 @@ class Look:
 
     def _asked_by(self, token: str | int) -> str:
         """The attention that is meant by a token alone."""
-        written = isinstance(token, int) or _found(token, self.target_tokens) is not None
-        return (
-            "decoder.cross" if written or "encoder.self" not in self.attentions else "encoder.self"
-        )
+        if isinstance(token, int) or "encoder.self" not in self.attentions:
+            return "decoder.cross"
+        if _found(token, self.target_tokens) is not None:
+            return "decoder.cross"
+        if _found(token, self.source_tokens) is None:
+            hint = did_you_mean(token, [*self.target_tokens, *self.source_tokens])
+            raise ConfigError(
+                f"no token is {token!r}{hint}; the target has {_some(self.target_tokens)}, "
+                f"the source {_some(self.source_tokens)}"
+            )
+        return "encoder.self"
 
     def as_json(self) -> dict[str, Any]:
         """The object of ``regard explain --format json``, which every picture is drawn from."""
+        lists = {
+            name: [layer.tolist() for layer in layers] for name, layers in self.attentions.items()
+        }
+        return self._payload() | {"attentions": lists}
+
+    def _payload(self) -> dict[str, Any]:
+        """The same with weights as arrays, which are far smaller than lists of numbers."""
         return {
             "source": self.source,
             "translation": self.translation,
             "source_tokens": list(self.source_tokens),
             "target_tokens": list(self.target_tokens),
-            "attentions": {
-                name: [layer.tolist() for layer in layers]
-                for name, layers in self.attentions.items()
-            },
+            "attentions": dict(self.attentions),
             "axes": {name: axes_of(name) for name in self.attentions},
             "edits": [dict(edit) for edit in self.edits],
         }
@@ -139,7 +158,8 @@ class Look:
         HTML and JSON hold everything; the others the matrix that is selected, by default the mean
         of all heads in the last layer of ``decoder.cross``.
         """
-        payload, chosen = self.as_json(), selected or Selected()
+        chosen = selected or Selected()
+        payload = self.as_json() if form == "json" else self._payload()
         steps = steps_shown(payload, self.steps, chosen) if self.records else ()
         return look_file(payload, form, selected=chosen, steps=steps)
 
@@ -148,8 +168,20 @@ class Look:
         form = Path(path).suffix.removeprefix(".").lower()
         write_whole(Path(path), self.as_file(form))
 
+    def __repr__(self) -> str:
+        parts = [
+            f"{name} {counted(len(layers), 'layer')} × {counted(len(layers[0]), 'head')}"
+            for name, layers in self.attentions.items()
+        ]
+        said = f"{mentioned(self.source)} → {mentioned(self.translation)}"
+        under = f", under {counted(len(self.edits), 'edit')}" if self.edits else ""
+        return f"<Look at {said}: {', '.join(parts) or 'no attention'}{under}>"
+
+    def __str__(self) -> str:
+        return plain_text([look_text(self._payload(), width=WIDTH)], WIDTH)
+
     def _repr_html_(self) -> str:
-        payload = self.as_json()
+        payload = self._payload()
         steps = steps_shown(payload, self.steps, Selected()) if self.records else ()
         return look_fragment(payload, steps)
 
@@ -164,10 +196,14 @@ def _row(token: str | int, rows: tuple[str, ...], name: str) -> int:
     at = token if isinstance(token, int) else _found(token, rows)
     if at is None:
         hint = did_you_mean(str(token), rows)
-        raise ConfigError(f"no row of {name} is {token!r}{hint}; its rows are {' '.join(rows)}")
+        raise ConfigError(f"no row of {name} is {token!r}{hint}; its rows are {_some(rows)}")
     if not 0 <= at < len(rows):
         raise ConfigError(f"{name} has rows 0 to {len(rows) - 1}, not {at}")
     return at
+
+
+def _some(tokens: tuple[str, ...]) -> str:
+    return " ".join(tokens[:_NAMED]) + (" …" if len(tokens) > _NAMED else "")
 
 
 def _found(token: str, rows: tuple[str, ...]) -> int | None:

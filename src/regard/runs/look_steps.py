@@ -7,15 +7,29 @@ from dataclasses import fields
 from itertools import product
 from typing import Any
 
+from regard.core.counting import mentioned
 from regard.inspection.steps import Steps
+from regard.visual.grid import plain_text
 from regard.visual.payload import Payload, Selected, selected_view
-from regard.visual.steps_table import steps_html
+from regard.visual.steps_table import steps_html, steps_text
+
+WIDTH = 80
+"""Letters of a line where a look or its steps are printed."""
 
 
 class ShownSteps(Steps):
     """Steps that a notebook shows as a table."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        where = f"{self.name}, layer {self.layer}, head {self.head}"
+        most = int(self.weights.argmax())
+        looks = f"{mentioned(self.columns[most])} ({self.weights[most]:.3f})"
+        return f"<Steps of {mentioned(self.row)} in {where}: looks most at {looks}>"
+
+    def __str__(self) -> str:
+        return plain_text([steps_text(self.as_json(), width=WIDTH)], WIDTH)
 
     def _repr_html_(self) -> str:
         return steps_html(self.as_json())

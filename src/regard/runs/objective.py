@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
+import torch
 from torch import Tensor
 
 from regard.data.batches import Batch
+from regard.data.packing import Packed, PackedBatch
+from regard.functional.linear_cross_entropy import linear_cross_entropy
+from regard.functional.texts import Packing, Side
 from regard.models.base import SequenceModel
+from regard.models.transformer import Transformer
 from regard.text.specials import PAD_ID
 from regard.training.forcing import forced_share, written
 from regard.training.losses import token_log_probs, token_loss
 from regard.training.reinforce import Baseline, accounts, surrogate
 from regard.training.settings import TrainSettings
+from regard.training.update import AnyBatch
 
 
 class TokenLoss:
@@ -23,20 +29,25 @@ class TokenLoss:
     out by ``state`` and comes back by ``restore``, so that a training can be taken up again.
     """
 
-    def __init__(self, settings: TrainSettings) -> None:
+    def __init__(self, settings: TrainSettings, *, compiled: bool = False) -> None:
         self.settings = settings
         self.n_batches = 0
         self.baseline = Baseline()
+        self._states = torch.compile(_states) if compiled else _states
 
-    def __call__(self, model: SequenceModel, batch: Batch) -> Tensor:
+    def __call__(self, model: SequenceModel, batch: AnyBatch) -> Tensor:
         """Of a model in training: as the settings say. Of any other: plainly, all words right."""
+        if isinstance(batch, PackedBatch):
+            return self._of_states(self._states(model, batch), model, batch)
         if not model.training:
-            return self._of(model(batch.source, batch.target_in), batch)
+            return self._of_states(_states(model, batch), model, batch)
         share = forced_share(
             self.settings.teacher_forcing, self.n_batches // self.settings.accumulate
         )
         self.n_batches += 1
         with accounts(model) as drawn:
+            if share == 1 and not drawn:
+                return self._of_states(self._states(model, batch), model, batch)
             if share == 1:
                 logits = model(batch.source, batch.target_in)
             else:
@@ -47,6 +58,16 @@ class TokenLoss:
             gains = self.baseline.gains(token_log_probs(logits, batch.target_out), real)
             loss = loss + sum(surrogate(one, gains, real) for one in drawn.values())
         return loss
+
+    def _of_states(self, states: Tensor, model: SequenceModel, batch: AnyBatch) -> Tensor:
+        """Without the logits of all tokens at once."""
+        return linear_cross_entropy(
+            states.flatten(0, 1),
+            *model.output(),
+            batch.target_out.flatten(),
+            pad=PAD_ID,
+            label_smoothing=self.settings.label_smoothing,
+        )
 
     def _of(self, logits: Tensor, batch: Batch) -> Tensor:
         return token_loss(
@@ -64,3 +85,18 @@ class TokenLoss:
         """Remember it again."""
         self.n_batches = state["n_batches"]
         self.baseline.restore(state["baseline"])
+
+
+def _states(model: SequenceModel, batch: AnyBatch) -> Tensor:
+    """What the last layer reads (B, T, D); of a packed batch (1, N, D)."""
+    if isinstance(batch, Batch):
+        return model.states(batch.source, batch.target_in)
+    packing = Packing(
+        _side(batch.source), _side(batch.target_in), batch.spans, batch.block, batch.longest
+    )
+    source, target = batch.source.ids.unsqueeze(0), batch.target_in.ids.unsqueeze(0)
+    return cast("Transformer", model).states(source, target, packing)
+
+
+def _side(packed: Packed) -> Side:
+    return Side(packed.places, packed.texts, packed.bounds)

@@ -62,14 +62,18 @@ def _facts(run: Run, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _cost(facts: Mapping[str, Any]) -> Table:
     """What the run cost, beside what was expected of it before the first step."""
-    expected, measured = facts["estimate"], facts["measured"]
+    expected, measured = facts["estimate"] or {}, facts["measured"]
     kinds = (
         ("FLOPs", "flops", _flops),
         ("Time", "seconds", _time),
         ("Memory", "memory_bytes", _bytes),
     )
     rows = [
-        [name, shown(measured[key]), "unknown" if expected[key] is None else shown(expected[key])]
+        [
+            name,
+            shown(measured[key]),
+            "unknown" if expected.get(key) is None else shown(expected[key]),
+        ]
         for name, key, shown in kinds
     ]
     return Table(f"Cost ({facts['ended']})", ["", "Measured", "Expected"], rows)

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from regard.checkpoints.run_folder import RunFolder, load_model, load_settings
+from regard.core.counting import counted
 from regard.core.errors import CheckpointError, ConfigError, DataError
-from regard.data.batches import encode_pairs
+from regard.data.examples import encode_pairs
 from regard.data.pairs import Pair
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.trace import trace
 from regard.inspection.edits import edited
-from regard.inspection.records import records
 from regard.models.base import SequenceModel
+from regard.models.presets import n_parameters
 from regard.recipes.recipe import Recipe, recipe_from
 from regard.runs import edits
 from regard.runs.copies import copies
 from regard.runs.device import pick_device
-from regard.runs.forcing import forced, one_source, prefix_ids
+from regard.runs.doubts import Doubts, no_doubts
+from regard.runs.forcing import Sentence, prefix_ids
 from regard.runs.look import Look
 from regard.runs.tokenizers import Tokenizers, load_tokenizers
-from regard.runs.translation import DECODE_TOKENS, TokenScores, decode, token_scores
+from regard.runs.translation import DECODE_TOKENS, Engine, TokenScores, decode, token_scores
 from regard.runs.tree import Tree
 from regard.text import words
-from regard.text.specials import BEGIN_ID, END_ID, UNKNOWN_ID
+from regard.text.specials import END_ID, UNKNOWN_ID
+
+LOOKED_AT = 2048
+"""Source tokens of a look, the end token included: twice as many take four times the memory."""
 
 
 class Translation(NamedTuple):
@@ -53,6 +58,21 @@ class Run:
         """What the model does."""
         return "translation"
 
+    def __repr__(self) -> str:
+        system, direction = self.recipe.model.preset, self.recipe.data.direction
+        size = counted(n_parameters(self.model), "parameter")
+        return f"<Run {self.folder.path}: {system}, {direction}, {size}, {self.device}>"
+
+    def __str__(self) -> str:
+        facts = {
+            "folder": self.folder.path,
+            "system": self.recipe.model.preset,
+            "languages": self.recipe.data.direction,
+            "parameters": f"{n_parameters(self.model):,}",
+            "device": self.device,
+        }
+        return "\n".join(f"{name:11} {value}" for name, value in facts.items())
+
     def translate(
         self,
         texts: str | Sequence[str],
@@ -61,14 +81,20 @@ class Run:
         n_best: int | None = None,
         with_scores: bool = False,
         batch_tokens: int = DECODE_TOKENS,
+        engine: Engine | None = None,
     ) -> Any:
         """Translate a sentence, or a list of them: str -> str, list -> list.
 
         With ``with_scores`` each translation is a ``Translation(text, score)``; with ``n_best``
-        each sentence gets a list of them, best first.
+        each sentence gets a list of them, best first. The model writes itself, or lets an
+        ``engine`` of ``regard.runs.engines`` write. What is cut off, or too long for the model,
+        is told to the logger ``regard``.
         """
         many = _texts(texts)
-        found = self.hypotheses(many, beam=beam, n_best=n_best or 1, batch_tokens=batch_tokens)
+        found = self.hypotheses(
+            many, beam=beam, n_best=n_best or 1, batch_tokens=batch_tokens, engine=engine
+        )
+        self.doubts(many, [hypotheses[0] for hypotheses in found]).log()
         results: list[Any] = []
         for text, hypotheses in zip(many, found, strict=True):
             shown = [self._shown(text, one, with_scores) for one in hypotheses]
@@ -82,6 +108,7 @@ class Run:
         beam: int | None = None,
         n_best: int = 1,
         batch_tokens: int = DECODE_TOKENS,
+        engine: Engine | None = None,
     ) -> list[list[Hypothesis]]:
         """The best hypotheses for each text, best first; nothing is made of nothing."""
         settings = self.recipe.decode
@@ -91,17 +118,21 @@ class Run:
         settings = settings.model_copy(update={"beam": wanted})
         sources = self.tokenizers.source.encode_batch(list(texts))
         spoken = [i for i, source in enumerate(sources) if source]
-        found = decode(
-            self.model,
-            [sources[i] for i in spoken],
-            settings,
-            device=self.device,
-            n_best=n_best,
-            batch_tokens=batch_tokens,
+        write = engine or partial(decode, self.model, device=self.device)
+        found = write(
+            [sources[i] for i in spoken], settings, n_best=n_best, batch_tokens=batch_tokens
         )
         silence = Hypothesis(ids=(), log_prob=0.0, score=0.0, finished=True)
         by_text = dict(zip(spoken, found, strict=True))
         return [by_text.get(i, [silence] * n_best) for i in range(len(sources))]
+
+    def doubts(self, texts: Sequence[str], best: Sequence[Hypothesis]) -> Doubts:
+        """Which translations may be fragments, going by lengths; sums up with those of others."""
+        found = self._no_doubts()
+        read = self.tokenizers.source.encode_batch(list(texts))
+        for ids, hypothesis in zip(read, best, strict=True):
+            found = found.having(len(ids), len(hypothesis.ids))
+        return found
 
     def score(self, sources: str | Sequence[str], targets: str | Sequence[str]) -> Any:
         """The log-probability of each target given its source, the end token included.
@@ -129,73 +160,66 @@ class Run:
         as objects or JSON (``regard.runs.edits``), asks what would be if: the model writes and
         looks under it, and is as before afterwards.
         """
-        if not isinstance(source, str):
-            raise DataError(f"explain takes one text, got {type(source).__name__}")
         changes = edits.edits_from(edit)
-        source = edits.swapped(source, changes)
-        read = self.tokenizers.source.encode(source)
-        if not read:
-            raise DataError("there is nothing to look at in an empty text")
-        with edited(self.model, edits.of_model(changes)):
-            written = self._written(source, target, changes)
-            found = records(
-                self.model,
-                torch.tensor([[*read, END_ID]], device=self.device),
-                torch.tensor([[BEGIN_ID, *written]], device=self.device),
+        source = edits.swapped(_one_text(source, "explain"), changes)
+        sentence = self._sentence(source, "look at")
+        if len(sentence.read) >= LOOKED_AT:
+            raise DataError(
+                f"a look holds the weights between all tokens: {LOOKED_AT:,} can be looked at, and "
+                f"the text has {len(sentence.read) + 1:,} with the end token; take a part of it"
             )
+        with edited(self.model, edits.of_model(changes)):
+            own = self._own(source) if target is None else self.tokenizers.target.encode(target)
+            written = sentence.forced(own, changes)
+            found = sentence.records(written)
         edits.check_keys(changes, found)
+        n_own = len(written) if target is None else 0
+        doubts = self._no_doubts().having(len(sentence.read), n_own)
+        doubts.log()
         return Look(
             source=source,
-            source_tokens=tuple(self.tokenizers.source.tokens([*read, END_ID])),
+            source_tokens=tuple(self.tokenizers.source.tokens([*sentence.read, END_ID])),
             target_tokens=tuple(self.tokenizers.target.tokens([*written, END_ID])),
             translation=self.tokenizers.target.decode(written),
             attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
             records=found,
             edits=tuple(map(edits.as_json, changes)),
+            doubts=tuple(doubts.lines()),
         )
 
-    def beam(self, source: str, n_beams: int = 4, prefix: Sequence[str] = ()) -> Tree:
+    def beam(
+        self, source: str, n_beams: int = 4, prefix: Sequence[str] = (), edit: Any = ()
+    ) -> Tree:
         """How a translation is searched for: every hypothesis, what was pruned, and why.
 
-        ``prefix`` are target tokens to begin with, such as ``tree.path(node)`` of a branch.
+        ``prefix`` are target tokens to begin with, such as ``tree.path(node)`` of a branch. Under
+        an ``edit``, or several, as ``explain`` takes them, the search is that of the edited model;
+        tokens that are forced are given, with all that stands before them.
         """
-        if not isinstance(source, str):
-            raise DataError(f"beam takes one text, got {type(source).__name__}")
-        settings, target = self.recipe.decode, self.tokenizers.target
+        changes = edits.edits_from(edit)
+        source = edits.swapped(_one_text(source, "beam"), changes)
+        sentence = self._sentence(source, "translate")
+        asked = prefix_ids(prefix, self.tokenizers.target)
+        with edited(self.model, edits.of_model(changes)):
+            given = sentence.begun(asked, changes, lambda: self._own(source))
+            tree = sentence.tree(n_beams, given)
+            if edits.force_keys(changes):
+                edits.check_keys(changes, sentence.records(tree.longest()))
+        return tree
+
+    def _sentence(self, source: str, purpose: str) -> Sentence:
         read = self.tokenizers.source.encode(source)
         if not read:
-            raise DataError("there is nothing to translate in an empty text")
-        given = prefix_ids(prefix, target)
-        ids, limits = one_source(
-            self.model, read, settings.max_len, self.device, at_least=len(given) + 1
-        )
-        nodes = trace(
-            self.model,
-            ids,
-            limits=limits,
-            n_beams=n_beams,
-            length_penalty=settings.length_penalty,
-            prefix=given,
-        )
-        return Tree(n_beams, nodes, tuple(target.tokens(node.token_id for node in nodes)))
+            raise DataError(f"there is nothing to {purpose} in an empty text")
+        words, settings = self.tokenizers.target, self.recipe.decode
+        return Sentence(self.model, read, words, settings, self.device)
 
-    def _written(
-        self, source: str, target: str | None, changes: Sequence[edits.AnyEdit]
-    ) -> list[int]:
-        """The target's ids: the given ones or the model's own, then what is forced on them."""
-        if target is None:
-            written: Sequence[int] = self.hypotheses([source])[0][0].ids
-        else:
-            written = self.tokenizers.target.encode(target)
-        return forced(
-            self.model,
-            self.tokenizers.source.encode(source),
-            written,
-            changes,
-            tokenizer=self.tokenizers.target,
-            max_len=self.recipe.decode.max_len,
-            device=self.device,
-        )
+    def _no_doubts(self) -> Doubts:
+        return no_doubts(self.model.config, self.recipe.decode)
+
+    def _own(self, source: str) -> Sequence[int]:
+        """What the model writes by itself."""
+        return self.hypotheses([source])[0][0].ids
 
     def fits(self, source: str, target: str = "") -> bool:
         """Whether the model can read both; only learned positions set a limit."""
@@ -227,6 +251,12 @@ class Run:
     def _shown(self, source: str, hypothesis: Hypothesis, with_scores: bool) -> str | Translation:
         text = self.text(source, hypothesis)
         return Translation(text, hypothesis.score) if with_scores else text
+
+
+def _one_text(text: str, verb: str) -> str:
+    if not isinstance(text, str):
+        raise DataError(f"{verb} takes one text, got {type(text).__name__}")
+    return text
 
 
 def _texts(texts: str | Sequence[str]) -> list[str]:

@@ -22,19 +22,21 @@ from regard.checkpoints.run_folder import (
 from regard.checkpoints.snapshots import SnapshotStore
 from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.core.files import telling, write_whole
+from regard.data.prefetching import Prefetched
 from regard.recipes.recipe import Recipe, recipe_from
 from regard.runs.device import pick_device
 from regard.runs.estimate import Estimate, estimate
 from regard.runs.evaluate import Evaluation, evaluate_split
 from regard.runs.memory import memory_told, peak_memory
-from regard.runs.objective import TokenLoss
 from regard.runs.prepare import Prepared, prepare
 from regard.runs.report import write_report
 from regard.runs.run import Run, load
 from regard.runs.tokenizers import load_tokenizers
+from regard.training.captured import CapturedUpdate
 from regard.training.loop import Observer, Outcome, Setup, Trainer
 from regard.training.metrics import MetricsLog
 from regard.training.tally import NotFiniteError
+from regard.training.update import Update
 
 Say = Callable[[str], None]
 
@@ -84,10 +86,12 @@ def train(
     begun = resume and folder.settings.exists()
     snapshot = SnapshotStore(folder.checkpoints).latest() if begun else None
     with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
-        prepared = prepare(recipe, place, load_tokenizers(out) if snapshot else None)
+        tokenizers = load_tokenizers(out) if snapshot else None
+        prepared = prepare(recipe, place, tokenizers, cache=out / "ids")
         for note in prepared.notes:
             say(note)
-        expected = estimate(prepared)
+        # Compiling twice would take longer than many a training: ``--dry-run`` tells what it costs.
+        expected = None if prepared.compiled else estimate(prepared)
         trainer = _trainer(prepared, folder)
         if snapshot is not None:
             trainer.restore(snapshot)
@@ -160,13 +164,14 @@ def _trainer(prepared: Prepared, folder: RunFolder) -> Trainer:
     settings = prepared.recipe.train
     setup = Setup(
         model=prepared.model,
-        stream=prepared.stream(),
-        objective=TokenLoss(settings),
+        stream=Prefetched(prepared.stream(), pin=prepared.device.type == "cuda"),
+        objective=prepared.objective(),
         evaluate=prepared.validation(),
         flops=prepared.flops,
         store=SnapshotStore(folder.checkpoints),
         keep_best=lambda weights: save_model(folder, prepared.config, weights),
         device=prepared.device,
+        make_update=CapturedUpdate if prepared.captured else Update,
     )
     return Trainer(setup, settings)
 
@@ -192,7 +197,7 @@ def _run(
 def _facts(
     outcome: Outcome,
     evaluations: dict[str, Evaluation],
-    expected: Estimate,
+    expected: Estimate | None,
     device: torch.device,
     ending_seconds: float,
 ) -> dict[str, Any]:
@@ -201,7 +206,7 @@ def _facts(
     return {
         "scores": {name: evaluation.scores for name, evaluation in evaluations.items()},
         "ended": outcome.reason,
-        "estimate": asdict(expected),
+        "estimate": None if expected is None else asdict(expected),
         "measured": {
             "steps": progress.step,
             "tokens": progress.tokens,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from regard.core.counting import counted, mentioned
 from regard.decoding.trace import Node
-from regard.visual.tree import tree_html
+from regard.visual.tree import tree_html, tree_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,22 @@ class Tree:
             tokens.append(self.tokens[at])
             at = self.nodes[at].parent
         return tuple(reversed(tokens))
+
+    def longest(self) -> tuple[int, ...]:
+        """The ids of the longest hypothesis before its last token: all that a decoder has read."""
+        at = max(self.nodes, key=lambda node: node.step).parent
+        ids: list[int] = []
+        while at:
+            ids.append(self.nodes[at].token_id)
+            at = self.nodes[at].parent
+        return tuple(reversed(ids))
+
+    def __repr__(self) -> str:
+        size = f"{counted(self.n_beams, 'beam')}, {counted(len(self.nodes), 'node')}"
+        return f"<Tree of {size}: best is {mentioned(' '.join(self.best))}>"
+
+    def __str__(self) -> str:
+        return tree_text(self.as_json()).rstrip("\n")
 
     def _repr_html_(self) -> str:
         return tree_html(self.as_json())

@@ -10,8 +10,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from regard.core.errors import ConfigError, DataError
+from regard.core.errors import ConfigError, DataError, ShapeError
 from regard.server.batcher import BusyError
+from regard.server.complaints import problems
 
 RETRY_AFTER = "1"
 """Seconds after which a busy server may be asked again."""
@@ -60,22 +61,8 @@ def add_refusals(app: FastAPI) -> None:
         response.headers.update(error.headers or {})
         return response
 
-    for kind in (RefusedError, ConfigError, DataError):
+    for kind in (RefusedError, ConfigError, DataError, ShapeError):
         app.add_exception_handler(kind, refused)
     app.add_exception_handler(BusyError, busy)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
-
-
-def problems(errors: Any) -> str:
-    """What pydantic found, in one line. What was sent is not repeated.
-
-    >>> problems([{"loc": ("body", "q"), "msg": "Field required", "input": "…"}])
-    'q: Field required'
-    """
-    return "; ".join(f"{_place(error['loc'])}: {error['msg']}" for error in list(errors)[:5])
-
-
-def _place(parts: Any) -> str:
-    where = [str(part) for part in parts if part not in ("body", "query")]
-    return ".".join(where)[:100] or "body"

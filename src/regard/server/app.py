@@ -53,6 +53,7 @@ def make_app(
         lifespan=_closing(worker, measuring),
     )
     app.state.on_stop = measuring.close  # before requests are waited for: this one takes too long
+    app.state.on_hurry = worker.abandon  # nobody waits for anything any more
     _add_routes(app, Service(run, worker, limits, api_key), measuring, metrics)
     add_refusals(app)
     app.add_middleware(Guard, limits=limits, loopback=loopback)
@@ -68,12 +69,12 @@ def _add_routes(app: FastAPI, service: Service, measuring: Measuring, metrics: M
     app.include_router(metrics.routes(), dependencies=keyed)
     app.include_router(health_routes())
     app.include_router(page_routes())
-    add_manual(app)
+    add_manual(app, service)
     app.mount("/static", Files(), name="static")
 
 
 def _closing(worker: Worker, measuring: Measuring) -> Lifespan[FastAPI]:
-    """When the server ends, what waits is still done; but nobody waits for the heads."""
+    """When the server ends, nobody waits for the heads, nor for what has lost its request."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -81,6 +82,6 @@ def _closing(worker: Worker, measuring: Measuring) -> Lifespan[FastAPI]:
         measuring.open()
         yield
         measuring.close()
-        await asyncio.to_thread(worker.close)  # refusals must still go out meanwhile
+        await asyncio.to_thread(worker.close, 1.0)  # refusals must still go out meanwhile
 
     return lifespan

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from regard.server.limits import MAX_BEAMS, MAX_CHARACTERS, MAX_EDITS, MAX_NAME
 
@@ -12,6 +12,14 @@ Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 Name = Annotated[str, Field(max_length=MAX_NAME)]
 Count = Annotated[int, Field(ge=0, le=100_000)]
 """A layer, a head or a position, from 0."""
+Key = Annotated[str | None, Field(max_length=MAX_NAME, description="If the server has one.")]
+"""The server's own; who checks it has read it before."""
+
+
+def _row(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError("must be a token or the number of its row")
+    return value
 
 
 class _Asked(BaseModel):
@@ -78,21 +86,26 @@ class StepsRequest(_Asked):
     name: Name
     layer: Count
     head: Count
-    token: Name | Count = Field(description="The row: a token, its first occurrence, or a number.")
+    token: Annotated[Name | Count, BeforeValidator(_row)] = Field(
+        description="The row: a token, its first occurrence, or a number."
+    )
 
 
 class ExplainRequest(_Asked):
     """A sentence to look at while it is translated."""
 
-    source: Text = Field(min_length=1)
+    source: Text = Field(min_length=1, description="A sentence.")
     target: Text | None = Field(None, description="A translation to look at; else the model's own.")
     edits: list[Edit] = Field([], max_length=MAX_EDITS, description="What if?")
     steps: StepsRequest | None = Field(None, description="Show the six steps of this row, too.")
+    api_key: Key = None
 
 
 class BeamRequest(_Asked):
     """A sentence whose beam search is to be seen."""
 
-    source: Text = Field(min_length=1)
-    n_beams: int = Field(4, ge=1, le=MAX_BEAMS)
+    source: Text = Field(min_length=1, description="A sentence.")
+    n_beams: int = Field(4, ge=1, le=MAX_BEAMS, description="Hypotheses kept open.")
     prefix: list[Name] = Field([], max_length=MAX_EDITS * 8, description="Target tokens to begin.")
+    edits: list[Edit] = Field([], max_length=MAX_EDITS, description="What if?")
+    api_key: Key = None

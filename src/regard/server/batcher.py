@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 from regard.server.limits import LIMITS, Limits
 
 T = TypeVar("T")
+MODEL = "model"
+"""Name of the thread."""
 
 
 class BusyError(Exception):
@@ -79,14 +81,27 @@ class Worker:
         with self._changed:
             self._closing = False
 
-    def close(self) -> None:
-        """Take nothing new, finish what waits, end the thread."""
+    def close(self, patience: float | None = None) -> None:
+        """Take nothing new, finish what waits, end the thread; within so many seconds, if given."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
+            ended = self._changed.wait_for(lambda: self._thread is None, timeout=patience)
+        if not ended:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Take nothing new and finish nothing: what goes on is left alone, what waits is dropped.
+
+        The thread ends with what it is doing, or with the program.
+        """
+        with self._changed:
+            self._closing = True
+            dropped, self._waiting = self._waiting, deque()
             self._thread = None
+            self._changed.notify_all()
+        for job in dropped:
+            job.future.cancel()
 
     async def _done(self, job: _Job) -> Any:
         self._put(job)
@@ -106,7 +121,7 @@ class Worker:
             self._waiting.append(job)
             self._changed.notify()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="model", daemon=True)
+                self._thread = threading.Thread(target=self._work, name=MODEL, daemon=True)
                 self._thread.start()
 
     def _work(self) -> None:
@@ -115,29 +130,36 @@ class Worker:
             if len(wanted) < 2 or not _shared(wanted, self._together):
                 for job in wanted:  # one bad text must not spoil the others
                     _settle(job)
+        with self._changed:
+            if self._mine():
+                self._thread = None
+            self._changed.notify_all()
+
+    def _mine(self) -> bool:
+        """Whether this thread is still the one: a thread that was left alone takes no new work."""
+        return self._thread is threading.current_thread()
 
     def _next(self) -> list[_Job]:
         """The jobs to do next: one, or translations. Nothing when the worker ends."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
-            if not self._waiting:
+            if not self._waiting or not self._mine():
                 return []
             first = self._waiting.popleft()
             if not self.batching or not first.texts:
                 return [first]
             left = first.arrived + self.limits.window - time.monotonic()
-            self._changed.wait_for(self._enough, timeout=max(0.0, left))
-            return [first, *self._company(first)]
+            room = self.limits.batch - len(first.texts)
+            self._changed.wait_for(lambda: self._enough(room), timeout=max(0.0, left))
+            return [first, *self._company(room)]
 
-    def _enough(self) -> bool:
-        n_texts = sum(len(job.texts) for job in self._waiting)
-        return self._closing or n_texts >= self.limits.batch
+    def _enough(self, room: int) -> bool:
+        return self._closing or sum(len(job.texts) for job in self._waiting) >= room
 
-    def _company(self, first: _Job) -> list[_Job]:
+    def _company(self, room: int) -> list[_Job]:
         """Other translations that fit into the batch. The rest keeps its order."""
         company: list[_Job] = []
         others: deque[_Job] = deque()
-        room = self.limits.batch - len(first.texts)
         for job in self._waiting:
             fits = 0 < len(job.texts) <= room
             (company if fits else others).append(job)

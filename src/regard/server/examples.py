@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from regard.core.errors import RegardError
-from regard.data.corpora import read_pairs
+from regard.data.corpora import located, read_pairs
 from regard.data.pairs import Pair
 from regard.data.settings import DataSettings
 from regard.runs.data import load_data
@@ -30,13 +31,18 @@ LECTURES = {
 N_EXAMPLES = 5
 
 
-def examples(run: Run) -> list[str]:
-    """A few sentences in the source's language; held-out ones where the world is another."""
+def examples(run: Run, at_most: int) -> list[str]:
+    """A few sentences in the source's language; held-out ones where the world is another.
+
+    Those have no more than so many tokens, and no more than the model can read.
+    """
     data = run.recipe.data
     if data.world == "sentences":
         return list(LECTURES[data.direction.split("-")[0]])
     try:
-        return [pair.source for pair in _held_out(data)[:N_EXAMPLES]]
+        sources = (pair.source for pair in _held_out(data))
+        fitting = (text for text in sources if _can_be_read(run, text, at_most))
+        return list(islice(fitting, N_EXAMPLES))
     except RegardError:  # the files have gone; the run is none the worse
         return []
 
@@ -46,4 +52,10 @@ def _held_out(data: DataSettings) -> Sequence[Pair]:
     if data.world is not None:
         return load_data(data).splits["valid"]
     files = data.valid or data.test or data.train
-    return read_pairs(files).pairs if files else ()
+    if not files:
+        return ()
+    return read_pairs(located({"one": files}, data.folder)["one"], data.columns).pairs
+
+
+def _can_be_read(run: Run, text: str, at_most: int) -> bool:
+    return 0 < len(run.tokenizers.source.encode(text)) <= at_most and run.fits(text)

@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from fastapi import APIRouter
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -14,16 +14,12 @@ PAGE = Path(str(files("regard.server"))) / "page"
 DRAWING = Path(str(files("regard.visual"))) / "static"
 """The module that draws, which notebooks use as well."""
 
-_NO_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Regard</title>
-<p>This server has no page. <a href="/docs">What it answers</a></p></html>
-"""
-
 
 class Files(StaticFiles):
     """The files of two folders under one path; the page's own come first."""
 
     def __init__(self) -> None:
-        super().__init__(directory=PAGE, check_dir=False)
+        super().__init__(directory=PAGE)
         self.all_directories = [PAGE, DRAWING]
 
     async def get_response(self, path: str, scope: Scope) -> Response:
@@ -34,14 +30,15 @@ class Files(StaticFiles):
 
 
 def page_routes() -> APIRouter:
-    """``/``: the page."""
-    router = APIRouter()
+    """``/``: the page; and its sign, where browsers look for one without being told."""
+    router = APIRouter(include_in_schema=False)
 
-    @router.get("/", include_in_schema=False)
+    @router.api_route("/", methods=["GET", "HEAD"])
     async def page() -> Response:
-        index = PAGE / "index.html"
-        if not index.is_file():
-            return HTMLResponse(_NO_PAGE)
-        return FileResponse(index, headers={"Cache-Control": "no-cache"})
+        return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
+
+    @router.api_route("/favicon.ico", methods=["GET", "HEAD"])
+    async def icon() -> Response:
+        return FileResponse(PAGE / "icon.svg", media_type="image/svg+xml")
 
     return router

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
@@ -20,8 +21,8 @@ from regard.server.limits import Limits
 from regard.server.listening import is_loopback
 
 SAFE_HEADERS = (
-    (b"content-security-policy", b"default-src 'self'; style-src 'self' 'unsafe-inline'; "
-     b"img-src 'self' data: blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
+    (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; "
+     b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 )  # fmt: skip
@@ -34,10 +35,15 @@ def check_key(expected: str | None, *given: str | None) -> None:
     """Refuse where a key is expected and none of the given ones is it."""
     if expected is None:
         return
-    if not any(one is not None and _same(expected, one) for one in given):
+    keys = [one for one in given if one]
+    if not keys:
         raise RefusedError(
-            401, "an API key is needed: Authorization: Bearer KEY, or a field api_key"
+            401,
+            "this server asks for a key: send it as the header Authorization: Bearer KEY, or in "
+            "the field api_key of the body",
         )
+    if not any(_same(expected, one) for one in keys):
+        raise RefusedError(401, "that key is wrong: use the one that the server was started with")
 
 
 def _same(expected: str, given: str) -> bool:
@@ -55,11 +61,23 @@ def needs_key(expected: str | None) -> Callable[..., Coroutine[Any, Any, None]]:
     """A dependency for whatever costs work."""
 
     async def check(
+        request: Request,
         header: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> None:
-        check_key(expected, header.credentials if header else None)
+        if expected is not None:
+            check_key(expected, header.credentials if header else None, await _in_body(request))
 
     return check
+
+
+async def _in_body(request: Request) -> str | None:
+    """The key in the field ``api_key`` of a JSON body; what else the body holds is not judged."""
+    try:
+        fields = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        return None
+    key = fields.get("api_key") if isinstance(fields, dict) else None
+    return key if isinstance(key, str) else None
 
 
 class Guard:
@@ -77,9 +95,10 @@ class Guard:
             await self.app(scope, receive, send)
             return
         self.n_open += 1
+        send = _safely(send)
         try:
             body = await self._checked(scope, receive)
-            await self.app(scope, _replay(body, receive), _safely(send))
+            await self.app(scope, _replay(body, receive), send)
         except RefusedError as refused:
             await refusal(refused.status, str(refused))(scope, receive, send)
         finally:
@@ -117,7 +136,7 @@ async def _body(scope: Scope, receive: Receive, at_most: int) -> bytes:
     """All of it, so that nothing behind can be made to read without end."""
     lengths = _headers(scope, b"content-length")
     too_large = RefusedError(413, f"a request may have {at_most} bytes at most; send less at once")
-    if any(length.isdigit() and int(length[:20]) > at_most for length in lengths):
+    if any(length.isdecimal() and int(length[:20]) > at_most for length in lengths):
         raise too_large
     parts: list[bytes] = []
     n_bytes = 0

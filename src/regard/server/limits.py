@@ -8,12 +8,18 @@ MAX_CHARACTERS = 5_000
 """In one text."""
 MAX_TEXTS = 64
 """In one request."""
+MAX_LINES = 128
+"""Sentences in one request: each line of a text is one."""
+MAX_ALTERNATIVES = 7
+"""Other translations of a text."""
 MAX_EDITS = 16
 """What-ifs in one request."""
 MAX_BEAMS = 16
 """Hypotheses kept open for a tree."""
 MAX_NAME = 100
 """Characters of a name or a token."""
+MAX_WORDS = 50
+"""Words that are suggested at once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -46,7 +46,8 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server((str(address[0]), port), family=family)
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "no such address"
+        # socket adds the address in its own words
+        why = (getattr(error, "strerror", None) or "no such address").partition(" (while")[0]
         raise ConfigError(
             f"cannot listen at {host}:{port}: {why}; choose another --host or --port"
         ) from None

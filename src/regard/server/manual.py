@@ -1,68 +1,102 @@
 """``/docs``: what can be asked, as one plain page made from the OpenAPI schema.
 
-The usual viewers load their scripts from elsewhere; this page needs nothing but itself.
+The usual viewers load their scripts from elsewhere; this page needs nothing but itself. Each path
+has a command to try it with, and its fields in words.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem;
-  color-scheme: light dark }
-h2 { font-size: 1.1rem; margin: 2rem 0 0 } code, pre { font-size: .85rem }
-pre { overflow-x: auto; padding: .75rem; border: 1px solid #8888; border-radius: .3rem }
-"""
+from regard.server.samples import curl, samples
+from regard.server.service import Service
+
+Schema = Mapping[str, Any]
 
 
-def add_manual(app: FastAPI) -> None:
-    """Add ``/docs``. The page is made when it is first asked for, as the schema is."""
+def add_manual(app: FastAPI, service: Service) -> None:
+    """Add ``/docs``. The page is made when it is asked for, with the address that was asked."""
 
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return HTMLResponse(manual(app.openapi()))
+    @app.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
+    async def docs(request: Request) -> Response:
+        return HTMLResponse(manual(app.openapi(), service, request.url.netloc))
 
 
-def manual(schema: dict[str, Any]) -> str:
+def manual(schema: Schema, service: Service, host: str) -> str:
     """An OpenAPI schema as a page to read."""
     title = escape(schema["info"]["title"])
+    parts = schema.get("components", {}).get("schemas", {})
+    tried = samples(service)
     operations = [
-        _operation(path, method, operation)
+        f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
+        f"<p>{escape(operation.get('summary', ''))}</p>"
+        f"<pre>{escape(_command(method, path, operation, tried, service, host))}</pre>"
+        f"{''.join(_fields(operation, parts))}"
         for path, methods in schema["paths"].items()
         for method, operation in methods.items()
     ]
-    parts = schema.get("components", {}).get("schemas", {})
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
+        f'<meta name="viewport" content="width=device-width">'
+        f'<link rel="icon" href="/static/icon.svg">'
+        f'<link rel="stylesheet" href="/static/manual.css">'
         f"<h1>{title}</h1><p>{escape(schema['info'].get('description', ''))}</p>"
         f'<p>For programs: <a href="/openapi.json">openapi.json</a> · <a href="/">the page</a></p>'
         f"{''.join(operations)}<h2>Schemas</h2>{''.join(map(_schema, parts.items()))}</html>"
     )
 
 
-def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
-    body = operation.get("requestBody", {}).get("content", {})
-    return (
-        f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
-        f"<p>{escape(operation.get('summary', ''))}</p>"
-        f"{''.join(map(_parameter, operation.get('parameters', ())))}"
-        f"{''.join(f'<p>Body: {escape(kind)}</p>' for kind in body)}"
-        f"{''.join(map(_code, [one['schema'] for one in body.values()][:1]))}"
-    )
+def _command(
+    method: str,
+    path: str,
+    operation: Schema,
+    tried: Mapping[str, Schema],
+    service: Service,
+    host: str,
+) -> str:
+    keyed = bool(operation.get("security")) or "requestBody" in operation
+    key = keyed and service.api_key is not None
+    return curl(method, path, tried.get(path, {}), host=host, key=key)
 
 
-def _parameter(parameter: dict[str, Any]) -> str:
-    needed = "needed" if parameter.get("required") else "may be left out"
-    return (
-        f"<p><code>{escape(parameter['name'])}</code> in {escape(parameter['in'])}, {needed}</p>"
-        f"{_code(parameter['schema'])}"
-    )
+def _fields(operation: Schema, parts: Schema) -> Iterator[str]:
+    """A line a field: its name, what it is, and whether it may be left out."""
+    lines = [
+        _field(one["name"], one | one["schema"], one.get("required", False), parts)
+        for one in operation.get("parameters", ())
+    ]
+    content = operation.get("requestBody", {}).get("content", {})
+    for one in list(content.values())[:1]:
+        body = _resolved(one["schema"], parts)
+        needed = body.get("required", ())
+        lines += [
+            _field(name, about, name in needed, parts)
+            for name, about in body.get("properties", {}).items()
+        ]
+    if lines:
+        yield f"<ul>{''.join(lines)}</ul>"
+    if len(content) > 1:
+        yield f"<p>Sent as {escape(' or '.join(content))}.</p>"
+
+
+def _field(name: str, about: Schema, needed: bool, parts: Schema) -> str:
+    described = about.get("description") or _resolved(about, parts).get("description", "")
+    said = f": {escape(described)}" if described else ""
+    left_out = "" if needed else " (may be left out)"
+    return f"<li><code>{escape(name)}</code>{said}{left_out}</li>"
+
+
+def _resolved(schema: Schema, parts: Schema) -> Schema:
+    """What a reference stands for."""
+    choices = [schema, *schema.get("anyOf", ())]
+    named = [one["$ref"].rpartition("/")[2] for one in choices if "$ref" in one]
+    return parts[named[0]] if named else schema
 
 
 def _schema(named: tuple[str, Any]) -> str:

@@ -53,6 +53,7 @@ def health_routes() -> APIRouter:
     """``/healthz``: needs no key and no model."""
     router = APIRouter()
 
+    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz", tags=["server"], summary="Whether the server is up.")
     async def health() -> Response:
         return JSONResponse({"status": "ok"})

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import logging
 import os
+import signal
 import socket
 import sys
+import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from regard.runs.run import Run
 from regard.server.app import make_app
+from regard.server.batcher import MODEL
 from regard.server.limits import LIMITS
 from regard.server.listening import address_of, is_loopback
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(
@@ -25,7 +36,7 @@ def serve(
 ) -> None:
     """Answer until SIGINT or SIGTERM comes; then finish what is open, and return.
 
-    ``on_start`` gets the address as soon as it answers.
+    A second signal ends at once. ``on_start`` gets the address as soon as it answers.
     """
     app = make_app(run, api_key=api_key, loopback=is_loopback(listening.getsockname()[0]))
     config = uvicorn.Config(
@@ -37,18 +48,36 @@ def serve(
         timeout_graceful_shutdown=int(LIMITS.drain),
     )
     address = address_of(listening)
-    _Server(config, lambda: on_start(address), app.state.on_stop).run(sockets=[listening])
+    logging.getLogger("regard").setLevel(logging.ERROR)  # doubts are told to whoever asked
+    _Server(config, app, lambda: on_start(address)).run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
-    """One that tells when it is there, and when it is about to go."""
+    """One that tells when it is there and when it waits, and that can be hurried."""
 
-    def __init__(
-        self, config: uvicorn.Config, on_start: Callable[[], None], on_stop: Callable[[], None]
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, on_start: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_start = on_start
-        self._on_stop = on_stop
+        self._on_stop: Callable[[], None] = app.state.on_stop
+        self._on_hurry: Callable[[], None] = app.state.on_hurry
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen to signals until the last task has ended, not only while there are requests."""
+        with _heard(self.handle_exit):
+            super().run(sockets=sockets)
+            atexit.register(_leave)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """``run`` does."""
+        yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal ends well, the second at once, whichever they are."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        if self.force_exit:
+            threading.Thread(target=self._on_hurry).start()  # the one signalled may hold its lock
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As ever, and then the news."""
@@ -56,9 +85,52 @@ class _Server(uvicorn.Server):
         self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """First what need not be waited for, then as ever."""
+        """First what need not be waited for, then as ever; at last what would not end by itself."""
         self._on_stop()
-        await super().shutdown(sockets=sockets)
+        if self.server_state.tasks:
+            print("regard: stopping; Ctrl-C again ends at once", file=sys.stderr, flush=True)
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what is cut off is no error
+        ending = asyncio.create_task(super().shutdown(sockets=sockets))
+        while not ending.done() and not self.force_exit:
+            await asyncio.wait([ending], timeout=0.1)
+        left = [ending, *self.server_state.tasks]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+@contextmanager
+def _heard(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Inside the block signals go to ``handle``; after it the first goes where it would have."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python lets only the main thread listen
+        return
+    heard: list[int] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        heard.append(number)
+        handle(number, frame)
+
+    before = {number: signal.signal(number, hear) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if heard:
+        signal.raise_signal(heard[0])
+
+
+def _leave() -> None:
+    """The program ends: where the model is still at work, without a word.
+
+    Python cannot end a thread that is inside torch, and the whole program crashes if it tries.
+    """
+    if any(thread.name == MODEL for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(0)
 
 
 def open_page(address: str) -> None:

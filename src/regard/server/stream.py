@@ -12,9 +12,11 @@ from starlette.responses import StreamingResponse
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.steps import next_log_probs
+from regard.runs.forcing import one_source
 from regard.runs.run import Run
 from regard.server.batcher import BusyError, Worker
 from regard.server.limits import MAX_CHARACTERS
+from regard.server.lines import joined, lines_of, spoken
 from regard.server.monitoring import log_error
 from regard.server.service import Service
 from regard.text.specials import BEGIN_ID, END_ID
@@ -29,14 +31,16 @@ def stream_routes(service: Service) -> APIRouter:
 
     @router.get(
         "/stream",
-        summary="Greedy search, each token as it is found.",
+        summary="Greedy search, each token as it is found, line by line.",
         response_class=StreamingResponse,
         responses={200: {"content": {"text/event-stream": {}}}},
     )
     async def stream(
-        source: Annotated[str, Query(min_length=1, max_length=MAX_CHARACTERS)],
+        source: Annotated[
+            str, Query(min_length=1, max_length=MAX_CHARACTERS, description="A sentence a line.")
+        ],
     ) -> StreamingResponse:
-        service.check_lengths([source], at_most=service.limits.tokens)
+        service.check_lines([source])
         events = written(service.run, source)
         first = await service.worker.call(lambda: next(events))  # too busy? say so with a status
         return StreamingResponse(
@@ -50,25 +54,55 @@ def stream_routes(service: Service) -> APIRouter:
 
 @torch.inference_mode()
 def written(run: Run, source: str) -> Iterator[Event]:
-    """``token`` after ``token``, then ``done``: what greedy search does, step by step."""
-    read = run.tokenizers.source.encode(source)
-    target = run.tokenizers.target
-    ids: list[int] = []
-    for number in _greedy(run, read) if read else ():
-        ids.append(number)
-        yield "token", {"token": target.tokens([number])[0], "text": target.decode(ids)}
-    whole = Hypothesis(ids=tuple(ids), log_prob=0.0, score=0.0, finished=True)
-    yield "done", {"translation": run.text(source, whole)}
+    """``token`` after ``token``, then ``done``: what greedy search does, step by step.
+
+    ``text`` is the translation so far. ``done`` also has the words that the model does not know,
+    and what else a reader should know about the translation.
+    """
+    said: list[str] = []
+    found: list[Hypothesis] = []
+    lines = spoken([source])
+    for line in lines:
+        before = _so_far(source, said)
+        ids: list[int] = []
+        for number in _greedy(run, run.tokenizers.source.encode(line)):
+            ids.append(number)
+            token = run.tokenizers.target.tokens([number])[0]
+            yield "token", {"token": token, "text": before + run.tokenizers.target.decode(ids)}
+        found.append(Hypothesis(ids=tuple(ids), log_prob=0.0, score=0.0, finished=True))
+        said.append(run.text(line, found[-1]))
+    yield (
+        "done",
+        {
+            "translation": joined([source], said)[0],
+            "unknown": [word for line in lines for word in run.unknown_words(line)],
+            "notes": run.doubts(lines, found).lines(),
+        },
+    )
+
+
+def _so_far(source: str, said: list[str]) -> str:
+    """The lines that are translated, and an empty one for each that has nothing in it."""
+    left = iter(said)
+    begun: list[str] = []
+    for line in lines_of(source):
+        text = next(left, None) if line.strip() else ""
+        if text is None:
+            break
+        begun.append(text + "\n")
+    return "".join(begun)
 
 
 def _greedy(run: Run, read: list[int]) -> Iterator[int]:
     """The ids of the target, without the end token."""
-    model, most = run.model, run.recipe.decode.max_len
-    limit = min(3 * (len(read) + 1) + 10, most, model.config.longest or most)
-    memory = model.encode(torch.tensor([[*read, END_ID]], device=run.device))
+    if not read:
+        return
+    model = run.model
+    source, limits = one_source(model, read, run.recipe.decode.max_len, run.device)
+    memory = model.encode(source)
     state = model.start(memory)
     last = torch.tensor([BEGIN_ID], device=run.device)
-    for _ in range(limit):
+    for _ in range(int(limits)):
         logits, state = model.step(last, memory, state)
         last = next_log_probs(logits).argmax(dim=-1)  # (1,)
         if int(last) == END_ID:

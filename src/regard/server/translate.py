@@ -1,38 +1,51 @@
-"""``/translate`` and ``/languages`` as LibreTranslate has them, so that its clients work."""
+"""``/translate``, ``/detect`` and ``/languages`` as LibreTranslate has them.
+
+So that its clients work. Forms and JSON are taken alike.
+"""
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.exceptions import HTTPException
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import Response
 
-from regard.server.answers import RefusedError, as_json, problems
+from regard.server.answers import RefusedError, as_json
 from regard.server.guards import bearer, check_key
-from regard.server.limits import MAX_CHARACTERS, MAX_NAME, MAX_TEXTS
+from regard.server.limits import MAX_ALTERNATIVES, MAX_CHARACTERS, MAX_NAME, MAX_TEXTS
+from regard.server.lines import alternatives, joined
+from regard.server.reading import body_of, fields_of
 from regard.server.service import Service
 
 NAMES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
 """Languages by code; one that is not here is called by its code."""
 
+
+def _texts(value: Any) -> Any:
+    """Refuse what is neither a text nor texts, in words that say so."""
+    many = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, str) for one in many) or len(many) > MAX_TEXTS:
+        raise ValueError(f"must be a text or a list of at most {MAX_TEXTS} texts")
+    if any(len(one) > MAX_CHARACTERS for one in many):
+        raise ValueError(f"may have at most {MAX_CHARACTERS:,} characters a text")
+    return value
+
+
 Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
+Texts = Annotated[
+    Text | Annotated[list[Text], Field(max_length=MAX_TEXTS)], BeforeValidator(_texts)
+]
 Code = Annotated[str, Field(max_length=MAX_NAME)]
 
 
-class TranslateRequest(BaseModel):
-    """What is to be translated. Fields that are not known here are ignored."""
+class DetectRequest(BaseModel):
+    """Whose language is asked. Fields that are not known here are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
-    q: Text | Annotated[list[Text], Field(max_length=MAX_TEXTS)] = Field(
-        description="A text, or a list of texts."
-    )
-    source: Code = Field(description="Code of its language, or auto.")
-    target: Code = Field(description="Code of the language wanted.")
-    format: Literal["text"] = Field("text", description="Markup is text like any other.")
+    q: Texts = Field(description="A text, or a list of texts; each line is a sentence.")
     api_key: str | None = Field(None, max_length=MAX_NAME, description="If the server has one.")
 
     @property
@@ -41,30 +54,44 @@ class TranslateRequest(BaseModel):
         return [self.q] if isinstance(self.q, str) else self.q
 
 
-_SCHEMA = {"schema": TranslateRequest.model_json_schema()}
-_BODY = {
-    "required": True,
-    "content": {"application/json": _SCHEMA, "application/x-www-form-urlencoded": _SCHEMA},
-}
+class TranslateRequest(DetectRequest):
+    """What is to be translated. Fields that are not known here are ignored."""
+
+    source: Code = Field(description="Code of its language, or auto.")
+    target: Code = Field(description="Code of the language wanted.")
+    format: Literal["text"] = Field("text", description="Markup is text like any other.")
+    alternatives: int = Field(
+        0, ge=0, le=MAX_ALTERNATIVES, description="So many other translations, if there are."
+    )
 
 
 def translate_routes(service: Service) -> APIRouter:
-    """Both paths, for one run."""
+    """The three paths, for one run."""
     router = APIRouter(tags=["LibreTranslate"])
 
     @router.post(
         "/translate",
-        summary="Translate a text or a list of texts.",
-        openapi_extra={"requestBody": _BODY},
+        summary="Translate a text or a list of texts, line by line.",
+        openapi_extra={"requestBody": body_of(TranslateRequest)},
         responses={400: {"description": "A language that this run does not translate."}},
     )
     async def translate(request: Request) -> Response:
-        asked = await _asked(request)
+        asked = await fields_of(request, TranslateRequest)
         check_key(service.api_key, bearer(request), asked.api_key)
         _check_languages(asked, *service.languages)
-        service.check_lengths(asked.texts, at_most=service.limits.tokens)
-        found = await service.worker.translate(asked.texts)
-        return Response(_answer(asked, found, service.languages[0]), media_type="application/json")
+        lines = service.check_lines(asked.texts)
+        return _json(await _translated(service, asked, lines))
+
+    @router.post(
+        "/detect",
+        summary="The language of a text: a run reads one, so there is nothing to guess.",
+        openapi_extra={"requestBody": body_of(DetectRequest)},
+    )
+    async def detect(request: Request) -> Response:
+        asked = await fields_of(request, DetectRequest)
+        check_key(service.api_key, bearer(request), asked.api_key)
+        found = [[_detected(service.languages[0])] for _ in asked.texts]
+        return _json(found if isinstance(asked.q, list) else found[0])
 
     @router.get("/languages", summary="What can be translated into what.")
     async def languages() -> list[dict[str, Any]]:
@@ -78,38 +105,8 @@ def translate_routes(service: Service) -> APIRouter:
     return router
 
 
-async def _asked(request: Request) -> TranslateRequest:
-    """The request, from JSON or a form."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == "application/json":
-        fields = _read_json(await request.body())
-    elif kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        fields = await _read_form(request)
-    else:
-        raise RefusedError(415, "send application/json or a form")
-    try:
-        return TranslateRequest.model_validate(fields)
-    except ValidationError as error:
-        raise RefusedError(422, problems(error.errors())) from None
-
-
-def _read_json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):  # broken, no UTF-8, an endless number, too deep
-        raise RefusedError(400, "the body is no JSON") from None
-
-
-async def _read_form(request: Request) -> dict[str, Any]:
-    """The fields; one that comes several times is a list."""
-    try:
-        async with request.form() as form:
-            several = {name: form.getlist(name) for name in form}
-    except HTTPException:
-        raise
-    except Exception:  # parsers of forms raise whatever they like
-        raise RefusedError(400, "the body is no form") from None
-    return {name: values[0] if len(values) == 1 else values for name, values in several.items()}
+def _json(value: Any) -> Response:
+    return Response(as_json(value), media_type="application/json")
 
 
 def _check_languages(asked: TranslateRequest, source: str, target: str) -> None:
@@ -119,11 +116,22 @@ def _check_languages(asked: TranslateRequest, source: str, target: str) -> None:
         raise RefusedError(400, f"this run writes {target}; target must be {target}")
 
 
-def _answer(asked: TranslateRequest, found: list[str], source: str) -> bytes:
-    """One for one, many for many. A run reads one language, so there is nothing to guess."""
-    many = not isinstance(asked.q, str)
-    answer: dict[str, Any] = {"translatedText": found if many else found[0]}
+async def _translated(
+    service: Service, asked: TranslateRequest, lines: list[str]
+) -> dict[str, Any]:
+    """The answer: one for one, many for many."""
+    worker, n = service.worker, asked.alternatives
+    said = await worker.translate(lines)
+    answer: dict[str, Any] = {"translatedText": joined(asked.texts, said)}
     if asked.source == "auto":
-        detected = {"confidence": 100, "language": source}
-        answer["detectedLanguage"] = [detected] * len(found) if many else detected
-    return as_json(answer)
+        answer["detectedLanguage"] = [_detected(service.languages[0]) for _ in asked.texts]
+    if n:
+        tried = await worker.call(partial(service.run.translate, lines, n_best=n + 1))
+        answer["alternatives"] = alternatives(asked.texts, said, tried, n)
+    if isinstance(asked.q, list):
+        return answer
+    return {name: values[0] for name, values in answer.items()}
+
+
+def _detected(language: str) -> dict[str, Any]:
+    return {"confidence": 100, "language": language}

@@ -26,6 +26,13 @@ class TextSettings(BaseModel):
         description="Most ids there may be, special ones included; the rarest are left out.",
     )
     shared: bool = Field(True, description="One tokenizer for source and target.")
+    bpe_dropout: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of merges that are skipped in training, so that a text is cut into "
+        "other pieces each epoch (Provilkov et al. 2020).",
+    )
 
     @field_validator("vocab_size")
     @classmethod
@@ -38,3 +45,11 @@ class TextSettings(BaseModel):
                 "raise it, or choose kind 'char' or 'word'"
             )
         return size
+
+    @field_validator("bpe_dropout")
+    @classmethod
+    def _only_pieces_are_merged(cls, share: float, info: ValidationInfo) -> float:
+        kind = info.data.get("kind", "bpe")
+        if share and kind != "bpe":
+            raise ValueError(f"kind {kind!r} has no merges to skip; set it to 0, or choose 'bpe'")
+        return share

@@ -17,6 +17,7 @@ characters are looked up here, because its ``\\w`` and Python's differ on 12,000
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -86,9 +87,18 @@ class Tokenizer:
                 )
         return cls(inner)
 
+    @classmethod
+    def from_json(cls, text: str) -> Tokenizer:
+        """The tokenizer of a ``to_json``."""
+        return cls(tokenizers.Tokenizer.from_str(text))
+
+    def to_json(self) -> str:
+        """All there is to know about it."""
+        return self._inner.to_str(pretty=True)
+
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
-        write_whole(path, self._inner.to_str(pretty=True))
+        write_whole(path, self.to_json())
 
     @property
     def special_ids(self) -> dict[str, int]:
@@ -111,6 +121,27 @@ class Tokenizer:
         except TypeError:  # some text cannot be UTF-8; it alone pays for that
             return [self.encode(text) for text in texts]
         return [encoding.ids for encoding in encodings]
+
+    def unmerged(self, text: str) -> list[str]:
+        """The parts of a text inside which pieces are merged, one sign a byte (kind bpe).
+
+        Joined, they are the text.
+        """
+        assert self._inner.pre_tokenizer is not None, "every kind has one"
+        found = self._inner.pre_tokenizer.pre_tokenize_str(_without_surrogates(text))
+        return [part for part, _ in found]
+
+    def byte_ids(self, part: str) -> tuple[int, ...]:
+        """A part of ``unmerged`` as ids, one a byte."""
+        return tuple(self._ids[sign] for sign in part)
+
+    def merges(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """Two neighbours → when their merge was learned, and what they become (kind bpe)."""
+        learned = json.loads(self._inner.to_str())["model"]["merges"]
+        return {
+            (self._ids[left], self._ids[right]): (rank, self._ids[left + right])
+            for rank, (left, right) in enumerate(learned)
+        }
 
     def decode(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
         """Ids to text. Padding, begin and end vanish.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -35,6 +36,12 @@ class FlopFormula:
     def training(self, n_rows: int, n_source: int, n_target: int) -> float:
         """FLOPs of a training step on a padded batch."""
         return BACKWARD * n_rows * self.forward(n_source, n_target)
+
+    def training_each(self, n_source: NDArray[np.int64], n_target: NDArray[np.int64]) -> float:
+        """FLOPs of a training step on pairs of these lengths, without padding."""
+        s, t = n_source.astype(np.float64), n_target.astype(np.float64)
+        terms = np.array([len(s), s.sum(), t.sum(), s @ s, t @ t, s @ t])
+        return float(BACKWARD * np.dot(self.coefficients, terms))
 
 
 def flop_formula(model: SequenceModel) -> FlopFormula:

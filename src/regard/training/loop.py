@@ -4,9 +4,6 @@ It is given what it needs (a stream of batches, an objective, an evaluator, a pl
 and knows nothing of what they are. Everything that changes while it runs is in the weights, the
 optimiser, the running average, torch's generators and ``Progress``; a snapshot holds all five, so
 that a resumed run is the run that was never stopped, bit for bit.
-
-An update is a function of whole micro-batches and their token count alone (``_update``): a wrapper
-for several devices has to sum that count and the gradients, and nothing else.
 """
 
 from __future__ import annotations
@@ -20,20 +17,19 @@ from signal import Signals
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.checkpoints.run_folder import fill
 from regard.checkpoints.snapshots import Snapshot
 from regard.core.errors import TrainingError
-from regard.data.batches import Batch
 from regard.models.base import SequenceModel
 from regard.training.average import RunningAverage
-from regard.training.precision import autocast
 from regard.training.schedules import highest, share
 from regard.training.settings import TrainSettings
 from regard.training.signals import Wish, stop_wish
 from regard.training.state import load_optimiser, load_rng, optimiser_tensors, rng_tensors
 from regard.training.tally import Tally
+from regard.training.update import AnyBatch, LossOf, Update, Updated
 
 Evaluator = Callable[[SequenceModel], Mapping[str, float]]
 """Scores of a model on held-out data; at least ``loss``."""
@@ -41,12 +37,8 @@ Observer = Callable[[Mapping[str, Any]], None]
 """Is told of every line of metrics."""
 
 
-class Objective(Protocol):
+class Objective(LossOf, Protocol):
     """What is made small. It may remember things between batches."""
-
-    def __call__(self, model: SequenceModel, batch: Batch, /) -> Tensor:
-        """The loss of a batch, summed over its target tokens."""
-        ...
 
     def state(self) -> dict[str, Any]:
         """What it remembers, as JSON."""
@@ -60,7 +52,7 @@ class Objective(Protocol):
 class Stream(Protocol):
     """Endless batches whose place can be noted and found again."""
 
-    def next(self) -> Batch:
+    def next(self) -> AnyBatch:
         """The next batch."""
         ...
 
@@ -115,11 +107,12 @@ class Setup:
     stream: Stream
     objective: Objective
     evaluate: Evaluator
-    flops: Callable[[Batch], float]
+    flops: Callable[[AnyBatch], float]
     store: Store
     keep_best: Callable[[dict[str, Tensor]], None]
     """Is handed the weights whenever they are the best so far."""
     device: torch.device
+    make_update: Callable[[SequenceModel, LossOf, TrainSettings, torch.device], Update] = Update
 
 
 class Trainer:
@@ -129,9 +122,7 @@ class Trainer:
         self.setup, self.settings = setup, settings
         self.model = setup.model
         self.progress = Progress()
-        self.optimiser = torch.optim.Adam(
-            self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True
-        )
+        self.update = setup.make_update(self.model, setup.objective, settings, setup.device)
         self.average = RunningAverage(self.model, settings.average) if settings.average else None
         self._tally = Tally()
         self._saved: tuple[int, int] | None = None
@@ -171,7 +162,7 @@ class Trainer:
         progress, settings = self.progress, self.settings
         batches = [self.setup.stream.next() for _ in range(settings.accumulate)]
         progress.step += 1
-        self._update(batches)
+        self._learn(batches)
         if progress.step % settings.log_every == 0:
             self._log()
         if progress.step % settings.eval_every == 0:
@@ -179,23 +170,16 @@ class Trainer:
         if progress.step % settings.save_every == 0:
             self._save()
 
-    def _update(self, batches: Sequence[Batch]) -> None:
-        """One update from several micro-batches, as if they were one batch."""
+    def _learn(self, batches: Sequence[AnyBatch]) -> None:
+        """One update, and all that goes with it."""
         n_tokens = sum(batch.n_target_tokens for batch in batches)
-        total = torch.zeros((), device=self.setup.device)
-        for batch in batches:
-            with autocast(self.setup.device, self.settings.precision):
-                loss = self.setup.objective(self.model, batch.to(self.setup.device))
-            (loss / n_tokens).backward()
-            total += loss.detach()
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
-        self._tally.add(self.progress.step, batches, total, n_tokens, norm)
-        if self.setup.device.type == "cpu":
-            self._tally.settle()  # reading a number costs nothing here; a GPU would have to wait
-        for group in self.optimiser.param_groups:
-            group["lr"] = self._lr()
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
+
+        def note(updated: Updated) -> None:
+            self._tally.add(self.progress.step, batches, updated.loss, n_tokens, updated.norm)
+            if self.setup.device.type == "cpu":
+                self._tally.settle()  # reading a number costs nothing; a GPU would have to wait
+
+        self.update(batches, self._lr(), note)
         if self.average is not None:
             self.average.update(self.model)
         self.progress.tokens += n_tokens
@@ -284,7 +268,7 @@ class Trainer:
             self.progress.step,
             {
                 **_named("model/", {n: p.detach() for n, p in self.model.named_parameters()}),
-                **_named("adam/", optimiser_tensors(self.optimiser, self.model)),
+                **_named("adam/", optimiser_tensors(self.update.optimiser, self.model)),
                 **_named("average/", self.average.weights if self.average else {}),
                 **_named("rng/", rng_tensors(self.setup.device)),
             },
@@ -303,7 +287,7 @@ class Trainer:
         self.setup.stream.restore(snapshot.facts["stream"])  # refuses other data first
         self.setup.objective.restore(snapshot.facts["objective"])
         fill(self.model, snapshot.part("model/"), f"the checkpoint of step {snapshot.step}")
-        load_optimiser(self.optimiser, self.model, snapshot.part("adam/"))
+        load_optimiser(self.update.optimiser, self.model, snapshot.part("adam/"))
         if self.average is not None:
             self.average.restore(snapshot.part("average/"), snapshot.facts["averaged"])
         self.progress = Progress(**snapshot.facts["progress"])

@@ -63,6 +63,11 @@ class TrainSettings(BaseModel):
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="auto: bf16 on a GPU that has it, else fp32."
     )
+    compile: Literal["auto"] | bool = Field(
+        "auto",
+        description="Whether torch.compile makes the kernels; auto: on a GPU, unless the run is "
+        "short. It takes about a minute, once.",
+    )
     init: str | None = Field(
         None, description="A run folder whose weights and tokenizers to start from."
     )

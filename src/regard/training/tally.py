@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from regard.core.errors import TrainingError
-from regard.data.batches import Batch
+from regard.training.update import AnyBatch
 
 
 class Summary(NamedTuple):
@@ -27,7 +27,7 @@ class _Unread(NamedTuple):
     """A step whose numbers are still on the device."""
 
     step: int
-    batches: Sequence[Batch]
+    batches: Sequence[AnyBatch]
     loss: Tensor
     n_tokens: int
     grad_norm: Tensor
@@ -61,7 +61,7 @@ class Tally:
         self._clock_tokens = 0
 
     def add(
-        self, step: int, batches: Sequence[Batch], loss: Tensor, n_tokens: int, grad_norm: Tensor
+        self, step: int, batches: Sequence[AnyBatch], loss: Tensor, n_tokens: int, grad_norm: Tensor
     ) -> None:
         """Note a step; ``loss`` is summed over its tokens."""
         self._unread.append(_Unread(step, batches, loss, n_tokens, grad_norm))

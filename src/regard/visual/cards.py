@@ -49,7 +49,7 @@ def cards_page(
         (
             element("a", one.name, href=f"#{one.name}"),
             one.claim,
-            "holds" if one.verdict else "fails",
+            "holds" if one.verdict else "does not hold",
         )
         for one in cards
     ]

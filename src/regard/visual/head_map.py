@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from regard.visual.apart import moved_apart
 from regard.visual.curves import PALETTE
 from regard.visual.labels import Box, Mark, place_labels
 from regard.visual.svg import Markup, element, picture
@@ -16,8 +17,8 @@ _LETTER = 6.4  # width of an average letter at the size used here; SVG text cann
 _SMALLEST, _LARGEST = 3.5, 12.0
 _KEY = (
     "A point is a head, named layer.head. Near = looks alike; colour = cluster; each attention has "
-    "a map of its own. Area = loss added when the head is ablated{most}; a ring adds none, "
-    "or cannot be ablated."
+    "a map and colours of its own. Marks that would cover each other are moved apart. Area = loss "
+    "added when the head is ablated{most}; a ring adds none, or cannot be ablated."
 )
 
 
@@ -50,8 +51,9 @@ def _lefts(members: Sequence[list[int]]) -> list[tuple[float, list[int]]]:
 
 def _panel(heads: Mapping[str, Any], members: Sequence[int], left: float, scale: float) -> Markup:
     """The heads of one name; larger marks lie below smaller ones."""
-    marks = _marks(heads, members, left, scale)
     room = Box(left + 4, _TOP, _PANEL - 8, _PANEL)
+    marks = moved_apart(_marks(heads, members, left, scale), room)
+    colours = _colours([heads["clusters"][i] for i in members])
     labels = place_labels(marks, room)
     ordered = sorted(zip(marks, members, strict=True), key=lambda pair: -pair[0].radius)
     named = zip(marks, labels, members, strict=True)
@@ -69,7 +71,7 @@ def _panel(heads: Mapping[str, Any], members: Sequence[int], left: float, scale:
             stroke_opacity=0.2,
         ),
         element("text", heads["rows"][members[0]]["name"], x=left + 6, y=_TOP - 10),
-        *(_dot(mark, heads["rows"][i], heads["clusters"][i]) for mark, i in ordered),
+        *(_dot(mark, heads["rows"][i], heads["clusters"][i], colours) for mark, i in ordered),
         *(_label(mark, box, heads["rows"][i]) for mark, box, i in named),
     )
 
@@ -113,8 +115,22 @@ def _name(row: Mapping[str, Any]) -> str:
     return f"{row['layer']}.{row['head']}"
 
 
-def _dot(mark: Mark, row: Mapping[str, Any], cluster: int) -> Markup:
-    colour = PALETTE[cluster % len(PALETTE)]
+def _colours(clusters: Sequence[int]) -> dict[int, tuple[str, str | None]]:
+    """Colour and dashes of each cluster of one attention; dashes where colours are used up."""
+    known = sorted(set(clusters))
+    return {
+        cluster: (PALETTE[i % len(PALETTE)], "2 2" if i >= len(PALETTE) else None)
+        for i, cluster in enumerate(known)
+    }
+
+
+def _dot(
+    mark: Mark,
+    row: Mapping[str, Any],
+    cluster: int,
+    colours: Mapping[int, tuple[str, str | None]],
+) -> Markup:
+    colour, dashes = colours[cluster]
     costs = (row["loss_change"] or 0.0) > 0
     return element(
         "circle",
@@ -126,6 +142,7 @@ def _dot(mark: Mark, row: Mapping[str, Any], cluster: int) -> Markup:
         fill_opacity=0.8,
         stroke=colour,
         stroke_width=1.5,
+        stroke_dasharray=dashes,
         data_name=row["name"],
         data_layer=row["layer"],
         data_head=row["head"],

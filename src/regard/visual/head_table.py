@@ -54,8 +54,7 @@ def all_heads_table(heads: Mapping[str, Any]) -> Table:
     ]
     header = ["head", *(column.name for column in COLUMNS), CLUSTER[0]]
     caption = f"{conditions(heads)} {meanings()} {heads['caveat']}"
-    # LaTeX knows no Δ outside of formulas.
-    return Table(caption.replace("Δ", "d"), [name.replace("Δ", "d") for name in header], rows)
+    return Table(caption, header, rows)
 
 
 def plain_table(heads: Mapping[str, Any]) -> Table:

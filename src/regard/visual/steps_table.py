@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -18,55 +19,80 @@ from regard.visual.tables import csv_table, latex_table
 
 Steps = Mapping[str, Any]
 _SHOWN = 3  # numbers of a vector
-_WIDE = 135  # letters that the whole table needs in a terminal
+_NARROWER = (
+    (range(7), 3),
+    ((0, 1, 2, 3, 4, 6), 3),
+    ((0, 1, 2, 3, 4, 6), 2),
+    ((0, 1, 2, 3, 4, 6), 1),
+)
+"""Columns and numbers of a vector, for ever narrower terminals; no step is ever left out."""
 _HEADER = ("looked at", "2 key", "3 score", "4 scaled", "5 softmax", "value", "6 weighted")
 _LETTER, _ROW = 7.2, 24
 
 
-def steps_table(steps: Steps) -> Table:
-    """A row a key, then the sum; what the query may not see has dashes."""
+def steps_table(steps: Steps, shown: int = _SHOWN) -> Table:
+    """A row a key, then the sum and what W_o makes of it; what the query may not see has dashes.
+
+    Of each vector so many numbers are ``shown``.
+    """
+
+    def vector(values: Sequence[float]) -> str:
+        return _vector(values, shown)
+
     rows = [
         (
             column,
-            _vector(steps["keys"][s]),
+            vector(steps["keys"][s]),
             _number(steps["scores"][s]) if steps["visible"][s] else "–",
             _number(steps["scaled"][s]) if steps["visible"][s] else "–",
             _number(steps["weights"][s]),
-            _vector(steps["values"][s]),
-            _vector(steps["weighted"][s]),
+            vector(steps["values"][s]),
+            vector(steps["weighted"][s]),
         )
         for s, column in enumerate(steps["columns"])
     ]
     header = list(_HEADER)
     if steps.get("prior") is not None:
         header[4] = "5 softmax × prior"
-    last = ("sum", "", "", "", _number(sum(map(float, steps["weights"]))), "")
-    return Table(_caption(steps), header, [*rows, (*last, _vector(steps["sum"]))])
+    total = _number(sum(map(float, steps["weights"])))
+    rows.append(("sum", "", "", "", total, "", vector(steps["sum"])))
+    for name, said in (("projected", "through W_o"), ("residual", "into stream")):
+        if steps.get(name) is not None:
+            rows.append((said, "", "", "", "", "", vector(steps[name])))
+    return Table(_caption(steps), header, rows)
 
 
 def steps_text(steps: Steps, *, width: int = 80) -> RichTable:
-    """For the terminal; a narrow one is spared the keys and the values."""
-    plain = steps_table(steps)
-    kept = range(7) if width >= _WIDE else (0, 2, 3, 4, 6)
+    """For the terminal; a narrow one is spared the values, and gets fewer numbers of a vector."""
+    for kept, shown in _NARROWER:
+        plain = steps_table(steps, shown)
+        if _width(plain, kept) <= width:
+            break
     table = RichTable(title=Text(printable(plain.caption)), title_justify="left")
     for i in kept:
         table.add_column(plain.header[i], justify="right" if i in (2, 3, 4) else "left")
     for row in plain.rows:
         cells = (Text(printable(row[i])) for i in kept)
-        table.add_row(*cells, end_section=row is plain.rows[-2])
-    for name, said in (("projected", "through W_o"), ("residual", "into stream")):
-        if steps.get(name) is not None:
-            table.add_row(said, *[""] * (len(kept) - 2), _vector(steps[name]))
+        table.add_row(*cells, end_section=row is plain.rows[len(steps["columns"]) - 1])
     return table
 
 
+def _width(table: Table, kept: Sequence[int]) -> int:
+    """Letters of a line with its rules and margins."""
+    cells = [table.header, *table.rows]
+    return 1 + sum(3 + max(cell_len(printable(row[i])) for row in cells) for i in kept)
+
+
 def steps_csv(steps: Steps) -> str:
-    """Every number, one a line: quantity, token, index, value."""
+    """Every number, one a line: quantity, token and its position, index in a vector, value.
+
+    Positions are those of the rows for the query and what comes of it, and else of the columns.
+    """
     rows = [
-        [what, token, str(i), "" if value is None else repr(value)]
-        for what, token, i, value in _numbers(steps)
+        [what, token, str(at), str(i), "" if value is None else repr(value)]
+        for what, token, at, i, value in _numbers(steps)
     ]
-    return csv_table(Table("", ["quantity", "token", "index", "value"], rows))
+    return csv_table(Table("", ["quantity", "token", "position", "index", "value"], rows))
 
 
 def steps_latex(steps: Steps) -> str:
@@ -113,21 +139,21 @@ def _caption(steps: Steps) -> str:
     return f"{steps['row']} in {where}: 1 query {_vector(steps['query'])}, {scaled}"
 
 
-def _numbers(steps: Steps) -> Iterator[tuple[str, str, int, float]]:
+def _numbers(steps: Steps) -> Iterator[tuple[str, str, int, int, float]]:
     for what in ("query", "sum", "projected", "residual"):
         for i, value in enumerate(steps.get(what) or ()):
-            yield what, steps["row"], i, value
+            yield what, steps["row"], steps["token"], i, value
     for s, column in enumerate(steps["columns"]):
         for what, name in (("score", "scores"), ("scaled", "scaled"), ("weight", "weights")):
-            yield what, column, s, steps[name][s]
+            yield what, column, s, 0, steps[name][s]
         for what, name in (("key", "keys"), ("value", "values"), ("weighted", "weighted")):
             for i, value in enumerate(steps[name][s]):
-                yield what, column, i, value
+                yield what, column, s, i, value
 
 
-def _vector(values: Sequence[float]) -> str:
-    more = ", …" if len(values) > _SHOWN else ""
-    return f"({', '.join(map(_number, values[:_SHOWN]))}{more})"
+def _vector(values: Sequence[float], shown: int = _SHOWN) -> str:
+    more = ", …" if len(values) > shown else ""
+    return f"({', '.join(map(_number, values[:shown]))}{more})"
 
 
 def _number(value: float | None) -> str:

@@ -6,35 +6,19 @@ import csv
 import io
 from collections.abc import Sequence
 
+from regard.visual.latex import DEFINITION, latex_text
 from regard.visual.report import Table
 
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "&": r"\&",
-        "%": r"\%",
-        "$": r"\$",
-        "#": r"\#",
-        "_": r"\_",
-        "{": r"\{",
-        "}": r"\}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "|": r"\textbar{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        # After the end of a row, these two would be taken for its options.
-        "[": "{[}",
-        "*": "{*}",
-        "±": r"\ensuremath{\pm}",
-        "×": r"\ensuremath{\times}",
-        "−": r"\ensuremath{-}",
-        "–": "--",
-        "…": r"\ldots{}",
-        "\N{NO-BREAK SPACE}": "~",
-        "\n": " ",
-    }
+_FONTS = (
+    ("", 5.0, 6),
+    (r"\small", 4.6, 5),
+    (r"\footnotesize", 4.3, 4),
+    (r"\scriptsize", 4.0, 3),
+    (r"\tiny", 3.4, 2),
 )
+"""Sizes of LaTeX's letters: command, points that a letter takes, points beside a column."""
+_LINE = 345
+"""Points of a line in LaTeX's own classes."""
 
 
 def csv_table(table: Table) -> str:
@@ -49,10 +33,14 @@ def csv_table(table: Table) -> str:
 
 
 def latex_table(table: Table) -> str:
-    """A floating table that needs no package; all columns but the first are set to the right."""
+    """A floating table that needs no package; all columns but the first are set to the right.
+
+    Its letters are as small as its width asks for.
+    """
     lines = [
         r"\begin{table}",
         r"\centering",
+        *_small(table),
         rf"\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}",
         r"\hline",
         _row(table.header),
@@ -63,16 +51,17 @@ def latex_table(table: Table) -> str:
         rf"\caption{{{latex_text(table.caption)}}}",
         r"\end{table}",
     ]
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    return f"{DEFINITION}\n{text}" if r"\regardchar" in text else text
 
 
-def latex_text(text: str) -> str:
-    r"""Any text as LaTeX shows it.
-
-    >>> print(latex_text("50 % of en_fr ± 1"))
-    50 \% of en\_fr \ensuremath{\pm} 1
-    """
-    return text.translate(_LATEX)
+def _small(table: Table) -> list[str]:
+    """The largest letters in which a line holds the table, or else the smallest."""
+    columns = list(zip(table.header, *table.rows, strict=True))
+    letters = sum(max(map(len, column)) for column in columns)
+    fitting = [font for font in _FONTS if letters * font[1] + 2 * font[2] * len(columns) <= _LINE]
+    command, _, beside = fitting[0] if fitting else _FONTS[-1]
+    return [command, rf"\setlength{{\tabcolsep}}{{{beside}pt}}"] if command else []
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -38,6 +38,39 @@ def test_all_problems_are_told_at_once():
     assert "unknown setting 'modle' (did you mean 'model'?); known: model, other" in message
 
 
+class Whole(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    inner: Inner
+    size: int
+    code: str = Field("en-fr", pattern="^[a-z]+-[a-z]+$", description="Two codes with a hyphen.")
+    free: str = Field(pattern="^x")
+
+
+def test_what_is_missing_is_said_in_plain_words():
+    with pytest.raises(ConfigError) as caught:
+        parse(Whole, {"free": "x"}, "", whole="recipe a.yaml")
+    assert str(caught.value) == (
+        "recipe a.yaml has no section inner; add it, with settings such as n_heads, dropout; "
+        "size is missing"
+    )
+    with pytest.raises(ConfigError, match=r"^edit\.size is missing$"):
+        parse(Whole, {"inner": {}, "free": "x"}, "edit")
+
+
+def test_a_section_that_holds_no_settings():
+    with pytest.raises(ConfigError, match="^section inner must hold settings, .* but found None$"):
+        parse(Whole, {"inner": None, "size": 1, "free": "x"}, "")
+
+
+def test_a_text_of_another_form_is_told_in_the_words_of_its_description():
+    with pytest.raises(ConfigError) as caught:
+        parse(Whole, {"inner": {}, "size": 1, "code": "english", "free": "y"}, "data")
+    assert str(caught.value) == (
+        "data.code='english': two codes with a hyphen; write it as en-fr; "
+        "data.free='y': another text is expected"
+    )
+
+
 def test_the_prefix_says_where():
     with pytest.raises(ConfigError, match=r"^model\.n_heads='many'"):
         parse(Inner, {"n_heads": "many"}, "model")

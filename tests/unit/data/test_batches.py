@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import CheckpointError, DataError
-from regard.data.batches import BatchStream, Example, collate, encode_pairs, fixed_batches, within
+from regard.data.batches import BatchStream, collate, fixed_batches
+from regard.data.examples import Example, encode_pairs, within
 from regard.data.pairs import Pair
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
@@ -222,18 +223,20 @@ SHORT, LONG_SOURCE, LONG_TARGET = (
 
 
 def test_max_len_counts_the_special_token_of_each_side():
-    assert within([SHORT], 3) == ([SHORT], 0)
+    kept, n_long = within([SHORT], 3)
+    assert (list(kept), n_long) == ([SHORT], 0)
     batch = collate([SHORT])
     assert batch.source.shape[1] == batch.target_in.shape[1] == 3
 
 
 def test_a_pair_that_is_too_long_on_either_side_is_dropped_and_counted():
-    assert within([LONG_SOURCE, SHORT, LONG_TARGET], 3, "drop") == ([SHORT], 2)
+    kept, n_long = within([LONG_SOURCE, SHORT, LONG_TARGET], 3, "drop")
+    assert (list(kept), n_long) == ([SHORT], 2)
 
 
 def test_a_pair_that_is_too_long_is_truncated_and_counted():
     examples, n_long = within([LONG_SOURCE, SHORT, LONG_TARGET], 3, "truncate")
-    assert examples == [Example([5, 6], [8]), SHORT, Example([5], [7, 8])]
+    assert list(examples) == [Example([5, 6], [8]), SHORT, Example([5], [7, 8])]
     assert n_long == 2
 
 

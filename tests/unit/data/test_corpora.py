@@ -5,7 +5,7 @@ import lzma
 import pytest
 
 from regard.core.errors import DataError
-from regard.data.corpora import Corpus, hold_out, read_pairs, read_splits
+from regard.data.corpora import Corpus, read_pairs, read_splits
 from regard.data.pairs import Pair
 from regard.data.settings import DataSettings
 
@@ -110,51 +110,37 @@ def test_a_line_without_the_two_strings_is_located(write, line, finding):
     assert told(path).startswith(f"{path}:2: {finding}")
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a", "a.csv.gz", "a.gz"])
+@pytest.mark.parametrize("name", ["a.doc", "a", "a.csv.gz", "a.gz"])
 def test_a_single_file_of_unknown_format_is_refused(name):
-    assert told(name).startswith(f"{name}: a single file must be .tsv or .jsonl")
+    assert told(name).startswith(f"{name}: a single file must be .tsv, .txt")
+
+
+def test_a_txt_file_is_a_table_too(write):
+    assert read_pairs(write("fra.txt", "Go.\tVa !\n", ".gz")).pairs == (Pair("Go.", "Va !"),)
+
+
+def test_columns_are_chosen_and_others_passed_over(write):
+    path = write("a.tsv", "english\tfrench\tby whom\n\nanother\tone\n")
+    assert read_pairs(path, (2, 1)) == Corpus(
+        (Pair("french", "english"), Pair("one", "another")), 1
+    )
+    assert told(path).endswith(
+        "'english\\tfrench\\tby whom'; name two of its columns in data.columns"
+    )
+
+
+def test_a_line_without_the_column_is_located(write):
+    path = write("a.tsv", "a\tb\tc\nd\te\n")
+    with pytest.raises(DataError) as caught:
+        read_pairs(path, (3, 1))
+    assert str(caught.value) == (
+        f"{path}:2: data.columns names column 3, but there are 2 in 'd\\te'"
+    )
 
 
 def test_files_of_unequal_length_are_refused(write):
     files = (write("a.en", "1\n2\n"), write("a.fr", "1\n"))
     assert told(files).startswith(f"files of unequal length: {files[1]} ends after line 1,")
-
-
-def numbered(n):
-    return tuple(Pair(f"source {i}", f"target {i}") for i in range(n))
-
-
-def test_holding_out_parts_the_pairs_and_keeps_their_order():
-    pairs = numbered(50)
-    kept, held = hold_out(pairs, 7, seed=0)
-    assert len(held) == 7
-    assert sorted((*kept, *held), key=pairs.index) == list(pairs)
-    assert list(kept) == sorted(kept, key=pairs.index)
-    assert list(held) == sorted(held, key=pairs.index)
-
-
-def test_holding_out_depends_on_seed_and_sources_only():
-    pairs = numbered(50)
-    held = hold_out(pairs, 7, seed=0)[1]
-    assert set(hold_out(pairs[::-1], 7, seed=0)[1]) == set(held)
-    assert set(hold_out(pairs, 7, seed=1)[1]) != set(held)
-
-
-def test_no_source_is_on_both_sides():
-    pairs = tuple(Pair(f"source {i % 10}", f"target {i}") for i in range(50))
-    for n in (1, 8, 20, 49, 50):
-        kept, held = hold_out(pairs, n, seed=3)
-        assert kept
-        assert held
-        assert len(held) <= max(n, 5)
-        assert not {pair.source for pair in kept} & {pair.source for pair in held}
-
-
-def test_one_source_cannot_be_parted():
-    with pytest.raises(
-        DataError, match=r"only 1 source sentence; give more, or name .*data\.valid"
-    ):
-        hold_out((Pair("a", "b"), Pair("a", "c")), 1, seed=0)
 
 
 def test_splits_are_read_from_their_files(write):
@@ -179,3 +165,68 @@ def test_a_twentieth_of_train_is_held_out_when_there_is_no_valid(write):
 def test_no_more_than_a_thousand_are_held_out(write):
     train = write("a.tsv", "".join(f"s{i}\tt{i}\n" for i in range(20_100)))
     assert len(read_splits(DataSettings(train=train))["valid"].pairs) == 1000
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_files_are_found_in_their_folder_packed_or_not(write, tmp_path, packing):
+    for name, text in {"a.en": "1\n2\n", "a.de": "eins\nzwei\n", "v.tsv": "3\tdrei\n"}.items():
+        write(name, text, packing)
+    data = DataSettings(folder=str(tmp_path), train=("a.en", "a.de"), valid="v.tsv")
+    assert read_splits(data) == {
+        "train": Corpus((Pair("1", "eins"), Pair("2", "zwei"))),
+        "valid": Corpus((Pair("3", "drei"),)),
+    }
+
+
+def test_a_plain_file_comes_before_a_packed_one(write, tmp_path):
+    write("a.tsv", "plain\tplain\n")
+    write("a.tsv", "packed\tpacked\n", ".gz")
+    splits = read_splits(DataSettings(folder=str(tmp_path), train="a.tsv", valid="a.tsv"))
+    assert splits["train"].pairs == (Pair("plain", "plain"),)
+
+
+def refused(**settings):
+    with pytest.raises(DataError) as caught:
+        read_splits(DataSettings(**settings))
+    return str(caught.value)
+
+
+def test_a_wrong_folder_is_told_with_all_it_lacks(write, tmp_path):
+    write("a.en", "1\n")
+    files = {"train": ("a.en", "a.de"), "valid": "v.tsv"}
+    assert refused(folder=str(tmp_path), **files) == (
+        f"the folder {tmp_path} lacks a.de, v.tsv (.gz and .xz were looked for too); "
+        "say where the files lie with data.folder"
+    )
+    nowhere = tmp_path / "nowhere"
+    assert refused(folder=str(nowhere), **files).startswith(
+        f"the folder {nowhere} does not exist and should hold a.en, a.de, v.tsv ("
+    )
+
+
+def test_a_missing_file_without_a_folder_is_answered_with_the_nearest(write, tmp_path):
+    write("train.tsv", "a\tb\n")
+    assert "(did you mean 'train.tsv'?)" in refused(train=str(tmp_path / "trian.tsv"))
+
+
+def test_valid_and_test_are_held_out_of_train(write):
+    train = write("a.tsv", "".join(f"s{i}\tt{i}\n" for i in range(60)))
+    splits = read_splits(DataSettings(train=train, hold_out=7))
+    sizes = {name: len(corpus.pairs) for name, corpus in splits.items()}
+    assert sizes == {"train": 46, "valid": 7, "test": 7}
+    assert len({pair for corpus in splits.values() for pair in corpus.pairs}) == 60
+
+
+def test_a_split_with_a_file_is_not_held_out(write):
+    train = write("a.tsv", "".join(f"s{i}\tt{i}\n" for i in range(60)))
+    splits = read_splits(DataSettings(train=train, valid=write("v.tsv", "a\tb"), hold_out=7))
+    sizes = {name: len(corpus.pairs) for name, corpus in splits.items()}
+    assert sizes == {"train": 53, "valid": 1, "test": 7}
+
+
+def test_both_directions_of_a_file_are_parted_alike(write):
+    train = write("a.tsv", "".join(f"s{i % 50}\tt{i % 70}\n" for i in range(90)))
+    there = read_splits(DataSettings(train=train, hold_out=12))
+    back = read_splits(DataSettings(train=train, hold_out=12, columns=(2, 1)))
+    for name, corpus in there.items():
+        assert tuple(pair.reversed() for pair in corpus.pairs) == back[name].pairs

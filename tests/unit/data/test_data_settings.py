@@ -61,6 +61,31 @@ def test_only_worlds_can_be_asked_for_a_number_of_pairs():
     assert "data.n_train=0" in told({"world": "copy", "n_train": 0})
 
 
+@pytest.mark.parametrize("extra", [{"folder": "f"}, {"hold_out": 9}, {"columns": [2, 1]}])
+def test_what_belongs_to_files_is_refused_beside_a_world(extra):
+    (name,) = extra
+    assert parse(DataSettings, {"train": "a.tsv", **extra}, "data")
+    assert told({"world": "copy", **extra}).startswith(f"data.{name}: ")
+
+
+@pytest.mark.parametrize("columns", [[0, 1], [1, 1], [2], [1, 2, 3], "12", [1, "x"]])
+def test_columns_are_two_and_counted_from_one(columns):
+    assert "data.columns" in told({"train": "a.tsv", "columns": columns})
+
+
+@pytest.mark.parametrize("train", [["a.en", "a.fr"], "a.jsonl", "a.jsonl.gz"])
+def test_only_tables_have_columns(train):
+    message = "data.columns: only tab-separated files have columns, and none is named"
+    assert told({"train": train, "columns": [2, 1]}) == message
+
+
+def test_there_must_be_something_to_hold_out_for():
+    files = {"train": "a.tsv", "valid": "v.tsv", "test": "t.tsv"}
+    message = "data.hold_out: data.valid and data.test name files, so nothing is to be held out"
+    assert told({**files, "hold_out": 9}) == message
+    assert "data.hold_out=0" in told({"train": "a.tsv", "hold_out": 0})
+
+
 def test_all_problems_are_told_at_once():
     message = told(
         {"world": "sentences", "train": 3, "valid": "v.tsv", "direction": "x", "long_line": "drop"}

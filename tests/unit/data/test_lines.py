@@ -4,7 +4,7 @@ import lzma
 import pytest
 
 from regard.core.errors import DataError
-from regard.data.lines import read_lines, read_parallel
+from regard.data.lines import LONGEST, present, read_lines, read_parallel
 
 
 def told(path):
@@ -40,6 +40,21 @@ def test_a_byte_order_mark_is_no_text_at_the_start_and_text_elsewhere(write):
 @pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
 def test_packed_files_are_unpacked(write, suffix, pack):
     assert list(read_lines(write(pack("é\nü\n".encode()), "a" + suffix))) == ["é", "ü"]
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), (".gz", gzip.compress)])
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(write, suffix, pack):
+    path = write(pack(b"fine\n" + b"x" * (LONGEST + 2)), "a" + suffix)
+    assert told(path) == f"{path}:2: a line of more than 16 MiB; is this a text file?"
+
+
+def test_a_file_is_present_plain_or_packed(write, tmp_path):
+    packed = write(gzip.compress(b""), "a.en.gz")
+    assert present(tmp_path / "a.en") == packed
+    assert present(packed) == packed
+    assert present(tmp_path / "a.fr") is None
+    plain = write(b"")
+    assert present(tmp_path / "a.en") == plain
 
 
 def test_a_byte_that_is_not_utf8_is_located(write):

@@ -142,7 +142,7 @@ def test_reasons_worked_by_hand():
     worse = math.log(0.14) / (7 / 6) ** 0.6
     assert by_ids[3, END_ID].state == "finished"
     assert by_ids[3, END_ID].why == (
-        f"finished but worse than the best ({worse:.3f} < {math.log(0.4):.3f})"
+        f"finished but no better than the best ({worse:.3f} against {math.log(0.4):.3f})"
     )
     assert by_ids[3, 3].state == by_ids[4, END_ID].state == "pruned"
     assert by_ids[3, 3].why == "cannot win any more"

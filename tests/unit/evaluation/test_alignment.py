@@ -121,3 +121,20 @@ def test_links_are_source_first_while_rows_are_targets():
     weights = np.array([[0.0, 0.1, 0.9], [0.2, 0.0, 0.8]])
     watched = [Watched({"head": weights}, ((2, 0), (2, 1)))]
     assert chosen_alignment(watched, watched).test == 0.0
+
+
+def test_possible_links_are_forgiven_on_both_sides_of_the_choice():
+    eye, other = np.eye(4), np.roll(np.eye(4), 1, axis=1)
+    rolled = tuple(((t + 1) % 4, t) for t in range(4))
+    valid = [Watched({"sure": eye, "maybe": other}, diagonal(2))]
+    test = [Watched({"sure": eye, "maybe": other}, diagonal(2))]
+    plain = chosen_alignment(valid, test)
+    assert plain.label == "sure"
+    assert plain.test == pytest.approx(1 - (2 + 2) / (4 + 2))
+    # With the other half of the diagonal possible on test only, the same choice is without error.
+    choice = chosen_alignment(valid, test, possible=([()], [diagonal(4)]))
+    assert (choice.label, choice.valid, choice.test) == ("sure", plain.valid, 0.0)
+    # Possible links on valid can turn the choice: 4 of 6 and 4 of 6 before, now 4 + 4 of 8.
+    gold = [Watched({"sure": eye, "maybe": other}, (*diagonal(1), *rolled[1:2]))]
+    assert chosen_alignment(gold, test, possible=([rolled], [()])).label == "maybe"
+    assert chosen_alignment(gold, test, possible=([diagonal(4)], [()])).label == "sure"

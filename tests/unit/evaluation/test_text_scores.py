@@ -3,7 +3,7 @@ import math
 import pytest
 
 from regard.core.errors import DataError
-from regard.evaluation.text_scores import bleu, chrf, exact_match
+from regard.evaluation.text_scores import bleu, bleu_multi, chrf, exact_match
 
 
 def test_bleu_equals_a_value_worked_by_hand():
@@ -16,6 +16,23 @@ def test_bleu_punishes_what_is_too_short():
     # Everything written is right, four words for six: exp(1 - 6/4).
     by_hand = 100 * math.exp(1 - 6 / 4)
     assert bleu(["a b c d"], ["a b c d e f"]).value == pytest.approx(by_hand)
+
+
+def test_bleu_of_several_references_equals_a_value_worked_by_hand():
+    # a b c d e f against a b c x x x and x x c d e f: in one or the other are all 6 words, all 5
+    # pairs, 3 of 4 triples (not bcd) and 1 of 3 quadruples (cdef).
+    by_hand = 100 * (6 / 6 * 5 / 5 * 3 / 4 * 1 / 3) ** (1 / 4)
+    score = bleu_multi(["a b c d e f"], [["a b c x x x", "x x c d e f"]])
+    assert score.value == pytest.approx(by_hand)
+    assert "nrefs:2" in score.signature
+
+
+def test_one_reference_each_is_plain_bleu_and_some_with_more_are_told():
+    hypotheses, references = ["a b c d", "a b c d e x"], ["a b c d", "a b c d e f"]
+    assert bleu_multi(hypotheses, [[one] for one in references]) == bleu(hypotheses, references)
+    more = bleu_multi(hypotheses, [references[:1], [references[1], "a b c d e x"]])
+    assert more.value == pytest.approx(100)
+    assert "nrefs:var" in more.signature
 
 
 def test_corpus_bleu_is_not_the_mean_of_sentence_bleu():

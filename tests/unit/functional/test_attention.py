@@ -7,6 +7,7 @@ import torch
 from oracles import PAIR_SCORES, attend_by_loops, pair_score_of, qkv
 
 import regard
+from regard.functional.biases import Alibi
 from regard.functional.kernels import reference_only
 from regard.functional.scores import SCORES
 from regard.layers.score import PreparedScore
@@ -92,7 +93,7 @@ def test_the_fused_kernel_is_really_taken(rng, monkeypatch):
         "scaled_dot_product_attention",
         lambda *a, **kw: calls.append(1) or real(*a, **kw),
     )
-    q, k, v = qkv(rng)
+    q, k, v = qkv(rng, T=40, S=50)  # fewer go by plain products
     for name in ("dot", "scaled_dot", "content"):
         regard.attention(q, k, v, score=name)
     assert len(calls) == 3
@@ -192,6 +193,8 @@ def test_scaled_dot_scales_by_the_width_of_a_key():
         ({"mask": torch.ones(4, 4, dtype=torch.bool)}, r"does not broadcast.*\(2, 3, 4, 5\)"),
         ({"v": torch.zeros(2, 3, 4, 7)}, "k has 5 positions but v has 4"),
         ({"k": torch.zeros(2, 3, 5, 2)}, "one width, got 6 and 2.*general"),
+        ({"bias": torch.zeros(4, 4)}, r"bias \(4, 4\) does not broadcast"),
+        ({"bias": Alibi(torch.ones(2))}, "2 slopes, one a head"),
         ({"score": "additive"}, "has parameters.*regard.Score"),
         ({"score": "scaled_dto"}, "did you mean 'scaled_dot'"),
     ],
@@ -201,3 +204,17 @@ def test_errors_teach(rng, change, message):
     given = {"q": q, "k": k, "v": v, **change}
     with pytest.raises(regard.RegardError, match=message):
         regard.attention(given.pop("q"), given.pop("k"), given.pop("v"), **given)
+
+
+def test_a_normaliser_may_be_named(rng):
+    q, k, v = qkv(rng)
+    found = regard.attention(q, k, v, normaliser="hard", need_weights=True)
+    assert set(found.weights.flatten().tolist()) == {0.0, 1.0}
+    with pytest.raises(regard.ConfigError, match="softmax"):
+        regard.attention(q, k, v, normaliser="softmx")
+
+
+def test_what_is_no_tensor_is_told(rng):
+    q, k, v = qkv(rng)
+    with pytest.raises(regard.ShapeError, match=r"k must be a torch tensor, found ndarray"):
+        regard.attention(q, k.numpy(), v)

@@ -1,13 +1,24 @@
 import math
 
+import pytest
 import torch
 
 from regard.functional import masks, windows
 
 
 def test_local_is_d_keys_to_either_side():
-    got = masks.local(3, 6, half_width=1, first=2).int().tolist()
+    got = windows.Near(1, first=2).dense(3, 6).int().tolist()
     assert got == [[0, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 0], [0, 0, 0, 1, 1, 1]]
+
+
+def test_a_block_is_seen_by_its_own_alone():
+    got = windows.Block(2, first=3).dense(3, 6).int().tolist()
+    assert got == [[0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize("window", [windows.Near(1), windows.Block(2)])
+def test_the_last_query_stands_at_the_last_key(window):
+    assert torch.equal(window.dense(2, 5), window._replace(first=3).dense(2, 5))
 
 
 def test_padding_hides_padding():

@@ -1,5 +1,7 @@
 """Edits change what they say and nothing else, and leave nothing behind."""
 
+import math
+
 import pytest
 import torch
 from systems import system
@@ -7,7 +9,15 @@ from tiny import tiny_config
 
 from regard.core.errors import ConfigError
 from regard.inspection.capture import watch
-from regard.inspection.edits import Ablate, Force, NoPositions, Temperature, edited
+from regard.inspection.edits import (
+    COLDEST,
+    HOTTEST,
+    Ablate,
+    Force,
+    NoPositions,
+    Temperature,
+    edited,
+)
 from regard.models.transformer import Transformer
 
 SOURCE = torch.tensor([[5, 6, 7, 2], [8, 9, 2, 0]])
@@ -81,7 +91,7 @@ def test_nothing_is_left_behind(model):
     ("edit", "words"),
     [
         (Ablate("decoder.cros", 0, 0), "did you mean 'decoder.cross'"),
-        (Ablate("decoder.cross", 7, 0), "known: .*decoder.cross 1"),
+        (Ablate("decoder.cross", 7, 0), r"head=0\); known: .*decoder.cross 1"),
         (Ablate("decoder.cross", 0, 3), "heads 0 to 2, not 3"),
         (Force("decoder.cross", 0, 0, 9), "keys 0 to 3, not 9"),
     ],
@@ -91,9 +101,17 @@ def test_edits_of_what_is_not_there_are_refused(model, edit, words):
         model(SOURCE, TARGET)
 
 
-def test_a_temperature_is_positive():
-    with pytest.raises(ConfigError, match="more than 0"):
-        Temperature(0.0)
+@pytest.mark.parametrize("value", [0.0, -1.0, 1e-40, 1e300, math.inf, math.nan])
+def test_a_temperature_is_positive_and_leaves_numbers(value):
+    with pytest.raises(ConfigError, match=r"from 1e-06 to 1e\+06"):
+        Temperature(value)
+
+
+@pytest.mark.parametrize("value", [COLDEST, HOTTEST])
+def test_the_coldest_and_the_hottest_attention_still_give_numbers(model, value):
+    found, logits = weights(model.float(), [Temperature(value)])
+    assert torch.isfinite(logits).all()
+    torch.testing.assert_close(found[CROSS].sum(dim=-1), torch.ones(2, 3, 5))
 
 
 @pytest.mark.parametrize(
@@ -156,9 +174,54 @@ def test_a_key_of_the_decoders_own_that_is_not_there_yet_is_hidden(model):
             torch.testing.assert_close(logits, full[:, t])
 
 
-def test_what_a_tape_shows_cannot_be_edited():
-    model = system("cheng2016")
-    with pytest.raises(ConfigError, match=r"decoder\.self .* looked at but not edited"):
-        edited(model, [Ablate("decoder.self", 0, 0)]).__enter__()
-    with edited(model, [Ablate("decoder.cross", 0, 0)]):
-        assert not torch.equal(model(SOURCE, TARGET), system("cheng2016")(SOURCE, TARGET))
+@pytest.mark.parametrize("fusion", ["deep", "shallow"])
+@pytest.mark.parametrize("name", ["encoder.self", "decoder.self"])
+def test_a_tape_can_be_edited_and_shows_it(name, fusion):
+    model = system("cheng2016", fusion=fusion).double()
+    with watch(model) as plain:
+        logits = model(SOURCE, TARGET)
+    for edit in (Ablate(name, 0, 0), Force(name, 0, 0, key=1), Temperature(0.2, name)):
+        found, changed = weights(model, [edit])
+        assert not torch.allclose(changed, logits)
+        assert not torch.allclose(found[name, 0], plain[name, 0].weights())
+        if isinstance(edit, Ablate):
+            assert (found[name, 0] == 0).all()
+        if isinstance(edit, Force):
+            wanted = torch.zeros_like(found[name, 0])
+            wanted[:, :, 2:, 1] = 1  # before that, it is not there yet
+            if name == "encoder.self":
+                assert torch.equal(found[name, 0][0], wanted[0])
+            else:
+                assert torch.equal(found[name, 0], wanted)
+    assert torch.equal(model(SOURCE, TARGET), logits)
+
+
+@pytest.mark.parametrize("name", ["encoder.self", "decoder.self", "decoder.cross"])
+def test_an_edited_tape_goes_step_by_step_as_it_goes_at_once(name):
+    model = system("cheng2016").double()
+    for edit in (Ablate(name, 0, 0), Force(name, 0, 0, key=2), Temperature(0.2, name)):
+        with edited(model, [edit]):
+            full = model(SOURCE, TARGET)
+            memory = model.encode(SOURCE)
+            state = model.start(memory)
+            for t in range(TARGET.shape[1]):
+                logits, state = model.step(TARGET[:, t], memory, state)
+                torch.testing.assert_close(logits, full[:, t])
+
+
+@pytest.mark.parametrize("preset", ["transformer", "luong2015", "cheng2016"])
+def test_who_began_to_watch_before_an_edit_sees_the_edit(preset):
+    model = system(preset)
+    with watch(model) as before, edited(model, [Temperature(0.1)]), watch(model) as after:
+        model(SOURCE, TARGET)
+    for where, view in before.items():
+        assert torch.equal(view.weights(), after[where].weights())
+    assert not any(getattr(module, "watched", False) for module in model.modules())
+
+
+@pytest.mark.parametrize("preset", ["transformer", "cheng2016"])
+def test_a_key_that_never_comes_is_no_key_at_all(preset):
+    """Not even one that no integer of torch's could count to."""
+    model = system(preset)
+    found, _ = weights(model, [Force("decoder.self", 0, 0, key=10**30)])
+    assert (found["decoder.self", 0][:, 0] == 0).all()

@@ -11,9 +11,11 @@ from regard.core.errors import ShapeError
 from regard.decoding.beam import beam_search
 from regard.functional.kernels import reference_only
 from regard.inspection.capture import place, watch
-from regard.inspection.edits import Temperature, edited
+from regard.inspection.edits import Ablate, Force, Temperature, edited
 from regard.inspection.records import output_weights, recorded, records
 from regard.layers.attention import MultiHeadAttention
+from regard.layers.draw import Account
+from regard.layers.memory_attention import MemoryAttention
 from regard.layers.tape import TapeAttention
 from regard.layers.viewpoint import Seen, Viewpoint
 
@@ -56,7 +58,7 @@ def outputs_of(model, views, produced):
             tape = [out for view, out in recalls if view is module]
             calls = [outputs.get(id(call)) for call in views[place(path)].calls]
             found[place(path)] = torch.stack(tape, dim=1) if tape else torch.cat(calls, dim=2)[0]
-    return {where: one.float().numpy() for where, one in found.items()}
+    return {where: one.detach().float().numpy() for where, one in found.items()}
 
 
 @every_system
@@ -81,6 +83,102 @@ def test_recomputed_weights_times_values_are_what_the_run_produced(
         assert record.weights.shape == record.visible.shape == record.scores.shape
         assert record.q.shape[1] == record.weights.shape[1]
         assert record.k.shape[1] == record.weights.shape[2]
+
+
+def edits_of(views):
+    """Every edit of every attention of a system, on its own and all together."""
+    places = list(views)
+    for name, layer in places:
+        yield [Ablate(name, layer, 0)]
+        yield [Force(name, layer, 0, key=1)]
+    yield [Temperature(0.5)]
+    yield [Temperature(0.5), *(Force(name, layer, 0, key=1) for name, layer in places)]
+
+
+@every_system
+@pytest.mark.parametrize("kernel", KERNELS)
+@torch.no_grad()
+def test_an_edited_attention_shows_the_weights_that_it_used(name, changes, kernel, produced):
+    model = system(name, **changes)
+    with watch(model) as views:
+        model(SOURCE, TARGET)
+    for edits in edits_of(views):
+        produced[1].clear()
+        with KERNELS[kernel](), watch(model) as views, edited(model, edits):
+            model(SOURCE, TARGET)
+        expected = outputs_of(model, views, produced)
+        for where, view in views.items():
+            record = recorded(view)
+            np.testing.assert_allclose(
+                record.weights @ record.v, expected[where], atol=1e-5, err_msg=f"{edits} {where}"
+            )
+
+
+HARD = [
+    ("transformer", {"dropout": 0.0}),
+    ("luong2015", {}),
+    ("bahdanau2015", {}),
+    ("cheng2016", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), HARD, ids=str)
+@pytest.mark.parametrize("stepwise", [False, True])
+def test_what_was_drawn_is_what_is_shown(name, changes, stepwise, produced):
+    """While it learns, too; and looking at it draws nothing and keeps no second account."""
+    model = system(name, normaliser="hard", **changes).train()
+    accounts = []
+    for module in model.modules():
+        if isinstance(module, Account):
+            module.register_forward_hook(lambda *_: accounts.append(1))
+    torch.manual_seed(3)
+    plain = forward(model, stepwise)
+    drawn, told = torch.get_rng_state(), len(accounts)
+    produced[1].clear()
+    torch.manual_seed(3)
+    with watch(model) as views:
+        assert torch.equal(forward(model, stepwise), plain)
+    expected = outputs_of(model, views, produced)
+    for where, view in views.items():
+        record = recorded(view)
+        np.testing.assert_allclose(record.weights, view.weights()[0].numpy(), atol=1e-6)
+        np.testing.assert_allclose(record.weights @ record.v, expected[where], atol=1e-5)
+    assert torch.equal(torch.get_rng_state(), drawn)
+    assert len(accounts) == 2 * told
+
+
+def forward(model, stepwise):
+    if not stepwise:
+        return model(SOURCE, TARGET).detach()
+    memory = model.encode(SOURCE)
+    state, logits = model.start(memory), []
+    for t in range(TARGET.shape[1]):
+        one, state = model.step(TARGET[:, t], memory, state)
+        logits.append(one.detach())
+    return torch.stack(logits, dim=1)
+
+
+def test_narrow_scores_that_tie_are_looked_at_as_the_run_did():
+    """256, 256.5 and 257 are one number in bf16: the run took the first of them."""
+    attention = MemoryAttention(2, 2, score="dot", normaliser="hard").bfloat16().eval()
+    memory = torch.tensor([[[1.0, 0.0], [1.0, 0.5], [1.0, 1.0]]]).bfloat16()
+    asks, real = torch.tensor([[[256.0, 1.0]]]).bfloat16(), torch.ones(1, 1, 1, 3).bool()
+    with watch(attention) as views:
+        out = attention.look(asks, attention.project(memory), mask=real)
+    assert torch.equal(out[0, 0], memory[0, 0])
+    (view,) = views.values()
+    assert view.weights().tolist() == [[[[1.0, 0.0, 0.0]]]]
+    assert recorded(view).weights.tolist() == [[[1.0, 0.0, 0.0]]]
+
+
+@every_system
+@torch.no_grad()
+def test_weights_of_a_narrow_run_can_be_asked_for_afterwards(name, changes):
+    model = system(name, **changes)
+    with narrow(), watch(model) as views:
+        model(SOURCE, TARGET)
+    for view in views.values():
+        np.testing.assert_allclose(view.weights()[0], recorded(view).weights, atol=1e-6)
 
 
 @every_system

@@ -4,6 +4,7 @@ import pytest
 
 from regard import lab
 from regard.core.errors import ConfigError
+from regard.lab.folder import write_page
 from regard.lab.result import Result
 
 
@@ -19,6 +20,13 @@ def test_a_refuted_claim_says_so():
     shown = Result("rows", False, "a < b", {"x": 1}, ())._repr_html_()
     assert "The claim does not hold." in shown
     assert "a &lt; b" in shown
+
+
+def test_a_page_says_of_a_refuted_claim_what_the_command_says(tmp_path):
+    write_page([Result("rows", False, "no", {"x": 1}, ())], tmp_path)
+    page = (tmp_path / "index.html").read_text()
+    assert "<td>does not hold</td>" in page
+    assert "fails" not in page
 
 
 def test_a_result_is_plain_json():

@@ -91,7 +91,12 @@ def test_every_window_hides_what_it_says(rng, window):
                 assert math.isclose(weights[b, h, i, j].item(), wanted, abs_tol=1e-9)
         assert (weights.sum(-1) < 1).all()
     else:
-        allowed = {"global": t == t, "causal": s <= t, "local_m": (s - t).abs() <= 1}[window]
+        allowed = {
+            "global": t == t,
+            "causal": s <= t,
+            "local_m": (s - t).abs() <= 1,
+            "block": torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]) > 0,
+        }[window]
         assert ((weights > 0) == allowed).all()
         torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, T, dtype=torch.float64))
     joined = seen[0].attended().values.transpose(1, 2).flatten(2)

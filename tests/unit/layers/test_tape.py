@@ -2,12 +2,22 @@
 
 import pytest
 import torch
-from lstmn import mixed, paper_score, plus, read, times
+from lstmn import mixed, paper_score, plus, read, softmax, times
 from oracles import PAIR_SCORES
 
+from regard.inspection.edits import Ablate, Force, Temperature
 from regard.layers.tape import TapeAttention, TapeCell, empty_tape, unroll
 
 B, T, D_WORD, D = 2, 6, 3, 4
+EDITS = {
+    "ablated": (Ablate("decoder.self", 0, 0), lambda scores: [0.0] * len(scores)),
+    "forced": (
+        Force("decoder.self", 0, 0, key=1),
+        lambda scores: [float(i == 1) for i in range(len(scores))],
+    ),
+    "tempered": (Temperature(0.3), lambda scores: softmax([score / 0.3 for score in scores])),
+}
+"""What is done to a tape's attention, and how its scores become weights then."""
 
 
 def made(score="additive", **options):
@@ -85,6 +95,23 @@ def test_a_tape_goes_in_and_comes_out(x, brought, blank, cut, fused):
         (second.recalled, full.recalled),
     ):
         torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("score", ["additive", "dot"])
+@pytest.mark.parametrize("cut", [0, 1, 4])
+def test_an_edit_changes_every_step_of_a_tape(x, blank, edit, score, cut):
+    cell, attends = made(score)
+    change, weigh = EDITS[edit]
+    plain = unroll(cell, attends, x, blank)
+    handle = attends.view.change.register_forward_hook(lambda _module, _given, seen: change(seen))
+    tape = unroll(cell, attends, x[:, cut:], unroll(cell, attends, x[:, :cut], blank))
+    handle.remove()
+    for row in range(B):
+        hidden, _, _ = read(x[row].tolist(), cell, pair_score(attends), weigh=weigh)
+        torch.testing.assert_close(tape.hidden[row], torch.tensor(hidden, dtype=torch.float64))
+    assert not torch.allclose(tape.hidden, plain.hidden)
+    assert torch.equal(unroll(cell, attends, x, blank).hidden, plain.hidden)
 
 
 def test_an_empty_tape_recalls_zeros(blank):

@@ -15,11 +15,16 @@ VARIANTS = [
     *({"score": name} for name in SCORES),
     {"window": "local_m", "half_width": 2},
     {"window": "local_p", "half_width": 2},
+    {"window": "block", "half_width": 2},
     {"positions": "learned"},
     {"positions": "learned", "join": "concat"},
     {"positions": "sinusoidal", "join": "concat"},
     {"positions": "index"},
     {"positions": "none"},
+    {"positions": "alibi"},
+    {"positions": "rotary"},
+    {"positions": "alibi", "window": "local_m", "half_width": 2},
+    {"positions": "rotary", "score": "additive"},
     {"norm_first": True},
     {"bias": False},
     {"shared_vocab": False, "n_source_vocab": 17},
@@ -49,10 +54,12 @@ def test_the_future_does_not_leak(make_model, source, target, changes):
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_the_past_does_matter(make_model, source, target, changes):
-    """Each position but the first is changed by the token before it."""
+    """Each position but the first of a text, or of a block, is changed by the token before it."""
     model = make_model(**changes)
     full = model(source, target)
     for t in range(1, target.shape[1]):
+        if changes.get("window") == "block" and t % 4 == 0:
+            continue
         other = target.clone()
         other[:, t - 1] = 4 + (other[:, t - 1] - 3) % 9
         assert not torch.allclose(model(source, other)[:, t], full[:, t])
@@ -81,7 +88,7 @@ def test_the_source_matters_at_every_position(make_model, source, target, change
     other = source.clone()
     other[0, 1] = 4 + (other[0, 1] - 3) % 9
     difference = (model(other, target) - model(source, target)).abs().amax(dim=-1)  # (B, T)
-    near = slice(0, 4) if changes.get("window") == "local_m" else slice(None)
+    near = slice(0, 4) if changes.get("window") in ("local_m", "block") else slice(None)
     assert (difference[0, near] > 0).all()
     assert (difference[1:] == 0).all()
 
@@ -95,11 +102,87 @@ def test_state_and_memory_can_be_repeated_and_reordered(model, source, target):
     torch.testing.assert_close(logits, model(source, target)[rows, 1])
 
 
+def test_a_state_stays_what_it_was_when_others_go_on_from_it(model, source, target):
+    """Branches write into room that they share, each its own token."""
+    with torch.inference_mode():
+        memory = model.encode(source)
+        state = model.start(memory)
+        for t in range(3):
+            _, state = model.step(target[:, t], memory, state)
+        other = 4 + (target - 3) % 9
+        ahead, further = model.step(target[:, 3], memory, state)
+        aside, elsewhere = model.step(other[:, 3], memory, state)
+        torch.testing.assert_close(ahead, model(source, target)[:, 3])
+        mixed = torch.cat((target[:, :3], other[:, 3:]), dim=1)
+        torch.testing.assert_close(aside, model(source, mixed)[:, 3])
+        for written, past in ((target, further), (mixed, elsewhere)):
+            found, _ = model.step(written[:, 4], memory, past)
+            torch.testing.assert_close(found, model(source, written)[:, 4])
+
+
 def test_without_positions_the_encoder_does_not_know_order(make_model, source, target):
     shuffled = source[:, torch.tensor([1, 0, 2, 3, 4, 5, 6])]
     blind, seeing = make_model(positions="none"), make_model()
     torch.testing.assert_close(blind(source, target), blind(shuffled, target))
     assert not torch.allclose(seeing(source, target), seeing(shuffled, target))
+
+
+@pytest.mark.parametrize("positions", ["alibi", "rotary"])
+def test_attention_alone_may_know_order(make_model, source, target, positions):
+    shuffled = source[:, torch.tensor([1, 0, 2, 3, 4, 5, 6])]
+    model = make_model(positions=positions)
+    assert not torch.allclose(model(source, target), model(shuffled, target))
+    assert model.decoder.layers[0].cross_attention.places(1, 2, 3) == (1, 2, None)
+
+
+@pytest.mark.parametrize("positions", ["alibi", "rotary"])
+def test_relative_positions_do_not_care_where_a_text_begins(make_model, source, positions):
+    """Three tokens that nobody may see, before the text, change nothing of it."""
+    encoder = make_model(positions=positions).encoder
+    mask = (source != 0)[:, None, None]
+    before = torch.full((3, 3), 5)
+    hidden = torch.cat((torch.zeros(3, 1, 1, 3, dtype=torch.bool), mask), dim=-1)
+    later = encoder(torch.cat((before, source), dim=1), hidden)[:, 3:]
+    torch.testing.assert_close(later, encoder(source, mask), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "repeats"),
+    [
+        ({}, (1, 30)),  # the second time with lengths that are not known
+        ({"window": "local_m", "half_width": 2}, (30,)),
+        ({"window": "block", "half_width": 8, "positions": "alibi"}, (30,)),
+        ({"score": "additive", "positions": "rotary"}, (1,)),
+    ],
+    ids=str,
+)
+def test_it_can_be_traced_whole(make_model, source, target, changes, repeats):
+    """At lengths for which windows take another kernel than at a few words."""
+    torch.compiler.reset()  # there is a limit to what is traced of one function
+    model = make_model(**changes, n_layers=1)
+    traced = torch.compile(model, fullgraph=True, backend="aot_eager")
+    for n in repeats:
+        given = source.repeat(1, n), target.repeat(1, n)
+        torch.testing.assert_close(traced(*given), model(*given))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"window": "block"},
+        {"window": "local_m"},
+        {"positions": "alibi"},
+        {"positions": "rotary"},
+        {"score": "additive"},
+        {"normaliser": "hard"},
+    ],
+    ids=str,
+)
+def test_what_packed_kernels_cannot_do_is_not_packed(changes):
+    assert tiny_config().packs
+    assert not tiny_config(**changes).packs
+    assert not tiny_config(**changes).plain  # nor is it decoded from joined weights
 
 
 def test_embeddings_are_tied_as_in_the_paper(make_model):
@@ -170,6 +253,8 @@ def test_a_configuration_survives_json():
     [
         ({"d_model": 130}, "d_model=130 is not a multiple of n_heads=4"),
         ({"positions": "index", "join": "add"}, "join must be 'concat'"),
+        ({"positions": "alibi", "join": "concat"}, "join no token"),
+        ({"positions": "rotary", "d_model": 36}, "a head has 9; choose an even"),
         ({"preset": "transfromer"}, "did you mean 'transformer'"),
         ({"size": "huge"}, "no size 'huge'.*known: tiny, small, base, big"),
     ],

@@ -1,9 +1,12 @@
+import gzip
 import re
 from importlib.resources import files
 
 import pytest
 
 from regard.core.errors import ConfigError
+from regard.data.corpora import Corpus, read_splits
+from regard.data.pairs import Pair
 from regard.recipes.recipe import Recipe, builtin_recipes, load_recipe
 
 
@@ -14,8 +17,50 @@ def test_every_built_in_recipe_is_valid_and_says_what_to_expect(name):
     text = (files("regard.recipes") / f"{name}.yaml").read_text()
     comment = "\n".join(line for line in text.split("\n") if line.startswith("#"))
     assert f"regard train {name}" in comment
-    assert re.search(r"Expect [\d.]+ %", comment)
-    assert re.search(r"\d+ s of training on two CPU cores", comment)
+    if load_recipe(name).data.world is None:  # one of real data
+        assert "measured in benchmarks/RESULTS.md" in comment
+    else:
+        assert re.search(r"Expect [\d.]+ %", comment)
+        assert re.search(r"\d+ s of training on two CPU cores", comment)
+
+
+MULTI30K = [name for name in builtin_recipes() if name.startswith("multi30k")]
+TATOEBA = [name for name in builtin_recipes() if name.startswith("tatoeba")]
+
+
+@pytest.mark.parametrize("name", MULTI30K)
+def test_a_recipe_of_parallel_files_reads_them_from_the_folder_it_is_given(name, tmp_path):
+    source, target = name.split("-")[1:]
+    for split in ("train", "val", "test_2016_flickr"):
+        for side in (source, target):
+            packed = gzip.compress(f"{split} {side}\n".encode())
+            (tmp_path / f"{split}.{side}.gz").write_bytes(packed)
+    recipe = load_recipe(name, [f"folder={tmp_path}"])
+    assert recipe.data.direction == f"{source}-{target}"
+    splits = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+    assert read_splits(recipe.data) == {
+        split: Corpus((Pair(f"{file} {source}", f"{file} {target}"),))
+        for split, file in splits.items()
+    }
+
+
+@pytest.mark.parametrize("name", TATOEBA)
+def test_a_recipe_of_one_table_reads_the_right_columns(name, tmp_path):
+    source, target = name.split("-")[1:]
+    other = ({source, target} - {"en"}).pop()
+    lines = "".join(f"en {i}\t{other} {i}\tby nobody\n" for i in range(9000))
+    file = {"fr": "fra.txt.gz", "de": "deu.txt.gz"}[other]
+    (tmp_path / file).write_bytes(gzip.compress(lines.encode()))
+    recipe = load_recipe(name, [f"folder={tmp_path}"])
+    assert recipe.data.direction == f"{source}-{target}"
+    splits = read_splits(recipe.data)
+    assert {split: len(corpus.pairs) for split, corpus in splits.items()} == {
+        "train": 3000,
+        "valid": 3000,
+        "test": 3000,
+    }
+    for corpus in splits.values():
+        assert all(pair.source[:2] == source and pair.target[:2] == target for pair in corpus.pairs)
 
 
 def test_set_overrides_by_full_name_and_by_bare_name_where_that_is_clear():
@@ -53,7 +98,14 @@ def test_a_recipe_may_be_a_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("data: [", "is no YAML"), ("just words", "must have the sections"), ("data: {}", "no data")],
+    [
+        ("data: [", "is no YAML"),
+        ("just words", "must have the sections"),
+        ("data: {}", "no data"),
+        ("data: {world: copy}", r"^recipe \S+mine\.yaml has no section train; add it"),
+        ("data: {world: copy}\ntrain:", "section train must hold settings"),
+        ("data: {world: copy, direction: english}", "direction='english': .* write it as en-fr"),
+    ],
 )
 def test_a_broken_file_is_explained(tmp_path, text, message):
     path = tmp_path / "mine.yaml"

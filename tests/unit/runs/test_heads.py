@@ -11,6 +11,7 @@ from regard.core.errors import ConfigError
 from regard.data.pairs import Pair
 from regard.evaluation.text_scores import bleu
 from regard.inspection.heads import MEASURES
+from regard.layers.tape import TapeAttention
 from regard.runs.data import Data
 from regard.runs.head_scores import label
 from regard.runs.heads import head_measures
@@ -191,13 +192,22 @@ def test_a_single_head_is_measured_too(preset):
     assert (found.distances, found.map, found.clusters) == (((0.0,),), ((0.0, 0.0),), (0,))
 
 
-def test_what_can_be_watched_but_not_edited_has_no_worth():
-    found = head_measures(untrained("cheng2016"), DATA)
+def test_a_tape_is_worth_what_is_lost_when_nothing_is_recalled(monkeypatch):
+    run = untrained("cheng2016")
+    found = head_measures(run, DATA)
     worth = {row["name"]: row["loss_change"] for row in found.rows}
-    assert worth["encoder.self"] is None
-    assert worth["decoder.self"] is None
+    recall = TapeAttention.recall
+    for side in ("encoder", "decoder"):
+        own = getattr(run.model, side).self_attention
+        monkeypatch.setattr(
+            TapeAttention,
+            "recall",
+            lambda tape, *given, own=own: recall(tape, *given) * float(tape is not own),
+        )
+        without = loss_of(run, PAIRS)
+        assert abs(without - found.loss) > 1e-6
+        assert worth[f"{side}.self"] == pytest.approx(without - found.loss, abs=2e-6)
     assert abs(worth["decoder.cross"]) > 1e-6
-    assert all(row["entropy"] is not None for row in found.rows)
 
 
 def test_a_system_without_attention_is_refused_in_one_sentence():

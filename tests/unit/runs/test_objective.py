@@ -5,7 +5,8 @@ import itertools
 import pytest
 import torch
 
-from regard.data.batches import Example, collate
+from regard.data.batches import collate
+from regard.data.examples import Example
 from regard.layers.draw import Draw
 from regard.models.presets import build, resolve
 from regard.models.settings import ModelSettings

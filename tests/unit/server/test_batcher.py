@@ -66,6 +66,15 @@ def test_a_batch_is_bounded_and_what_does_not_fit_comes_next(shouting):
     assert shouting.batches == [["a", "b", "f", "g"], ["c", "d", "e", "h"]]
 
 
+def test_a_full_batch_waits_for_nobody(shouting):
+    """The window would outlast the test."""
+    worker = Worker(shouting, limits=Limits(window=1000.0, batch=4))
+    found = run_all(worker, asking(worker, *"abcd"))
+    assert found == [list("ABCD")]
+    worker.open()
+    assert run_all(worker, asking(worker, *"abc"), asking(worker, "d")) == [list("ABC"), ["D"]]
+
+
 def test_a_bad_text_fails_alone(shouting):
     worker = Worker(shouting, limits=PATIENT)
     good, bad, other = run_all(
@@ -173,3 +182,36 @@ def test_a_closed_worker_can_be_opened_again(shouting):
     assert run_all(worker, asking(worker, "a")) == [["A"]]
     worker.open()
     assert run_all(worker, asking(worker, "b")) == [["B"]]
+
+
+def test_what_is_abandoned_is_neither_waited_for_nor_finished():
+    began, free = threading.Event(), threading.Event()
+    done = []
+
+    def slow(texts):
+        if texts == ["a"]:
+            began.set()
+            assert free.wait(30)
+        done.append(texts)
+        return list(texts)
+
+    worker = Worker(slow, limits=Limits(window=0.0, seconds=10))
+
+    async def story():
+        first = asyncio.create_task(worker.translate(["a"]))
+        assert await asyncio.to_thread(began.wait, 30)
+        second = asyncio.create_task(worker.translate(["b"]))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(worker.close, 0.1)  # gives up, and leaves the first alone
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        with pytest.raises(BusyError, match="ending"):
+            await worker.translate(["c"])
+        worker.open()
+        assert await worker.translate(["d"]) == ["d"]  # by another thread
+        free.set()
+        return await first
+
+    assert asyncio.run(story()) == ["a"]
+    worker.close()
+    assert done == [["d"], ["a"]]

@@ -27,3 +27,17 @@ def test_all_problems_are_told_at_once():
 def test_settings_do_not_change():
     with pytest.raises(ValidationError, match="frozen"):
         TextSettings().kind = "word"
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1])
+def test_a_share_of_skipped_merges_is_a_share(share):
+    with pytest.raises(ConfigError, match=r"text\.bpe_dropout"):
+        parse(TextSettings, {"bpe_dropout": share}, "text")
+
+
+@pytest.mark.parametrize("kind", ["word", "char"])
+def test_only_pieces_have_merges_to_skip(kind):
+    assert TextSettings(kind=kind, bpe_dropout=0).bpe_dropout == 0
+    assert TextSettings(kind="bpe", bpe_dropout=0.1).bpe_dropout == 0.1
+    with pytest.raises(ConfigError, match=rf"text\.bpe_dropout: kind '{kind}' has no merges"):
+        parse(TextSettings, {"kind": kind, "bpe_dropout": 0.1}, "text")

@@ -9,7 +9,8 @@ from tiny import tiny_config
 
 from regard.checkpoints.snapshots import SnapshotStore
 from regard.core.errors import CheckpointError, TrainingError
-from regard.data.batches import BatchStream, Example
+from regard.data.batches import BatchStream
+from regard.data.examples import Example
 from regard.models.transformer import Transformer
 from regard.training.loop import Setup, Trainer
 from regard.training.losses import token_loss
@@ -113,17 +114,17 @@ def test_accumulated_micro_batches_are_one_batch(tmp_path):
     (total / sum(batch.n_target_tokens for batch in batches)).backward()
     wanted = {name: p.grad.clone() for name, p in model.named_parameters()}
     model.zero_grad()
-    one.optimiser.step = lambda: None
-    one.optimiser.zero_grad = lambda **_: None
-    one._update(batches)
+    one.update.optimiser.step = lambda: None
+    one.update.optimiser.zero_grad = lambda **_: None
+    one.update(batches, lr=0.1)
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(parameter.grad, wanted[name])
 
 
 def test_gradients_are_clipped(tmp_path):
     one = trainer(tmp_path, clip=1e-3)
-    one.optimiser.zero_grad = lambda **_: None
-    one._update([one.setup.stream.next()])
+    one.update.optimiser.zero_grad = lambda **_: None
+    one.update([one.setup.stream.next()], lr=0.1)
     norm = torch.cat([p.grad.flatten() for p in one.model.parameters()]).norm()
     assert norm <= 1.001e-3
 
@@ -133,7 +134,7 @@ def test_it_can_learn(tmp_path):
     one = trainer(
         tmp_path,
         dropout=0.0,
-        max_steps=200,
+        max_steps=300,
         lr=1e-2,
         log_every=20,
         observers=[lines.append],

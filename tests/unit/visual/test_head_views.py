@@ -2,10 +2,13 @@
 
 import csv
 import itertools
+import math
 import xml.etree.ElementTree as ET
 
 import pytest
 
+from regard.visual.apart import moved_apart
+from regard.visual.curves import PALETTE
 from regard.visual.head_map import head_map
 from regard.visual.head_table import all_heads_table, head_tables, plain_table
 from regard.visual.labels import Box, Mark, place_labels
@@ -157,3 +160,43 @@ def test_latex_has_every_head_the_caveat_and_no_letter_it_cannot_set():
     assert r"Look \& ablate." in text
     assert r"\ensuremath{-}2.0" in text
     assert text.isascii()
+
+
+def test_marks_that_share_a_place_are_moved_apart_and_the_others_stay():
+    room = Box(0, 0, 100, 100)
+    alone = Mark(x=90, y=90, radius=5, width=10, height=10)
+    crowd = [Mark(x=50, y=50, radius=4 + i, width=10, height=10) for i in range(4)]
+    cornered = [Mark(x=2, y=2, radius=3, width=10, height=10)] * 2
+    moved = moved_apart([alone, *crowd, *cornered], room)
+    assert moved[0] == alone
+    for a, b in itertools.combinations(moved, 2):
+        assert math.hypot(a.x - b.x, a.y - b.y) > a.radius + b.radius
+    for mark in moved:
+        assert room.holds(
+            Box(mark.x - mark.radius, mark.y - mark.radius, 2 * mark.radius, 2 * mark.radius)
+        )
+
+
+def test_clusters_of_one_attention_never_look_alike():
+    rows = [row("encoder.self", 0, h, 0.1) for h in range(9)]
+    places = [[h, h % 2] for h in range(9)]
+    other = [row("decoder.cross", 0, 0, 0.1)]
+    heads = {**HEADS, "rows": rows + other, "map": [*places, [20, 0]], "clusters": list(range(10))}
+    looks = [
+        (c.get("data-name"), c.get("stroke"), c.get("stroke-dasharray"))
+        for c in drawn(heads).iter(f"{SVG}circle")
+    ]
+    assert len(set(looks)) == 10
+    first = next(c for c in drawn(heads).iter(f"{SVG}circle") if c.get("data-cluster") == "9")
+    assert first.get("stroke") == PALETTE[0]  # colours begin anew in each panel
+
+
+def test_no_mark_of_the_map_hides_another():
+    marks = [
+        [float(c.get(key)) for key in ("cx", "cy", "r")]
+        for c in drawn({**HEADS, "map": [[0, 0]] * 4}).iter(f"{SVG}circle")
+        if c.get("data-name") == "encoder.self"
+    ]
+    assert len(marks) == 3
+    for (ax, ay, ar), (bx, by, br) in itertools.combinations(marks, 2):
+        assert math.hypot(ax - bx, ay - by) > ar + br

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.functional.attention import attention
-from regard.functional.masks import local
+from regard.functional.windows import Near
 from regard.lab.checks import unmet
 from regard.lab.jacobian import block_norms
 from regard.lab.result import Result
@@ -118,7 +118,7 @@ def _networks(n_tokens: int, kernel: int, window: int | None) -> dict[str, After
     single = FeedForward(_WIDTH, 4 * _WIDTH).double()
     convolution = nn.Conv1d(_WIDTH, _WIDTH, kernel, padding=kernel // 2).double()
     cell = nn.RNNCell(_WIDTH, _WIDTH).double()
-    mask = None if window is None else local(n_tokens, n_tokens, half_width=window)
+    mask = None if window is None else Near(window).dense(n_tokens, n_tokens)
     return {
         "MLP": _stacked(lambda y: whole(y.flatten(1)).tanh().view_as(y)),
         "position-wise MLP": _stacked(single),

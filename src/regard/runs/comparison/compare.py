@@ -31,6 +31,7 @@ def compare(
     seeds: Sequence[int] = (1, 2, 3),
     out: Path = Path("runs/compare"),
     device: str | None = None,
+    overrides: Sequence[str] = (),
     watching: Watching | None = None,
     say: Callable[[str], None] = lambda _text: None,
 ) -> Comparison:
@@ -41,7 +42,7 @@ def compare(
     is counted. Whatever stops a comparison, calling it again goes on where it was. A signal raises
     ``Stopped``; a system that fails becomes a row that says why, unless all fail.
     """
-    asked = contest(systems, data, parse_budget(budget), seeds)
+    asked = contest(systems, data, parse_budget(budget), seeds, overrides)
     pick_device(device)  # what cannot be done at all is refused before a folder is taken
     splits = load_data(next(iter(asked.systems.values())).data).splits
     claim(out, asked)

@@ -15,7 +15,7 @@ from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
 from regard.data.settings import WORLDS, DataSettings
 from regard.decoding.settings import DecodeSettings
-from regard.recipes.recipe import Recipe, builtin_recipes, load_recipe
+from regard.recipes.recipe import Recipe, builtin_recipes, load_recipe, overrides_of
 from regard.runs.budget import Budget
 from regard.text.settings import TextSettings
 
@@ -37,19 +37,29 @@ class Contest:
     seeds: tuple[int, ...]
 
 
-def contest(systems: Sequence[str], data: str, budget: Budget, seeds: Sequence[int]) -> Contest:
-    """Systems are recipes by name or file; ``data`` is a world or such a recipe."""
+def contest(
+    systems: Sequence[str],
+    data: str,
+    budget: Budget,
+    seeds: Sequence[int],
+    overrides: Sequence[str] = (),
+) -> Contest:
+    """Systems are recipes by name or file; ``data`` is a world or such a recipe.
+
+    ``overrides`` change what is shared, or a setting of every system.
+    """
     if not systems:
         raise ConfigError("which systems? `regard recipes` lists the built-in ones")
     if not seeds or len(set(seeds)) < len(seeds):
         raise ConfigError(f"seeds must be given and differ, found {tuple(seeds)}")
-    shared = _shared(data)
+    shared = _shared(data, overrides_of(SHARED, overrides))
+    own = overrides_of(set(Recipe.model_fields) - set(SHARED), overrides)
     recipes: dict[str, Recipe] = {}
     for system in systems:
         name = system_name(system)
         if name in recipes:
             raise ConfigError(f"two systems are called {name!r}; give one of them another name")
-        recipe = load_recipe(system)
+        recipe = load_recipe(system, own)
         if recipe.train.init is not None:
             raise ConfigError(
                 f"{name} starts from train.init={recipe.train.init!r}, and the others from "
@@ -84,8 +94,13 @@ def claim(out: Path, asked: Contest) -> None:
     write_whole(out / SETTINGS, yaml.safe_dump(new, sort_keys=False, allow_unicode=True))
 
 
-def _shared(data: str) -> dict[str, Any]:
+def _shared(data: str, overrides: Sequence[str]) -> dict[str, Any]:
     """The sections that all systems have in common: a world's, or a recipe's."""
+    if data in WORLDS and overrides:
+        raise ConfigError(
+            f"--set {overrides[0]} changes what all systems share, and the world {data!r} fixes "
+            "that; name a recipe with --data"
+        )
     if data in WORLDS:
         return {
             "data": DataSettings(world=data),
@@ -98,8 +113,9 @@ def _shared(data: str) -> dict[str, Any]:
             f"no data {data!r}{did_you_mean(data, [*WORLDS, *known])}: give one of "
             f"{', '.join(WORLDS)}, or a recipe that names your files"
         )
-    recipe = load_recipe(data)
-    if recipe.data.world is None and recipe.data.test is None:
+    recipe = load_recipe(data, overrides)
+    asked = recipe.data
+    if asked.world is None and asked.test is None and asked.hold_out is None:
         raise ConfigError(
             f"{data} has no data.test, and on valid the learning rates are chosen: give a test set"
         )

@@ -22,6 +22,14 @@ export function useKey(key) {
   sessionStorage.setItem(KEY, key);
 }
 
+/**
+ * Whether there is a key to send.
+ * @returns {boolean}
+ */
+export function hasKey() {
+  return Boolean(sessionStorage.getItem(KEY));
+}
+
 const LIMIT = 40; // answers kept; the oldest goes first
 
 /** @type {Map<string, Promise<any>>} */

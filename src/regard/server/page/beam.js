@@ -3,6 +3,7 @@
 import { drawTree } from "./draw.js";
 import { el } from "./elements.js";
 import { ask } from "./api.js";
+import { sentenceOf } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -13,13 +14,15 @@ import { ask } from "./api.js";
  * @param {(part: Partial<State>) => void} change
  */
 export async function showBeam(box, state, change) {
-  const { source, beams, prefix } = state;
+  const { beams, prefix } = state;
+  const edits = state.plain ? [] : state.edits;
   const note = el("div", { class: "branch", role: "status" });
   const canvas = el("div", { class: "canvas" }, "searching…");
   box.replaceChildren(note, canvas);
-  showPrefix(note, prefix, change);
+  showPrefix(note, prefix, edits, change);
   try {
-    const tree = await ask("/api/beam", { source, n_beams: beams, prefix });
+    const asked = { source: sentenceOf(state), n_beams: beams, prefix, edits };
+    const tree = await ask("/api/beam", asked);
     if (!canvas.isConnected) return;
     canvas.replaceChildren();
     drawTree(canvas, tree, {
@@ -30,12 +33,14 @@ export async function showBeam(box, state, change) {
   }
 }
 
-function showPrefix(note, prefix, change) {
+function showPrefix(note, prefix, edits, change) {
+  const under = edits.length ? "The search runs under the changes. " : "";
   if (!prefix.length) {
-    return note.replaceChildren(el("p", { class: "hint" }, "Pick a node to go on from it."));
+    return note.replaceChildren(el("p", { class: "hint" }, `${under}Pick a node to go on from it.`));
   }
   note.replaceChildren(
     el("p", {}, "Begun with ", el("q", {}, prefix.join(" "))),
+    el("p", { class: "hint" }, under),
     button("From the start again", () => change({ prefix: [] })),
   );
 }

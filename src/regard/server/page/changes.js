@@ -3,7 +3,8 @@
 import { tokensOf } from "./draw.js";
 
 /**
- * The words of b, each with whether it is new against a (a longest common subsequence is old).
+ * The words of b, each with whether it is new against a. A longest common subsequence is old; of
+ * several such, the one with most words that kept their place.
  * @param {string[]} a
  * @param {string[]} b
  * @returns {{word: string, isNew: boolean}[]}
@@ -13,7 +14,7 @@ export function newWords(a, b) {
   const marked = [];
   let i = 0;
   for (let j = 0; j < b.length; ) {
-    if (i < a.length && a[i] === b[j]) {
+    if (i < a.length && a[i] === b[j] && common[i][j] > common[i + 1][j]) {
       marked.push({ word: b[j++], isNew: false });
       i++;
     } else if (i < a.length && common[i + 1][j] >= common[i][j + 1]) i++;
@@ -22,13 +23,15 @@ export function newWords(a, b) {
   return marked;
 }
 
-/** common[i][j]: how long a subsequence a[i…] and b[j…] share. */
+const WORD = 1000; // a word counts so much; one that kept its place counts one more
+
+/** common[i][j]: what a subsequence that a[i…] and b[j…] share is worth. */
 function lengths(a, b) {
   const common = Array.from({ length: a.length + 1 }, () => new Array(b.length + 1).fill(0));
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
-      common[i][j] =
-        a[i] === b[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
+      const kept = a[i] === b[j] ? common[i + 1][j + 1] + WORD + (i === j ? 1 : 0) : 0;
+      common[i][j] = Math.max(kept, common[i + 1][j], common[i][j + 1]);
     }
   }
   return common;
@@ -36,26 +39,32 @@ function lengths(a, b) {
 
 /**
  * The weight of one attention that moved most. Only rows are compared that had read the same
- * target tokens; null where no row and column can be compared.
+ * target tokens, and only heads that were not themselves edited: what became of those is no news.
  * @param {Object} before a payload
  * @param {Object} after a payload
  * @param {{name: string, layer: number, head: number|null}} where null: over all heads
- * @returns {{by: number, row: string, column: string, head: number}|null}
+ * @returns {{by: number, row: string, column: string, head: number, n: number, of: number,
+ *   others: boolean}|null} n rows of so many were compared, perhaps of other heads than the asked
+ *   one; null where nothing can be compared
  */
 export function largestMove(before, after, { name, layer, head }) {
   const was = before.attentions[name]?.[layer];
   const is = after.attentions[name]?.[layer];
-  if (!was || !is || was[0][0].length !== is[0][0].length) return null;
+  if (!was || !is) return null;
   const { rows, columns, axes } = tokensOf(after, name);
+  const usesSource = axes.rows === "source" || axes.columns === "source";
+  if (usesSource && !same(before.source_tokens, after.source_tokens)) return null;
+  const edited = editedHeads(after.edits ?? [], name, layer);
+  const others = edited.has(head);
+  const heads = [...is.keys()].filter((h) => !edited.has(h) && (head === null || others || h === head));
   const n = axes.rows === "source" ? rows.length : comparableRows(before, after);
   let most = null;
-  const heads = head === null ? is.keys() : [head];
   for (const h of heads) {
     for (let t = 0; t < n; t++) {
-      for (let s = 0; s < columns.length; s++) {
+      for (let s = 0; s < Math.min(is[h][t].length, was[h][t].length); s++) {
         const by = is[h][t][s] - was[h][t][s];
         if (!most || Math.abs(by) > Math.abs(most.by)) {
-          most = { by, row: rows[t], column: columns[s], head: h };
+          most = { by, row: rows[t], column: columns[s], head: h, n, of: rows.length, others };
         }
       }
     }
@@ -63,9 +72,17 @@ export function largestMove(before, after, { name, layer, head }) {
   return most;
 }
 
+/** Heads of one layer that an edit sets. */
+function editedHeads(edits, name, layer) {
+  const mine = edits.filter((edit) => edit.head !== undefined && edit.name === name && edit.layer === layer);
+  return new Set(mine.map((edit) => edit.head));
+}
+
+const same = (a, b) => a.length === b.length && a.every((one, i) => one === b[i]);
+
 /** Rows before the first difference had read the same; so had the row that wrote it. */
 function comparableRows({ target_tokens: a }, { target_tokens: b }) {
-  let same = 0;
-  while (same < a.length && same < b.length && a[same] === b[same]) same++;
-  return Math.min(same + 1, a.length, b.length);
+  let n = 0;
+  while (n < a.length && n < b.length && a[n] === b[n]) n++;
+  return Math.min(n + 1, a.length, b.length);
 }

@@ -1,7 +1,7 @@
 // Which view, attention, layer and head: tabs and lists above the picture.
 
 import { choice, el, fill } from "./elements.js";
-import { VIEWS } from "./state.js";
+import { linesOf, VIEWS } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -47,10 +47,16 @@ export function showTabs(box, state, change) {
  * @param {boolean} edited whether there is a plain run to go back to
  * @param {(part: Partial<State>) => void} change
  * @param {(part: Partial<State>) => void} tune a change that only redraws the picture
+ * @param {(line: number) => void} openLine look at another sentence of the text
  */
-export function showControls(box, state, attentions, edited, change, tune) {
+export function showControls(box, state, attentions, edited, change, tune, openLine) {
   const one = attentions.find(({ name }) => name === state.name);
   const parts = [];
+  const lines = linesOf(state.source);
+  if (lines.length > 1 && state.view !== "heads") {
+    const options = lines.map((line, i) => [String(i), `${i + 1}: ${line.slice(0, 40)}`]);
+    parts.push(choice("Line", options, String(state.line), (line) => openLine(Number(line))));
+  }
   if (one && state.view !== "beam" && state.view !== "heads") {
     parts.push(
       choice("Attention", attentions.map(({ name }) => [name, name]), state.name, (name) =>
@@ -59,8 +65,8 @@ export function showControls(box, state, attentions, edited, change, tune) {
     );
     if (state.view !== "grid") parts.push(layerChoice(one, state, change), headChoice(one, state, change));
     if (state.view === "lines") parts.push(thresholdChoice(state, tune));
-    if (edited) parts.push(plainChoice(state, change));
   }
+  if (edited && state.view !== "heads") parts.push(plainChoice(state, change));
   if (state.view === "beam") {
     const widths = [1, 2, 3, 4, 5, 6, 7, 8].map((k) => [String(k), String(k)]);
     parts.push(choice("Beams", widths, String(state.beams), (k) => change({ beams: Number(k) })));

@@ -21,7 +21,16 @@ const PLACE = {
  * @returns {boolean}
  */
 export function samePlace(a, b) {
-  return a.kind === b.kind && (PLACE[a.kind] ?? []).every((field) => a[field] === b[field]);
+  return a.kind === b.kind && PLACE[a.kind].every((field) => a[field] === b[field]);
+}
+
+/**
+ * Whether there are edits of this kind.
+ * @param {any} kind
+ * @returns {boolean}
+ */
+export function isKind(kind) {
+  return typeof kind === "string" && Object.hasOwn(PLACE, kind);
 }
 
 /**
@@ -74,9 +83,7 @@ export function spoken(edit, source) {
       return "without positions";
     case "swap":
       return `“${words[edit.first] ?? edit.first}” and “${words[edit.second] ?? edit.second}” swapped`;
-    case "force_token":
-      return `target token ${edit.position} is “${edit.token}”`;
     default:
-      return edit.kind;
+      return `target token ${edit.position} is “${edit.token}”`;
   }
 }

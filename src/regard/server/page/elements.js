@@ -20,6 +20,21 @@ export function el(tag, attributes = {}, ...children) {
 }
 
 /**
+ * A part of the page that holds a picture, with other things below it. A picture that was there
+ * before stays until the next is drawn, which then keeps its focus and its place.
+ * @param {HTMLElement} box
+ * @param {...Node} below
+ * @returns {HTMLElement}
+ */
+export function canvasIn(box, ...below) {
+  let canvas = box.querySelector(":scope > .canvas.kept");
+  for (const other of [...box.children]) if (other !== canvas) other.remove();
+  if (!canvas) box.append((canvas = el("div", { class: "canvas kept" })));
+  box.append(...below);
+  return canvas;
+}
+
+/**
  * The element of the page with this id.
  * @param {string} id
  * @returns {any}
@@ -50,20 +65,16 @@ export function choice(label, options, chosen, onChange) {
  * @param {string} label
  * @param {boolean} on
  * @param {(on: boolean) => void} onChange
- * @param {{disabled?: boolean, hint?: string}} [more]
  * @returns {HTMLElement}
  */
-export function tick(label, on, onChange, { disabled = false, hint = "" } = {}) {
+export function tick(label, on, onChange) {
   const box = el("input", {
     type: "checkbox",
     checked: on,
-    disabled,
     "data-control": label,
     onchange: (event) => onChange(event.target.checked),
   });
-  const words = el("span", {}, label);
-  if (hint) words.append(el("small", {}, hint));
-  return el("label", { class: "tick" }, box, words);
+  return el("label", { class: "tick" }, box, el("span", {}, label));
 }
 
 /**

@@ -1,77 +1,77 @@
 // What each head does, measured over many sentences: a map, and the numbers beside it.
 
-import { drawHeadMap } from "./draw.js";
+import { cueEdges, drawHeadMap } from "./draw.js";
 import { el } from "./elements.js";
 import { ask } from "./api.js";
 
 /** @typedef {import("./state.js").State} State */
+/** @typedef {{key: string, name: string, unit: number, format: string, meaning: string}} Measure */
 
-const PAUSE = 1000; // milliseconds
-
-// What a head is worth comes first: the other columns only say where it looks.
-const COLUMNS = {
-  loss_change: "Δ loss",
-  bleu_change: "Δ BLEU",
-  entropy: "entropy",
-  confidence: "confidence",
-  self: "self",
-  previous: "previous",
-  next: "next",
-  first: "first",
-  separator: "separator",
-  distance: "distance",
-  aer: "AER",
-  antecedent: "antecedent",
-};
+const HINT =
+  "A point is a head, named layer.head. Near each other: they look alike. Same colour: one cluster, " +
+  "numbered above each map. Larger: the loss grows more without it, in nats a token; a ring adds " +
+  "none. Each attention has a map of its own. Marks that would cover each other are moved apart.";
+const WORTH = ["loss_change", "bleu_change"]; // first: the others only say where a head looks
 
 /**
  * Ask for the measures, which takes a while the first time, and draw them.
  * @param {HTMLElement} box
- * @param {State} state
+ * @param {Measure[]} measures those of `regard heads`
  * @param {(part: Partial<State>) => void} change
  */
-export async function showHeads(box, state, change) {
+export async function showHeads(box, measures, change) {
   const waiting = el("p", { class: "hint", role: "status" }, "measuring…");
   box.replaceChildren(waiting);
   const pick = ({ name, layer, head }) => change({ name, layer, head, token: null, view: "matrix" });
   try {
-    const heads = await measured(() => waiting.isConnected);
-    if (!heads || !waiting.isConnected) return;
+    const heads = await ask("/api/heads");
+    if (!waiting.isConnected) return;
     const canvas = el("div", { class: "canvas" });
-    box.replaceChildren(canvas, el("p", { class: "caveat" }, heads.caveat), table(heads, pick));
-    drawHeadMap(canvas, heads, { onPick: pick });
+    const [hint, caveat] = [el("p", { class: "hint" }, HINT), el("p", { class: "caveat" }, heads.caveat)];
+    const ordered = [...measures].sort((a, b) => Number(WORTH.includes(b.key)) - Number(WORTH.includes(a.key)));
+    const shown = ordered.filter(({ key }) => heads.rows.some((row) => row[key] !== null));
+    box.replaceChildren(canvas, hint, caveat, table(heads, shown, pick), meanings(shown));
+    drawHeadMap(canvas, heads, { onPick: pick, told: (row, cluster) => told(row, cluster, shown) });
   } catch (error) {
     box.replaceChildren(el("p", { class: "trouble", role: "alert" }, error.message));
   }
 }
 
-/** Measuring may outlast one request. The server goes on with it, so ask again while it matters. */
-async function measured(matters) {
-  while (matters()) {
-    try {
-      return await ask("/api/heads");
-    } catch (error) {
-      if (error.status !== 503) throw error;
-      await new Promise((done) => setTimeout(done, PAUSE));
-    }
-  }
-  return null;
-}
-
-function table(heads, pick) {
-  const titles = ["head", ...Object.values(COLUMNS)].map((text) => el("th", { scope: "col" }, text));
-  const rows = heads.rows.map((row) => {
+function table(heads, measures, pick) {
+  const titles = measures.map(({ name, meaning }) => el("th", { scope: "col", title: meaning }, name));
+  const cluster = el("th", { scope: "col", title: "cluster of heads that look alike" }, "cl");
+  const rows = heads.rows.map((row, i) => {
     const name = `${row.name} ${row.layer}.${row.head}`;
     const open = el("button", { type: "button", class: "quiet", onclick: () => pick(row) }, name);
-    const numbers = Object.keys(COLUMNS).map((key) => el("td", {}, shown(row[key])));
-    return el("tr", {}, el("th", { scope: "row" }, open), ...numbers);
+    const numbers = measures.map((measure) => el("td", {}, written(row[measure.key], measure)));
+    return el("tr", {}, el("th", { scope: "row" }, open), ...numbers, el("td", {}, String(heads.clusters[i])));
   });
   const caption = `Measured on ${heads.n} sentences; Δ: what changes when the head is ablated.`;
-  const head = el("thead", {}, el("tr", {}, ...titles));
+  const head = el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "head"), ...titles, cluster));
   const made = el("table", {}, el("caption", {}, caption), head, el("tbody", {}, ...rows));
-  return el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Measures" }, made);
+  const wide = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Measures" }, made);
+  cueEdges(wide);
+  return wide;
 }
 
-function shown(value) {
-  return value === null || value === undefined ? "–" : value.toFixed(3);
+/** What the columns are, in the words of `regard heads`. */
+function meanings(measures) {
+  const all = [...measures, { name: "cl", meaning: "cluster of heads that look alike" }];
+  const parts = all.map(({ name, meaning }) => el("div", {}, el("dt", {}, name), el("dd", {}, meaning)));
+  return el("dl", { class: "meanings" }, ...parts);
+}
+
+/** A number as `regard heads` writes it: format is Python's, such as ".0f" or "+.3f". */
+function written(value, { unit, format }) {
+  if (value === null || value === undefined) return "–";
+  const text = Math.abs(unit * value).toFixed(Number(format.match(/\d+/)[0]));
+  const isNegative = value < 0 || Object.is(value, -0);
+  return (isNegative ? "−" : format.startsWith("+") ? "+" : "") + text;
+}
+
+function told(row, cluster, measures) {
+  const parts = measures
+    .filter(({ key }) => row[key] !== null)
+    .map((measure) => `${measure.name} ${written(row[measure.key], measure)}${measure.unit === 100 ? " %" : ""}`);
+  return `${row.name}, layer ${row.layer}, head ${row.head}, cluster ${cluster}: ${parts.join(", ")}`;
 }

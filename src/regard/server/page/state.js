@@ -1,12 +1,34 @@
 // What the reader has chosen, and its form as a link: everything is in the part after "#", which
 // browsers keep to themselves.
 
+import { isKind } from "./edits.js";
+
+/**
+ * The sentences of a text: its lines that have something in them.
+ * @param {string} text
+ * @returns {string[]}
+ */
+export function linesOf(text) {
+  return text.split(/\r?\n/).map((line) => line.trim()).filter(Boolean);
+}
+
+/**
+ * The sentence that is looked at.
+ * @param {{source: string, line: number}} state
+ * @returns {string}
+ */
+export function sentenceOf({ source, line }) {
+  const lines = linesOf(source);
+  return lines[Math.min(line, lines.length - 1)] ?? "";
+}
+
 /**
  * @typedef {Object} State
- * @property {string} source the sentence
+ * @property {string} source the text, a sentence on each line
+ * @property {number} line which of its sentences is looked at, counted from 0
  * @property {"lines"|"matrix"|"grid"|"beam"|"heads"} view
  * @property {string} name which attention, such as decoder.cross
- * @property {number} layer counted from 0
+ * @property {number|null} layer counted from 0; null: the last, until the model is known
  * @property {number|null} head counted from 0; null: all of them
  * @property {number|null} token the row whose steps are shown
  * @property {number} threshold lines below it are not drawn
@@ -27,9 +49,10 @@ export const VIEWS = {
 /** @type {State} */
 export const START = Object.freeze({
   source: "",
+  line: 0,
   view: "lines",
   name: "decoder.cross",
-  layer: 0,
+  layer: null,
   head: null,
   token: null,
   threshold: 0.1,
@@ -62,8 +85,9 @@ export function toHash(state) {
 export function fromHash(hash) {
   const state = { ...START };
   for (const [key, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
+    if (!Object.hasOwn(START, key)) continue;
     const value = typeof START[key] === "string" ? text : parsed(text);
-    if (key in START && FITS[key](value)) state[key] = value;
+    if (FITS[key](value)) state[key] = value;
   }
   return state;
 }
@@ -74,16 +98,17 @@ const isText = (x) => typeof x === "string";
 /** @type {Object<string, (value: any) => boolean>} */
 const FITS = {
   source: isText,
+  line: isCount,
   view: (x) => Object.hasOwn(VIEWS, x),
   name: isText,
-  layer: isCount,
+  layer: (x) => x === null || isCount(x),
   head: (x) => x === null || isCount(x),
   token: (x) => x === null || isCount(x),
   threshold: (x) => typeof x === "number" && x >= 0 && x <= 1,
   plain: (x) => typeof x === "boolean",
   beams: (x) => isCount(x) && x >= 1 && x <= 8,
   prefix: (x) => Array.isArray(x) && x.every(isText),
-  edits: (x) => Array.isArray(x) && x.every((one) => one !== null && isText(one.kind)),
+  edits: (x) => Array.isArray(x) && x.every((one) => one !== null && isKind(one.kind)),
 };
 
 function parsed(text) {
@@ -95,7 +120,7 @@ function parsed(text) {
 }
 
 /**
- * The state, moved to an attention, layer and head that the model has.
+ * The state, moved to a line that the text has, and an attention, layer and head of the model.
  * @param {State} state
  * @param {{name: string, layers: number, heads: number}[]} attentions
  * @returns {State}
@@ -105,8 +130,9 @@ export function fitted(state, attentions) {
     attentions.find(({ name }) => name === state.name) ??
     attentions.find(({ name }) => name === START.name) ??
     attentions[0];
-  if (!one) return state;
-  const layer = Math.min(state.layer, one.layers - 1);
+  const line = Math.max(0, Math.min(state.line, linesOf(state.source).length - 1));
+  if (!one) return { ...state, line };
+  const layer = Math.min(state.layer ?? Infinity, one.layers - 1);
   const head = state.head === null ? null : Math.min(state.head, one.heads - 1);
-  return { ...state, name: one.name, layer, head };
+  return { ...state, line, name: one.name, layer, head };
 }

@@ -3,6 +3,7 @@
 import { drawSteps, tokensOf } from "./draw.js";
 import { el, fill } from "./elements.js";
 import { ask } from "./api.js";
+import { sentenceOf } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -16,20 +17,22 @@ import { ask } from "./api.js";
  */
 export async function showSteps(box, state, payload, edits, change) {
   const heads = payload?.attentions[state.name]?.[state.layer]?.length ?? 0;
-  const tokens = heads ? tokensOf(payload, state.name).rows : [];
+  const { rows: tokens, columns } = heads ? tokensOf(payload, state.name) : { rows: [], columns: [] };
   const isNew = box.dataset.token !== String(state.token);
   box.dataset.token = String(state.token);
   box.hidden = state.token === null || state.token >= tokens.length;
   if (box.hidden) return fill(box);
   const head = state.head ?? 0;
   const canvas = el("div", { class: "canvas" });
-  fill(box, title(tokens[state.token], state, change), headButtons(heads, head, change), canvas);
   const { name, layer, token } = state;
-  const wanted = { source: state.source, edits, steps: { name, layer, head, token } };
+  const parts = [title(tokens[token], state, change), headButtons(heads, head, change)];
+  fill(box, ...parts, ...editedNote(edits, name, layer, head), canvas);
+  const wanted = { source: sentenceOf(state), edits, steps: { name, layer, head, token } };
   try {
     const { steps } = await ask("/api/explain", wanted);
     if (!canvas.isConnected) return;
-    drawSteps(canvas, steps);
+    const named = { row: tokens[token], columns: columns.slice(0, steps.columns.length) };
+    drawSteps(canvas, { ...steps, ...named });
     if (isNew) box.scrollIntoView({ block: "nearest", behavior: "smooth" });
   } catch (error) {
     canvas.replaceChildren(el("p", { class: "trouble", role: "alert" }, error.message));
@@ -45,6 +48,17 @@ function title(token, { name, layer }, change) {
   const words = el("h2", { id: "steps-title" }, "Six steps of “", token, "”");
   const where = el("p", { class: "caption" }, `${name}, layer ${layer}`);
   return el("div", { class: "title" }, words, where, close);
+}
+
+/** Why the numbers of a head that was changed are as they are. */
+function editedNote(edits, name, layer, head) {
+  const said = {
+    ablate: "This head is ablated: after the softmax its weights are multiplied by 0.",
+    force: "This head is made to look at one key: all others are hidden from it.",
+  };
+  return edits
+    .filter((edit) => said[edit.kind] && edit.name === name && edit.layer === layer && edit.head === head)
+    .map((edit) => el("p", { class: "hint" }, said[edit.kind]));
 }
 
 /** Steps belong to one head; choosing one here chooses it everywhere. */

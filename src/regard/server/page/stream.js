@@ -8,14 +8,14 @@ import { ApiError, reach } from "./api.js";
  * @param {string} source
  * @param {(text: string, token: string) => void} onToken the translation so far, the newest token
  * @param {AbortSignal} signal
- * @returns {Promise<string>} the translation
+ * @returns {Promise<{translation: string, unknown: string[], notes: string[]}>}
  */
 export async function streamed(source, onToken, signal) {
   const path = "/api/stream?" + new URLSearchParams({ source });
   const response = await reach(path, { signal });
   for await (const { event, data } of events(response.body)) {
     if (event === "token") onToken(data.text, data.token);
-    if (event === "done") return data.translation;
+    if (event === "done") return { unknown: [], notes: [], ...data };
     if (event === "error") throw new ApiError(data.error ?? data.detail ?? "decoding failed");
   }
   throw new ApiError("The translation broke off; please try again.");

@@ -1,8 +1,10 @@
 // The what-ifs as switches. They show the list of edits and change it; they keep nothing themselves.
 
+import { ask } from "./api.js";
 import { tokensOf } from "./draw.js";
 import { choice, el, fill, tick } from "./elements.js";
 import { found, spoken, without, withEdit } from "./edits.js";
+import { sentenceOf } from "./state.js";
 import { wordsOf } from "./words.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -12,26 +14,36 @@ import { wordsOf } from "./words.js";
  * @param {HTMLElement} box
  * @param {State} state
  * @param {Object} payload of the plain run: its tokens are offered
- * @param {string} trouble what the server said about the edits, or ""
+ * @param {{refused: {edit: Object, why: string}[], trouble: string}} said about the edits
  * @param {(part: Partial<State>) => void} change
  */
-export function showSwitches(box, state, payload, trouble, change) {
+export function showSwitches(box, state, payload, { refused, trouble }, change) {
   const set = (edits) => change({ edits, plain: false });
+  const attends = Boolean(payload.attentions[state.name]);
+  const about = (...kinds) => refusals(state, refused, (kind) => kinds.includes(kind));
   const parts = [active(state, set)];
   if (trouble) parts.push(el("p", { class: "trouble", role: "alert" }, trouble));
-  if (payload && payload.attentions[state.name]) {
+  if (attends) {
     parts.push(
-      group(headTitle(state), ...headSwitches(state, payload, set)),
-      group("Softmax", temperature(state, payload, set)),
+      group(headTitle(state), ...headSwitches(state, payload, set), ...about("ablate", "force")),
+      group("Softmax", temperature(state, payload, set), ...about("temperature")),
     );
-  }
-  if (payload) {
-    parts.push(
-      group("Words", positions(state, set), swap(state, set)),
-      group("Target", forceToken(state, payload, set)),
-    );
-  }
+  } else parts.push(...about("ablate", "force", "temperature"));
+  const wanted = refused.map(({ edit }) => edit).find(({ kind }) => kind === "force_token");
+  parts.push(
+    group("Words", positions(state, set), swap(state, set), ...about("no_positions", "swap")),
+    group("Target", forceToken(state, payload, set, wanted), ...about("force_token")),
+  );
   fill(box, ...parts);
+}
+
+/** What could not be done, beside the switch that asked for it. */
+function refusals(state, refused, isMine) {
+  return refused
+    .filter(({ edit }) => isMine(edit.kind))
+    .map(({ edit, why }) =>
+      el("p", { class: "trouble", role: "alert" }, `Not done: ${spoken(edit, sentenceOf(state))}. ${why}`),
+    );
 }
 
 function group(title, ...children) {
@@ -44,19 +56,21 @@ function active(state, set) {
     return el("p", { class: "hint" }, "Change something and see what becomes of it.");
   }
   const items = state.edits.map((edit) => {
-    const words = spoken(edit, state.source);
+    const words = spoken(edit, sentenceOf(state));
     const undo = el(
       "button",
       {
         type: "button",
         "aria-label": `Take back: ${words}`,
+        "data-control": `take back ${words}`,
         onclick: () => set(state.edits.filter((other) => other !== edit)),
       },
       "×",
     );
     return el("li", {}, el("span", {}, words), undo);
   });
-  const all = el("button", { type: "button", class: "quiet", onclick: () => set([]) }, "Undo all");
+  const undoAll = { type: "button", class: "quiet", "data-control": "Undo all", onclick: () => set([]) };
+  const all = el("button", undoAll, "Undo all");
   return el("div", { class: "active" }, el("ul", {}, ...items), all);
 }
 
@@ -66,7 +80,10 @@ function headTitle({ name, layer, head }) {
 
 function headSwitches(state, payload, set) {
   const { name, layer, head, edits } = state;
-  if (head === null) return [el("p", { class: "hint" }, "Pick a head above, then switch it here.")];
+  if (head === null) {
+    const where = state.view === "lines" || state.view === "matrix" ? "above the picture" : "in Lines or Matrix";
+    return [el("p", { class: "hint" }, `Pick one head ${where}, then switch it here.`)];
+  }
   const ablate = { kind: "ablate", name, layer, head };
   const force = { kind: "force", name, layer, head, key: 0 };
   const forced = found(edits, force);
@@ -120,7 +137,7 @@ function positions(state, set) {
 }
 
 function swap(state, set) {
-  const words = wordsOf(state.source);
+  const words = wordsOf(sentenceOf(state));
   const now = found(state.edits, { kind: "swap" });
   const options = [["", "–"], ...words.map((word, i) => [String(i), `${i}: ${word}`])];
   const first = choice("Swap", options, now ? String(now.first) : "", apply);
@@ -134,21 +151,41 @@ function swap(state, set) {
   return el("div", { class: "pair" }, first, second);
 }
 
-function forceToken(state, payload, set) {
+/** @param {Object} [wanted] an edit of this kind that was refused: it is there to be mended */
+function forceToken(state, payload, set, wanted = { position: 0, token: "" }) {
   const options = payload.target_tokens.map((token, t) => [String(t), `${t}: ${token}`]);
-  const place = choice("Token", options, "0", () => {});
-  const word = el("input", { type: "text", "data-control": "becomes", size: 8 });
+  const place = choice("Token", options, String(wanted.position), () => {});
+  const known = el("datalist", { id: "sayable" });
+  const word = el("input", {
+    type: "text",
+    "data-control": "becomes",
+    size: 8,
+    value: wanted.token,
+    list: "sayable",
+    autocomplete: "off",
+    oninput: () => suggest(known, word.value.trim()),
+    onfocus: () => suggest(known, word.value.trim()),
+  });
   const apply = () => {
     const token = word.value.trim();
     const position = Number(place.querySelector("select").value);
     if (token) set(withEdit(state.edits, { kind: "force_token", position, token }));
   };
-  word.onkeydown = (event) => event.key === "Enter" && apply();
+  word.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") apply();
+  });
   return el(
     "div",
     { class: "pair" },
     place,
     el("label", { class: "choice" }, el("span", {}, "becomes"), word),
-    el("button", { type: "button", onclick: apply }, "Force"),
+    el("button", { type: "button", "data-control": "Force", onclick: apply }, "Force"),
+    known,
   );
+}
+
+/** Offer words that the model can say. Without them one can still type. */
+async function suggest(list, begins) {
+  const words = await ask("/api/words?" + new URLSearchParams({ begins })).catch(() => []);
+  list.replaceChildren(...words.map((value) => el("option", { value })));
 }

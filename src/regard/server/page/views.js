@@ -1,7 +1,7 @@
 // One look as a picture: lines, matrix, or all heads at once.
 
 import { drawGrid, drawLines, drawMatrix } from "./draw.js";
-import { el } from "./elements.js";
+import { canvasIn, el } from "./elements.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -24,8 +24,7 @@ export function showLook(box, payload, state, change) {
     const words = "This system does not attend: there is nothing to draw.";
     return box.replaceChildren(el("p", { class: "hint" }, words));
   }
-  const canvas = el("div", { class: "canvas" });
-  box.replaceChildren(canvas, el("p", { class: "hint" }, HINTS[state.view]));
+  const canvas = canvasIn(box, el("p", { class: "hint" }, HINTS[state.view]));
   const { name, layer, head, threshold } = state;
   const onToken = (token) => change({ token });
   if (state.view === "matrix") drawMatrix(canvas, payload, { name, layer, head, onToken });

@@ -4,17 +4,20 @@
 // Every function empties `box` (an Element), draws into it and keeps no state elsewhere: no ids, no
 // global style. Text enters by textContent only. Cells and lines carry data-t, data-s, data-head
 // and data-weight (all digits); the number also shows on hover and in a line below the picture.
-// Keyboard: Tab enters a view, the arrow keys move, Enter does what a click does.
+// Keyboard: Tab enters a view, the arrow keys move, Enter does what a click does. Drawing again into
+// the same box keeps the focus where it was, and a picture of the same size its place.
 //
 //   drawMatrix(box, payload, {name, layer, head, onToken})      head: null = mean of all heads
 //   drawLines(box, payload, {name, layer, heads, threshold, onToken})   heads: null = every head
 //   drawGrid(box, payload, {name, onPick})
 //   drawSteps(box, steps)   drawTree(box, tree, {onPick})   drawHeadMap(box, heads, {onPick})
 //   saveSvg(box, filename)  savePng(box, filename)
+//   cueEdges(scroller)      shows where there is more to scroll to
+//   follow(box, draw)       calls draw when the box gets wider or narrower, or the theme changes
 //
 //   onToken(t, {name, layer, head, s})   row t; s is the column of a cell, null for a name
 //   onPick of a grid: ({name, layer, head}); of a tree: (node, tokens from the root, without <s>);
-//   of a head map: (row, index)
+//   of a head map: (row, index); its told(row, cluster) are the words for a head
 
 const NS = "http://www.w3.org/2000/svg";
 const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
@@ -105,7 +108,9 @@ function paperOf(box) {
 }
 
 // A scrolling box with an SVG of fixed size inside, and a line that reads out what is pointed at.
-function begin(box, label, width, height) {
+// `legend`: what the signs in the picture mean.
+function begin(box, label, width, height, legend = "") {
+  const before = lastOf(box);
   const svg = make("svg", {
     xmlns: NS, width: Math.ceil(width), height: Math.ceil(height), role: "group",
     viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`, "aria-label": label,
@@ -113,6 +118,7 @@ function begin(box, label, width, height) {
   });
   svg.style.display = "block";
   const scroller = document.createElement("div");
+  scroller.setAttribute("data-scroller", "");
   scroller.style.cssText = "overflow:auto;max-width:100%;max-height:min(80vh,46rem)";
   const readout = document.createElement("div");
   readout.setAttribute("data-readout", "");
@@ -120,15 +126,57 @@ function begin(box, label, width, height) {
   readout.style.cssText =
     `min-height:1.5em;font:12px/1.5 ${FONT};overflow-wrap:anywhere;font-variant-numeric:tabular-nums`;
   scroller.append(svg);
-  box.replaceChildren(scroller, readout);
+  const below = [readout];
+  if (legend) {
+    const signs = document.createElement("div");
+    signs.setAttribute("data-legend", "");
+    signs.style.cssText = `font:12px/1.5 ${FONT};opacity:.8`;
+    signs.textContent = legend;
+    below.unshift(signs);
+  }
+  box.replaceChildren(scroller, ...below);
+  cueEdges(scroller);
+  if (before.size === svg.getAttribute("viewBox")) scroller.scrollTo(before.x, before.y);
   const read = (event) => {
     const title = event.target.closest && event.target.closest("svg *")?.querySelector(":scope > title");
     if (title) readout.textContent = title.textContent;
   };
   svg.addEventListener("pointerover", read);
   svg.addEventListener("focusin", read);
-  return { svg, scroller };
+  return { svg, scroller, held: before.held };
 }
+
+// What goes on beyond an edge fades out there, until it is scrolled to.
+export function cueEdges(scroller) {
+  const cue = () => {
+    const right = scroller.scrollWidth - scroller.clientWidth - scroller.scrollLeft > 2;
+    const below = scroller.scrollHeight - scroller.clientHeight - scroller.scrollTop > 2;
+    const fades = [right && "to left", below && "to top"].filter(Boolean)
+      .map((side) => `linear-gradient(${side}, rgba(0,0,0,.15), #000 36px)`);
+    scroller.style.maskImage = fades.join(", ");
+    scroller.style.maskComposite = "intersect";
+    scroller.dataset.more = [right && "right", below && "below"].filter(Boolean).join(" ");
+  };
+  scroller.addEventListener("scroll", cue, { passive: true });
+  const watch = new ResizeObserver(cue);
+  watch.observe(scroller);
+  if (scroller.firstElementChild) watch.observe(scroller.firstElementChild);
+}
+
+// What the last picture in this box leaves to the next: its size, its place, the focused item.
+function lastOf(box) {
+  const scroller = box.querySelector(":scope > [data-scroller]");
+  if (!scroller) return {};
+  const held = scroller.querySelector(":focus");
+  return {
+    size: scroller.firstChild.getAttribute("viewBox"), x: scroller.scrollLeft, y: scroller.scrollTop,
+    held: held && placeOf(held),
+  };
+}
+
+// What tells an item of a picture from the others, whatever its numbers are by now.
+const placeOf = ({ dataset }) => ["row", "column", "t", "s", "layer", "head", "node", "index"]
+  .map((key) => dataset[key] ?? "").join(" ");
 
 // Names that stay in sight while the cells scroll below them. `edges`: x and y where cells begin.
 function sticky(scroller, groups, edges) {
@@ -150,7 +198,7 @@ function sticky(scroller, groups, edges) {
 }
 
 // One of the items is in the tab order; arrows move among them, Enter and click act.
-function operable(svg, items, { move, act, reveal, first = 0 }) {
+function operable({ svg, held }, items, { move, act, reveal, first = 0 }) {
   const places = new Map(items.map((item, i) => [item, i]));
   items.forEach((item, i) => {
     item.setAttribute("tabindex", i === first ? 0 : -1);
@@ -187,6 +235,7 @@ function operable(svg, items, { move, act, reveal, first = 0 }) {
     item.scrollIntoView({ block: "nearest", inline: "nearest" });
     if (reveal) reveal(item);
   });
+  if (held) (items.find((item) => placeOf(item) === held) ?? current).focus({ preventScroll: true });
 }
 
 function ringAround(item) {
@@ -232,8 +281,9 @@ export function drawMatrix(box, payload, { name, layer, head = null, onToken } =
   const room = (box.clientWidth || 640) - left - overhang;
   const cell = clamp(15, Math.floor(room / columns.length), 30);
   const label = `${name}, layer ${layer}, head ${headName(head)}`;
-  const { svg, scroller } = begin(box, label,
+  const frame = begin(box, label,
     left + cell * columns.length + overhang, top + cell * rows.length + 4);
+  const { svg, scroller } = frame;
   const ink = inkOf(box);
   const story = (t, s) => `${rows[t]} → ${columns[s]}: ${spoken(weights[t][s])}`;
   const many = rows.length * columns.length > MANY;
@@ -271,7 +321,7 @@ export function drawMatrix(box, payload, { name, layer, head = null, onToken } =
   const reveal = sticky(scroller, [
     { group: side, x: true }, { group: above, y: true }, { group: corner, x: true, y: true },
   ], { x: left, y: top });
-  operable(svg, items, {
+  operable(frame, items, {
     move: onGrid(rows.length, columns.length + 1), reveal,
     act: onToken && ((i) => {
       const s = (i % (columns.length + 1)) - 1;
@@ -300,14 +350,16 @@ export function drawLines(box, payload,
   if (!payload.attentions[name]) return nothing(box, "This system does not attend.");
   const shown = heads || Array.from(payload.attentions[name][layer], (_, h) => h);
   const { rows, columns, axes } = tokensOf(payload, name);
-  const [leftWidth, rightWidth] = [widest(rows) + 12, widest(columns) + 12];
+  const [leftWidth, rightWidth] = [[rows, axes.rows], [columns, axes.columns]]
+    .map(([names, heading]) => widest([...names, heading]) + 12);
   const width = Math.max(leftWidth + rightWidth + 120, Math.min(box.clientWidth || 640, 720));
   const legend = legendOf(shown, width);
   const top = legend.height + 24;
   const step = 23;
   const height = top + step * Math.max(rows.length, columns.length) + 6;
   const label = `${name}, layer ${layer}, lines from ${threshold} on`;
-  const { svg } = begin(box, label, width, height);
+  const frame = begin(box, label, width, height);
+  const { svg } = frame;
   const at = (i) => top + step * (i + 0.5);
   const lines = make("g", { fill: "none" });
   const [x1, x2] = [leftWidth, width - rightWidth];
@@ -347,7 +399,7 @@ export function drawLines(box, payload,
       `nothing reaches ${threshold}`));
   }
   spotlight(svg, lines);
-  operable(svg, items, {
+  operable(frame, items, {
     move: (i, key) => betweenColumns(i, key, rows.length, columns.length),
     act: onToken && ((i) => {
       const head = shown.length === 1 ? shown[0] : null;
@@ -413,8 +465,9 @@ export function drawGrid(box, payload, { name, onPick } = {}) {
   const [left, gap, top] = [52, 5, 22];
   const size = clamp(28, Math.floor(((box.clientWidth || 640) - left) / n) - gap, 120);
   const tall = clamp(size / 2, (size * rows.length) / columns.length, size * 2);
-  const { svg } = begin(box, `${name}, every layer and head`,
+  const frame = begin(box, `${name}, every layer and head`,
     left + n * (size + gap), top + layers.length * (tall + gap) + 4);
+  const { svg } = frame;
   const colour = rgbOf(inkOf(box));
   for (let h = 0; h < n; h += 1) {
     svg.append(make("text", {
@@ -440,7 +493,7 @@ export function drawGrid(box, payload, { name, onPick } = {}) {
       items.push(one);
     });
   });
-  operable(svg, items, {
+  operable(frame, items, {
     move: onGrid(layers.length, n),
     act: onPick && ((i) => onPick({
       name, layer: Number(items[i].dataset.layer), head: Number(items[i].dataset.head),
@@ -469,29 +522,27 @@ function imageOf(weights, nRows, nColumns, [red, green, blue]) {
 // ---------------------------------------------------------------- the six steps
 
 export function drawSteps(box, steps) {
-  const d = Math.max(steps.query.length, ...[steps.keys, steps.values].map((one) => (one[0] || []).length));
-  const strip = clamp(64, 4 * d, 200);
-  const left = widest(steps.columns) + 14;
-  const widthsOf = [strip, 62, 62, 124, strip, Math.max(strip, 100)];
-  const starts = widthsOf.map((_, i) => left + widthsOf.slice(0, i).reduce((a, b) => a + b + 14, 0));
-  const width = starts[5] + widthsOf[5] + 8;
+  const { strip, bar, number, wide, starts, left, width } = stepColumns(box, steps);
   const [top, step] = [74, 22];
   const below = top + step * steps.columns.length + 12;
   const label = `${steps.row} in ${steps.name}, layer ${steps.layer}, head ${steps.head}: six steps`;
-  const { svg, scroller } = begin(box, label, width, below + 3 * step + 6);
+  const frame = begin(box, label, width, below + 3 * step + 6);
+  const { svg, scroller } = frame;
   const draw = { dark: isDark(box), ink: inkOf(box) };
+  // One scale a column: what a small weight leaves of a value must look small.
+  const [keys, values] = [largestOf(steps.keys), largestOf(steps.values)];
+  const weighted = largestOf([...steps.weighted, steps.sum]);
   const side = nameGroup(box, { width: left - 2, height: below + 3 * step + 6 });
-  const scaled = steps.scale === null || steps.scale === undefined
-    ? "4 no scale" : `4 × ${Number(steps.scale.toPrecision(3))}`;
   side.append(titled(make("text", { x: left - 8, y: 26, "text-anchor": "end", "font-weight": 600 },
     cut(steps.row)), steps.row));
   svg.append(make("text", { x: starts[0], y: 12 }, "1 query"));
-  stripInto(svg, steps.query, starts[0], 16, strip, `query of ${steps.row}`, draw);
-  ["2 key", "3 score", scaled, steps.prior ? "5 softmax × prior" : "5 softmax", "value", "6 weight × value"].forEach((text, i) => {
+  stripInto(svg, steps.query, starts[0], 16, wide, `query of ${steps.row}`, draw, largestOf([steps.query]));
+  stepTitles(steps).forEach(([text, why], i) => {
     const right = i === 1 || i === 2;
-    svg.append(make("text", {
-      x: starts[i] + (right ? 58 : 0), y: top - 8, "text-anchor": right ? "end" : "start",
-    }, text));
+    const title = make("text", {
+      x: starts[i] + (right ? number : 0), y: top - 8, "text-anchor": right ? "end" : "start",
+    }, text);
+    svg.append(why ? titled(title, why) : title);
   });
   steps.columns.forEach((column, s) => {
     const y = top + step * s;
@@ -499,32 +550,64 @@ export function drawSteps(box, steps) {
     if (!steps.visible[s]) row.setAttribute("opacity", 0.35);
     side.append(titled(make("text", { x: left - 8, y: y + 15, "text-anchor": "end", "data-column": s },
       cut(column)), steps.visible[s] ? column : `${column} (hidden)`));
-    stripInto(row, steps.keys[s], starts[0], y, strip, `key of ${column}`, draw);
-    numberInto(row, steps.scores[s], starts[1] + 58, y, `score of ${column}`);
-    numberInto(row, steps.scaled[s], starts[2] + 58, y, `scaled score of ${column}`);
-    barInto(row, steps.weights[s], starts[3], y, `weight of ${column}`, draw.ink);
-    stripInto(row, steps.values[s], starts[4], y, strip, `value of ${column}`, draw);
-    stripInto(row, steps.weighted[s], starts[5], y, strip, `weighted value of ${column}`, draw);
+    stripInto(row, steps.keys[s], starts[0], y, strip, `key of ${column}`, draw, keys);
+    numberInto(row, steps.scores[s], starts[1] + number, y, `score of ${column}`);
+    numberInto(row, steps.scaled[s], starts[2] + number, y, `scaled score of ${column}`);
+    barInto(row, steps.weights[s], starts[3], y, `weight of ${column}`, draw.ink, bar);
+    stripInto(row, steps.values[s], starts[4], y, wide, `value of ${column}`, draw, values);
+    stripInto(row, steps.weighted[s], starts[5], y, wide, `weighted value of ${column}`, draw, weighted);
     svg.append(row);
   });
-  [["sum", "their sum"], ["projected", "through W_o"], ["residual", "into the stream"]]
-    .filter(([key]) => steps[key])
-    .forEach(([key, text], i) => {
-      const y = below + step * i;
-      const wide = key === "sum" ? strip : starts[5] + strip - starts[2];
-      const x = key === "sum" ? starts[5] : starts[2];
-      svg.append(make("text", { x: x - 10, y: y + 15, "text-anchor": "end" }, text));
-      stripInto(svg, steps[key], x, y, wide, text, draw);
-    });
+  results(steps).forEach(([key, text], i) => {
+    const y = below + step * i;
+    const x = key === "sum" ? starts[5] : starts[bar < 76 ? 4 : 2];
+    svg.append(make("text", { x: x - 10, y: y + 15, "text-anchor": "end" }, text));
+    const most = key === "sum" ? weighted : largestOf([steps[key]]);
+    stripInto(svg, steps[key], x, y, starts[5] + wide - x, text, draw, most);
+  });
   svg.append(side);
   sticky(scroller, [{ group: side, x: true }], { x: left, y: 0 });
   const items = Array.from(side.querySelectorAll("[data-column]"));
-  operable(svg, items, { move: onGrid(items.length, 1) });
+  operable(frame, items, { move: onGrid(items.length, 1) });
 }
 
+// Where the columns begin. On a narrow screen those up to the softmax are made to fit, for that is
+// what one comes for; the values are a scroll away.
+function stepColumns(box, steps) {
+  const d = Math.max(steps.query.length, ...[steps.keys, steps.values].map((one) => (one[0] || []).length));
+  const narrow = (box.clientWidth || 640) < 560;
+  const wide = clamp(64, 4 * d, narrow ? 120 : 200);
+  const [strip, number, bar, gap] = narrow ? [28, 60, 28, 6] : [wide, 58, 76, 16];
+  const left = widest([...steps.columns, steps.row]) + 14;
+  const columns = [strip, number, number, bar + 46, wide, Math.max(wide, 100)];
+  const starts = columns.map((_, i) => left + columns.slice(0, i).reduce((a, b) => a + b + gap, 0));
+  return { strip, bar, number, wide, starts, left, width: starts[5] + columns[5] + 8 };
+}
+
+// The heading of each column, and where it is not clear by itself, why it is so.
+function stepTitles({ scale, prior }) {
+  const scaled = scale === null || scale === undefined ? "4 no scale" : `4 × ${Number(scale.toPrecision(3))}`;
+  const softmax = !prior ? ["5 softmax"] : Array.from(prior).every((one) => one === 0)
+    ? ["5 softmax × 0", "This head is ablated: after the softmax its weights are multiplied by 0."]
+    : ["5 softmax × prior", "After the softmax the weights are multiplied, as by the Gaussian of a window."];
+  return [["2 key"], ["3 score"], [scaled], softmax, ["value"], ["6 weight × value"]];
+}
+
+// What comes of the values. The stream takes what W_o makes of them as it is, so both are one line.
+function results(steps) {
+  const { projected, residual } = steps;
+  const same = projected && residual && Array.from(projected).every((one, i) => one === residual[i]);
+  const named = same
+    ? [["sum", "their sum"], ["projected", "through W_o, into the stream"]]
+    : [["sum", "their sum"], ["projected", "through W_o"], ["residual", "into the stream"]];
+  return named.filter(([key]) => steps[key]);
+}
+
+const largestOf = (vectors) => vectors.reduce(
+  (most, vector) => vector.reduce((a, b) => Math.max(a, Math.abs(b)), most), 1e-12);
+
 // A vector as a strip of cells: blue above zero, orange below, as strong as it is far from it.
-function stripInto(parent, vector, x, y, width, what, { dark }) {
-  const largest = Math.max(1e-12, ...Array.from(vector, Math.abs));
+function stripInto(parent, vector, x, y, width, what, { dark }, largest) {
   const wide = width / vector.length;
   const [up, down] = dark ? [PALETTE[5], PALETTE[4]] : [PALETTE[0], PALETTE[1]];
   Array.from(vector).forEach((value, i) => {
@@ -546,11 +629,11 @@ function numberInto(parent, value, x, y, what) {
   parent.append(titled(text, `${what}: ${spoken(value)}`));
 }
 
-function barInto(parent, weight, x, y, what, ink) {
+function barInto(parent, weight, x, y, what, ink, width) {
   parent.append(
-    make("rect", { x, y: y + 3, width: (76 * clamp(0, weight, 1)).toFixed(1), height: 15, fill: ink }),
-    make("rect", { x, y: y + 3, width: 76, height: 15, fill: "none", stroke: "currentColor", "stroke-opacity": 0.25 }));
-  numberInto(parent, weight, x + 120, y, what);
+    make("rect", { x, y: y + 3, width: (width * clamp(0, weight, 1)).toFixed(1), height: 15, fill: ink }),
+    make("rect", { x, y: y + 3, width, height: 15, fill: "none", stroke: "currentColor", "stroke-opacity": 0.25 }));
+  numberInto(parent, weight, x + width + 44, y, what);
 }
 
 // ---------------------------------------------------------------- the beam as a tree
@@ -563,11 +646,14 @@ export function drawTree(box, tree, { onPick } = {}) {
   const xs = columns.map((_, i) => 10 + columns.slice(0, i).reduce((a, b) => a + b, 0));
   const height = 30 + 28 * (Math.max(...nodes.map((node) => node.line)) + 1);
   const width = xs[steps] + columns[steps];
-  const { svg } = begin(box, `beam of ${tree.n_beams}`, width, height);
+  const frame = begin(box, `beam of ${tree.n_beams}`, width, height, LEGEND);
+  const { svg, scroller } = frame;
   const style = styleOf(box);
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const yOf = (node) => 40 + 28 * node.line;
-  xs.forEach((x, step) => svg.append(make("text", { x, y: 12, "fill-opacity": 0.7 }, step ? `step ${step}` : "start")));
+  const headings = nameGroup(box, { width, height: 22 });
+  xs.forEach((x, step) => headings.append(
+    make("text", { x, y: 12, "fill-opacity": 0.7, "data-step": step }, step ? `step ${step}` : "start")));
   for (const node of nodes) {
     const parent = byId.get(node.parent);
     if (!parent) continue;
@@ -594,8 +680,10 @@ export function drawTree(box, tree, { onPick } = {}) {
     boxes.append(titled(one, storyOf(node)));
     return one;
   });
-  operable(svg, items, {
+  svg.append(headings);
+  operable(frame, items, {
     move: (i, key) => alongTree(nodes, byId, i, key),
+    reveal: sticky(scroller, [{ group: headings, y: true }], { x: 0, y: 22 }),
     act: onPick && ((i) => onPick(tree.nodes.find((one) => one.id === nodes[i].id), pathTo(nodes[i], byId))),
   });
 }
@@ -610,6 +698,8 @@ function styleOf(box) {
   };
 }
 
+const LEGEND = "★ the best · ■ finished · ✕ pruned: point at it for the reason · the number is the score, "
+  + "a log-probability over the length penalty";
 const SIGNS = { open: "", pruned: " ✕", finished: " ■", best: " ★" };
 const wordsOf = (node) => node.parent === null
   ? cut(node.token) : `${cut(node.token)} ${Number(node.score).toFixed(2)}${SIGNS[node.state]}`;
@@ -645,72 +735,140 @@ function pathTo(node, byId) {
 
 // ---------------------------------------------------------------- heads that do alike
 
-export function drawHeadMap(box, heads, { onPick } = {}) {
-  const width = clamp(300, box.clientWidth || 640, 720);
-  const names = [...new Set(heads.rows.map((row) => row.name))];
-  const legend = shapesLegend(names, width);
-  const height = legend.height + Math.min(width, 480);
-  const { svg } = begin(box, "heads; near each other = alike", width, height);
-  const spread = (values) => [Math.min(...values), Math.max(...values)];
-  const [xs, ys] = [0, 1].map((axis) => spread(heads.map.map((point) => point[axis])));
-  const share = (value, [low, high]) => (high > low ? (value - low) / (high - low) : 0.5);
-  const points = make("g");
-  const places = [];
-  svg.append(legend.group, points);
-  const items = heads.rows.map((row, i) => {
-    const x = 34 + share(heads.map[i][0], xs) * (width - 76);
-    const y = legend.height + 24 + share(heads.map[i][1], ys) * (height - legend.height - 48);
-    const one = make("g", { "data-index": i, "data-cluster": heads.clusters[i] });
-    const colour = colourOf(heads.clusters[i]);
-    one.append(shapeOf(names.indexOf(row.name), x, y, colour));
-    places.push({ x, y, one, text: `${row.layer}.${row.head}` });
-    points.append(titled(one, storyOfHead(row, heads.clusters[i])));
-    return one;
-  });
+// Heads are compared within one attention only, so each attention has a map of its own; one scale
+// holds for all of them and for both directions, for distances are what the maps tell.
+export function drawHeadMap(box, heads, { onPick, told = storyOfHead } = {}) {
+  const { panels, size, width, height } = panelsOf(heads.rows, box.clientWidth || 640);
+  const dearest = Math.max(0, ...heads.rows.map((row) => row.loss_change ?? 0));
+  const frame = begin(box, "heads; near each other = alike", width, height + (dearest > 0 ? 34 : 0));
+  const spans = panels.flatMap(({ members }) => [0, 1].map((axis) => spread(heads, members, axis).span));
+  const scale = (size - 76) / (Math.max(...spans) || 1);
+  const [points, places, items] = [make("g"), [], []];
+  frame.svg.append(points);
+  for (const panel of panels) {
+    const { members, x, y } = panel;
+    const marks = panelInto(frame.svg, panel, size, heads.clusters);
+    const middles = [0, 1].map((axis) => spread(heads, members, axis).middle);
+    const found = members.map((i) => ({
+      x: x + size / 2 - 10 + scale * (heads.map[i][0] - middles[0]),
+      y: y + size / 2 - 3 - scale * (heads.map[i][1] - middles[1]),
+      radius: radiusOf(heads.rows[i].loss_change, dearest), i,
+    }));
+    moveApart(found, { left: x + 2, right: x + size - 4, top: y, bottom: y + size - 6 });
+    for (const place of [...found].sort((a, b) => b.radius - a.radius)) { // small ones lie above
+      const { i } = place;
+      const [row, cluster] = [heads.rows[i], heads.clusters[i]];
+      const one = make("g", { "data-index": i, "data-cluster": cluster });
+      one.append(make("circle", {
+        cx: place.x, cy: place.y, r: place.radius, "stroke-width": 1.5,
+        "fill-opacity": row.loss_change > 0 && dearest > 0 ? 0.75 : 0, ...marks.get(cluster),
+      }));
+      places.push({ ...place, one, text: `${row.layer}.${row.head}` });
+      points.append(titled(one, told(row, cluster)));
+      items[i] = one;
+    }
+  }
+  if (dearest > 0) sizesInto(frame.svg, dearest, height + 16);
   nameWhereFree(places);
-  operable(svg, items, {
+  operable(frame, items, {
     move: (i, key) => nearest(items, i, key),
     act: onPick && ((i) => onPick(heads.rows[i], i)),
   });
 }
 
+// The area tells, for that is what eyes compare.
+const radiusOf = (change, dearest) =>
+  Math.max(4, dearest > 0 ? 12 * Math.sqrt(Math.max(0, change ?? 0) / dearest) : 0);
+
+// The frame of a panel, its name, and its clusters; returns how each cluster is drawn. Clusters are
+// those of one attention, so colours begin anew in each panel; beyond the last one rings are dashed.
+function panelInto(svg, { name, members, x, y }, size, clusters) {
+  const known = [...new Set(members.map((i) => clusters[i]))].sort((a, b) => a - b);
+  const marks = new Map(known.map((cluster, k) =>
+    [cluster, { fill: colourOf(k), stroke: colourOf(k), "stroke-dasharray": dashOf(k) }]));
+  svg.append(
+    make("text", { x: x + 4, y: y - 8 }, name),
+    make("rect", {
+      x: x + 2, y, width: size - 6, height: size - 6, rx: 5, fill: "none", stroke: "currentColor",
+      "stroke-opacity": 0.25, "pointer-events": "none",
+    }));
+  const group = make("g", { "data-clusters": known.join(" ") });
+  let at = x + size - 8;
+  for (const cluster of known.slice().reverse()) {
+    at -= widthOf(String(cluster), 11);
+    if (at < x + 17 + widthOf(name)) break; // the table has them all
+    group.append(make("text", { x: at, y: y - 8, "font-size": 11 }, String(cluster)));
+    group.append(make("circle", { cx: at - 8, cy: y - 12, r: 4, "fill-opacity": 0.75, "stroke-width": 1.5, ...marks.get(cluster) }));
+    at -= 17;
+  }
+  svg.append(titled(group, "clusters: heads of one colour look alike"));
+  return marks;
+}
+
+// Marks that would cover each other are moved apart, each by half of what is missing.
+function moveApart(places, { left, right, top, bottom }) {
+  for (let round = 0; round < 100; round += 1) {
+    let still = true;
+    places.forEach((a, i) => places.slice(i + 1).forEach((b, k) => {
+      const missing = a.radius + b.radius + 2 - Math.hypot(b.x - a.x, b.y - a.y);
+      if (missing < 0.1) return;
+      const turn = Math.hypot(b.x - a.x, b.y - a.y) > 1e-6 ? Math.atan2(b.y - a.y, b.x - a.x) : i + 2 * k;
+      for (const [one, way] of [[a, -0.5], [b, 0.5]]) {
+        one.x = clamp(left + one.radius, one.x + way * missing * Math.cos(turn), right - one.radius);
+        one.y = clamp(top + one.radius, one.y + way * missing * Math.sin(turn), bottom - one.radius);
+      }
+      still = false;
+    }));
+    if (still) return;
+  }
+}
+
+function sizesInto(svg, dearest, y) {
+  let x = 18;
+  const sizes = [[dearest, `+${dearest.toFixed(3)}`], [dearest / 4, `+${(dearest / 4).toFixed(3)}`],
+    [0, "nothing"]];
+  for (const [change, text] of sizes) {
+    const radius = radiusOf(change, dearest);
+    svg.append(
+      make("circle", { cx: x, cy: y, r: radius, "fill-opacity": change ? 0.4 : 0, stroke: "currentColor" }),
+      make("text", { x: x + radius + 5, y: y + 4, "font-size": 11, "data-size": "" }, text));
+    x += 2 * radius + 24 + widthOf(text, 11);
+  }
+}
+
+// A square panel an attention, as many beside each other as there is room for.
+function panelsOf(rows, room) {
+  const names = [...new Set(rows.map((row) => row.name))];
+  const across = clamp(1, Math.floor(room / 220), names.length);
+  const size = clamp(220, Math.floor(room / across), 320);
+  const panels = names.map((name, i) => ({
+    name, x: (i % across) * size, y: Math.floor(i / across) * (size + 26) + 26,
+    members: rows.flatMap((row, at) => (row.name === name ? [at] : [])),
+  }));
+  return { panels, size, width: across * size, height: Math.ceil(names.length / across) * (size + 26) };
+}
+
+function spread({ map }, members, axis) {
+  const values = members.map((i) => map[i][axis]);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  return { span: high - low, middle: (low + high) / 2 };
+}
+
 // A name that would cover another or a mark is left out; it still shows when pointed at.
 function nameWhereFree(places) {
-  const taken = places.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]);
-  for (const { x, y, one, text } of places) {
-    const room = [x + 9, y - 6, x + 13 + widthOf(text, 11), y + 6];
+  const taken = places.map(({ x, y, radius }) => [x - radius, y - radius, x + radius, y + radius]);
+  for (const { x, y, radius, one, text } of places) {
+    const start = x + radius + 3;
+    const room = [start, y - 6, start + 2 + widthOf(text, 11), y + 6];
     const free = taken.every(([left, top, right, bottom]) =>
       room[0] > right || room[2] < left || room[1] > bottom || room[3] < top);
     if (!free) continue;
     taken.push(room);
-    one.append(make("text", { x: x + 11, y: y + 4, "font-size": 11 }, text));
+    one.append(make("text", { x: start, y: y + 4, "font-size": 11 }, text));
   }
 }
 
-function shapesLegend(names, width) {
-  const group = make("g");
-  let [x, y] = [12, 12];
-  names.forEach((name, i) => {
-    const size = widthOf(name) + 36;
-    if (x + size > width && x > 12) [x, y] = [12, y + 20];
-    group.append(shapeOf(i, x, y, "currentColor"), make("text", { x: x + 12, y: y + 4 }, name));
-    x += size;
-  });
-  return { group, height: y + 10 };
-}
-
-function shapeOf(kind, x, y, colour) {
-  const style = { fill: colour, "fill-opacity": 0.75, stroke: colour };
-  if (kind % 3 === 0) return make("circle", { cx: x, cy: y, r: 6.5, ...style });
-  if (kind % 3 === 1) return make("rect", { x: x - 6, y: y - 6, width: 12, height: 12, ...style });
-  return make("path", { d: `M${x} ${y - 7.5}L${x + 7.5} ${y + 6}L${x - 7.5} ${y + 6}Z`, ...style });
-}
-
-const MEASURES = ["entropy", "confidence", "self", "previous", "next", "first", "separator", "distance",
-  "aer", "antecedent", "loss_change", "bleu_change"];
-const storyOfHead = (row, cluster) => `${row.name}, layer ${row.layer}, head ${row.head}, cluster ${cluster}: `
-  + MEASURES.filter((key) => Number.isFinite(row[key]))
-    .map((key) => `${key.replace("_", " ")} ${short(row[key])}`).join(", ");
+const storyOfHead = (row, cluster) => `${row.name}, layer ${row.layer}, head ${row.head}, cluster ${cluster}`;
 
 // The nearest item in the direction of an arrow key.
 function nearest(items, i, key) {
@@ -730,6 +888,21 @@ function nearest(items, i, key) {
     if (cost < best) [best, found] = [cost, j];
   });
   return found;
+}
+
+// ---------------------------------------------------------------- drawing again
+
+// Width only: drawing changes the height itself.
+export function follow(box, draw) {
+  let width = box.clientWidth;
+  new ResizeObserver(() => {
+    if (!box.clientWidth || Math.abs(box.clientWidth - width) < 2) return;
+    width = box.clientWidth;
+    draw();
+  }).observe(box);
+  const theme = matchMedia("(prefers-color-scheme: dark)");
+  const again = () => (box.isConnected ? draw() : theme.removeEventListener("change", again));
+  theme.addEventListener("change", again);
 }
 
 // ---------------------------------------------------------------- saving

@@ -5,7 +5,7 @@
 // data: a payload; its attentions and steps may be packed (see visual/packing.py). onSelect hears
 // of every choice: {name, layer, head, token, view}.
 
-import { drawGrid, drawLines, drawMatrix, drawSteps, drawTree, savePng, saveSvg } from "./draw.js";
+import { drawGrid, drawLines, drawMatrix, drawSteps, drawTree, follow, savePng, saveSvg } from "./draw.js";
 
 const STYLE = `
 :host { display: block; color-scheme: light dark; }
@@ -60,7 +60,7 @@ export async function show(root, data, onSelect = () => {}) {
   parts.png.addEventListener("click", () => savePng(parts.box, `${state.name}.png`));
   state.set = set;
   draw();
-  follow(root, parts.box, draw);
+  follow(parts.box, draw);
 }
 
 // Begin with what is selected: it is exact and has steps.
@@ -69,19 +69,6 @@ function startOf(payload, names) {
   const layer = name ? payload.attentions[name].length - 1 : 0;
   const start = { name, layer, head: null, token: null, ...payload.selected };
   return { ...start, view: name ? "matrix" : "tree", threshold: 0.2 };
-}
-
-// Draw again when the room or the theme changes. Width only: drawing changes the height itself.
-function follow(root, box, draw) {
-  let width = box.clientWidth;
-  new ResizeObserver(() => {
-    if (Math.abs(box.clientWidth - width) < 2) return;
-    width = box.clientWidth;
-    draw();
-  }).observe(box);
-  const theme = matchMedia("(prefers-color-scheme: dark)");
-  const again = () => (root.isConnected ? draw() : theme.removeEventListener("change", again));
-  theme.addEventListener("change", again);
 }
 
 function refresh(parts, payload, state) {

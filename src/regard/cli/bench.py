@@ -1,0 +1,184 @@
+"""``regard bench``: how fast we are here, beside the peers that are installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.notes import note
+from regard.cli.options import Device, Json
+from regard.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.runs.bench.rows import Bench
+    from regard.runs.bench.run import Asked
+
+app = typer.Typer(
+    help="Speed here, beside the peers that are installed: same work, in turn, medians.",
+    no_args_is_help=True,
+)
+
+Size = Annotated[str | None, typer.Option(help="tiny, small or base; by default as the device.")]
+Vocab = Annotated[int | None, typer.Option(min=16, help="Tokens of the vocabulary.")]
+Rounds = Annotated[int, typer.Option(min=1, help="Rounds in turn; the median counts.")]
+Only = Annotated[
+    list[str] | None, typer.Option(help="Only this contender (regard is us); may be repeated.")
+]
+Precision = Annotated[
+    str | None, typer.Option(help="fp32, bf16 (decode: int8); by default all that win somewhere.")
+]
+Long = Annotated[bool, typer.Option("--long", help="Also growth with length and with the batch.")]
+Out = Annotated[Path | None, typer.Option(help="An SVG file for the picture.")]
+
+
+@app.command("train")
+def train(
+    size: Size = None,
+    vocab: Vocab = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option(min=16, help="Tokens of a batch on its longer side.")
+    ] = None,
+    rounds: Rounds = 5,
+    only: Only = None,
+    precision: Precision = None,
+    long: Long = False,
+    systems: Annotated[
+        bool, typer.Option("--systems", help="Our other systems too, and what limits them.")
+    ] = False,
+    device: Device = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Train a translator: target tokens a second, padding not counted."""
+    # Torch's profiler, which finds the limits, tells of every beginning and end unless it is asked
+    # not to before torch is loaded.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    from regard.runs.bench.training import train_bench
+
+    asked = _asked(device, precision, rounds, only, long, out)
+    bench = train_bench(asked, size=size, vocab=vocab, batch_tokens=batch_tokens, systems=systems)
+    _give(bench, out, as_json)
+
+
+@app.command("decode")
+def decode(
+    size: Size = None,
+    vocab: Vocab = None,
+    batch: Annotated[
+        list[int] | None, typer.Option(min=1, help="Sentences side by side; may be repeated.")
+    ] = None,
+    rounds: Rounds = 5,
+    only: Only = None,
+    precision: Precision = None,
+    long: Long = False,
+    device: Device = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Write translations, greedily and by beam search: tokens a second."""
+    from regard.runs.bench.decoding import decode_bench
+
+    asked = _asked(device, precision, rounds, only, long, out)
+    _give(decode_bench(asked, size=size, vocab=vocab, batches=batch or ()), out, as_json)
+
+
+@app.command("attention")
+def attention(
+    size: Size = None,
+    rounds: Rounds = 5,
+    only: Only = None,
+    precision: Precision = None,
+    long: Long = False,
+    why: Annotated[
+        bool, typer.Option("--why", help="Which kernel does which work, and why; nothing is run.")
+    ] = False,
+    device: Device = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Causal attention, forward and backward: TFLOP/s and memory beside torch's kernels."""
+    from regard.runs.bench.attending import attention_bench
+
+    if why:
+        _why(as_json)
+        return
+    asked = _asked(device, precision, rounds, only, long, out)
+    _give(attention_bench(asked, size=size), out, as_json)
+
+
+def _why(as_json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from regard.runs.bench.attending import why_table
+
+    rows = why_table()
+    if as_json:
+        print(json.dumps({"kernels": rows}, ensure_ascii=False))
+        return
+    grid = Table("Kernel", "When", "Why", show_lines=True)
+    for row in rows:
+        grid.add_row(row["kernel"], row["when"], row["why"])
+    Console(markup=False, highlight=False).print(grid)
+    print("The first that fits is taken; where the weights are wanted, the readable reference is.")
+
+
+def _asked(
+    device: str | None,
+    precision: str | None,
+    rounds: int,
+    only: list[str] | None,
+    long: bool,
+    out: Path | None,
+) -> Asked:
+    from regard.runs.bench.run import Asked
+
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        raise ConfigError(f"--out {out} is no file that can be written: name an SVG file")
+    return Asked(
+        device=device,
+        precision=precision,
+        rounds=rounds,
+        only=tuple(only or ()),
+        long=long,
+        tell=note,
+    )
+
+
+def _give(bench: Bench, out: Path | None, as_json: bool) -> None:
+    if out is not None:
+        from regard.runs.bench.plots import plot
+
+        out.write_text(plot(bench), encoding="utf-8")
+    if as_json:
+        print(json.dumps(bench.as_json(), ensure_ascii=False))
+    else:
+        _show(bench)
+    if out is not None:
+        note(f"the picture is {out}")
+
+
+def _show(bench: Bench) -> None:
+    from rich.console import Console
+    from rich.table import Column, Table
+
+    from regard.runs.bench.tables import remarks, tables
+
+    width = None if sys.stdout.isatty() else 1000  # in a file, lines may be long
+    console = Console(markup=False, highlight=False, width=width)
+    rates = ", ".join(f"{name} {rate / 1e12:.3g}" for name, rate in bench.matrix_rates.items())
+    console.print(f"{bench.device}; matrices in TFLOP/s: {rates}", soft_wrap=True)
+    for table in tables(bench):
+        console.print(f"\n{table.caption}", soft_wrap=True)
+        name, *others = table.header
+        grid = Table(name, *(Column(other, justify="right", no_wrap=True) for other in others))
+        for row in table.rows:
+            grid.add_row(*row)
+        console.print(grid)
+    for line in remarks(bench):
+        console.print(line, soft_wrap=True)

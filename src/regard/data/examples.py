@@ -1,0 +1,184 @@
+"""Pairs of texts as ids: one by one, and all of them end to end.
+
+A source is followed by the end token; a target has the begin token before it and the end token
+after it, and the model reads it without its last position to predict it without its first. So a
+text of n ids fills n + 1 positions on either side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from itertools import chain
+from typing import Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.core.errors import DataError
+from regard.data.pairs import Pair
+from regard.text.specials import PAD_ID
+from regard.text.tokenizer import Tokenizer
+
+Ids = NDArray[np.int32]
+Ints = NDArray[np.int64]
+
+AT_ONCE = 20_000
+"""Texts that are encoded together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Ids of one pair, without special ones."""
+
+    source: Sequence[int]
+    target: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One side of all examples: text i is ``ids[starts[i] : starts[i] + lengths[i]]``."""
+
+    ids: Ids
+    """All texts end to end, perhaps in a file; at least one number, so that an index exists."""
+    starts: Ints
+    lengths: Ints
+
+    @classmethod
+    def of(cls, ids: Ids, lengths: Ints) -> Column:
+        """Texts that lie end to end in ``ids``, with padding behind the last."""
+        return cls(ids, np.cumsum(lengths) - lengths, lengths)
+
+    @classmethod
+    def joined(cls, texts: Iterable[Sequence[int]]) -> Column:
+        """Texts laid end to end."""
+        texts = list(texts)
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        n_ids = int(lengths.sum()) + 1
+        return cls.of(np.fromiter(chain(*texts, (PAD_ID,)), np.int32, n_ids), lengths)
+
+    def __getitem__(self, number: int) -> list[int]:
+        begin = self.starts[number]
+        return self.ids[begin : begin + self.lengths[number]].tolist()
+
+    def only(self, rows: NDArray[np.bool_]) -> Column:
+        """Some of the texts."""
+        return Column(self.ids, self.starts[rows], self.lengths[rows])
+
+    def cut(self, room: int) -> Column:
+        """The first ``room`` ids of each text."""
+        return Column(self.ids, self.starts, np.minimum(self.lengths, room))
+
+
+@dataclass(frozen=True)
+class Table(Sequence[Example]):
+    """All examples of a corpus, ready to be cut into batches."""
+
+    source: Column
+    target: Column
+
+    @classmethod
+    def of(cls, examples: Sequence[Example]) -> Table:
+        """Examples as a table, which they may be already."""
+        if isinstance(examples, Table):
+            return examples
+        return cls(
+            Column.joined(one.source for one in examples),
+            Column.joined(one.target for one in examples),
+        )
+
+    def __len__(self) -> int:
+        return len(self.source.lengths)
+
+    @overload
+    def __getitem__(self, number: int) -> Example: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Example]: ...
+    def __getitem__(self, number: int | slice) -> Example | list[Example]:
+        if isinstance(number, slice):
+            return [self[i] for i in range(*number.indices(len(self)))]
+        return Example(self.source[number], self.target[number])
+
+    def __iter__(self) -> Iterator[Example]:
+        return (self[i] for i in range(len(self)))
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """Positions that the longer side of each example fills."""
+        return np.maximum(self.source.lengths, self.target.lengths) + 1
+
+    @property
+    def longest(self) -> int:
+        """Positions of the longest text."""
+        return int(self.lengths.max(initial=1))
+
+    def fits(self, max_len: int) -> NDArray[np.bool_]:
+        """Which examples fill at most ``max_len`` positions a side."""
+        return self.lengths <= max_len
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of all ids."""
+        hashed = blake2b(digest_size=16)
+        for column in (self.source, self.target):
+            hashed.update(column.starts.data)
+            hashed.update(column.lengths.data)
+            hashed.update(column.ids.data)
+        return hashed.hexdigest()
+
+    def of_epoch(self, epoch: int) -> Table:
+        """The examples of an epoch: these are the same in each."""
+        del epoch
+        return self
+
+
+def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> list[Example]:
+    """Sentence pairs to ids, with a tokenizer for each side."""
+    sources = source.encode_batch([pair.source for pair in pairs])
+    targets = target.encode_batch([pair.target for pair in pairs])
+    return [Example(left, right) for left, right in zip(sources, targets, strict=True)]
+
+
+def encode_table(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> Table:
+    """As ``encode_pairs``, for a whole corpus: a few bytes a token and no more."""
+    return Table(
+        _encoded([pair.source for pair in pairs], source),
+        _encoded([pair.target for pair in pairs], target),
+    )
+
+
+def _encoded(texts: Sequence[str], tokenizer: Tokenizer) -> Column:
+    """Lists of Python numbers are large, so there are never many at once."""
+    parts = [
+        Column.joined(tokenizer.encode_batch(texts[begin : begin + AT_ONCE]))
+        for begin in range(0, max(len(texts), 1), AT_ONCE)
+    ]
+    ids = [part.ids[:-1] for part in parts]
+    return Column.of(
+        np.concatenate([*ids, np.array([PAD_ID], np.int32)]),
+        np.concatenate([part.lengths for part in parts]),
+    )
+
+
+def within(
+    examples: Sequence[Example], max_len: int, rule: Literal["drop", "truncate"] = "drop"
+) -> tuple[Table, int]:
+    """Examples that fill at most ``max_len`` positions a side, and how many were too long.
+
+    The end token of a source and the begin token of a target take one position, so
+    ``max_len - 1`` ids fit. When either side is too long, the pair is dropped, or its ids beyond
+    the limit are.
+    """
+    table = Table.of(examples)
+    fits = table.fits(max_len)
+    n_long = int((~fits).sum())
+    if rule == "truncate":
+        return Table(table.source.cut(max_len - 1), table.target.cut(max_len - 1)), n_long
+    if n_long and n_long == len(table):
+        raise DataError(
+            f"all {n_long} pairs are longer than max_len={max_len} tokens; raise model.max_len, "
+            "or set data.long_lines=truncate"
+        )
+    return Table(table.source.only(fits), table.target.only(fits)), n_long

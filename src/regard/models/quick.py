@@ -1,0 +1,81 @@
+"""Forms of a Transformer for decoding, kept until its weights change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.functional import kernels
+from regard.functional.kernels.packed import HAS_TRITON
+from regard.layers.prepacked import can_pack
+from regard.models.static import StaticTransformer
+from regard.models.static_cpu import CpuTransformer
+
+WIDTHS = (16, 32, 64, 128)
+"""Of a head, that GPU kernels are written for."""
+GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+AnyForm = StaticTransformer | CpuTransformer
+Make = Callable[[Any, torch.dtype], AnyForm]
+
+
+class Kept:
+    """What a model keeps for decoding. A copy of the model begins without."""
+
+    def __init__(self) -> None:
+        self.forms: dict[torch.dtype, AnyForm] = {}
+        self.stamps: dict[torch.dtype, object] = {}
+
+    def outdate(self) -> None:
+        """The weights may change from now on."""
+        self.stamps.clear()
+
+    def __deepcopy__(self, _memo: object) -> Kept:
+        return Kept()
+
+
+@torch.inference_mode()
+def quick(model: Any, kept: Kept, dtype: torch.dtype | None) -> Any:
+    """A form of the model that decodes faster, or the model."""
+    own = model.decoder.embedding.tokens.weight
+    dtype = own.dtype if dtype is None else dtype
+    kind = _kind(model, own, dtype)
+    stamp = _stamp(model)
+    if kind is None or model.training or stamp is None or not kernels.may_fuse():
+        return model
+    form = kept.forms.get(dtype)
+    if form is None or form.device != own.device:
+        kept.forms[dtype] = kind(model, dtype)
+    elif kept.stamps.get(dtype) != stamp:
+        form.update(model)
+    kept.stamps[dtype] = stamp
+    return kept.forms[dtype]
+
+
+def _kind(model: Any, own: Tensor, dtype: torch.dtype) -> Make | None:
+    """The form for this device, if there is one that can do what the model does."""
+    config = model.config
+    if not config.plain:
+        return None
+    if own.is_cuda:
+        fits = HAS_TRITON and config.d_model // config.n_heads in WIDTHS
+        return StaticTransformer if fits and dtype in GPU_TYPES else None
+    return CpuTransformer if can_pack(own[:1].to(dtype)) else None
+
+
+def _stamp(model: nn.Module) -> object:
+    """Changes when weights are replaced or changed in place; None where somebody watches.
+
+    Fused optimisers change weights without a trace: training outdates what is kept besides.
+    """
+    stamp: list[object] = []
+    for module in model.modules():
+        if module._forward_hooks or module._forward_pre_hooks:
+            return None
+        for weight in module._parameters.values():
+            if weight is not None:
+                known = not weight.is_inference()  # else changes leave no trace
+                stamp.append((weight.data_ptr(), weight._version if known else object()))
+    return tuple(stamp)

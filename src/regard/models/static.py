@@ -1,0 +1,193 @@
+"""A Transformer that writes in place, for GPUs: every tensor of a step stays where it is.
+
+So a step can be recorded as a CUDA graph, beams are reordered by permuting a small table, and
+hypotheses of one sentence share its keys and values. See ``regard.functional.stepping``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.functional import masks, stepping
+from regard.layers.recorded import Recorded, shared_pool
+from regard.models.form import Form, Parts
+from regard.models.joined import Dense, JoinedLayer
+from regard.models.joining import joined, place_codes
+from regard.models.reading import JoinedEncoder
+
+FEW_TOKENS = 512
+"""Sources of no more tokens are read by a recording: launching takes longer than computing."""
+STRIDE = 16
+"""Sources are padded to a multiple of it before they are recorded."""
+
+
+class StaticTransformer(Form):
+    """A Transformer's weights, copied once, to write in place with."""
+
+    def __init__(self, model: Parts, dtype: torch.dtype) -> None:
+        super().__init__(model, dtype)
+        self.encoder = JoinedEncoder(model.encoder, dtype)
+        self.joined = joined(model.decoder, dtype)
+        self._readers: dict[tuple[int, int], _Reader] = {}
+        self._pool = shared_pool(self.device)
+
+    def update(self, model: Parts) -> None:
+        """The weights that the model has now."""
+        self.encoder.update(model.encoder)
+        self.joined.update(joined(model.decoder, self.dtype))
+        self.codes.copy_(place_codes(model.decoder, len(self.codes)))
+
+    def room(self, n_rows: int, n_steps: int, n_tokens: int, n_beams: int) -> Room:
+        """Room for so many rows of so many steps, and sources of so many tokens in all."""
+        return Room(self, n_rows, n_steps, n_tokens, n_beams)
+
+    def read(self, source: Tensor) -> Tensor:
+        """Source ids (B, S) -> (B, S', D), perhaps padded further."""
+        B, S = source.shape
+        S = -(-S // STRIDE) * STRIDE
+        if not source.is_cuda or B * S > FEW_TOKENS:
+            return self.encoder(source, masks.padding(source, pad=self.pad_id))
+        if (B, S) not in self._readers:
+            self._readers[B, S] = _Reader(self, B, S, self._pool)
+        return self._readers[B, S](source)
+
+
+class _Reader:
+    """The encoder for sources of one shape, recorded."""
+
+    def __init__(self, model: StaticTransformer, n_rows: int, n_tokens: int, pool: Any) -> None:
+        d_model = model.joined.tokens.shape[1]
+        self.model = model
+        with model.device:
+            self.source = torch.full((n_rows, n_tokens), model.pad_id)
+            self.encoded = torch.empty(n_rows, n_tokens, d_model, dtype=model.dtype)
+        self.read = Recorded(self._read, changes=[self.encoded], pool=pool)
+
+    def _read(self) -> None:
+        mask = masks.padding(self.source, pad=self.model.pad_id)
+        self.encoded.copy_(self.model.encoder(self.source, mask))
+
+    def __call__(self, source: Tensor) -> Tensor:
+        self.source.fill_(self.model.pad_id)
+        self.source[:, : source.shape[1]] = source
+        self.read()
+        return self.encoded
+
+
+class Room:
+    """Where up to P hypotheses are written. Rows from 0 on are in use, as many as one asks for."""
+
+    def __init__(
+        self, model: StaticTransformer, n_rows: int, n_steps: int, n_tokens: int, n_beams: int
+    ) -> None:
+        weights = model.joined
+        n_layers, H, D = len(weights.layers), weights.n_heads, weights.d_head
+        self.model = model
+        self.n_rows, self.n_steps, self.n_tokens = n_rows, n_steps, n_tokens
+        self.codes = model.codes_for(n_steps)
+        with model.device:
+            self.past = torch.zeros(n_layers, 2, n_rows, H, n_steps, D, dtype=model.dtype)
+            self.memory = torch.zeros(n_tokens, n_layers, 2, H, D, dtype=model.dtype)
+            self.table = torch.zeros(n_rows, n_steps, dtype=torch.int32)
+            """(P, L): in which row each position of a row's past lies."""
+            self.ids = torch.zeros(n_rows, dtype=torch.int64)
+            self.places = torch.zeros(n_rows, dtype=torch.int32)
+            self.owners = torch.zeros(n_rows, dtype=torch.int32)
+            self.begins = torch.zeros(n_rows, dtype=torch.int32)
+            """(P,): where in the memory each source begins."""
+            self.lengths = torch.zeros(n_rows, dtype=torch.int32)
+            self.firsts = torch.arange(0, n_rows, n_beams).unsqueeze(1)
+            """(P / K, 1): the first row of each sentence."""
+
+    def read(self, source: Tensor) -> None:
+        """Remember the sources (B, S), padded at their ends."""
+        encoded = self.model.read(source)
+        B, S, _ = encoded.shape
+        here = self.memory[: B * S].flatten(1)
+        _dense(self.model.joined.to_source, encoded.flatten(0, 1), out=here)
+        torch.arange(0, B * S, S, out=self.begins[:B])
+        torch.sum(source != self.model.pad_id, dim=1, dtype=torch.int32, out=self.lengths[:B])
+
+    def step(self, n_rows: int) -> Tensor:
+        """The next token's logits (R, V) of the first R rows, in float32."""
+        weights = self.model.joined
+        ids, places = self.ids[:n_rows], self.places[:n_rows]
+        x = stepping.embed(
+            ids, places, self.table, weights.tokens, self.codes, weights.embedding_scale
+        )
+        y = x
+        if weights.first_norm is not None:
+            w, b, eps = weights.first_norm
+            y = F.layer_norm(x, x.shape[-1:], w, b, eps)
+        for i, layer in enumerate(weights.layers):
+            x, y = self._layer(layer, i, x, y, places)
+        return wide_product(y, weights.tokens)
+
+    def reorder(self, parents: Tensor) -> None:
+        """Only the table changes."""
+        rows = (self.firsts[: len(parents)] + parents).flatten()
+        self.table[: len(rows)] = self.table[rows]
+
+    def move(self, rows: Tensor) -> None:
+        """Keys and values stay where they are."""
+        for part in (self.ids, self.places, self.owners, self.table):
+            part[: len(rows)] = part[rows]
+
+    def changes(self) -> tuple[Tensor, ...]:
+        """All that a step or a reordering changes, but for keys and values it writes again."""
+        return self.ids, self.places, self.table
+
+    def _layer(
+        self, layer: JoinedLayer, i: int, x: Tensor, y: Tensor, places: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The stream x (R, D), and y that enters the layer -> the same for the next layer."""
+        scale, keep = self.model.joined.scale, self.model.joined.norm_first
+        found = stepping.attend_past(
+            _dense(layer.to_qkv, y), self.past[i], self.table, places, scale
+        )
+        x, y = stepping.add_norm(x, _dense(layer.from_self, found), *layer.after_self, keep=keep)
+        found = stepping.attend_source(
+            _dense(layer.to_q, y), self.memory[:, i], self.owners, self.begins, self.lengths, scale
+        )
+        added = _dense(layer.from_source, found)
+        x, y = stepping.add_norm(x, added, *layer.after_source, keep=keep)
+        added = _dense(layer.outer, _rectified(layer.inner, y))
+        return stepping.add_norm(x, added, *layer.after_feed_forward, keep=keep)
+
+
+def _dense(layer: Dense, x: Tensor, *, out: Tensor | None = None) -> Tensor:
+    weight, bias = layer
+    if out is None and _few(x):
+        return stepping.linear(x, weight, bias)
+    if out is None:
+        return F.linear(x, weight, bias)
+    if bias is None:
+        return torch.mm(x, weight.t(), out=out)
+    return torch.addmm(bias, x, weight.t(), out=out)
+
+
+def _rectified(layer: Dense, x: Tensor) -> Tensor:
+    """relu(W x + b), on a GPU in one kernel."""
+    if _few(x):
+        return stepping.linear(x, *layer, relu=True)
+    if x.is_cuda and layer.bias is not None:
+        return torch._addmm_activation(layer.bias, x, layer.weight.t())
+    return F.linear(x, *layer).relu_()
+
+
+def _few(x: Tensor) -> bool:
+    """Whether matrix units would wait for most of their rows."""
+    return x.is_cuda and len(x) <= stepping.MOST_ROWS
+
+
+def wide_product(x: Tensor, tokens: Tensor) -> Tensor:
+    """States (R, D) and tokens (V, D) -> logits (R, V) in float32, not rounded in between."""
+    if x.dtype == torch.float32:
+        return F.linear(x, tokens)
+    if x.is_cuda:
+        return torch.mm(x, tokens.t(), out_dtype=torch.float32)
+    return F.linear(x, tokens).float()

@@ -1,0 +1,102 @@
+"""The work itself: the shape of the model, and sentences that nobody can have prepared for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.data.batches import Batch, BatchStream
+from regard.data.examples import Example
+from regard.models.base import SequenceConfig
+from regard.models.presets import build, resolve
+from regard.models.settings import ModelSettings
+from regard.models.transformer import TransformerConfig
+from regard.text.specials import SPECIALS
+from regard.training.flops import BACKWARD, flop_formula
+
+MEAN_LENGTH, SPREAD, LONGEST = 24.0, 0.5, 120
+"""Log-normal lengths, as those of sentences are: their mean, the deviation of the logarithm."""
+CORPUS, POOL = 30_000, 20
+"""Sentences that batches are cut from, at least, and at least so many times those that are used:
+as in a real corpus, each finds others of its length."""
+
+
+def shape(size: str, vocab: int, *, max_len: int = 512) -> TransformerConfig:
+    """The Transformer that every contender has to be."""
+    settings = ModelSettings(size=size, max_len=max_len)
+    config = resolve(settings, n_source_vocab=vocab, n_target_vocab=vocab, shared_vocab=True)
+    assert isinstance(config, TransformerConfig)
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """What every contender learns from in one round."""
+
+    batches: list[Batch]
+    """The sentences in padded batches of like length, as peers get them."""
+    examples: list[Example]
+    """The same sentences, for who batches them another way."""
+    batch_tokens: int
+    """Of a batch, on its longer side."""
+
+    @property
+    def n_target_tokens(self) -> int:
+        """End tokens counted, padding not."""
+        return sum(batch.n_target_tokens for batch in self.batches)
+
+    @property
+    def padding(self) -> float:
+        """Share of target positions that are padding in the padded batches."""
+        return 1 - self.n_target_tokens / sum(b.target_out.numel() for b in self.batches)
+
+
+def sentences(
+    vocab: int, *, batch_tokens: int, n_batches: int, length: int | None = None, seed: int = 0
+) -> Sentences:
+    """``n_batches`` of the batches into which a larger corpus is cut, from short to long.
+
+    With ``length`` all sentences have that many tokens, the end token included.
+    """
+    mean = (length or MEAN_LENGTH) + 1
+    n = max(n_batches, round(n_batches * batch_tokens / mean))
+    n_corpus = max(CORPUS, POOL * n) if length is None else 2 * n
+    corpus = random_examples(n_corpus, vocab, length=length, seed=seed)
+    stream = BatchStream(corpus, batch_tokens=batch_tokens, seed=seed)
+    cut = [stream.next() for _ in range(stream.n_batches)]
+    fullest = max(batch.n_target_tokens for batch in cut)
+    whole = [batch for batch in cut if batch.n_target_tokens > fullest / 2]
+    whole.sort(key=lambda batch: batch.target.shape[1])
+    middles = [(2 * i + 1) * len(whole) // (2 * n_batches) for i in range(n_batches)]
+    chosen = [whole[i] for i in middles]
+    examples = [corpus[i] for batch in chosen for i in batch.numbers]
+    return Sentences(chosen, examples, batch_tokens)
+
+
+def random_examples(
+    n: int, vocab: int, *, length: int | None = None, seed: int = 0
+) -> list[Example]:
+    """Random ids; a target is about as long as its source. ``length`` makes all of that length."""
+    rng = np.random.default_rng(seed)
+    if length is not None:
+        lengths = np.full((n, 2), max(1, length - 1))
+    else:
+        source = rng.normal(np.log(MEAN_LENGTH) - SPREAD**2 / 2, SPREAD, n)
+        target = source + rng.normal(0.0, 0.15, n)
+        lengths = np.exp(np.stack((source, target), axis=1)).round().clip(3, LONGEST).astype(int)
+    ends = np.cumsum(lengths)
+    ids = np.split(rng.integers(len(SPECIALS), vocab, ends[-1]), ends[:-1])
+    return [
+        Example(one.tolist(), two.tolist()) for one, two in zip(ids[::2], ids[1::2], strict=True)
+    ]
+
+
+def training_flops(config: SequenceConfig, text: Sentences) -> float:
+    """Useful FLOPs of training for one target token: of the sentences alone, padding not counted.
+
+    The formula is our model's; peers of the same shape are charged the same.
+    """
+    formula = flop_formula(build(config))
+    pairs = [(len(one.source) + 1, len(one.target) + 1) for one in text.examples]
+    return BACKWARD * sum(formula.forward(*pair) for pair in pairs) / text.n_target_tokens

@@ -1,0 +1,1 @@
+"""What can write translations in place of the model itself."""

@@ -1,0 +1,43 @@
+"""One request for each path, as one would type it: what ``/docs`` shows."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from regard.server.service import Service
+
+Sample = Mapping[str, Any]
+"""Fields to send, in the body or in the address."""
+
+
+def samples(service: Service) -> dict[str, Sample]:
+    """Path → fields that this very run can answer; a path that takes none has none."""
+    source, target = service.languages
+    text = service.sample
+    return {
+        "/translate": {"q": text, "source": source, "target": target},
+        "/detect": {"q": text},
+        "/api/words": {"begins": ""},
+        "/api/explain": {"source": text, "edits": [{"kind": "temperature", "value": 2}]},
+        "/api/beam": {"source": text, "n_beams": 2},
+        "/api/stream": {"source": text},
+    }
+
+
+def curl(method: str, path: str, sample: Sample, *, host: str, key: bool) -> str:
+    """The command; with ``key`` the place of the server's key is shown."""
+    words = ["curl"]
+    if key:
+        words += ["-H", "Authorization: Bearer KEY"]
+    if method == "post":
+        body = json.dumps(sample, ensure_ascii=False)
+        return shlex.join(
+            [*words, "-H", "Content-Type: application/json", "-d", body, f"{host}{path}"]
+        )
+    asked = f"?{urlencode(sample)}" if sample else ""
+    stream = ["-N"] if path == "/api/stream" else []  # as it comes, not at the end
+    return shlex.join([*words, *stream, f"{host}{path}{asked}"])

@@ -1,0 +1,250 @@
+"""Forms of a Transformer for decoding write what the model itself writes."""
+
+import copy
+
+import pytest
+import torch
+from tiny import tiny_config
+
+from regard.decoding import static
+from regard.decoding.beam import beam_search
+from regard.decoding.greedy import greedy
+from regard.decoding.sampling import sample
+from regard.functional.kernels import reference_only
+from regard.models.presets import build
+from regard.models.static import StaticTransformer
+from regard.models.static_cpu import CpuTransformer
+from regard.models.transformer import Transformer
+from regard.text.specials import BEGIN_ID, END_ID
+
+FORMS = [CpuTransformer, StaticTransformer]
+PLAIN = [
+    {},
+    {"norm_first": True},
+    {"bias": False, "norm_first": True},
+    {"positions": "learned"},
+    {"positions": "none", "score": "dot"},
+    {"shared_vocab": False, "n_source_vocab": 17},
+]
+OTHER = [
+    {"score": "additive"},
+    {"score": "general"},
+    {"window": "local_m"},
+    {"normaliser": "hard"},
+    {"positions": "index"},
+    {"join": "concat"},
+    {"positions": "alibi"},
+    {"positions": "rotary"},
+]
+N = 11
+
+
+def model_of(seed=1, **changes):
+    """Single precision; the first that ends some sentences and others not, in various words."""
+    source, limits = work(torch.Generator().manual_seed(seed))
+    for attempt in range(100):
+        torch.manual_seed(100 * seed + attempt)
+        model = Transformer(tiny_config(max_len=48, **changes)).eval()
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                if name.endswith(("to_out.weight", "outer.weight")):
+                    weight *= 3  # else tokens repeat themselves
+            model.decoder.embedding.tokens.weight[END_ID] *= 1 + attempt / 20
+        found = greedy(model, source, limits=limits)
+        words = {word for one in found for word in one.ids}
+        if len(words) > 2 and 1 < sum(one.finished for one in found) < N - 1:
+            return model
+    raise AssertionError("no such model")
+
+
+def work(rng, n=N):
+    """Sources of all lengths, and a limit for each."""
+    source = torch.randint(4, 13, (n, 9), generator=rng)
+    lengths = torch.randint(1, 10, (n,), generator=rng)
+    source[torch.arange(9) >= lengths[:, None]] = 0
+    return source, torch.randint(1, 30, (n,), generator=rng)
+
+
+def equal(found, wanted):
+    assert [(one.ids, one.finished) for one in found] == [(o.ids, o.finished) for o in wanted]
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert mine.log_prob == pytest.approx(theirs.log_prob, abs=1e-4)
+        assert mine.score == pytest.approx(theirs.score, abs=1e-4)
+
+
+def flat(found):
+    return [one for best in found for one in best]
+
+
+@pytest.fixture(params=["cpu", "in place", "as if recorded"])
+def form(request, monkeypatch):
+    """As if recorded: steps of few sizes, looked at one step later; but nothing is recorded."""
+    recorded = request.param == "as if recorded"
+    monkeypatch.setattr(static, "are_recorded", lambda _room: recorded)
+    return CpuTransformer if request.param == "cpu" else StaticTransformer
+
+
+@pytest.mark.parametrize("changes", PLAIN, ids=str)
+def test_greedy_search_writes_the_same(rng, form, changes):
+    model = model_of(**changes)
+    ready = form(model, torch.float32)
+    ended = set()
+    for n in (N, 1, 40):  # the room is used again, then too small
+        source, limits = work(rng, n)
+        wanted = greedy(model, source, limits=limits)
+        equal(greedy(ready, source, limits=limits), wanted)
+        ended |= {one.finished for one in wanted}
+    assert ended == {True, False}
+
+
+@pytest.mark.parametrize("changes", PLAIN, ids=str)
+def test_beam_search_writes_the_same(rng, form, changes):
+    model = model_of(**changes)
+    ready = form(model, torch.float32)
+    for n in (N, 1, 20):
+        source, limits = work(rng, n)
+        how = {"limits": limits, "n_beams": 3, "n_best": 2, "length_penalty": 0.8}
+        equal(flat(beam_search(ready, source, **how)), flat(beam_search(model, source, **how)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("changes", PLAIN, ids=str)
+def test_stepping_in_place_equals_forward(rng, form, changes):
+    model = model_of(**changes)
+    source, _ = work(rng)
+    target = torch.randint(4, 13, (N, 12), generator=rng)
+    target[:, 0] = BEGIN_ID
+    with torch.inference_mode():
+        full = model(source, target)
+        room = form(model, torch.float32).room(N, 16, 256, 1)
+        room.read(source)
+        room.owners[:] = torch.arange(N)
+        for t in range(12):
+            room.ids[:], room.places[:] = target[:, t], t
+            torch.testing.assert_close(room.step(N), full[:, t], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sinusoids_go_on_beyond_the_table(rng, form):
+    model = model_of()
+    source, _ = work(rng, 2)
+    limits = torch.tensor([100, 80])
+    equal(
+        greedy(form(model, torch.float32), source, limits=limits),
+        greedy(model, source, limits=limits),
+    )
+
+
+def test_a_learned_table_does_not_and_says_so_as_ever(rng):
+    model = model_of(positions="learned")
+    with torch.no_grad():
+        model.decoder.embedding.tokens.weight[END_ID] = 0.0
+    source, _ = work(rng, 2)
+    with pytest.raises(Exception, match="learned positions know 48 places"):
+        greedy(model.quick(), source, limits=torch.tensor([60, 60]))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_bf16_is_near(rng, form):
+    model = model_of()
+    source, _ = work(rng)
+    with torch.inference_mode():
+        rooms = [
+            form(model, dtype).room(N, 16, 256, 1) for dtype in (torch.float32, torch.bfloat16)
+        ]
+        for room in rooms:
+            room.read(source)
+            room.owners[:] = torch.arange(N)
+            room.ids[:], room.places[:] = BEGIN_ID, 0
+        wide, narrow = (room.step(N).float() for room in rooms)
+    assert not torch.equal(wide, narrow)
+    assert (wide - narrow).abs().max() < 0.05 * wide.abs().max()
+
+
+def test_searches_that_cannot_stay_are_served_by_the_model(rng):
+    model = model_of()
+    source, limits = work(rng)
+    draws = [
+        sample(one, source, limits=limits, rng=torch.Generator().manual_seed(3))
+        for one in (model.quick(), model)
+    ]
+    equal(*draws)
+    begun = [
+        beam_search(one, source, limits=limits.clamp(min=3), n_beams=2, prefix=(5, 6))
+        for one in (model.quick(), model)
+    ]
+    equal(*map(flat, begun))
+    many = beam_search(model.quick(), source, limits=limits, n_beams=9)  # more than half of 13
+    equal(flat(many), flat(beam_search(model, source, limits=limits, n_beams=9)))
+
+
+def test_quick_is_kept_until_the_weights_change(rng):
+    model = model_of()
+    source, limits = work(rng)
+    first = model.quick()
+    assert isinstance(first, CpuTransformer)
+    assert model.quick() is first
+    before = greedy(first, source, limits=limits)
+    with torch.no_grad():
+        model.decoder.layers[0].feed_forward.inner.weight *= -2  # leaves a trace
+    after = greedy(model.quick(), source, limits=limits)
+    equal(after, greedy(model, source, limits=limits))
+    assert [one.ids for one in before] != [one.ids for one in after]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_updated_form_is_as_good_as_a_new_one(rng, form):
+    model, other = model_of(seed=1, positions="learned"), model_of(seed=2, positions="learned")
+    source, limits = work(rng)
+    with torch.inference_mode():
+        ready = form(model, torch.float32)
+        before = greedy(ready, source, limits=limits)
+        ready.update(other)
+    wanted = greedy(other, source, limits=limits)
+    equal(greedy(ready, source, limits=limits), wanted)
+    assert [one.ids for one in before] != [one.ids for one in wanted]
+
+
+def test_training_outdates_it_even_if_the_optimiser_leaves_no_trace(rng):
+    model = model_of()
+    source, limits = work(rng)
+    before = greedy(model.quick(), source, limits=limits)
+    model.train()
+    for weight in model.parameters():
+        weight.grad = torch.randn(weight.shape, generator=rng)
+    torch.optim.Adam(model.parameters(), lr=0.5, fused=True).step()
+    model.eval()
+    after = greedy(model.quick(), source, limits=limits)
+    equal(after, greedy(model, source, limits=limits))
+    assert [one.ids for one in before] != [one.ids for one in after]
+
+
+@pytest.mark.parametrize("changes", OTHER, ids=str)
+def test_other_models_are_their_own_quick_form(changes):
+    model = build(tiny_config(**changes)).eval()
+    assert model.quick() is model
+
+
+def test_it_steps_aside_where_something_else_is_wanted():
+    model = model_of()
+    assert model.double().quick() is model  # no kernels for float64
+    assert model.float().quick() is not model
+    assert model.train().quick() is model
+    model.eval()
+    with reference_only():
+        assert model.quick() is model
+    view = model.decoder.layers[1].cross_attention.view
+    handle = view.register_forward_hook(lambda *_: None)
+    assert model.quick() is model  # somebody watches
+    handle.remove()
+    assert model.quick() is not model
+
+
+def test_copies_of_a_model_have_no_part_in_it(rng):
+    model = model_of()
+    first = model.quick()
+    again = copy.deepcopy(model)
+    assert again.quick() is not first
+    source, limits = work(rng)
+    equal(greedy(again.quick(), source, limits=limits), greedy(first, source, limits=limits))
+    assert not any("kept" in name for name in model.state_dict())

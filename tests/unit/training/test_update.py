@@ -1,0 +1,76 @@
+"""One change of the weights."""
+
+import pytest
+import torch
+from tiny import tiny_config
+
+from regard.data.batches import BatchStream
+from regard.data.examples import Example
+from regard.data.packing import PackedStream
+from regard.models.transformer import Transformer
+from regard.runs.objective import TokenLoss
+from regard.training.captured import CapturedUpdate, _tensors
+from regard.training.settings import TrainSettings
+from regard.training.update import Update
+
+CPU = torch.device("cpu")
+EXAMPLES = [Example([4, 5, 6][: n % 3 + 1], [7, 8, 4, 5][: n % 4 + 1]) for n in range(40)]
+
+
+def made(kind=Update, device=CPU, **changes):
+    torch.manual_seed(0)
+    model = Transformer(tiny_config(n_source_vocab=11, n_target_vocab=11, dropout=0.0))
+    settings = TrainSettings(max_steps=1, precision="fp32", **changes)
+    model = model.to(device).train()
+    return kind(model, TokenLoss(settings), settings, device)
+
+
+def test_adam_moves_every_weight_by_the_learning_rate_at_first():
+    """The first step of Adam is lr · sign(gradient), whatever the gradient's size."""
+    one = made()
+    before = {name: p.detach().clone() for name, p in one.model.named_parameters()}
+    told = []
+    one([BatchStream(EXAMPLES, batch_tokens=64, seed=1).next()], 0.01, told.append)
+    moved = torch.cat(
+        [(p.detach() - before[name]).abs().flatten() for name, p in one.model.named_parameters()]
+    )
+    assert moved.max() <= 0.01 * 1.001
+    assert (moved > 0.0099).float().mean() > 0.5
+    assert len(told) == 1
+    assert told[0].loss > 0
+    assert told[0].norm > 0
+    assert all(p.grad is None for p in one.model.parameters())
+
+
+def test_who_is_told_may_refuse_and_nothing_has_changed():
+    one = made()
+    before = {name: p.detach().clone() for name, p in one.model.named_parameters()}
+
+    def refuse(_updated):
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        one([BatchStream(EXAMPLES, batch_tokens=64, seed=1).next()], 0.01, refuse)
+    assert all(torch.equal(p, before[name]) for name, p in one.model.named_parameters())
+
+
+def test_all_tensors_of_a_batch_are_copied_into_the_recording():
+    batch = PackedStream(EXAMPLES, batch_tokens=64, seed=1).next()
+    found = _tensors(batch)
+    assert len(found) == 10
+    assert found[0] is batch.source.ids
+    assert any(one is batch.spans for one in found)
+    assert any(one is batch.target_out for one in found)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: only there are recordings")
+def test_a_recorded_update_is_the_update():
+    device = torch.device("cuda")
+    losses = {}
+    for kind in (Update, CapturedUpdate):
+        one, told = made(kind, device), []
+        stream = PackedStream(EXAMPLES, batch_tokens=64, seed=1)
+        for _ in range(8):
+            one([stream.next()], 1e-3, told.append)
+        losses[kind] = torch.stack([updated.loss for updated in told])
+    torch.testing.assert_close(losses[Update], losses[CapturedUpdate])
