@@ -70,13 +70,20 @@ def test_what_is_exported_translates_by_itself(run, run_path, tmp_path):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_gives_the_same_lines_in_the_same_order(run, kept, engine, monkeypatch):
-    _, native, _ = run("translate", kept, stdin="\n".join(TEXTS))
+    _, native, doubts = run("translate", kept, stdin="\n".join(TEXTS))
     if engine != "native":  # then the model's own search is never called
         monkeypatch.setattr("regard.runs.translation.greedy", None)
     code, out, err = run(
         "translate", kept, "--engine", engine, "--batch-tokens", 20, stdin="\n".join(TEXTS)
     )
-    assert (code, out, err) == (0, native, "")
+    assert (code, out, err) == (0, native, doubts)
+
+
+def test_translations_that_were_cut_off_are_counted(run, kept):
+    _, out, err = run("translate", kept, stdin="\n".join(TEXTS))
+    n_cut = sum(len(line.split()) == 12 for line in out.splitlines())
+    assert n_cut > 1
+    assert f"{n_cut} translations cut off after 12 tokens" in err
 
 
 def test_json_and_hypotheses_are_as_ever(run, kept):

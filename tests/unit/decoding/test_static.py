@@ -72,6 +72,13 @@ def test_rows_leave_when_enough_have_ended():
     assert model.rows == [9, 9, 7, 6, 6, 3, 3, 3, 3, 1, 1, 1]
 
 
+def test_moving_is_not_worth_it_for_one_in_twenty():
+    model, ends = CountingModel(), [2, *[5] * 19]
+    found = greedy(model, torch.tensor(ends)[:, None], limits=torch.full((20,), 9))
+    assert lengths(found) == written(ends)
+    assert model.rows == [20] * 5
+
+
 def test_a_few_sizes_and_one_step_too_many_where_steps_are_recorded(monkeypatch):
     monkeypatch.setattr(static, "are_recorded", lambda _room: True)
     model = CountingModel()

@@ -10,6 +10,8 @@ from regard.decoding import static
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
+from regard.decoding.static_beam import BeamDesk
+from regard.decoding.static_greedy import GreedyDesk
 from regard.functional.kernels import reference_only
 from regard.models.presets import build
 from regard.models.static import StaticTransformer
@@ -49,6 +51,8 @@ def model_of(seed=1, **changes):
             for name, weight in model.named_parameters():
                 if name.endswith(("to_out.weight", "outer.weight")):
                     weight *= 3  # else tokens repeat themselves
+                if weight.dim() == 1:
+                    weight += 0.3 * torch.randn_like(weight)  # norms and biases of their own
             model.decoder.embedding.tokens.weight[END_ID] *= 1 + attempt / 20
         found = greedy(model, source, limits=limits)
         words = {word for one in found for word in one.ids}
@@ -159,6 +163,28 @@ def test_bf16_is_near(rng, form):
         wide, narrow = (room.step(N).float() for room in rooms)
     assert not torch.equal(wide, narrow)
     assert (wide - narrow).abs().max() < 0.05 * wide.abs().max()
+
+
+@pytest.mark.parametrize("n_beams", [1, 3])
+def test_a_step_beyond_the_last_does_no_harm(rng, n_beams):
+    """Whoever records a step tries it out before, also in the last place there is."""
+    source, _ = work(rng, 4)
+    with torch.inference_mode():
+        room = StaticTransformer(model_of(), torch.float32).room(4 * n_beams, 8, 64, n_beams)
+        if n_beams == 1:
+            desk = GreedyDesk(room)
+            desk.limits[:] = 8
+        else:
+            desk = BeamDesk(room, n_beams=n_beams, n_best=1, alpha=0.6)
+            desk.search.limits[:] = 8
+        desk.begin(source)
+        for _ in range(8):
+            desk.work(4)
+        assert desk.ended.all()
+        kept = [part.clone() for part in desk.changes()[-3:]]
+        for _ in range(2):
+            desk.work(4)
+        assert all(map(torch.equal, kept, desk.changes()[-3:]))
 
 
 def test_searches_that_cannot_stay_are_served_by_the_model(rng):
