@@ -28,7 +28,7 @@ def translate(
     path: RunPath,
     beam: Beam = None,
     n_best: Annotated[int | None, typer.Option(min=1, help="Translations a line.")] = None,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Source tokens at once.")] = 4096,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Source tokens at once.")] = 16384,
     device: Device = None,
     engine: Annotated[
         str,
