@@ -30,16 +30,10 @@ def info(path: RunPath, as_json: Json = False) -> None:
 
 def _facts(run: Run) -> dict[str, Any]:
     from regard.checkpoints.run_folder import load_scores
-    from regard.models.presets import n_parameters
 
     finished = load_scores(run.folder) if run.folder.finished() else {}
     return {
-        "model": run.model.config.model_dump(mode="json"),
-        "preset": run.recipe.model.preset,
-        "parameters": n_parameters(run.model),
-        "task": run.task,
-        "languages": run.recipe.data.direction.split("-"),
-        "special_ids": run.tokenizers.target.special_ids,
+        **run.facts(),
         "training_flops": finished.get("measured", {}).get("flops"),
         "scores": finished.get("scores", {}),
     }

@@ -221,6 +221,17 @@ class Run:
         """What the model writes by itself."""
         return self.hypotheses([source])[0][0].ids
 
+    def facts(self) -> dict[str, Any]:
+        """What was trained, as plain data."""
+        return {
+            "model": self.model.config.model_dump(mode="json"),
+            "preset": self.recipe.model.preset,
+            "parameters": n_parameters(self.model),
+            "task": self.task,
+            "languages": self.recipe.data.direction.split("-"),
+            "special_ids": self.tokenizers.target.special_ids,
+        }
+
     def fits(self, source: str, target: str = "") -> bool:
         """Whether the model can read both; only learned positions set a limit."""
         longest = self.model.config.longest

@@ -8,7 +8,6 @@ from typing import Any
 
 from regard.checkpoints.run_folder import load_scores
 from regard.core.errors import CheckpointError
-from regard.models.presets import n_parameters
 from regard.runs.run import Run
 from regard.server.examples import examples
 from regard.text.specials import SPECIALS
@@ -23,12 +22,7 @@ def about(run: Run, look_tokens: int) -> dict[str, Any]:
     """Plain data: what was trained, what it knows, and how its heads are measured."""
     shown = examples(run, look_tokens)
     return {
-        "model": run.model.config.model_dump(mode="json"),
-        "preset": run.recipe.model.preset,
-        "parameters": n_parameters(run.model),
-        "task": run.task,
-        "languages": run.recipe.data.direction.split("-"),
-        "special_ids": run.tokenizers.target.special_ids,
+        **run.facts(),
         "knows": knows(run),
         "examples": shown,
         "attentions": _attentions(run, shown[0] if shown else "a"),
