@@ -80,6 +80,13 @@ class TrainSettings(BaseModel):
             return float(forcing) if share else forcing
         raise ValueError(f"expected a number from 0 to 1, or {{start, end, steps}}: {forcing!r}")
 
+    @field_validator("compile", mode="before")
+    @classmethod
+    def _auto_or_not(cls, compiled: Any) -> Any:
+        if compiled == "auto" or isinstance(compiled, bool):
+            return compiled
+        raise ValueError(f"expected auto, true or false: {compiled!r}")
+
     @field_validator("schedule")
     @classmethod
     def _falls_to_an_end(cls, schedule: str, info: ValidationInfo) -> str:
