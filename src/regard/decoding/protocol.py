@@ -19,6 +19,8 @@ from typing import Any, Protocol, Self, runtime_checkable
 import torch
 from torch import Tensor
 
+from regard.functional.stepping import Best
+
 
 class Rows(Protocol):
     """A value with one row a hypothesis: a memory, or a decoder's state."""
@@ -92,6 +94,10 @@ class Room(Protocol):
 
     def step(self, n_rows: int) -> Tensor:
         """The next token's logits (R, V) of the first R rows; a GPU is not waited for."""
+        ...
+
+    def best(self, n_rows: int, n: int, *, n_hidden: int) -> Best:
+        """The n most probable of these, as ``functional.stepping.best_tokens``."""
         ...
 
     def reorder(self, parents: Tensor) -> None:

@@ -43,6 +43,10 @@ class Desk(ABC):
         """Whether steps exist for a few sizes only, and are not waited for."""
         self._steps: dict[int, Recorded] = {}
         self._pool = shared_pool(room.ids.device)
+        self._owners = torch.arange(room.n_rows, device=room.ids.device).div_(
+            n_beams, rounding_mode="floor"
+        )
+        self._cleared: Recorded | None = None
         self._glances = (Glance(self.ended), Glance(self.ended))
 
     @abstractmethod
@@ -57,17 +61,22 @@ class Desk(ABC):
     def move(self, going: Tensor, leaving: Tensor) -> None:
         """Some sentences, by index, go on at 0, 1, …; others leave, which have ended."""
 
-    def begin(self, source: Tensor) -> None:
-        """Read the sources (B, S); every hypothesis begins."""
-        room, K, B = self.room, self.n_beams, len(source)
-        room.read(source)
-        room.ids.fill_(BEGIN_ID)
-        room.places.zero_()
-        owners = torch.arange(B * K, device=source.device) // K
-        room.owners.zero_()
-        room.owners[: B * K] = owners
+    def clear(self) -> None:
+        """Every hypothesis begins, and every sentence has ended."""
+        self.room.ids.fill_(BEGIN_ID)
+        self.room.places.zero_()
+        self.room.owners.copy_(self._owners)
         self.ended.fill_(1)
-        self.ended[:B] = 0
+
+    def begin(self, source: Tensor) -> None:
+        """Read the sources (B, S); their sentences are to be written."""
+        self.room.read(source)
+        if self._cleared is None:
+            changes = (self.room.owners, *self.changes())
+            self._cleared = Recorded(self.clear, changes=changes, pool=self._pool)
+        self._cleared()
+        self.ended[: len(source)] = 0
+        self.room.owners[len(source) * self.n_beams :] = 0
 
     def run(self, n: int, n_steps: int) -> int:
         """Step until all of the first n sentences have ended, which takes at most ``n_steps``.

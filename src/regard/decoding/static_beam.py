@@ -8,12 +8,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.hypothesis import Hypothesis, penalty
+from regard.decoding.in_place import go_on
 from regard.decoding.protocol import Room, Static
-from regard.decoding.search import Search, advance, read, stops
+from regard.decoding.search import Search, read
 from regard.decoding.static import Desk, desk_for, moved, room_needed
 from regard.decoding.steps import N_HIDDEN
-from regard.functional.stepping import best_tokens
 
 
 @torch.inference_mode()
@@ -39,6 +39,9 @@ class BeamDesk(Desk):
         nothing = torch.zeros(n_sentences, dtype=torch.int64, device=room.ids.device)
         # One place more: sentences at their limit are advanced too, though it does not count.
         self.search = Search.begin(nothing, n_beams, n_best, alpha, room=room.n_steps + 1)
+        lengths = torch.arange(self.search.open.ids.shape[2], device=room.ids.device)
+        self.penalties = penalty(lengths.to(self.search.open.log_prob.dtype), alpha)
+        """(2 + L,): of hypotheses of so many tokens."""
         self.left: list[Search] = []
         """Sentences that have ended and left."""
 
@@ -47,12 +50,6 @@ class BeamDesk(Desk):
         B, search = len(source), self.search
         self.begin(source)
         self.left.clear()
-        n_best, room = search.finished.score.shape[1], search.open.ids.shape[2] - 1
-        fresh = Search.begin(
-            torch.zeros_like(search.limits), self.n_beams, n_best, search.alpha, room=room
-        )
-        for old, new in zip(_all(search), _all(fresh), strict=True):
-            old.copy_(new)
         search.limits[:B] = limits
         n_left = self.run(B, longest)
         found: dict[int, list[Hypothesis]] = {}
@@ -60,19 +57,20 @@ class BeamDesk(Desk):
             found |= read(part)
         return found
 
+    def clear(self) -> None:
+        """As ``Desk.clear``."""
+        super().clear()
+        search, limits = self.search, torch.zeros_like(self.search.limits)
+        n_best, room = search.finished.score.shape[1], search.open.ids.shape[2] - 1
+        fresh = Search.begin(limits, self.n_beams, n_best, search.alpha, room=room)
+        for old, new in zip(_all(search), _all(fresh), strict=True):
+            old.copy_(new)
+
     def work(self, n: int) -> None:
         """As ``Desk.work``."""
         room, search, ended, K = self.room, self.search.first(n), self.ended[:n], self.n_beams
-        best = best_tokens(room.step(n * K), 2 * K, n_hidden=N_HIDDEN)
-        later = advance(search, best)
-        stopped = stops(later.search) | (ended != 0)
-        for old, new in zip(search.tensors(), later.search.tensors(), strict=True):
-            had_ended = (ended != 0).view(-1, *[1] * (old.dim() - 1))
-            torch.where(had_ended, old, new, out=old)
-        ended.copy_(stopped)
-        room.reorder(later.parents)
-        room.ids[: n * K] = search.last
-        room.places[: n * K].add_(1).clamp_(max=room.n_steps - 1)
+        best = room.best(n * K, 2 * K, n_hidden=N_HIDDEN)
+        go_on(search, best, room, ended, self.penalties)
 
     def changes(self) -> Sequence[Tensor]:
         """As ``Desk.changes``."""

@@ -11,7 +11,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.protocol import Room, Static
 from regard.decoding.static import Desk, desk_for, moved, room_needed
 from regard.decoding.steps import N_HIDDEN
-from regard.functional.stepping import best_tokens, note
+from regard.functional.stepping import note
 from regard.text.specials import END_ID, PAD_ID
 
 
@@ -43,16 +43,20 @@ class GreedyDesk(Desk):
         B = len(source)
         self.begin(source)
         self.limits[:B] = limits
+        self.run(B, longest)
+        rows = zip(self.written[:B, :longest].tolist(), self.log_prob[:B].tolist(), strict=True)
+        return [Hypothesis.read(_real(ids), p, length_penalty) for ids, p in rows]
+
+    def clear(self) -> None:
+        """As ``Desk.clear``."""
+        super().clear()
         self.written.fill_(PAD_ID)
         self.log_prob.zero_()
-        self.run(B, longest)
-        rows = zip(self.written[:B].tolist(), self.log_prob[:B].tolist(), strict=True)
-        return [Hypothesis.read(_real(ids), p, length_penalty) for ids, p in rows]
 
     def work(self, n: int) -> None:
         """As ``Desk.work``."""
         room = self.room
-        best = best_tokens(room.step(n), 1, n_hidden=N_HIDDEN)
+        best = room.best(n, 1, n_hidden=N_HIDDEN)
         ids, places, owners = room.ids[:n], room.places[:n], room.owners[:n]
         ended, sentences = self.ended[:n], (self.limits, self.written, self.log_prob)
         note(best, ids, places, owners, ended, *sentences, end=END_ID)

@@ -20,8 +20,6 @@ from torch import Tensor
 
 CHUNK = 128
 """Numbers of which only the greatest is looked at first."""
-MOST_ROWS = 2
-"""For so few rows a linear layer is no matrix product: all that matters is reading the weights."""
 HAS_TRITON = find_spec("triton") is not None
 
 
@@ -94,16 +92,6 @@ def _found(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, scale: float) -> Tenso
     scores = torch.einsum("rhd,rshd->rhs", q.float(), k.float()) * scale
     weights = scores.masked_fill(~seen[:, None], -1e30).softmax(dim=-1) * seen[:, None]
     return torch.einsum("rhs,rshd->rhd", weights, v.float()).flatten(1).to(q.dtype)
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *, relu: bool = False) -> Tensor:
-    """x (R, K) of at most ``MOST_ROWS`` rows, weight (N, K) -> (R, N), perhaps rectified."""
-    if x.is_cuda:
-        from regard.functional.kernels.gpu import few_rows
-
-        return few_rows.linear(x, weight, bias, relu=relu)
-    found = F.linear(x, weight, bias)
-    return found.relu_() if relu else found
 
 
 def add_norm(

@@ -13,6 +13,7 @@ from regard.functional.kernels.packed import HAS_TRITON
 from regard.layers.prepacked import can_pack
 from regard.models.static import StaticTransformer
 from regard.models.static_cpu import CpuTransformer
+from regard.models.watch import Watch
 
 WIDTHS = (16, 32, 64, 128)
 """Of a head, that GPU kernels are written for."""
@@ -27,10 +28,17 @@ class Kept:
     def __init__(self) -> None:
         self.forms: dict[torch.dtype, AnyForm] = {}
         self.stamps: dict[torch.dtype, object] = {}
+        self._watch: Watch | None = None
 
     def outdate(self) -> None:
         """The weights may change from now on."""
         self.stamps.clear()
+
+    def stamp(self, model: nn.Module) -> object:
+        """Changes when weights do; None where somebody watches the model."""
+        if self._watch is None or not self._watch.holds():
+            self._watch = Watch(model)
+        return self._watch.stamp()
 
     def __deepcopy__(self, _memo: object) -> Kept:
         return Kept()
@@ -42,7 +50,7 @@ def quick(model: Any, kept: Kept, dtype: torch.dtype | None) -> Any:
     own = model.decoder.embedding.tokens.weight
     dtype = own.dtype if dtype is None else dtype
     kind = _kind(model, own, dtype)
-    stamp = _stamp(model)
+    stamp = kept.stamp(model)
     if kind is None or model.training or stamp is None or not kernels.may_fuse():
         return model
     form = kept.forms.get(dtype)
@@ -63,19 +71,3 @@ def _kind(model: Any, own: Tensor, dtype: torch.dtype) -> Make | None:
         fits = HAS_TRITON and config.d_model // config.n_heads in WIDTHS
         return StaticTransformer if fits and dtype in GPU_TYPES else None
     return CpuTransformer if can_pack(own[:1].to(dtype)) else None
-
-
-def _stamp(model: nn.Module) -> object:
-    """Changes when weights are replaced or changed in place; None where somebody watches.
-
-    Fused optimisers change weights without a trace: training outdates what is kept besides.
-    """
-    stamp: list[object] = []
-    for module in model.modules():
-        if module._forward_hooks or module._forward_pre_hooks:
-            return None
-        for weight in module._parameters.values():
-            if weight is not None:
-                known = not weight.is_inference()  # else changes leave no trace
-                stamp.append((weight.data_ptr(), weight._version if known else object()))
-    return tuple(stamp)

@@ -7,7 +7,7 @@ short translation on a GPU takes not much longer.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import NamedTuple, Protocol, cast
 
@@ -16,11 +16,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.functional import stepping
+from regard.functional.kernels import Call, packed
+from regard.functional.kernels.packed import HAS_TRITON
+from regard.functional.scores import Factors
+from regard.functional.texts import short_texts
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.embeddings import InputEmbedding
 from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import Residual
 from regard.models.joined import Dense, Norm
+
+Look = Callable[[Tensor], Tensor]
 
 
 class LayerParts(Protocol):
@@ -56,7 +62,8 @@ class JoinedEncoder:
         layers = list(cast("Iterable[LayerParts]", encoder.layers))
         attention = layers[0].self_attention
         self.n_heads = attention.n_heads
-        self.scale = 1.0 if attention.score.name == "dot" else None  # None is torch's own: 1/√d
+        d_head = attention.to_q.out_features // attention.n_heads
+        self.scale = 1.0 if attention.score.name == "dot" else d_head**-0.5
         self.norm_first = layers[0].around_self.norm_first
         self.embedding = copy.deepcopy(encoder.embedding).to(dtype).requires_grad_(False)
         norms = list(
@@ -89,17 +96,29 @@ class JoinedEncoder:
         B, S = source.shape
         x = self.embedding(source).flatten(0, 1)  # (B·S, D)
         y = x if self.first_norm is None else F.layer_norm(x, x.shape[-1:], *self.first_norm)
+        look = self._look_at(mask)
         for layer in self.layers:
-            x, y = self._layer(layer, x, y, mask, (B, S))
+            x, y = self._layer(layer, x, y, look)
         return y.view(B, S, -1)
 
-    def _layer(
-        self, layer: _Layer, x: Tensor, y: Tensor, mask: Tensor, size: tuple[int, int]
-    ) -> tuple[Tensor, Tensor]:
+    def _look_at(self, mask: Tensor) -> Look:
+        """Attention of B·S tokens (N, 3, H, D) among those of their sentence -> (N, H·D)."""
+        texts = short_texts(mask[:, 0, 0]) if mask.is_cuda and HAS_TRITON else None
+
+        def look(qkv: Tensor) -> Tensor:
+            if texts is not None:
+                q, k, v = (part.transpose(0, 1).unsqueeze(0) for part in qkv.unbind(dim=1))
+                call = Call(Factors(q, k, self.scale), v, texts, causal=False)
+                return packed.short(call).squeeze(0).transpose(0, 1).flatten(1)
+            q, k, v = qkv.unflatten(0, (-1, mask.shape[-1])).permute(2, 0, 3, 1, 4)
+            found = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
+            return found.transpose(1, 2).reshape(len(qkv), -1)
+
+        return look
+
+    def _layer(self, layer: _Layer, x: Tensor, y: Tensor, look: Look) -> tuple[Tensor, Tensor]:
         """The stream x (N, D), and y that enters the layer -> the same for the next layer."""
-        q, k, v = F.linear(y, *layer.to_qkv).view(*size, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
-        found = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
-        found = found.transpose(1, 2).reshape(len(y), -1)
+        found = look(F.linear(y, *layer.to_qkv).unflatten(1, (3, self.n_heads, -1)))
         added = F.linear(found, *layer.from_self)
         x, y = stepping.add_norm(x, added, *layer.after_self, keep=self.norm_first)
         added = F.linear(F.linear(y, *layer.inner).relu_(), *layer.outer)

@@ -12,17 +12,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.functional import masks, stepping
+from regard.functional import few, masks, stepping
+from regard.functional.stepping import Best
 from regard.layers.recorded import Recorded, shared_pool
 from regard.models.form import Form, Parts
-from regard.models.joined import Dense, JoinedLayer
+from regard.models.joined import Dense, JoinedLayer, Norm
 from regard.models.joining import joined, place_codes
 from regard.models.reading import JoinedEncoder
 
 FEW_TOKENS = 512
-"""Sources of no more tokens are read by a recording: launching takes longer than computing."""
+"""Sources of no more tokens are always read by a recording: computing them takes no time."""
 STRIDE = 16
-"""Sources are padded to a multiple of it before they are recorded."""
+"""These are padded to a multiple of it, so that few sizes are recorded; larger ones are recorded
+when they come again."""
+MOST_READERS = 32
+"""Recordings that are kept, and sizes that are remembered."""
 
 
 class StaticTransformer(Form):
@@ -33,6 +37,7 @@ class StaticTransformer(Form):
         self.encoder = JoinedEncoder(model.encoder, dtype)
         self.joined = joined(model.decoder, dtype)
         self._readers: dict[tuple[int, int], _Reader] = {}
+        self._asked: list[tuple[int, int]] = []
         self._pool = shared_pool(self.device)
 
     def update(self, model: Parts) -> None:
@@ -48,12 +53,20 @@ class StaticTransformer(Form):
     def read(self, source: Tensor) -> Tensor:
         """Source ids (B, S) -> (B, S', D), perhaps padded further."""
         B, S = source.shape
-        S = -(-S // STRIDE) * STRIDE
-        if not source.is_cuda or B * S > FEW_TOKENS:
-            return self.encoder(source, masks.padding(source, pad=self.pad_id))
-        if (B, S) not in self._readers:
-            self._readers[B, S] = _Reader(self, B, S, self._pool)
-        return self._readers[B, S](source)
+        few_tokens = B * S <= FEW_TOKENS
+        size = (B, -(-S // STRIDE) * STRIDE if few_tokens else S)
+        if source.is_cuda and (few_tokens or size in self._asked):
+            return self._reader(size)(source)
+        self._asked = [*self._asked[1 - MOST_READERS :], size]
+        return self.encoder(source, masks.padding(source, pad=self.pad_id))
+
+    def _reader(self, size: tuple[int, int]) -> _Reader:
+        """The recording for a size, one of the latest."""
+        reader = self._readers.pop(size, None) or _Reader(self, *size, self._pool)
+        self._readers[size] = reader
+        if len(self._readers) > MOST_READERS:
+            del self._readers[next(iter(self._readers))]
+        return reader
 
 
 class _Reader:
@@ -115,17 +128,20 @@ class Room:
     def step(self, n_rows: int) -> Tensor:
         """The next token's logits (R, V) of the first R rows, in float32."""
         weights = self.model.joined
-        ids, places = self.ids[:n_rows], self.places[:n_rows]
-        x = stepping.embed(
-            ids, places, self.table, weights.tokens, self.codes, weights.embedding_scale
-        )
-        y = x
+        x = y = self._embedded(n_rows)
         if weights.first_norm is not None:
             w, b, eps = weights.first_norm
             y = F.layer_norm(x, x.shape[-1:], w, b, eps)
         for i, layer in enumerate(weights.layers):
-            x, y = self._layer(layer, i, x, y, places)
+            x, y = self._layer(layer, i, x, y, self.places[:n_rows])
         return wide_product(y, weights.tokens)
+
+    def best(self, n_rows: int, n: int, *, n_hidden: int) -> Best:
+        """The next token's n best of the first R rows."""
+        if not few.fits(n_rows, n):
+            return stepping.best_tokens(self.step(n_rows), n, n_hidden=n_hidden)
+        z, norm = self._few(n_rows)
+        return few.best_tokens(z, norm, self.model.joined.tokens, n, n_hidden=n_hidden)
 
     def reorder(self, parents: Tensor) -> None:
         """Only the table changes."""
@@ -140,6 +156,38 @@ class Room:
     def changes(self) -> tuple[Tensor, ...]:
         """All that a step or a reordering changes, but for keys and values it writes again."""
         return self.ids, self.places, self.table
+
+    def _embedded(self, n_rows: int) -> Tensor:
+        weights = self.model.joined
+        ids, places, scale = self.ids[:n_rows], self.places[:n_rows], weights.embedding_scale
+        return stepping.embed(ids, places, self.table, weights.tokens, self.codes, scale)
+
+    def _few(self, n_rows: int) -> tuple[Tensor, Norm]:
+        """What comes out of the last layer (R, D), and the norm that is still to be done to it."""
+        z, norm = self._embedded(n_rows), self.model.joined.first_norm
+        for i, layer in enumerate(self.model.joined.layers):
+            z, norm = self._few_layer(layer, i, z, norm)
+        assert norm is not None, "every layer ends with one"
+        return z, norm
+
+    def _few_layer(
+        self, layer: JoinedLayer, i: int, z: Tensor, norm: Norm | None
+    ) -> tuple[Tensor, Norm]:
+        """As ``_layer``, for a stream z that is not normalised yet."""
+        scale, norm_first = self.model.joined.scale, self.model.joined.norm_first
+        qkv, places = few.enter(z, norm, *layer.to_qkv), self.places[: len(z)]
+        found = stepping.attend_past(qkv, self.past[i], self.table, places, scale)
+        z = few.leave(found, *layer.from_self, z, None if norm_first else norm)
+        norm = layer.after_self
+        found = stepping.attend_source(
+            few.enter(z, norm, *layer.to_q),
+            self.memory[:, i], self.owners, self.begins, self.lengths, scale,
+        )  # fmt: skip
+        z = few.leave(found, *layer.from_source, z, None if norm_first else norm)
+        norm = layer.after_source
+        inner = few.enter(z, norm, *layer.inner, relu=True)
+        z = few.leave(inner, *layer.outer, z, None if norm_first else norm)
+        return z, layer.after_feed_forward
 
     def _layer(
         self, layer: JoinedLayer, i: int, x: Tensor, y: Tensor, places: Tensor
@@ -161,8 +209,6 @@ class Room:
 
 def _dense(layer: Dense, x: Tensor, *, out: Tensor | None = None) -> Tensor:
     weight, bias = layer
-    if out is None and _few(x):
-        return stepping.linear(x, weight, bias)
     if out is None:
         return F.linear(x, weight, bias)
     if bias is None:
@@ -172,16 +218,9 @@ def _dense(layer: Dense, x: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def _rectified(layer: Dense, x: Tensor) -> Tensor:
     """relu(W x + b), on a GPU in one kernel."""
-    if _few(x):
-        return stepping.linear(x, *layer, relu=True)
     if x.is_cuda and layer.bias is not None:
         return torch._addmm_activation(layer.bias, x, layer.weight.t())
     return F.linear(x, *layer).relu_()
-
-
-def _few(x: Tensor) -> bool:
-    """Whether matrix units would wait for most of their rows."""
-    return x.is_cuda and len(x) <= stepping.MOST_ROWS
 
 
 def wide_product(x: Tensor, tokens: Tensor) -> Tensor:

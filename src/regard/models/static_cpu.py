@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.functional import masks
+from regard.functional.stepping import Best, best_tokens
 from regard.layers.prepacked import Prepacked, prepack
 from regard.models.form import Form, Parts
 from regard.models.joined import Dense, JoinedLayer
@@ -110,6 +111,10 @@ class CpuRoom:
         for i, layer in enumerate(self.model.layers):
             x, y = self._layer(layer, i, t, x, y, hidden)
         return self.model.to_logits(y)
+
+    def best(self, n_rows: int, n: int, *, n_hidden: int) -> Best:
+        """The next token's n best of the first R rows."""
+        return best_tokens(self.step(n_rows), n, n_hidden=n_hidden)
 
     def _own(self, t: int, n: int) -> Tensor | None:
         """(B, 1, K, (t + 1)·K): what is added so that each hypothesis sees its own past only."""

@@ -9,6 +9,7 @@ from regard.decoding import static
 from regard.decoding.greedy import greedy
 from regard.decoding.static import desk_for, room_needed, size_for
 from regard.decoding.static_greedy import GreedyDesk
+from regard.functional.stepping import best_tokens
 from regard.text.specials import END_ID
 
 N_VOCAB = 16
@@ -32,6 +33,9 @@ class CountingRoom:
         going = places + 1 < self.ends[owners]
         token = torch.where(going, 4 + places.long() % 8, END_ID)
         return torch.nn.functional.one_hot(token, N_VOCAB) * 20.0
+
+    def best(self, n_rows, n, *, n_hidden):
+        return best_tokens(self.step(n_rows), n, n_hidden=n_hidden)
 
     def move(self, rows):
         for part in (self.ids, self.places, self.owners):

@@ -6,9 +6,11 @@ import os
 import pytest
 import torch
 
+from regard.functional import few
 from regard.functional.attend import attend
+from regard.functional.kernels import Call, packed
 from regard.functional.scores import scaled_dot_factors
-from regard.functional.texts import Packing, Side
+from regard.functional.texts import Packing, Side, short_texts
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1",
@@ -109,13 +111,63 @@ def test_losses_of_rows_and_their_gradients(rng, smoothing, block, monkeypatch):
     torch.testing.assert_close(logits, slope)
 
 
+def few_rows_given(rng, *, D=24, N=13):
+    z, weight = torch.randn(3, D, generator=rng), torch.randn(N, D, generator=rng)
+    norm = (torch.randn(D, generator=rng), torch.randn(D, generator=rng), 1e-5)
+    return z * 3 + 1, weight, torch.randn(N, generator=rng), norm
+
+
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("with_bias", [False, True])
-def test_a_linear_layer_for_few_rows_is_a_linear_layer(rng, relu, with_bias):
+@pytest.mark.parametrize("with_norm", [False, True])
+def test_few_rows_enter_a_sublayer_as_the_readable_form_says(rng, relu, with_bias, with_norm):
     from regard.functional.kernels.gpu import few_rows
 
-    x, weight = torch.randn(2, 24, generator=rng), torch.randn(13, 24, generator=rng)
-    bias = torch.randn(13, generator=rng) if with_bias else None
-    wanted = torch.nn.functional.linear(x, weight, bias)
-    found = few_rows.linear(x, weight, bias, relu=relu)
-    torch.testing.assert_close(found, wanted.relu() if relu else wanted)
+    z, weight, bias, norm = few_rows_given(rng)
+    given = (z, norm if with_norm else None, weight, bias if with_bias else None)
+    torch.testing.assert_close(few_rows.enter(*given, relu=relu), few.enter(*given, relu=relu))
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("with_norm", [False, True])
+def test_few_rows_leave_a_sublayer_as_the_readable_form_says(rng, with_bias, with_norm):
+    from regard.functional.kernels.gpu import few_rows
+
+    z, _, _, norm = few_rows_given(rng)
+    x, weight, bias = (torch.randn(*size, generator=rng) for size in ((3, 37), (24, 37), (24,)))
+    given = (x, weight, bias if with_bias else None, z, norm if with_norm else None)
+    torch.testing.assert_close(few_rows.leave(*given), few.leave(*given))
+
+
+@pytest.mark.parametrize("n", [1, 6])
+def test_few_rows_find_their_best_tokens_while_the_vocabulary_is_read(rng, n):
+    from regard.functional.kernels.gpu import few_rows
+
+    z, tokens, _, norm = few_rows_given(rng, N=101)
+    found = few_rows.best_tokens(z, norm, tokens, n, n_hidden=2)
+    wanted = few.best_tokens(z, norm, tokens, n, n_hidden=2)
+    torch.testing.assert_close(found[0], wanted.log_prob)
+    assert torch.equal(found[1], wanted.ids)
+
+
+@pytest.mark.parametrize("S", [1, 13, 30, 64, 100])
+def test_a_padded_batch_is_short_texts_too(rng, S):
+    lengths = torch.randint(1, S + 1, (7, 1), generator=rng)
+    real = torch.arange(S) < lengths
+    texts = short_texts(real)
+    alone = torch.eye(7, dtype=torch.bool).repeat_interleave(S, 0).repeat_interleave(S, 1)
+    assert torch.equal(texts.dense(), alone & real.flatten()[:, None] & real.flatten())
+    q, k, v = torch.randn(3, 7 * S, 2, 16, generator=rng)
+    parts = (part.transpose(0, 1).unsqueeze(0) for part in (q, k, v))
+    found = packed.short(texts_call(*parts, texts))
+    parts = (part.unflatten(0, (7, S)).transpose(1, 2) for part in (q, k, v))
+    wanted = attend(*parts, score=dot, mask=real[:, None, None]).values * real[:, None, :, None]
+    torch.testing.assert_close(found[0], wanted.transpose(0, 1).flatten(1, 2))
+
+
+def texts_call(q, k, v, texts):
+    return Call(scaled_dot_factors(q, k), v, texts, causal=False)
+
+
+def test_long_texts_are_no_short_ones():
+    assert short_texts(torch.ones(2, 129, dtype=torch.bool)) is None

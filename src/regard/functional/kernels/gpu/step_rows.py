@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.functional.kernels.gpu.early import early
+
 CHUNK = 4096
 """Logits that a program handles: so that one row alone keeps several processors busy."""
 ROWS = 128
@@ -18,8 +20,12 @@ ROWS = 128
 
 @triton.jit
 def _embed(
-    ids, places, table, tokens, codes, out, n_room, n_width, scale, BLOCK: tl.constexpr
+    ids, places, table, tokens, codes, out, n_room, n_width, scale,
+    BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
     row = tl.program_id(0).to(tl.int64)
     place = tl.load(places + row)
     tl.store(table + row * n_room + place, row.to(tl.int32))
@@ -33,8 +39,12 @@ def _embed(
 
 @triton.jit
 def _add_norm(
-    x, added, weight, bias, total, normed, n_width, eps, KEEP: tl.constexpr, BLOCK: tl.constexpr
+    x, added, weight, bias, total, normed, n_width, eps,
+    KEEP: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
     row = tl.program_id(0).to(tl.int64)
     d = tl.arange(0, BLOCK)
     here = d < n_width
@@ -53,8 +63,12 @@ def _add_norm(
 
 @triton.jit
 def _chunks(
-    logits, tops, ids, highs, sums, n_vocab, n_hidden, N: tl.constexpr, BLOCK: tl.constexpr
+    logits, tops, ids, highs, sums, n_vocab, n_hidden,
+    N: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
     row = tl.program_id(0).to(tl.int64)
     chunk = tl.program_id(1)
     at = row * tl.num_programs(1) + chunk
@@ -76,8 +90,11 @@ def _chunks(
 @triton.jit
 def _merge(
     tops, ids, highs, sums, log_probs, chosen, n_chunks,
-    N: tl.constexpr, PARTS: tl.constexpr, MANY: tl.constexpr,
+    N: tl.constexpr, PARTS: tl.constexpr, MANY: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
     row = tl.program_id(0).to(tl.int64)
     part = tl.arange(0, PARTS)
     there = part < n_chunks
@@ -98,8 +115,11 @@ def _merge(
 @triton.jit
 def _note(
     best, log_probs, ids, places, owners, finished, limits, written, totals,
-    n_rows, n_room, end, BLOCK: tl.constexpr,
+    n_rows, n_room, end, BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     here = row < n_rows
     going = here & (tl.load(finished + row, mask=here, other=1) == 0)
@@ -126,7 +146,7 @@ def embed(
     out = torch.empty(R, D, dtype=tokens.dtype, device=ids.device)
     _embed[(R,)](
         ids, places, table, tokens, codes, out, table.shape[1], D, scale,
-        BLOCK=triton.next_power_of_2(D), num_warps=4,
+        BLOCK=triton.next_power_of_2(D), num_warps=4, **early(ids.device),
     )  # fmt: skip
     return out
 
@@ -140,7 +160,7 @@ def add_norm(
     total = torch.empty_like(x) if keep else normed
     _add_norm[(R,)](
         x, added, weight, bias, total, normed, D, eps,
-        KEEP=keep, BLOCK=triton.next_power_of_2(D), num_warps=4,
+        KEEP=keep, BLOCK=triton.next_power_of_2(D), num_warps=4, **early(x.device),
     )  # fmt: skip
     return total, normed
 
@@ -154,14 +174,26 @@ def best_tokens(logits: Tensor, n: int, n_hidden: int) -> tuple[Tensor, Tensor]:
     ids = logits.new_empty((R, n_chunks, n), dtype=torch.int32)
     highs, sums = logits.new_empty((2, R, n_chunks), dtype=torch.float32)
     _chunks[(R, n_chunks)](
-        logits, tops, ids, highs, sums, V, n_hidden, N=n, BLOCK=block, num_warps=8
-    )
-    log_probs = logits.new_empty((R, n), dtype=torch.float32)
-    chosen = logits.new_empty((R, n), dtype=torch.int64)
+        logits, tops, ids, highs, sums, V, n_hidden,
+        N=n, BLOCK=block, num_warps=8, **early(logits.device),
+    )  # fmt: skip
+    return merged(tops, ids, highs, sums)
+
+
+def merged(tops: Tensor, ids: Tensor, highs: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
+    """What chunks of the vocabulary found -> log-probabilities and ids (R, n), best first.
+
+    tops and ids (R, C, n) are the best of each chunk; highs and sums (R, C) its greatest logit and
+    the sum of exp(logit - that).
+    """
+    R, C, n = tops.shape
+    log_probs = torch.empty(R, n, dtype=torch.float32, device=tops.device)
+    chosen = torch.empty(R, n, dtype=torch.int64, device=tops.device)
+    many = triton.next_power_of_2(C * n)
     _merge[(R,)](
-        tops, ids, highs, sums, log_probs, chosen, n_chunks, N=n,
-        PARTS=triton.next_power_of_2(n_chunks), MANY=triton.next_power_of_2(n_chunks * n),
-        num_warps=1,
+        tops, ids, highs, sums, log_probs, chosen, C, N=n,
+        PARTS=triton.next_power_of_2(C), MANY=many, num_warps=max(1, min(8, many // 256)),
+        **early(tops.device),
     )  # fmt: skip
     return log_probs, chosen
 
@@ -182,5 +214,5 @@ def note(
     R = best.shape[0]
     _note[(triton.cdiv(R, ROWS),)](
         best, log_probs, ids, places, owners, finished, limits, written, totals,
-        R, written.shape[1], end, BLOCK=ROWS, num_warps=4,
+        R, written.shape[1], end, BLOCK=ROWS, num_warps=4, **early(best.device),
     )  # fmt: skip
