@@ -7,25 +7,28 @@ import math
 import torch
 from torch import Tensor
 
+BASE = 10_000.0
+"""The longest wavelength is 2π times this."""
 
-def sinusoid(positions: Tensor, d: int) -> Tensor:
-    """positions (…) -> (…, d): sin and cos in turn, wavelengths from 2π to 10000·2π.
 
-    PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos of the same (Vaswani et al. 2017).
+def sinusoid(positions: Tensor, d: int, base: float = BASE) -> Tensor:
+    """positions (…) -> (…, d): sin and cos in turn, wavelengths from 2π to base·2π.
+
+    PE(pos, 2i) = sin(pos / base^(2i/d)), PE(pos, 2i+1) = cos of the same (Vaswani et al. 2017).
     """
     pairs = torch.arange(0, d, 2, device=positions.device, dtype=torch.float64)  # the 2i
-    angles = positions.unsqueeze(-1).double() * torch.exp(pairs * (-math.log(10_000.0) / d))
+    angles = positions.unsqueeze(-1).double() * torch.exp(pairs * (-math.log(base) / d))
     waves = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # (…, d or d + 1)
     return waves[..., :d].float()
 
 
-def rotated(x: Tensor, positions: Tensor) -> Tensor:
-    """x (…, N, d) at positions (N,): the pair (2i, 2i+1) turned by pos / 10000^(2i/d).
+def rotated(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
+    """x (…, N, d) at positions (N,): the pair (2i, 2i+1) turned by pos / base^(2i/d).
 
     d is even. The inner product of two rows depends on the difference of their positions alone
     (Su et al. 2021).
     """
-    sin, cos = sinusoid(positions, x.shape[-1]).unflatten(-1, (-1, 2)).unbind(-1)  # (N, d/2)
+    sin, cos = sinusoid(positions, x.shape[-1], base).unflatten(-1, (-1, 2)).unbind(-1)  # (N, d/2)
     a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
     turned = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1)
     return turned.flatten(-2).to(x.dtype)

@@ -11,14 +11,19 @@ from regard.layers.positions import Positions
 
 
 class InputEmbedding(nn.Module):
-    """√D · embedding, joined with positions, brought back to width D, then dropout."""
+    """√D · embedding, joined with positions, brought back to width D, then dropout.
 
-    def __init__(self, tokens: nn.Embedding, positions: Positions, *, dropout: float) -> None:
+    Not ``scaled``, the embedding is taken as it is.
+    """
+
+    def __init__(
+        self, tokens: nn.Embedding, positions: Positions, *, dropout: float, scaled: bool = True
+    ) -> None:
         super().__init__()
         d_model = tokens.embedding_dim
         self.tokens = tokens
         self.positions = positions
-        self.scale = math.sqrt(d_model)
+        self.scale = math.sqrt(d_model) if scaled else 1.0
         self.to_model = (
             nn.Identity()
             if positions.d_out == d_model

@@ -35,6 +35,13 @@ class KeyValues:
             cache.write(self.k, self.v)
         return KeyValues(*cache.write(other.k, other.v), cache)
 
+    def shared_by(self, n_heads: int) -> KeyValues:
+        """For so many heads: each of these is shared by n_heads / H that lie side by side."""
+        n = n_heads // self.k.shape[1]
+        if n == 1:
+            return self
+        return KeyValues(self.k.repeat_interleave(n, dim=1), self.v.repeat_interleave(n, dim=1))
+
     def select(self, rows: Tensor) -> KeyValues:
         """Rows of the batch by index, in that order; these very ones where nothing changes."""
         if _is_identity(rows, self.k.shape[0]):

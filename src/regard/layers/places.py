@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.core.errors import ShapeError
 from regard.core.registry import Registry
 from regard.functional.biases import Alibi, Bias
-from regard.functional.positions import alibi_slopes, rotated
+from regard.functional.positions import BASE, alibi_slopes, rotated
 
 
 class Told(NamedTuple):
@@ -30,7 +30,7 @@ class Told(NamedTuple):
 class Places(nn.Module):
     """The kind ``none``: nothing is said here. The others derive from it."""
 
-    def __init__(self, n_heads: int) -> None:
+    def __init__(self, n_heads: int, base: float = BASE) -> None:
         super().__init__()
 
     def forward(self, q: Tensor, k: Tensor, first: int) -> Told:
@@ -43,7 +43,7 @@ class AlibiPlaces(Places):
 
     slopes: Tensor
 
-    def __init__(self, n_heads: int) -> None:
+    def __init__(self, n_heads: int, base: float = BASE) -> None:
         super().__init__(n_heads)
         self.register_buffer("slopes", alibi_slopes(n_heads), persistent=False)
 
@@ -55,8 +55,13 @@ class AlibiPlaces(Places):
 class RotaryPlaces(Places):
     """``rotary``: pairs of numbers are turned by angles that grow with the place (Su et al. 2021).
 
-    An inner product of two that were turned depends on the difference of their places alone.
+    An inner product of two that were turned depends on the difference of their places alone. The
+    slowest pair turns once in about 2π·``base`` places.
     """
+
+    def __init__(self, n_heads: int, base: float = BASE) -> None:
+        super().__init__(n_heads)
+        self.base = base
 
     def forward(self, q: Tensor, k: Tensor, first: int) -> Told:
         """As ``Places.forward``."""
@@ -69,7 +74,7 @@ class RotaryPlaces(Places):
             torch.arange(begin, begin + x.shape[-2], device=x.device)
             for begin, x in ((first, q), (0, k))
         )
-        return Told(rotated(q, queries), rotated(k, keys))
+        return Told(rotated(q, queries, self.base), rotated(k, keys, self.base))
 
 
 PLACES: Registry[type[Places]] = Registry("positions of attention")

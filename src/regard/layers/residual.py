@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
+from regard.layers.norms import make_norm
 
 
 class Residual(nn.Module):
@@ -13,9 +14,17 @@ class Residual(nn.Module):
     ``y = f(residual.enter(x))``, then ``x = residual.leave(x, y)``.
     """
 
-    def __init__(self, d_model: int, *, dropout: float, norm_first: bool) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        dropout: float,
+        norm_first: bool,
+        norm: str = "layer",
+        eps: float = 1e-5,
+    ) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model)
+        self.norm = make_norm(norm, d_model, eps=eps)
         self.dropout = Dropout(dropout)
         self.norm_first = norm_first
 

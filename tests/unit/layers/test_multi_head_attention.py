@@ -7,6 +7,7 @@ import torch
 from oracles import attend_by_loops, pair_score_of
 
 import regard
+from regard.functional.positions import rotated
 from regard.functional.scores import SCORES
 from regard.layers.window import WINDOWS
 
@@ -160,3 +161,32 @@ def test_the_predicted_window_keeps_its_place_in_bf16(rng):
     assert torch.equal(near, again)
     exact, *_ = layer.window(q.float(), 401, None, False, 0)
     assert torch.equal(near, exact)
+
+
+@pytest.mark.parametrize("n_kv_heads", [1, 2, 6])
+def test_heads_that_share_keys_are_heads_with_the_same_keys(rng, n_kv_heads):
+    few = regard.MultiHeadAttention(12, 6, n_kv_heads=n_kv_heads, positions="rotary")
+    many = regard.MultiHeadAttention(12, 6, positions="rotary")
+    with torch.no_grad():
+        for name, weight in many.named_parameters():
+            own = few.get_parameter(name)
+            if name.startswith(("to_k", "to_v")):
+                by_head = own.unflatten(0, (n_kv_heads, 2))
+                own = by_head.repeat_interleave(6 // n_kv_heads, dim=0).flatten(0, 1)
+            weight.copy_(own)
+    x = torch.randn(2, 5, 12, generator=rng)
+    torch.testing.assert_close(few(x, causal=True), many(x, causal=True))
+    assert few.project(x).k.shape == (2, n_kv_heads, 5, 2)
+
+
+def test_keys_must_be_shared_evenly():
+    with pytest.raises(regard.ConfigError, match="n_kv_heads=4 does not divide n_heads=6"):
+        regard.MultiHeadAttention(12, 6, n_kv_heads=4)
+
+
+def test_a_larger_base_turns_more_slowly(rng):
+    x = torch.randn(1, 1, 4, generator=rng)
+    quick, slow = (rotated(x, torch.tensor([5]), base) for base in (100.0, 1e8))
+    assert torch.equal(quick[..., :2], slow[..., :2])  # the first pair turns by 1 a place
+    torch.testing.assert_close(slow[..., 2:], x[..., 2:], atol=1e-2, rtol=0)
+    assert (quick[..., 2:] - x[..., 2:]).abs().max() > 0.1
