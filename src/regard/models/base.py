@@ -1,4 +1,4 @@
-"""What all models that write a target have in common."""
+"""What models have in common, and what those that write a target do."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 
-class SequenceConfig(BaseModel):
+class ModelConfig(BaseModel):
     """Architecture only: saved with the weights. No devices, no paths."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     family: str
-    n_source_vocab: int = Field(ge=1)
-    n_target_vocab: int = Field(ge=1)
-    shared_vocab: bool = True
     pad_id: int = 0
     d_model: int = Field(ge=1)
     max_len: int = Field(512, ge=4)
@@ -31,6 +28,14 @@ class SequenceConfig(BaseModel):
     def packs(self) -> bool:
         """Whether the model reads texts that lie end to end, as well as padded ones."""
         return False
+
+
+class SequenceConfig(ModelConfig):
+    """Of a model that writes a target, given a source."""
+
+    n_source_vocab: int = Field(ge=1)
+    n_target_vocab: int = Field(ge=1)
+    shared_vocab: bool = True
 
 
 class Output(NamedTuple):

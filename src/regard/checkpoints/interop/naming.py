@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from regard.core.errors import CheckpointError
+
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +39,61 @@ def renamed(rows: Iterable[Row], weights: Mapping[str, Tensor], to: str) -> dict
 def _stacked(parts: list[Tensor]) -> Tensor:
     plain = [part.detach().float().cpu() for part in parts]
     return torch.cat(plain) if len(plain) > 1 else plain[0].contiguous()
+
+
+def taken(
+    rows: Iterable[Row],
+    tensors: Mapping[str, Tensor],
+    shapes: Mapping[str, Shape],
+    of: str,
+    *,
+    passed_over: Collection[str] = (),
+) -> dict[str, Tensor]:
+    """The inverse of ``renamed``: their tensors under our names, float32.
+
+    ``shapes`` are those of our model's tensors. What the table wants and ``of`` lacks, what it has
+    beyond the table and ``passed_over`` (names, or beginnings of names that end with a dot), and
+    what has another shape than the model asks for: all are named in one error.
+    """
+    table = list(rows)
+    wanted = {row.theirs for row in table}
+    problems = [f"missing {row.theirs}" for row in table if row.theirs not in tensors]
+    problems += [
+        f"unused {name}"
+        for name in tensors
+        if name not in wanted and not _passed_over(name, passed_over)
+    ]
+    problems += [
+        f"{row.theirs} is {tuple(tensors[row.theirs].shape)}, but {_expected(row, shapes)}"
+        for row in table
+        if row.theirs in tensors and tuple(tensors[row.theirs].shape) != _whole(row, shapes)
+    ]
+    if problems:
+        raise CheckpointError(f"{of} does not fit its own description: {'; '.join(problems)}")
+    found: dict[str, Tensor] = {}
+    for row in table:
+        theirs = tensors[row.theirs].float()
+        if len(row.ours) == 1:
+            found[row.ours[0]] = theirs
+        else:
+            parts = theirs.split([shapes[name][0] for name in row.ours])
+            found |= dict(zip(row.ours, parts, strict=True))
+    return found
+
+
+def _whole(row: Row, shapes: Mapping[str, Shape]) -> Shape:
+    """The shape of ours, one below the other."""
+    first = shapes[row.ours[0]]
+    if len(row.ours) == 1:
+        return first
+    return (sum(shapes[name][0] for name in row.ours), *first[1:])
+
+
+def _expected(row: Row, shapes: Mapping[str, Shape]) -> str:
+    return f"its configuration asks for {_whole(row, shapes)} ({', '.join(row.ours)})"
+
+
+def _passed_over(name: str, others: Collection[str]) -> bool:
+    return any(
+        name == other or (other.endswith(".") and name.startswith(other)) for other in others
+    )
