@@ -6,7 +6,7 @@ import torch
 from letters import LETTERS
 
 from regard.checkpoints.run_folder import RunFolder
-from regard.models.presets import PRESETS, build, resolve
+from regard.models.presets import build, presets_for, resolve
 from regard.models.settings import ModelSettings
 from regard.recipes.recipe import recipe_from
 from regard.runs.run import Run
@@ -14,7 +14,7 @@ from regard.runs.tokenizers import Tokenizers
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 
-ATTENDING = [name for name in PRESETS if name != "sutskever2014"]
+ATTENDING = [name for name in presets_for("translation") if name != "sutskever2014"]
 SYSTEMS = [
     *((name, {}) for name in ATTENDING),
     *(

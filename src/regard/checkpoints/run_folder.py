@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import write_whole
-from regard.models.base import SequenceConfig, SequenceModel
+from regard.models.base import ModelConfig
 from regard.models.presets import build, config_from
 
 
@@ -96,19 +96,19 @@ def load_scores(folder: RunFolder) -> dict[str, Any]:
     return scores
 
 
-def save_config(folder: RunFolder, config: SequenceConfig) -> None:
+def save_config(folder: RunFolder, config: ModelConfig) -> None:
     """Write config.json, the architecture."""
     write_whole(folder.model_config, config.model_dump_json(indent=2) + "\n")
 
 
-def save_model(folder: RunFolder, config: SequenceConfig, weights: dict[str, Tensor]) -> None:
+def save_model(folder: RunFolder, config: ModelConfig, weights: dict[str, Tensor]) -> None:
     """Write the architecture, then the weights."""
     save_config(folder, config)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
     write_whole(folder.weights, save(tensors, metadata={"format": "pt"}))
 
 
-def load_model(folder: RunFolder) -> SequenceModel:
+def load_model(folder: RunFolder) -> nn.Module:
     """Rebuild the model of a run; every tensor must be there and fit."""
     try:
         config = config_from(json.loads(_text(folder.model_config)))

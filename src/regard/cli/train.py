@@ -103,8 +103,8 @@ def show_estimate(recipe: Recipe, device: str | None) -> None:
         cost = estimate(prepared)
     for line in prepared.notes:
         print(line, file=sys.stderr)
-    print(f"training pairs     {len(prepared.train):,}")
-    print(f"vocabulary         {prepared.tokenizers.target.n_vocab:,}")
+    for name, number in prepared.size.items():
+        print(f"{name:18} {number:,}")
     print(f"parameters         {cost.parameters:,}")
     print(f"FLOPs a token      {cost.flops_per_token:.3g}")
     print(f"steps              {'until patience ends' if cost.steps is None else cost.steps}")

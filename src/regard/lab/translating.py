@@ -14,8 +14,8 @@ from regard.checkpoints.snapshots import Snapshot
 from regard.recipes.recipe import load_recipe
 from regard.runs.data import Data
 from regard.runs.objective import TokenLoss
-from regard.runs.prepare import prepare
 from regard.runs.run import Run
+from regard.runs.tasks.translation import prepare_translation
 from regard.training.loop import Setup, Trainer
 
 
@@ -52,7 +52,7 @@ def translator(recipe: str, *overrides: str) -> Translator:
     cpu = torch.device("cpu")
     last: dict[str, Tensor] = {}
     with torch.random.fork_rng(devices=[]):
-        prepared = prepare(asked, cpu)
+        prepared = prepare_translation(asked, cpu)
         setup = Setup(
             model=prepared.model,
             stream=prepared.stream(),

@@ -6,8 +6,9 @@ import math
 
 from torch import Tensor, nn
 
+from regard.core.errors import ShapeError
 from regard.layers.dropout import Dropout
-from regard.layers.positions import Positions
+from regard.layers.positions import Positions, SinusoidalPositions
 
 
 class InputEmbedding(nn.Module):
@@ -34,6 +35,47 @@ class InputEmbedding(nn.Module):
     def forward(self, ids: Tensor, first: int | Tensor = 0) -> Tensor:
         """ids (B, T), beginning at position ``first`` or at these places -> (B, T, D)."""
         return self.dropout(self.to_model(self.positions(self.tokens(ids) * self.scale, first)))
+
+
+class SegmentedEmbedding(nn.Module):
+    """Token, position and segment added up, perhaps normalised, then dropout (Devlin et al. 2019).
+
+    Tokens start small here and sinusoids do not: they are divided by √D, which with a norm behind
+    is what multiplying the tokens by √D would be. Learned positions are taken as they are.
+    """
+
+    def __init__(
+        self,
+        tokens: nn.Embedding,
+        positions: Positions,
+        *,
+        n_segments: int,
+        norm: nn.Module | None,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        d_model = tokens.embedding_dim
+        self.tokens = tokens
+        self.positions = positions
+        self.segments = nn.Embedding(n_segments, d_model) if n_segments else None
+        self.norm = nn.Identity() if norm is None else norm
+        self.dropout = Dropout(dropout)
+        self.scale = math.sqrt(d_model) if isinstance(positions, SinusoidalPositions) else 1.0
+
+    def forward(self, ids: Tensor, segments: Tensor | None = None) -> Tensor:
+        """ids (B, S), segments (B, S), all 0 where they are not given -> (B, S, D)."""
+        x = self.positions(self.tokens(ids) * self.scale) / self.scale
+        return self.dropout(self.norm(self._told(x, segments)))
+
+    def _told(self, x: Tensor, segments: Tensor | None) -> Tensor:
+        if self.segments is not None:
+            return x + (self.segments.weight[0] if segments is None else self.segments(segments))
+        if segments is None:
+            return x
+        raise ShapeError(
+            "segments were given to a model that knows none; leave them out, or build it with "
+            "n_segments: 2"
+        )
 
 
 def token_embedding(n_vocab: int, d_model: int) -> nn.Embedding:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from torch import nn
 
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry, did_you_mean
 from regard.core.settings import parse
-from regard.models.base import SequenceConfig, SequenceModel
+from regard.models.base import ModelConfig, SequenceConfig, SequenceModel
+from regard.models.decoder import DecoderConfig, LanguageModel
+from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.memory_network import MemoryNetwork, MemoryNetworkConfig
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
-from regard.models.settings import ModelSettings
+from regard.models.settings import ModelSettings, TaskName
 from regard.models.transformer import Transformer, TransformerConfig
 
 
@@ -22,8 +24,10 @@ from regard.models.transformer import Transformer, TransformerConfig
 class Family:
     """A file of ``models/``: what describes its models, and what builds them."""
 
-    config: type[SequenceConfig]
-    model: Callable[[Any], SequenceModel]
+    config: type[ModelConfig]
+    model: Callable[[Any], nn.Module]
+    tasks: tuple[TaskName, ...] = ("translation",)
+    """What its models can be trained to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,10 @@ FAMILIES: Registry[Family] = Registry("family of models")
 FAMILIES.add("transformer")(Family(TransformerConfig, Transformer))
 FAMILIES.add("recurrent")(Family(RecurrentConfig, RecurrentTranslator))
 FAMILIES.add("memory_network")(Family(MemoryNetworkConfig, MemoryNetwork))
+FAMILIES.add("encoder")(
+    Family(EncoderConfig, Encoder, ("classification", "masked", "similarity", "answers"))
+)
+FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel, ("language",)))
 
 PRESETS: Registry[Preset] = Registry("model preset")
 PRESETS.add("transformer")(
@@ -116,28 +124,73 @@ PRESETS.add("cheng2016")(
 )
 
 
+PRESETS.add("bert")(
+    Preset(
+        "encoder",
+        "Encoder alone, to classify, compare, fill in and find (Devlin et al. 2019)",
+        {
+            "tiny": {"d_model": 128, "n_layers": 2, "n_heads": 2, "d_ff": 512},
+            "mini": {"d_model": 256, "n_layers": 4, "n_heads": 4, "d_ff": 1024},
+            "small": {"d_model": 512, "n_layers": 4, "n_heads": 8, "d_ff": 2048},
+            "base": {"d_model": 768, "n_layers": 12, "n_heads": 12, "d_ff": 3072},
+        },
+    )
+)
+PRESETS.add("gpt")(
+    Preset(
+        "decoder",
+        "Decoder alone, to write on (Radford et al. 2018)",
+        {
+            "tiny": {"d_model": 128, "n_layers": 4, "n_heads": 4, "d_ff": 512},
+            "small": {"d_model": 384, "n_layers": 6, "n_heads": 6, "d_ff": 1536},
+            "base": {"d_model": 768, "n_layers": 12, "n_heads": 12, "d_ff": 3072},
+        },
+    )
+)
+
+
+def presets_for(task: TaskName) -> list[str]:
+    """Names of the systems that can be trained for a task."""
+    return [name for name, preset in PRESETS.items() if task in FAMILIES[preset.family].tasks]
+
+
 def resolve(
     settings: ModelSettings, *, n_source_vocab: int, n_target_vocab: int, shared_vocab: bool
 ) -> SequenceConfig:
-    """Preset, size and what the user set, as one complete configuration."""
+    """Of a translator: as ``resolve_for``."""
+    config = resolve_for(
+        "translation",
+        settings,
+        n_source_vocab=n_source_vocab,
+        n_target_vocab=n_target_vocab,
+        shared_vocab=shared_vocab,
+    )
+    assert isinstance(config, SequenceConfig), "every translator has two vocabularies"
+    return config
+
+
+def resolve_for(task: TaskName, settings: ModelSettings, **sizes: Any) -> ModelConfig:
+    """Preset, size and what the user set, as one complete configuration for a task.
+
+    ``sizes`` are those that the data decides, such as that of the vocabulary.
+    """
     preset = PRESETS[settings.preset]
+    if task not in FAMILIES[preset.family].tasks:
+        raise ConfigError(
+            f"preset {settings.preset!r} cannot be trained for {task}; for that choose one of "
+            f"{', '.join(presets_for(task))}"
+        )
     size = settings.size or next(iter(preset.sizes))
     if size not in preset.sizes:
         raise ConfigError(
             f"preset {settings.preset!r} has no size {size!r}{did_you_mean(size, preset.sizes)}; "
             f"known: {', '.join(preset.sizes)}"
         )
-    raw = {
-        "n_source_vocab": n_source_vocab,
-        "n_target_vocab": n_target_vocab,
-        "shared_vocab": shared_vocab,
-        **preset.sizes[size],
-        **settings.given(),
-    }
+    raw = {**sizes, **preset.sizes[size], **settings.given()}
     return parse(FAMILIES[preset.family].config, raw, "model")
 
 
-def config_from(raw: Mapping[str, Any]) -> SequenceConfig:
+def config_from(raw: Mapping[str, Any]) -> ModelConfig:
     """A configuration read back from a run folder."""
     family = raw.get("family") if isinstance(raw, Mapping) else None
     if not isinstance(family, str):
@@ -145,7 +198,15 @@ def config_from(raw: Mapping[str, Any]) -> SequenceConfig:
     return parse(FAMILIES[family].config, raw, "model")
 
 
-def build(config: SequenceConfig) -> SequenceModel:
+@overload
+def build(config: SequenceConfig) -> SequenceModel: ...
+
+
+@overload
+def build(config: ModelConfig) -> nn.Module: ...
+
+
+def build(config: ModelConfig) -> nn.Module:
     """A fresh model; its weights come from torch's default generator."""
     return FAMILIES[config.family].model(config)
 

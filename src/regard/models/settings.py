@@ -11,6 +11,10 @@ WindowName = Literal["global", "local_m", "local_p", "block"]
 NormaliserName = Literal["softmax", "hard"]
 FusionName = Literal["shallow", "deep"]
 PositionsName = Literal["sinusoidal", "learned", "index", "none", "alibi", "rotary"]
+ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
+
+
+TaskName = Literal["translation", "language", "classification", "masked", "similarity", "answers"]
 
 
 class ModelSettings(BaseModel):
@@ -34,6 +38,19 @@ class ModelSettings(BaseModel):
         None, ge=1, description="D of the local windows; a block has 2D positions."
     )
     bias: bool | None = Field(None, description="Whether projections have a bias.")
+    activation: ActivationName | None = Field(
+        None, description="What stands between the two projections of the feed-forward."
+    )
+    embedding_scale: bool | None = Field(
+        None, description="Whether embeddings are multiplied by √d_model."
+    )
+    output_bias: bool | None = Field(None, description="Whether the output layer has a bias.")
+    tied_output: bool | None = Field(
+        None, description="Whether the output matrix is the target's embedding."
+    )
+    hidden_source_id: int | None = Field(
+        None, ge=0, description="A source id that nobody looks at, beside padding."
+    )
     d_model: int | None = Field(None, ge=1, description="Width of the residual stream.")
     n_layers: int | None = Field(None, ge=1, description="Layers of encoder and of decoder.")
     n_heads: int | None = Field(None, ge=1, description="Heads; must divide d_model.")

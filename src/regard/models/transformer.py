@@ -2,7 +2,9 @@
 
 Post-norm and sinusoids by default, dropout on the embeddings and on what each sub-layer adds, one
 matrix for both embeddings and the output where the vocabulary is shared. Score, window, positions
-and the place of the norm are settings.
+and the place of the norm are settings, and so is what other people's Transformers do otherwise:
+another activation, a bias of the output, an output matrix of its own, embeddings as they are, a
+source id that nobody looks at.
 """
 
 from __future__ import annotations
@@ -26,7 +28,13 @@ from regard.layers.positions import make_positions
 from regard.layers.residual import Residual
 from regard.models.base import Output, SequenceConfig, SequenceModel
 from regard.models.quick import Kept, quick
-from regard.models.settings import NormaliserName, PositionsName, ScoreName, WindowName
+from regard.models.settings import (
+    ActivationName,
+    NormaliserName,
+    PositionsName,
+    ScoreName,
+    WindowName,
+)
 
 
 class TransformerConfig(SequenceConfig):
@@ -46,6 +54,12 @@ class TransformerConfig(SequenceConfig):
     normaliser: NormaliserName = "softmax"
     positions: PositionsName = "sinusoidal"
     join: Literal["add", "concat"] | None = None
+    activation: ActivationName = "relu"
+    embedding_scale: bool = True
+    output_bias: bool = False
+    tied_output: bool = True
+    hidden_source_id: int | None = None
+    """An id that is hidden as padding is: some models read no end token."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> TransformerConfig:
@@ -79,7 +93,7 @@ class TransformerConfig(SequenceConfig):
     def packs(self) -> bool:
         """Kernels for packed texts take inner products, a softmax, no window and no bias."""
         plain = (self.window, self.normaliser) == ("global", "softmax") and not self._in_attention
-        return plain and SCORES[self.score].factors is not None
+        return plain and self.hidden_source_id is None and SCORES[self.score].factors is not None
 
     @property
     def _in_attention(self) -> bool:
@@ -95,6 +109,8 @@ class TransformerConfig(SequenceConfig):
             and (self.positions == "none" or self.join in (None, "add"))
             and self.positions != "index"
             and not self._in_attention
+            and (self.activation, self.hidden_source_id) == ("relu", None)
+            and (self.embedding_scale, self.output_bias, self.tied_output) == (True, False, True)
         )
 
     def attention(self, *, cross: bool = False) -> MultiHeadAttention:
@@ -117,13 +133,13 @@ class TransformerConfig(SequenceConfig):
 
     def feed_forward(self) -> FeedForward:
         """A feed-forward network as these settings want it."""
-        return FeedForward(self.d_model, self.d_ff, bias=self.bias)
+        return FeedForward(self.d_model, self.d_ff, bias=self.bias, activation=self.activation)
 
     def embedding(self, tokens: nn.Embedding) -> InputEmbedding:
         """Tokens joined with positions as these settings want it."""
         join = self.join or ("concat" if self.positions == "index" else "add")
         positions = make_positions(self.positions, self.d_model, join=join, max_len=self.max_len)
-        return InputEmbedding(tokens, positions, dropout=self.dropout)
+        return InputEmbedding(tokens, positions, dropout=self.dropout, scaled=self.embedding_scale)
 
     def last_norm(self) -> nn.Module:
         """Pre-norm leaves the stream unnormalised at the end; post-norm does not."""
@@ -236,11 +252,24 @@ class Encoder(nn.Module):
 class Decoder(nn.Module):
     """Target ids and memory to vectors."""
 
+    output_weight: nn.Parameter | None
+    output_bias: nn.Parameter | None
+
     def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
         super().__init__()
         self.embedding = config.embedding(tokens)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_layers))
         self.norm = config.last_norm()
+        shape = tokens.weight.shape
+        untied = None if config.tied_output else nn.Parameter(torch.randn(shape) * shape[1] ** -0.5)
+        self.register_parameter("output_weight", untied)
+        bias = nn.Parameter(torch.zeros(shape[0])) if config.output_bias else None
+        self.register_parameter("output_bias", bias)
+
+    def output(self) -> Output:
+        """The output matrix is the embedding, as in the paper, unless it is one of its own."""
+        weight = self.embedding.tokens.weight if self.output_weight is None else self.output_weight
+        return Output(weight, self.output_bias)
 
     def project(self, encoded: Tensor) -> tuple[KeyValues, ...]:
         """Encoder output (B, S, D) -> each layer's keys and values of it."""
@@ -297,12 +326,14 @@ class Transformer(SequenceModel):
         return self.decoder(target, memory, self.start(memory), packing)[0]
 
     def output(self) -> Output:
-        """The output matrix is the target's embedding, as in the paper."""
-        return Output(self.decoder.embedding.tokens.weight, None)
+        """As the decoder has it."""
+        return self.decoder.output()
 
     def encode(self, source: Tensor) -> Memory:
         """Source ids (B, S) -> what the decoder will look at."""
         mask = masks.padding(source, pad=self.config.pad_id)
+        if self.config.hidden_source_id is not None:
+            mask = mask & masks.padding(source, pad=self.config.hidden_source_id)
         return Memory(self.decoder.project(self.encoder(source, mask)), mask)
 
     def start(self, memory: Memory) -> State:

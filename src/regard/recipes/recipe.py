@@ -15,12 +15,22 @@ from regard.core.registry import did_you_mean
 from regard.core.settings import parse
 from regard.data.settings import DataSettings
 from regard.decoding.settings import DecodeSettings
-from regard.models.presets import resolve
-from regard.models.settings import ModelSettings
+from regard.models.presets import resolve_for
+from regard.models.settings import ModelSettings, TaskName
 from regard.text.settings import TextSettings
 from regard.training.settings import TrainSettings
 
 T = TypeVar("T")
+
+SMALLEST: Mapping[TaskName, Mapping[str, Any]] = {
+    "translation": {"n_source_vocab": 9, "n_target_vocab": 9, "shared_vocab": True},
+    "language": {"n_vocab": 9},
+    "classification": {"n_vocab": 9, "head": "classify", "n_labels": 2},
+    "masked": {"n_vocab": 9, "head": "masked"},
+    "similarity": {"n_vocab": 9},
+    "answers": {"n_vocab": 9, "head": "spans"},
+}
+"""Stands in for what the data decides, to see whether a model's settings fit together."""
 
 
 class Recipe(BaseModel):
@@ -28,11 +38,15 @@ class Recipe(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    task: TaskName = Field("translation", description="What is learned.")
     data: DataSettings = Field(description="What to learn from.")
     text: TextSettings = Field(TextSettings.model_construct(), description="How text becomes ids.")
     model: ModelSettings = Field(ModelSettings.model_construct(), description="What learns.")
     train: TrainSettings = Field(description="How it learns.")
     decode: DecodeSettings = Field(DecodeSettings.model_construct(), description="How it writes.")
+
+
+SECTIONS = tuple(name for name in Recipe.model_fields if name != "task")
 
 
 def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
@@ -44,12 +58,8 @@ def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     recipe = _noting(problems, lambda: recipe_from(raw, f"recipe {name}"))
     model = _noting([], lambda: parse(ModelSettings, raw.get("model") or {}, "model"))
     if model is not None:  # its own problems are noted already; do its parts fit together?
-        vocabulary: dict[str, Any] = {
-            "n_source_vocab": 9,
-            "n_target_vocab": 9,
-            "shared_vocab": True,
-        }
-        _noting(problems, lambda: resolve(model, **vocabulary))
+        task = recipe.task if recipe is not None else "translation"
+        _noting(problems, lambda: resolve_for(task, model, **SMALLEST[task]))
     if problems or recipe is None:
         raise ConfigError("; ".join(problems))
     return recipe
@@ -102,7 +112,7 @@ def _read(name: str) -> dict[str, Any]:
         problem = " ".join(str(error).split())
         raise ConfigError(f"recipe {name} is no YAML: {problem}") from None
     if not isinstance(raw, dict):
-        raise ConfigError(f"recipe {name} must have the sections {', '.join(Recipe.model_fields)}")
+        raise ConfigError(f"recipe {name} must have the sections {', '.join(SECTIONS)}")
     return raw
 
 
@@ -145,16 +155,16 @@ def _parts(override: str) -> tuple[str, str, str]:
     section, dot, key = name.strip().partition(".")
     if not dot:
         section, key = _section_of(section), section
-    if section not in Recipe.model_fields:
-        hint = did_you_mean(section, Recipe.model_fields)
-        raise ConfigError(f"no section {section!r}{hint}; known: {', '.join(Recipe.model_fields)}")
+    if section not in SECTIONS:
+        hint = did_you_mean(section, SECTIONS)
+        raise ConfigError(f"no section {section!r}{hint}; known: {', '.join(SECTIONS)}")
     return section, key, value
 
 
 def _section_of(key: str) -> str:
     keys = {
-        section: set(field.annotation.model_fields)  # type: ignore[union-attr]
-        for section, field in Recipe.model_fields.items()
+        section: set(Recipe.model_fields[section].annotation.model_fields)  # type: ignore[union-attr]
+        for section in SECTIONS
     }
     homes = [section for section, inside in keys.items() if key in inside]
     if len(homes) == 1:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from regard.core.errors import ConfigError
 from regard.runs.estimate import estimate
-from regard.runs.prepare import Prepared
+from regard.runs.prepared import Prepared
 from regard.training.update import AnyBatch
 
 Unit = Literal["flops", "tokens", "min"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from regard.models.presets import n_parameters
 from regard.runs.memory import memory_told, peak_memory
-from regard.runs.prepare import Prepared
+from regard.runs.prepared import Prepared
 from regard.training.captured import CapturedUpdate
 from regard.training.state import load_rng, rng_tensors
 from regard.training.update import AnyBatch, Update
@@ -60,11 +60,10 @@ def estimate(prepared: Prepared) -> Estimate:
 
 
 def _validating(prepared: Prepared, steps: int) -> float:
-    """Seconds of all validations; a fresh model is made to write as much as the references are."""
+    """Seconds of all validations."""
     validation = prepared.validation()
     began = time.perf_counter()
-    validation.loss(prepared.model.eval())
-    validation.write(prepared.model, at_most=validation.mean_length)
+    validation.rehearse(prepared.model.eval())
     prepared.model.train()
     return (time.perf_counter() - began) * (steps // prepared.recipe.train.eval_every)
 

@@ -14,15 +14,8 @@ from regard.evaluation.likelihood import perplexity
 from regard.evaluation.text_scores import bleu, bleu_multi, chrf, exact_match
 from regard.runs.attention_scores import attention_scores
 from regard.runs.data import Data
+from regard.runs.evaluation import Evaluation
 from regard.runs.run import Run
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Scores, and the translations they are of."""
-
-    scores: dict[str, Any]
-    translations: list[str]
 
 
 def evaluate_split(run: Run, data: Data, split: str, *, beam: int | None = None) -> Evaluation:

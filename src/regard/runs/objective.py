@@ -19,7 +19,6 @@ from regard.training.forcing import forced_share, written
 from regard.training.losses import token_log_probs, token_loss
 from regard.training.reinforce import Baseline, accounts, surrogate
 from regard.training.settings import TrainSettings
-from regard.training.update import AnyBatch
 
 
 class TokenLoss:
@@ -35,7 +34,7 @@ class TokenLoss:
         self.baseline = Baseline()
         self._states = torch.compile(_states) if compiled else _states
 
-    def __call__(self, model: SequenceModel, batch: AnyBatch) -> Tensor:
+    def __call__(self, model: SequenceModel, batch: Batch | PackedBatch) -> Tensor:
         """Of a model in training: as the settings say. Of any other: plainly, all words right."""
         if isinstance(batch, PackedBatch):
             return self._of_states(self._states(model, batch), model, batch)
@@ -59,7 +58,9 @@ class TokenLoss:
             loss = loss + sum(surrogate(one, gains, real) for one in drawn.values())
         return loss
 
-    def _of_states(self, states: Tensor, model: SequenceModel, batch: AnyBatch) -> Tensor:
+    def _of_states(
+        self, states: Tensor, model: SequenceModel, batch: Batch | PackedBatch
+    ) -> Tensor:
         """Without the logits of all tokens at once."""
         return linear_cross_entropy(
             states.flatten(0, 1),
@@ -87,7 +88,7 @@ class TokenLoss:
         self.baseline.restore(state["baseline"])
 
 
-def _states(model: SequenceModel, batch: AnyBatch) -> Tensor:
+def _states(model: SequenceModel, batch: Batch | PackedBatch) -> Tensor:
     """What the last layer reads (B, T, D); of a packed batch (1, N, D)."""
     if isinstance(batch, Batch):
         return model.states(batch.source, batch.target_in)

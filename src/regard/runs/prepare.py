@@ -2,169 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from regard.checkpoints.run_folder import RunFolder, fill, read_weights
-from regard.core.errors import ConfigError
-from regard.data.batches import BatchStream
-from regard.data.examples import Table
-from regard.data.packing import PackedBatch, PackedStream
-from regard.data.resegmented import Resegmented
-from regard.data.streams import Stream, Texts
-from regard.models.base import SequenceConfig, SequenceModel
-from regard.models.presets import build, resolve
+from regard.core.registry import Registry
 from regard.recipes.recipe import Recipe
-from regard.runs.data import Data, Encoded, encode_within, load_data
-from regard.runs.memory import check_memory
-from regard.runs.objective import TokenLoss
-from regard.runs.tokenizers import Tokenizers, load_tokenizers, train_tokenizers
-from regard.runs.translation import Validation
-from regard.training.flops import FlopFormula, flop_formula
-from regard.training.update import AnyBatch
+from regard.runs.prepared import Prepared
+from regard.runs.tasks.translation import prepare_translation
 
-SHORT = 1000
-"""Fewer steps than this are over before compiling has paid."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Data, tokenizers and a fresh model."""
-
-    recipe: Recipe
-    data: Data
-    tokenizers: Tokenizers
-    train: Table
-    valid: Table
-    texts: Texts
-    """What is trained on: ``train``, perhaps segmented anew each epoch."""
-    config: SequenceConfig
-    model: SequenceModel
-    formula: FlopFormula
-    notes: tuple[str, ...]
-    device: torch.device
-
-    def stream(self) -> Stream[Any, Any]:
-        """The batches of this recipe, from the first."""
-        settings = self.recipe.train
-        kind = PackedStream if self.packed else BatchStream
-        return kind(self.texts, batch_tokens=settings.batch_tokens, seed=settings.seed)
-
-    @property
-    def packed(self) -> bool:
-        """Whether texts lie end to end: on a GPU, where the model can read them so."""
-        forced = self.recipe.train.teacher_forcing == 1
-        return self.device.type == "cuda" and self.config.packs and forced
-
-    @property
-    def compiled(self) -> bool:
-        """Whether kernels are made to measure; by default where that pays."""
-        settings = self.recipe.train
-        if settings.compile != "auto":
-            return settings.compile
-        return self.packed and (settings.max_steps or SHORT) >= SHORT
-
-    @property
-    def captured(self) -> bool:
-        """Whether updates are recorded as one graph: their shapes must all be the same."""
-        return self.compiled and self.packed and self.recipe.train.accumulate == 1
-
-    def objective(self) -> TokenLoss:
-        """What training makes small."""
-        return TokenLoss(self.recipe.train, compiled=self.compiled)
-
-    def validation(self) -> Validation:
-        """The evaluator that training is given."""
-        return Validation(
-            self.valid,
-            [pair.target for pair in self.data.splits["valid"]],
-            self.tokenizers,
-            self.recipe.decode,
-            training=self.recipe.train,
-            device=self.device,
-        )
-
-    def flops(self, batch: AnyBatch) -> float:
-        """What a training step on a batch costs, its padding included."""
-        if isinstance(batch, PackedBatch):
-            return self.formula.training_each(batch.source.lengths(), batch.target_in.lengths())
-        n_rows, n_source = batch.source.shape
-        return self.formula.training(n_rows, n_source, batch.target_in.shape[1])
+PREPARE: Registry[Callable[..., Prepared]] = Registry("task")
+PREPARE.add("translation")(prepare_translation)
 
 
 def prepare(
-    recipe: Recipe,
-    device: torch.device,
-    tokenizers: Tokenizers | None = None,
-    *,
-    cache: Path | None = None,
+    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
 ) -> Prepared:
-    """Load or make the data, train tokenizers unless there are some, build the model.
+    """Data and a fresh model, as the recipe's task wants them.
 
-    Where training texts come from files, their ids are kept in the folder ``cache``, if one is
-    given.
-
-    Draws from torch's default generator, which is left where the first training step begins.
+    A run that was ``begun`` keeps its tokenizers. What can be kept of the data goes into ``cache``.
     """
-    data = load_data(recipe.data)
-    pairs = data.splits["train"]
-    init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
-    if tokenizers is None and init is not None:
-        tokenizers = load_tokenizers(init.path)  # its weights know no other ids
-    if tokenizers is None:
-        tokenizers = train_tokenizers(pairs, recipe.text)
-    torch.manual_seed(recipe.train.seed)
-    config = resolve(
-        recipe.model,
-        n_source_vocab=tokenizers.source.n_vocab,
-        n_target_vocab=tokenizers.target.n_vocab,
-        shared_vocab=tokenizers.shared,
-    )
-    check_memory(config, device)
-    model = build(config)
-    if init is not None:
-        fill(model, read_weights(init), str(init.weights))
-    max_len, rule = config.max_len, recipe.data.long_lines
-    cache = cache if recipe.data.world is None else None  # a world is made again as fast
-    train = encode_within(pairs, tokenizers, max_len=max_len, rule=rule, name="train", cache=cache)
-    # Validation keeps its references, so its long lines are cut, never dropped.
-    valid = encode_within(
-        data.splits["valid"], tokenizers, max_len=max_len, rule="truncate", name="valid"
-    )
-    return Prepared(
-        recipe=recipe,
-        data=data,
-        tokenizers=tokenizers,
-        train=train.table,
-        valid=valid.table,
-        texts=_texts(recipe, train, tokenizers, max_len),
-        config=config,
-        formula=flop_formula(model),
-        model=model.to(device),
-        notes=(*data.notes, *train.notes, *valid.notes),
-        device=device,
-    )
-
-
-def _texts(recipe: Recipe, train: Encoded, tokenizers: Tokenizers, max_len: int) -> Texts:
-    """What is trained on."""
-    share = recipe.text.bpe_dropout
-    if not share:
-        return train.table
-    for tokenizer in (tokenizers.source, tokenizers.target):
-        if tokenizer.kind != "bpe":
-            raise ConfigError(
-                f"text.bpe_dropout={share} needs a tokenizer of kind 'bpe', but that of "
-                f"{recipe.train.init} is of kind {tokenizer.kind!r}; set it to 0"
-            )
-    return Resegmented(
-        train.pairs,
-        train.table,
-        (tokenizers.source, tokenizers.target),
-        share=share,
-        seed=recipe.train.seed,
-        max_len=max_len,
-    )
+    return PREPARE[recipe.task](recipe, device, begun=begun, cache=cache)

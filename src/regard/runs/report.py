@@ -8,7 +8,7 @@ from typing import Any
 from regard.core.files import write_whole
 from regard.models.presets import n_parameters
 from regard.runs.data import Data
-from regard.runs.evaluate import Evaluation
+from regard.runs.evaluation import Evaluation
 from regard.runs.run import Run
 from regard.runs.translation import VALID_SENTENCES
 from regard.training.metrics import read_metrics

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -290,7 +290,11 @@ def load(path: str | Path, *, device: str | None = None) -> Run:
     except ConfigError as error:
         raise CheckpointError(f"{folder.settings} cannot be used: {error}") from error
     place = pick_device(device)
-    model, tokenizers = load_model(folder), load_tokenizers(folder.path)
+    if recipe.task != "translation":
+        raise ConfigError(
+            f"{folder.path} holds a run of the task {recipe.task}, and this needs a translator"
+        )
+    model, tokenizers = cast("SequenceModel", load_model(folder)), load_tokenizers(folder.path)
     _check_vocabulary(folder, model, tokenizers)
     return Run(folder, recipe, tokenizers, model.to(place).eval(), place)
 

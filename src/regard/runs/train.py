@@ -23,15 +23,13 @@ from regard.checkpoints.snapshots import SnapshotStore
 from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.core.files import telling, write_whole
 from regard.data.prefetching import Prefetched
-from regard.recipes.recipe import Recipe, recipe_from
+from regard.recipes.recipe import SECTIONS, Recipe, recipe_from
 from regard.runs.device import pick_device
 from regard.runs.estimate import Estimate, estimate
-from regard.runs.evaluate import Evaluation, evaluate_split
+from regard.runs.evaluation import Evaluation
 from regard.runs.memory import memory_told, peak_memory
-from regard.runs.prepare import Prepared, prepare
-from regard.runs.report import write_report
-from regard.runs.run import Run, load
-from regard.runs.tokenizers import load_tokenizers
+from regard.runs.prepare import prepare
+from regard.runs.prepared import Prepared
 from regard.training.captured import CapturedUpdate
 from regard.training.loop import Observer, Outcome, Setup, Trainer
 from regard.training.metrics import MetricsLog
@@ -59,7 +57,7 @@ class Trained:
     folder: RunFolder
     outcome: Outcome
     evaluations: dict[str, Evaluation]
-    run: Run | None
+    run: Any
 
 
 def train(
@@ -86,8 +84,7 @@ def train(
     begun = resume and folder.settings.exists()
     snapshot = SnapshotStore(folder.checkpoints).latest() if begun else None
     with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
-        tokenizers = load_tokenizers(out) if snapshot else None
-        prepared = prepare(recipe, place, tokenizers, cache=out / "ids")
+        prepared = prepare(recipe, place, begun=out if snapshot else None, cache=out / "ids")
         for note in prepared.notes:
             say(note)
         # Compiling twice would take longer than many a training: ``--dry-run`` tells what it costs.
@@ -104,16 +101,12 @@ def train(
     if outcome.signal is not None:
         return Trained(folder, outcome, {}, None)
     began = time.perf_counter()
-    run = load(out, device=str(place))
-    evaluations = {
-        split: evaluate_split(run, prepared.data, split)
-        for split in (prepared.data.test_sets if test_sets is None else test_sets)
-    }
-    facts = _facts(outcome, evaluations, expected, place, time.perf_counter() - began)
-    write_report(run, prepared.data, evaluations, facts)
+    judged = prepared.judged(out, test_sets)
+    facts = _facts(outcome, judged.evaluations, expected, place, time.perf_counter() - began)
+    prepared.report(judged, facts)
     # Written last, the scores mark the run as finished.
     write_whole(folder.scores, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
-    return Trained(folder, outcome, evaluations, run)
+    return Trained(folder, outcome, judged.evaluations, judged.run)
 
 
 def _claim(folder: RunFolder, recipe: Recipe, *, resume: bool, overwrite: bool) -> None:
@@ -134,10 +127,12 @@ def _same(asked: Recipe, begun: Recipe, folder: RunFolder) -> None:
     new, old = asked.model_dump(mode="json"), begun.model_dump(mode="json")
     changes = [
         f"{section}.{key} was {old[section][key]!r} and is now {value!r}"
-        for section, keys in new.items()
-        for key, value in keys.items()
+        for section in SECTIONS
+        for key, value in new[section].items()
         if old[section][key] != value
     ]
+    if asked.task != begun.task:
+        changes.insert(0, f"task was {begun.task!r} and is now {asked.task!r}")
     if changes:
         raise ConfigError(f"{folder.path} was begun with other settings: {'; '.join(changes)}")
 
@@ -156,7 +151,7 @@ def _begin(prepared: Prepared, folder: RunFolder) -> None:
             (folder.path / name).unlink(missing_ok=True)
     save_settings(folder, prepared.recipe.model_dump(mode="json"))
     save_config(folder, prepared.config)
-    prepared.tokenizers.save(folder.path)
+    prepared.save(folder.path)
 
 
 def _trainer(prepared: Prepared, folder: RunFolder) -> Trainer:
@@ -185,8 +180,7 @@ def _run(
         with memory_told(prepared.device):
             return trainer.run((metrics, *observers))
     except NotFiniteError as error:
-        sources = prepared.tokenizers.source
-        first = sources.decode(prepared.train[error.numbers[0]].source)
+        first = prepared.example(error.numbers[0])
         raise TrainingError(
             f"{error}; it has {len(error.numbers)} examples, the first is {first!r}"
         ) from error

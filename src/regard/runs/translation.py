@@ -72,6 +72,11 @@ class Validation:
         found = decode(model, self.sources, settings, device=self.device)
         return [self.tokenizers.target.decode(best[0].ids) for best in found]
 
+    def rehearse(self, model: SequenceModel) -> None:
+        """As much as a validation; a fresh model is made to write as much as the references are."""
+        self.loss(model)
+        self.write(model, at_most=self.mean_length)
+
     @property
     def mean_length(self) -> int:
         """Tokens of a target, the end token included."""

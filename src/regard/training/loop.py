@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from signal import Signals
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.checkpoints.run_folder import fill
 from regard.checkpoints.snapshots import Snapshot
 from regard.core.errors import TrainingError
-from regard.models.base import SequenceModel
+from regard.models.base import ModelConfig
 from regard.training.average import RunningAverage
 from regard.training.schedules import highest, share
 from regard.training.settings import TrainSettings
@@ -31,7 +31,7 @@ from regard.training.state import load_optimiser, load_rng, optimiser_tensors, r
 from regard.training.tally import Tally
 from regard.training.update import AnyBatch, LossOf, Update, Updated
 
-Evaluator = Callable[[SequenceModel], Mapping[str, float]]
+Evaluator = Callable[[Any], Mapping[str, float]]
 """Scores of a model on held-out data; at least ``loss``."""
 Observer = Callable[[Mapping[str, Any]], None]
 """Is told of every line of metrics."""
@@ -103,16 +103,17 @@ class Outcome:
 class Setup:
     """What a training is given."""
 
-    model: SequenceModel
+    model: nn.Module
+    """Its ``config`` is a ``ModelConfig``."""
     stream: Stream
     objective: Objective
     evaluate: Evaluator
-    flops: Callable[[AnyBatch], float]
+    flops: Callable[[Any], float]
     store: Store
     keep_best: Callable[[dict[str, Tensor]], None]
     """Is handed the weights whenever they are the best so far."""
     device: torch.device
-    make_update: Callable[[SequenceModel, LossOf, TrainSettings, torch.device], Update] = Update
+    make_update: Callable[[nn.Module, LossOf, TrainSettings, torch.device], Update] = Update
 
 
 class Trainer:
@@ -190,7 +191,8 @@ class Trainer:
         self.progress.seconds = time.perf_counter() - self._clock
 
     def _lr(self) -> float:
-        height = highest(self.settings, self.model.config.d_model)
+        config = cast("ModelConfig", self.model.config)
+        height = highest(self.settings, config.d_model)
         return height * share(self.progress.step, self.settings)
 
     # ---------------------------------------------------------------- telling

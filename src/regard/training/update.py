@@ -7,24 +7,37 @@ devices has to sum that count and the gradients, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
-from regard.data.batches import Batch
-from regard.data.packing import PackedBatch
-from regard.models.base import SequenceModel
 from regard.training.precision import autocast
 from regard.training.settings import TrainSettings
 
-AnyBatch = Batch | PackedBatch
+
+class AnyBatch(Protocol):
+    """What is learned from at once. Only the objective knows what is in it."""
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Which examples these are."""
+        ...
+
+    @property
+    def n_target_tokens(self) -> int:
+        """What the loss is averaged over: target tokens, or whatever has a loss of its own."""
+        ...
+
+    def to(self, device: torch.device) -> Self:
+        """The same batch elsewhere."""
+        ...
 
 
 class LossOf(Protocol):
     """What is made small."""
 
-    def __call__(self, model: SequenceModel, batch: AnyBatch, /) -> Tensor:
+    def __call__(self, model: Any, batch: Any, /) -> Tensor:
         """The loss of a batch, summed over its target tokens."""
         ...
 
@@ -49,7 +62,7 @@ class Update:
     """Learns from micro-batches as if they were one batch."""
 
     def __init__(
-        self, model: SequenceModel, loss_of: LossOf, settings: TrainSettings, device: torch.device
+        self, model: nn.Module, loss_of: LossOf, settings: TrainSettings, device: torch.device
     ) -> None:
         self.model, self.loss_of, self.settings, self.device = model, loss_of, settings, device
         on_gpu = device.type == "cuda"

@@ -30,6 +30,10 @@ VARIANTS = [
     {"positions": "learned"},
     {"positions": "none"},
     {"d_model": 15, "d_ff": 7, "n_heads": 5},
+    {"activation": "gelu", "output_bias": True},
+    {"activation": "gelu_tanh", "tied_output": False},
+    {"activation": "silu", "embedding_scale": False, "output_bias": True, "tied_output": False},
+    {"hidden_source_id": END_ID},
 ]
 
 
@@ -115,6 +119,8 @@ def test_learned_positions_end_where_they_end():
         ({"normaliser": "hard"}, "normaliser='hard'"),
         ({"positions": "index"}, "positions='index'"),
         ({"join": "concat"}, "join='concat'"),
+        ({"activation": "swiglu"}, "activation='swiglu'"),
+        ({"hidden_source_id": 5}, "hidden_source_id=5"),
     ],
 )
 def test_a_setting_without_counterpart_is_refused_by_name(changes, words, tmp_path):

@@ -19,7 +19,7 @@ from regard.core.errors import CheckpointError, ConfigError
 from regard.functional.positions import sinusoid
 from regard.models.base import SequenceConfig, SequenceModel
 from regard.models.transformer import TransformerConfig
-from regard.text.specials import BEGIN, END, UNKNOWN
+from regard.text.specials import BEGIN, END, END_ID, UNKNOWN
 
 NAME = "CTranslate2"
 LEAST_POSITIONS = 2048
@@ -27,12 +27,17 @@ LEAST_POSITIONS = 2048
 NORM_EPSILON = 1e-5
 """Of ``torch.nn.LayerNorm``."""
 
-_COUNTERPARTS = {
+ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3}
+"""Their numbers for ours."""
+
+_COUNTERPARTS: dict[str, tuple[Any, ...]] = {
     "score": ("scaled_dot", "dot"),
     "window": ("global",),
     "normaliser": ("softmax",),
     "positions": ("sinusoidal", "learned", "none"),
     "join": (None, "add"),
+    "activation": tuple(ACTIVATIONS),
+    "hidden_source_id": (None, END_ID),
 }
 """The values of our settings that CTranslate2 can compute."""
 
@@ -84,11 +89,14 @@ def write_ctranslate2(
     if why_not or not isinstance(config, TransformerConfig):
         raise ConfigError(f"this model cannot be exported: {why_not}")
     spec = specs.TransformerSpec.from_config(
-        (config.n_layers, config.n_layers), config.n_heads, pre_norm=config.norm_first
+        (config.n_layers, config.n_layers),
+        config.n_heads,
+        pre_norm=config.norm_first,
+        activation=specs.Activation(ACTIVATIONS[config.activation]),
     )
     weights = dict(model.named_parameters(remove_duplicate=False))
     _fill(spec, config, renamed(rows(config), weights, NAME), specs.model_spec.index_spec)
-    _describe(spec)
+    _describe(spec, config)
     spec.register_source_vocabulary(list(source_tokens))
     spec.register_target_vocabulary(list(target_tokens))
     try:
@@ -122,10 +130,11 @@ def _table(config: TransformerConfig) -> Tensor:
     return sinusoid(torch.arange(n_positions(config)), config.d_model)
 
 
-def _describe(spec: Any) -> None:
+def _describe(spec: Any, config: TransformerConfig) -> None:
+    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = config.embedding_scale
     spec.config.unk_token = UNKNOWN
     spec.config.bos_token = BEGIN
     spec.config.eos_token = END
     spec.config.decoder_start_token = BEGIN
-    spec.config.add_source_eos = True
+    spec.config.add_source_eos = config.hidden_source_id is None
     spec.config.layer_norm_epsilon = NORM_EPSILON

@@ -17,8 +17,10 @@ Names = tuple[str, ...]
 TENSORS: tuple[Names, ...] = (
     ("encoder/embeddings_0/weight", "encoder.embedding.tokens.weight"),
     ("decoder/embeddings/weight", "decoder.embedding.tokens.weight"),
-    ("decoder/projection/weight", "decoder.embedding.tokens.weight"),
 )
+TIED_OUTPUT: tuple[Names, ...] = (("decoder/projection/weight", "decoder.embedding.tokens.weight"),)
+OWN_OUTPUT: tuple[Names, ...] = (("decoder/projection/weight", "decoder.output_weight"),)
+OUTPUT_BIAS: tuple[Names, ...] = (("decoder/projection/bias", "decoder.output_bias"),)
 LEARNED_POSITIONS: tuple[Names, ...] = (
     ("encoder/position_encodings/encodings", "encoder.embedding.positions.table"),
     ("decoder/position_encodings/encodings", "decoder.embedding.positions.table"),
@@ -62,7 +64,12 @@ LINEAR_WITHOUT_BIAS = {"weight": "weight"}
 def rows(config: TransformerConfig) -> Iterator[Row]:
     """The whole table for one Transformer, tensor by tensor."""
     linear = LINEAR if config.bias else LINEAR_WITHOUT_BIAS
-    whole = (*TENSORS, *(LEARNED_POSITIONS if config.positions == "learned" else ()))
+    whole = (
+        *TENSORS,
+        *(TIED_OUTPUT if config.tied_output else OWN_OUTPUT),
+        *(OUTPUT_BIAS if config.output_bias else ()),
+        *(LEARNED_POSITIONS if config.positions == "learned" else ()),
+    )
     yield from (Row(theirs, tuple(ours)) for theirs, *ours in whole)
     if config.norm_first:
         yield from _parts(LAST_NORMS, NORM, "", "")

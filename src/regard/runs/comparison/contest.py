@@ -15,7 +15,7 @@ from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
 from regard.data.settings import WORLDS, DataSettings
 from regard.decoding.settings import DecodeSettings
-from regard.recipes.recipe import Recipe, builtin_recipes, load_recipe, overrides_of
+from regard.recipes.recipe import SECTIONS, Recipe, builtin_recipes, load_recipe, overrides_of
 from regard.runs.budget import Budget
 from regard.text.settings import TextSettings
 
@@ -53,13 +53,17 @@ def contest(
     if not seeds or len(set(seeds)) < len(seeds):
         raise ConfigError(f"seeds must be given and differ, found {tuple(seeds)}")
     shared = _shared(data, overrides_of(SHARED, overrides))
-    own = overrides_of(set(Recipe.model_fields) - set(SHARED), overrides)
+    own = overrides_of(set(SECTIONS) - set(SHARED), overrides)
     recipes: dict[str, Recipe] = {}
     for system in systems:
         name = system_name(system)
         if name in recipes:
             raise ConfigError(f"two systems are called {name!r}; give one of them another name")
         recipe = load_recipe(system, own)
+        if recipe.task != "translation":
+            raise ConfigError(
+                f"{name} is a recipe for {recipe.task}; only translators are compared"
+            )
         if recipe.train.init is not None:
             raise ConfigError(
                 f"{name} starts from train.init={recipe.train.init!r}, and the others from "

@@ -25,8 +25,10 @@ from regard.data.pairs import Pair
 from regard.recipes.recipe import Recipe, recipe_from
 from regard.runs.budget import Budget, steps_within
 from regard.runs.device import pick_device
-from regard.runs.evaluate import Evaluation, evaluate_pairs
-from regard.runs.prepare import Prepared, prepare
+from regard.runs.evaluate import evaluate_pairs
+from regard.runs.evaluation import Evaluation
+from regard.runs.prepare import prepare
+from regard.runs.prepared import Prepared
 from regard.runs.run import load
 from regard.runs.train import train
 from regard.training.metrics import read_metrics

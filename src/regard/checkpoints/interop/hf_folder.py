@@ -1,0 +1,116 @@
+"""Folders in the layout of Hugging Face: a config.json, and tensors beside it.
+
+Tensors come from model.safetensors, in one file or in parts that an index names, or from an old
+pytorch_model.bin. Such a file is a pickle: it is read by ``torch.load(weights_only=True)``, which
+runs no code of it, and must be a plain dict of tensors.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from regard.core.errors import CheckpointError
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+PICKLED = "pytorch_model.bin"
+INDEX = ".index.json"
+"""After the name of weights that lie in parts."""
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """What config.json says about the model."""
+    return read_json(folder / CONFIG)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file."""
+    if not path.parent.is_dir():
+        raise CheckpointError(f"there is no folder {path.parent}")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path.parent} has no {path.name}") from None
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:  # no JSON, or no UTF-8
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{path} must hold an object, and holds {type(found).__name__}")
+    return found
+
+
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """All tensors of a folder by name, in the type they are kept in."""
+    for name, read in ((WEIGHTS, _read_safetensors), (PICKLED, _read_pickle)):
+        if (folder / name).exists():
+            return read(folder / name)
+        if (folder / (name + INDEX)).exists():
+            parts = [read(part) for part in _parts(folder / (name + INDEX))]
+            return {key: tensor for part in parts for key, tensor in part.items()}
+    raise CheckpointError(
+        f"{folder} has no weights: expected {WEIGHTS}, {WEIGHTS}{INDEX} or {PICKLED}"
+    )
+
+
+def _parts(index: Path) -> list[Path]:
+    """The files an index names, which must lie beside it."""
+    files = read_json(index).get("weight_map")
+    if not isinstance(files, dict) or not all(isinstance(one, str) for one in files.values()):
+        raise CheckpointError(f"{index} is damaged: its 'weight_map' must name a file a tensor")
+    names = sorted(set(files.values()))
+    outside = [name for name in names if Path(name).name != name]
+    if outside:
+        raise CheckpointError(f"{index} names files that lie elsewhere: {', '.join(outside)}")
+    missing = [name for name in names if not (index.parent / name).exists()]
+    if missing:
+        raise CheckpointError(
+            f"{index.parent} is not complete, it has no {', '.join(missing)}; copy it again"
+        )
+    return [index.parent / name for name in names]
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is damaged ({error}); copy it again") from error
+
+
+def _read_pickle(path: Path) -> dict[str, Tensor]:
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of the pickle's protocol
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError:
+        raise CheckpointError(
+            f"{path} holds more than tensors, and reading the rest would run code from the file; "
+            f"save its state dict alone, or better {WEIGHTS}"
+        ) from None
+    except Exception as error:  # a torn pickle fails in any way
+        raise CheckpointError(f"{path} is damaged ({error}); copy it again") from error
+    plain = isinstance(found, dict) and all(
+        isinstance(name, str) and isinstance(one, Tensor) for name, one in found.items()
+    )
+    if not plain:
+        raise CheckpointError(
+            f"{path} is no plain state dict (tensors by name), but {_told(found)}; "
+            f"save its state dict alone, or better {WEIGHTS}"
+        )
+    return dict(found)
+
+
+def _told(found: object) -> str:
+    if not isinstance(found, dict):
+        return f"a {type(found).__name__}"
+    others = [str(name) for name, one in found.items() if not isinstance(one, Tensor)]
+    shown = ", ".join(others[:5]) + (", …" if len(others) > 5 else "")
+    return f"a dict with other things in it: {shown}" if others else "a dict with names of no text"

@@ -1,0 +1,196 @@
+"""The encoder alone (Devlin et al. 2019): a text or a pair to vectors, and a head on them.
+
+BERT by default: learned positions, segments, a norm on the embedding, GELU, post-norm, and its
+start: matrices and tables from a normal of deviation 0.02 cut at two deviations, biases at zero.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from regard.functional import masks
+from regard.layers.attention import MultiHeadAttention
+from regard.layers.embeddings import SegmentedEmbedding
+from regard.layers.feed_forward import ACTIVATIONS, FeedForward
+from regard.layers.norms import make_norm
+from regard.layers.positions import LearnedPositions, make_positions
+from regard.layers.residual import Residual
+from regard.models.base import ModelConfig
+from regard.models.encoder_heads import (
+    FirstTokenHead,
+    MaskedHead,
+    MeanHead,
+    NoHead,
+    SpansHead,
+    mean_of_real,
+)
+
+START = 0.02
+"""Deviation of BERT's fresh weights."""
+
+
+class EncoderConfig(ModelConfig):
+    """What makes one encoder differ from another."""
+
+    family: Literal["encoder"] = "encoder"
+    n_vocab: int = Field(ge=1)
+    d_model: int = Field(256, ge=1)
+    n_layers: int = Field(4, ge=1)
+    n_heads: int = Field(4, ge=1)
+    d_ff: int = Field(1024, ge=1)
+    dropout: float = Field(0.1, ge=0.0, lt=1.0)
+    norm_first: bool = False
+    norm: Literal["layer", "rms"] = "layer"
+    eps: float = Field(1e-5, gt=0.0)
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"] = "gelu"
+    positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
+    n_segments: int = Field(2, ge=0)
+    embedding_norm: bool = True
+    bias: bool = True
+    head: Literal["none", "classify", "masked", "spans"] = "none"
+    n_labels: int | None = Field(None, ge=1)
+    pooling: Literal["cls", "mean"] = "cls"
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> EncoderConfig:
+        problems = []
+        if self.d_model % self.n_heads:
+            problems.append(f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}")
+        if self.positions == "rotary" and self.d_model // self.n_heads % 2:
+            problems.append(
+                f"positions 'rotary' turn pairs of numbers, and a head has "
+                f"{self.d_model // self.n_heads}; choose an even d_model / n_heads"
+            )
+        if self.head == "classify" and self.n_labels is None:
+            problems.append("head 'classify' needs n_labels")
+        if self.head != "classify" and self.n_labels is not None:
+            problems.append(
+                f"head {self.head!r} has no labels: leave out n_labels={self.n_labels}, or choose "
+                "head 'classify'"
+            )
+        if not 0 <= self.pad_id < self.n_vocab:
+            problems.append(f"pad_id={self.pad_id} is none of the n_vocab={self.n_vocab} tokens")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @property
+    def longest(self) -> int | None:
+        """Learned positions end with their table."""
+        return self.max_len if self.positions == "learned" else None
+
+    def attention(self) -> MultiHeadAttention:
+        """An attention as these settings want it."""
+        return MultiHeadAttention(
+            self.d_model,
+            self.n_heads,
+            positions="rotary" if self.positions == "rotary" else "none",
+            bias=self.bias,
+            max_len=self.max_len,
+        )
+
+    def feed_forward(self) -> FeedForward:
+        """A feed-forward network as these settings want it."""
+        return FeedForward(self.d_model, self.d_ff, bias=self.bias, activation=self.activation)
+
+    def residual(self) -> Residual:
+        """A residual connection as these settings want it."""
+        return Residual(
+            self.d_model,
+            dropout=self.dropout,
+            norm_first=self.norm_first,
+            norm=self.norm,
+            eps=self.eps,
+        )
+
+    def stream_norm(self) -> nn.Module:
+        """A norm of the stream as these settings want it."""
+        return make_norm(self.norm, self.d_model, eps=self.eps)
+
+    def embedding(self) -> SegmentedEmbedding:
+        """Tokens, positions and segments as these settings want them."""
+        return SegmentedEmbedding(
+            nn.Embedding(self.n_vocab, self.d_model),
+            make_positions(self.positions, self.d_model, join="add", max_len=self.max_len),
+            n_segments=self.n_segments,
+            norm=self.stream_norm() if self.embedding_norm else None,
+            dropout=self.dropout,
+        )
+
+    def make_head(self, tokens: nn.Embedding) -> nn.Module:
+        """What turns states into what is asked for."""
+        if self.n_labels is not None:
+            kind = FirstTokenHead if self.pooling == "cls" else MeanHead
+            return kind(self.d_model, self.n_labels, dropout=self.dropout)
+        if self.head == "masked":
+            activation = ACTIVATIONS[self.activation]
+            return MaskedHead(tokens, activation=activation, norm=self.stream_norm())
+        return SpansHead(self.d_model) if self.head == "spans" else NoHead()
+
+
+class Layer(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.self_attention = config.attention()
+        self.feed_forward = config.feed_forward()
+        self.around_self = config.residual()
+        self.around_feed_forward = config.residual()
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D)."""
+        x = self.around_self.leave(x, self.self_attention(self.around_self.enter(x), mask=mask))
+        y = self.feed_forward(self.around_feed_forward.enter(x))
+        return self.around_feed_forward.leave(x, y)
+
+
+class Encoder(nn.Module):
+    """Ids to vectors to what the head gives. Padding is seen by nobody."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = config.embedding()
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
+        self.norm = config.stream_norm() if config.norm_first else nn.Identity()
+        self.head = config.make_head(self.embedding.tokens)
+        for module in self.modules():
+            _begin(module)
+
+    def states(self, ids: Tensor, segments: Tensor | None = None) -> Tensor:
+        """ids (B, S), segments (B, S), all 0 where they are not given -> (B, S, D)."""
+        mask = masks.padding(ids, pad=self.config.pad_id)
+        x = self.embedding(ids, segments)
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+    def pooled(self, ids: Tensor, segments: Tensor | None = None) -> Tensor:
+        """The mean of each text's tokens, padding left out -> (B, D)."""
+        return mean_of_real(self.states(ids, segments), ids != self.config.pad_id)
+
+    def forward(self, ids: Tensor, segments: Tensor | None = None) -> Tensor:
+        """What the head gives.
+
+        ``classify`` (B, n_labels) · ``masked`` (B, S, V) · ``spans`` (B, S, 2): start, end ·
+        ``none`` the states.
+        """
+        return self.head(self.states(ids, segments), ids != self.config.pad_id)
+
+
+def _begin(module: nn.Module) -> None:
+    """BERT's start; norms begin as torch has them, with ones and zeros."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        _draw(module.weight)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+    if isinstance(module, LearnedPositions):
+        _draw(module.table)
+
+
+def _draw(weight: Tensor) -> None:
+    nn.init.trunc_normal_(weight, std=START, a=-2 * START, b=2 * START)

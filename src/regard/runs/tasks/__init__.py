@@ -1,0 +1,1 @@
+"""What models are trained to do: one file a task."""
