@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from regard.inspection.capture import watch
     from regard.layers.attention import MultiHeadAttention
     from regard.layers.score import Score
-    from regard.runs.run import Run, load
+    from regard.runs.loading import load
+    from regard.runs.run import Run
 
 __version__ = "0.1.0"
 
@@ -34,7 +35,7 @@ _HOMES = {
     "CheckpointError": "regard.core.errors",
     "ConfigError": "regard.core.errors",
     "DataError": "regard.core.errors",
-    "load": "regard.runs.run",
+    "load": "regard.runs.loading",
     "MultiHeadAttention": "regard.layers.attention",
     "RegardError": "regard.core.errors",
     "Run": "regard.runs.run",

@@ -6,6 +6,7 @@ import pytest
 import torch
 from language_models import language_model, loaded, stirred, weights_of
 
+from regard.checkpoints.interop.gguf_file import read_gguf
 from regard.checkpoints.interop.gpt2 import read_gpt2, write_gpt2
 from regard.inspection.capture import watch
 
@@ -71,3 +72,20 @@ def test_our_model_computes_the_same_there(tmp_path, changes):
         wanted = ours(IDS)
         assert wanted.abs().max() > 1
         assert (theirs.eval()(IDS).logits - wanted).abs().max() <= 1e-5
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_a_gguf_file_computes_the_same_here_and_there(tmp_path, kind):
+    pytest.importorskip("gguf", reason="gguf is not installed")
+    pytest.importorskip("accelerate", reason="transformers reads GGUF files only with accelerate")
+    from gguf_files import gguf_model, write_gguf
+
+    path = write_gguf(tmp_path / "model.gguf", gguf_model(kind), kind)
+    ours = loaded(read_gguf(path))
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(
+        tmp_path, gguf_file=path.name, dtype=torch.float32
+    ).eval()
+    with torch.inference_mode():
+        wanted = theirs(IDS % 13).logits
+        assert wanted.abs().max() > 1
+        assert (ours(IDS % 13) - wanted).abs().max() <= 1e-5

@@ -15,6 +15,7 @@ from regard.cli import (
     explain,
     export,
     heads,
+    import_,
     info,
     lab,
     lists,
@@ -44,6 +45,7 @@ app.command("compare")(compare.compare)
 app.command("lab")(lab.lab)
 app.add_typer(bench.app, name="bench")
 app.command("export")(export.export)
+app.command("import")(import_.import_)
 app.command("info")(info.info)
 app.command("models")(lists.models)
 app.command("recipes")(lists.recipes)

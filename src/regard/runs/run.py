@@ -282,13 +282,18 @@ def _texts(texts: str | Sequence[str]) -> list[str]:
     raise DataError(f"expected a text or a list of texts, found {type(wrong).__name__}: {wrong!r}")
 
 
-def load(path: str | Path, *, device: str | None = None) -> Run:
-    """Open a run folder. Nothing in it is executed."""
-    folder = RunFolder(Path(path))
+def recipe_in(folder: RunFolder) -> Recipe:
+    """What a run was asked for."""
     try:
-        recipe = recipe_from(load_settings(folder))
+        return recipe_from(load_settings(folder))
     except ConfigError as error:
         raise CheckpointError(f"{folder.settings} cannot be used: {error}") from error
+
+
+def load(path: str | Path, *, device: str | None = None) -> Run:
+    """Open the folder of a translator. Nothing in it is executed."""
+    folder = RunFolder(Path(path))
+    recipe = recipe_in(folder)
     place = pick_device(device)
     if recipe.task != "translation":
         raise ConfigError(

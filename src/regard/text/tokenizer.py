@@ -30,8 +30,9 @@ from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from regard.core.errors import CheckpointError, DataError
 from regard.core.files import write_whole
 from regard.text import words
+from regard.text.marks import Marks
 from regard.text.settings import Kind, TextSettings
-from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS, UNKNOWN, UNKNOWN_ID
+from regard.text.specials import BEGIN_ID, END_ID, MASK, PAD_ID, SPECIALS, UNKNOWN, UNKNOWN_ID
 
 SPACE = "▁"
 """How a space is shown by ``Tokenizer.tokens``."""
@@ -61,12 +62,18 @@ class Tokenizer:
         self.n_vocab: int = len(self._ids)
 
     @classmethod
-    def train(cls, texts: Iterable[str], settings: TextSettings) -> Tokenizer:
-        """A tokenizer for texts like these; the same texts give the same ids."""
+    def train(
+        cls, texts: Iterable[str], settings: TextSettings, *, masking: bool = False
+    ) -> Tokenizer:
+        """A tokenizer for texts like these; the same texts give the same ids.
+
+        One for ``masking`` has a token for words that are to be guessed.
+        """
         assert not isinstance(texts, str), "texts are many"
         cleaned = (_without_surrogates(text) for text in texts)
         build = {"word": _train_words, "char": _train_characters, "bpe": _train_pieces}
-        return cls(build[settings.kind](cleaned, settings.vocab_size))
+        specials = (*SPECIALS, MASK) if masking else SPECIALS
+        return cls(build[settings.kind](cleaned, settings.vocab_size, specials))
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
@@ -103,7 +110,12 @@ class Tokenizer:
     @property
     def special_ids(self) -> dict[str, int]:
         """Tokens that are no text, and their ids."""
-        return {token: number for number, token in enumerate(SPECIALS)}
+        return {token: self._ids[token] for token in (*SPECIALS, MASK) if token in self._ids}
+
+    @property
+    def marks(self) -> Marks:
+        """Ids of the special tokens by what they are for."""
+        return Marks(PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID, self._ids.get(MASK))
 
     def encode(self, text: str) -> list[int]:
         """Text to ids; nothing is added at the ends."""
@@ -185,7 +197,7 @@ class Tokenizer:
         return self._inner.encode(_without_surrogates(text), add_special_tokens=False)
 
     def _shown(self, token: str) -> str:
-        if token in SPECIALS:
+        if token in SPECIALS or token == MASK:
             return token
         if self.kind == "bpe":
             token = bytes(_BYTES[sign] for sign in token).decode("utf-8", "backslashreplace")
@@ -210,21 +222,23 @@ def _without_surrogates(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
-def _train_words(texts: Iterable[str], size: int) -> tokenizers.Tokenizer:
-    inner = _lookup(texts, size, words.split)
+def _train_words(texts: Iterable[str], size: int, specials: Sequence[str]) -> tokenizers.Tokenizer:
+    inner = _lookup(texts, size, specials, words.split)
     inner.pre_tokenizer = pre_tokenizers.Split(Regex(_RUST_WORD), "removed", invert=True)
     return inner
 
 
-def _train_characters(texts: Iterable[str], size: int) -> tokenizers.Tokenizer:
-    inner = _lookup(texts, size, list)
+def _train_characters(
+    texts: Iterable[str], size: int, specials: Sequence[str]
+) -> tokenizers.Tokenizer:
+    inner = _lookup(texts, size, specials, list)
     inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     inner.decoder = decoders.Fuse()
     return inner
 
 
 def _lookup(
-    texts: Iterable[str], size: int, parts_of: Callable[[str], list[str]]
+    texts: Iterable[str], size: int, specials: Sequence[str], parts_of: Callable[[str], list[str]]
 ) -> tokenizers.Tokenizer:
     """A table of the most frequent parts; equal counts in alphabetical order."""
     counts: Counter[str] = Counter()
@@ -232,14 +246,14 @@ def _lookup(
         counts.update(parts_of(text))
     if not counts:
         raise DataError("cannot train a tokenizer: the texts hold no word and no character")
-    ranked = sorted(counts, key=lambda part: (-counts[part], part))[: size - len(SPECIALS)]
-    table = {token: number for number, token in enumerate((*SPECIALS, *ranked))}
+    ranked = sorted(counts, key=lambda part: (-counts[part], part))[: size - len(specials)]
+    table = {token: number for number, token in enumerate((*specials, *ranked))}
     inner = tokenizers.Tokenizer(models.WordLevel(table, unk_token=UNKNOWN))
-    inner.add_special_tokens(list(SPECIALS))
+    inner.add_special_tokens(list(specials))
     return inner
 
 
-def _train_pieces(texts: Iterable[str], size: int) -> tokenizers.Tokenizer:
+def _train_pieces(texts: Iterable[str], size: int, specials: Sequence[str]) -> tokenizers.Tokenizer:
     inner = tokenizers.Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -251,7 +265,7 @@ def _train_pieces(texts: Iterable[str], size: int) -> tokenizers.Tokenizer:
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=2,  # a piece seen once is never seen again
-        special_tokens=list(SPECIALS),
+        special_tokens=list(specials),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )

@@ -60,14 +60,17 @@ def read_ctranslate2(folder: Path) -> tuple[Imported, list[str], list[str]]:
     words = read_vocabularies(folder, n_source, n_target)
     config = _config(tensors, numbers, words, folder / MODEL)
     notes = _tell_positions(tensors, config)
-    weights = taken(rows(config), _of_table(tensors, config), _shapes(config), str(folder / MODEL))
-    weights = {name: one for name, one in weights.items() if name in _shapes(config)}
+    shapes, own = _shapes(config)
+    weights = taken(rows(config), _of_table(tensors, config), shapes, str(folder / MODEL))
+    weights = {name: weights[name] for name in own}
     source, target = words.numbering()
     config, weights = renumbered(config, weights, source, target)
     if words.shared and not config.shared_vocab:
         notes = (*notes, "both sides share their tokens, but not their embeddings")
-    return Imported(config, weights, notes), source.tokens(words.source), target.tokens(
-        words.target
+    return (
+        Imported(config, weights, notes),
+        source.tokens(words.source),
+        target.tokens(words.target),
     )
 
 
@@ -151,7 +154,9 @@ def _refuse(
         for name, value in numbers.items()
         if value and name.rsplit("/", 1)[-1] not in known
     ]
-    problems += [f"{n}={v:g}" for n, v in numbers.items() if v and n.endswith("multi_query_attention")]
+    problems += [
+        f"{n}={v:g}" for n, v in numbers.items() if v and n.endswith("multi_query_attention")
+    ]
     epsilon = words.said.get("layer_norm_epsilon")
     if epsilon not in (None, NORM_EPSILON):
         problems.append(f"layer_norm_epsilon={epsilon} (supported: {NORM_EPSILON})")
@@ -188,7 +193,11 @@ def _positions(tensors: Mapping[str, Tensor], d_model: int) -> dict[str, Any]:
     if same and not table.any():
         return {"positions": "none", "max_len": n}
     ours = sinusoid(torch.arange(n), d_model)
-    if same and table.shape == ours.shape and torch.allclose(table.float(), ours, atol=1e-6, rtol=0):
+    if (
+        same
+        and table.shape == ours.shape
+        and torch.allclose(table.float(), ours, atol=1e-6, rtol=0)
+    ):
         return {"positions": "sinusoidal", "max_len": n}
     return {"positions": "learned", "max_len": n}
 
@@ -223,9 +232,10 @@ def _their_sinusoid(n: int, d: int) -> Tensor:
     return torch.cat((angles.sin(), angles.cos()), dim=1)
 
 
-def _shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
-    """Of all names, those of tied tensors included."""
+def _shapes(config: TransformerConfig) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    """Of all names, those of tied tensors included; and the names without the copies."""
     with torch.device("meta"):
         skeleton = Transformer(config)
     every = skeleton.named_parameters(remove_duplicate=False)
-    return {name: tuple(one.shape) for name, one in every}
+    own = [name for name, _ in skeleton.named_parameters()]
+    return {name: tuple(one.shape) for name, one in every}, own

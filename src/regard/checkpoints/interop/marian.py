@@ -33,6 +33,9 @@ from regard.checkpoints.interop.marian_names import (
 )
 from regard.checkpoints.interop.naming import renamed, taken
 from regard.checkpoints.interop.renumbering import (
+    OUTPUT_BIAS as OUR_BIAS,
+)
+from regard.checkpoints.interop.renumbering import (
     SOURCE_TOKENS,
     TARGET_TOKENS,
     Renumbering,
@@ -59,6 +62,9 @@ def read_marian(folder: Path) -> Imported:
     )
     weights = taking_turns(weights, config.d_model)
     source, target = marian_numbering(folder)
+    if target.same and not weights[OUR_BIAS].any():  # as we export
+        del weights[OUR_BIAS]
+        config = config.model_copy(update={"output_bias": False})
     config, weights = renumbered(config, weights, source, target)
     return Imported(config, weights)
 

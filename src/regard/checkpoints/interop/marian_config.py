@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from regard.core.errors import CheckpointError
 from regard.models.base import ModelConfig
 from regard.models.transformer import TransformerConfig
-from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
+from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 NAME = "MarianMT"
 ACTIVATIONS = {
@@ -139,6 +139,7 @@ def described(config: TransformerConfig) -> dict[str, Any]:
         "pad_token_id": PAD_ID,
         "bos_token_id": BEGIN_ID,
         "eos_token_id": END_ID,
+        "unk_token_id": UNKNOWN_ID,
         "decoder_start_token_id": BEGIN_ID,
         "forced_eos_token_id": None,
         "torch_dtype": "float32",

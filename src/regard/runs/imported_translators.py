@@ -1,0 +1,160 @@
+"""Translators of others with their tokenizers, and the run folder that is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from regard.checkpoints.interop.ctranslate2_reading import read_ctranslate2
+from regard.checkpoints.interop.hf_folder import read_json
+from regard.checkpoints.interop.imported import Imported
+from regard.checkpoints.interop.marian import marian_numbering, read_marian
+from regard.checkpoints.interop.renumbering import SOURCE_TOKENS, TARGET_TOKENS
+from regard.checkpoints.run_folder import RunFolder, save_model, save_settings
+from regard.core.errors import CheckpointError
+from regard.models.settings import ModelSettings
+from regard.models.transformer import TransformerConfig
+from regard.recipes.recipe import recipe_from
+from regard.runs.tokenizers import SHARED, SOURCE, TARGET, Tokenizers
+from regard.text.lookup import character_table, word_table
+from regard.text.sentencepiece_file import read_sentencepieces, unigram
+from regard.text.settings import N_BYTES
+from regard.text.specials import SPECIALS
+from regard.text.tokenizer import Tokenizer
+
+SPM = ("source.spm", "target.spm")
+JOINTS = ("▁", "@@", "￭", "##", "Ġ")
+"""What pieces of words carry, in one tokenizer or another."""
+UNKNOWN_LANGUAGES = "und-und"
+"""ISO 639's code for a language that nobody told."""
+TRAINING_FILE = "train.tsv"
+"""Named in the recipe of a run that has no data: whoever trains on gives their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Translator:
+    """All that a run folder needs."""
+
+    model: Imported
+    tokenizers: Tokenizers
+    languages: str | None = None
+    beam: int = 1
+
+
+def from_marian(folder: Path) -> Translator:
+    """A MarianMT folder: the model, and source.spm, target.spm and vocab.json, or our own files."""
+    model = read_marian(folder)
+    said = read_json(path) if (path := folder / "tokenizer_config.json").exists() else {}
+    codes = [said.get("source_lang"), said.get("target_lang")]
+    languages = "-".join(map(str, codes)) if all(codes) else None
+    search = read_json(path) if (path := folder / "generation_config.json").exists() else {}
+    tokenizers = _our_own(folder) or _of_pieces(folder, *_marian_tokens(folder))
+    return Translator(model, tokenizers, languages, int(search.get("num_beams") or 1))
+
+
+def _marian_tokens(folder: Path) -> tuple[list[str], list[str]]:
+    """Tokens of source and target in our order."""
+    source, target = marian_numbering(folder)
+    first = read_json(folder / "vocab.json")
+    path = folder / "target_vocab.json"
+    second = read_json(path) if path.exists() else first
+    return source.tokens(_by_id(first, len(source.rows))), target.tokens(
+        _by_id(second, len(target.rows))
+    )
+
+
+def _by_id(ids: dict[str, int], n: int) -> list[str]:
+    """Tokens by id; rows without one get a name that no text has."""
+    tokens = [f"<unused{number}>" for number in range(n)]
+    for token, number in ids.items():
+        if not isinstance(number, int) or not 0 <= number < n:
+            raise CheckpointError(f"vocab.json says {token!r} is {number!r}, of {n} rows")
+        tokens[number] = token
+    return tokens
+
+
+def from_ctranslate2(folder: Path) -> Translator:
+    """A CTranslate2 folder. It reads tokens, so what makes them of text is looked for beside it."""
+    model, source, target = read_ctranslate2(folder)
+    tokenizers = _our_own(folder) or _of_pieces(folder, source, target)
+    return Translator(model, tokenizers)
+
+
+def _our_own(folder: Path) -> Tokenizers | None:
+    """Tokenizers that Regard once exported."""
+    if (folder / TARGET).exists():
+        first = SOURCE if (folder / SOURCE).exists() else SHARED
+        return Tokenizers(Tokenizer.load(folder / first), Tokenizer.load(folder / TARGET))
+    if not (folder / SHARED).exists() or (folder / SPM[0]).exists():
+        return None
+    shared = Tokenizer.load(folder / SHARED)
+    return Tokenizers(shared, shared)
+
+
+def _of_pieces(folder: Path, source: Sequence[str], target: Sequence[str]) -> Tokenizers:
+    """By SentencePiece files, or by looking tokens up where each is a character or a word."""
+    files = [folder / name for name in SPM]
+    if not all(file.exists() for file in files):
+        return Tokenizers(_looked_up(source, folder), _looked_up(target, folder))
+    first, second = (
+        Tokenizer(unigram(read_sentencepieces(file), tokens))
+        for file, tokens in zip(files, (source, target), strict=True)
+    )
+    same = list(source) == list(target) and files[0].read_bytes() == files[1].read_bytes()
+    return Tokenizers(first, first if same else second)
+
+
+def _looked_up(tokens: Sequence[str], folder: Path) -> Tokenizer:
+    texts = tokens[len(SPECIALS) :]
+    if all(len(token) == 1 for token in texts):
+        return Tokenizer(character_table(tokens))
+    if any(token.startswith(JOINTS) or token.endswith(JOINTS) for token in texts):
+        raise CheckpointError(
+            f"{folder} has tokens that are pieces of words, and nothing that makes them of text; "
+            f"copy {SPM[0]} and {SPM[1]} into it"
+        )
+    return Tokenizer(word_table(tokens))
+
+
+def write_translator(
+    translator: Translator, folder: RunFolder, direction: str | None
+) -> tuple[str, ...]:
+    """Fill an empty run folder; -> what a user should know."""
+    model = _as_read(translator.model, translator.tokenizers)
+    config = model.config
+    assert isinstance(config, TransformerConfig)
+    tokenizers = translator.tokenizers
+    kind = tokenizers.target.kind
+    known = config.model_dump(include=set(ModelSettings.model_fields), exclude_none=True)
+    recipe = recipe_from(
+        {
+            "data": {
+                "direction": direction or translator.languages or UNKNOWN_LANGUAGES,
+                "train": TRAINING_FILE,
+            },
+            "text": {
+                "kind": kind if kind in ("word", "char") else "bpe",
+                "vocab_size": max(config.n_target_vocab, N_BYTES + len(SPECIALS)),
+                "shared": tokenizers.shared,
+            },
+            "model": {"preset": "transformer", **known},
+            "train": {"max_steps": 1000, "lr": 1e-4, "warmup_steps": 100},
+            "decode": {"beam": translator.beam},
+        },
+        "the imported run",
+    )
+    save_settings(folder, recipe.model_dump(mode="json"))
+    tokenizers.save(folder.path)
+    save_model(folder, config, model.weights)
+    return model.notes
+
+
+def _as_read(model: Imported, tokenizers: Tokenizers) -> Imported:
+    """Two tokenizers mean two embeddings, so that training goes on as it does everywhere."""
+    config = model.config
+    assert isinstance(config, TransformerConfig)
+    if tokenizers.shared or not config.shared_vocab:
+        return model
+    weights = {**model.weights, TARGET_TOKENS: model.weights[SOURCE_TOKENS].clone()}
+    return replace(model, config=config.model_copy(update={"shared_vocab": False}), weights=weights)

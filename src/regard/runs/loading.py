@@ -1,0 +1,23 @@
+"""``regard.load``: a run folder as one object, whatever its task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from regard.checkpoints.run_folder import RunFolder
+from regard.core.registry import Registry
+from regard.runs.run import load as load_translator
+from regard.runs.run import recipe_in
+
+LOADERS: Registry[Callable[..., Any]] = Registry("task")
+LOADERS.add("translation")(load_translator)
+
+
+def load(path: str | Path, *, device: str | None = None) -> Any:
+    """Open a run folder: a ``Run`` that translates, or what its task makes of it.
+
+    Nothing in it is executed.
+    """
+    return LOADERS[recipe_in(RunFolder(Path(path))).task](path, device=device)

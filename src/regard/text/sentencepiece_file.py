@@ -1,0 +1,131 @@
+"""Tokenizers of others from SentencePiece files (``.spm``), read without SentencePiece.
+
+Such a file is one protocol buffer. Of its fields we need the pieces with their scores, the kind of
+model, and the table by which characters are normalised; the rest is passed over.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
+
+from regard.core.errors import CheckpointError
+from regard.text.specials import SPECIALS, UNKNOWN_ID
+
+OTHER_SIDE = "\ue000"
+"""Stands before a token that this side's file lacks, so that no text can be read as it."""
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_UNIGRAM = 1
+_NORMAL, _USER_DEFINED, _BYTE = 1, 4, 6
+
+
+@dataclass(frozen=True, slots=True)
+class SentencePieces:
+    """What an .spm file says."""
+
+    scores: Mapping[str, float]
+    """Of the pieces that can be found in a text."""
+    normalisation: bytes
+    """A compiled table of characters; empty where they stay as they are."""
+    least: float
+
+
+def read_sentencepieces(path: Path) -> SentencePieces:
+    """Read an .spm file; only models of the unigram kind, without bytes, are understood."""
+    try:
+        data = path.read_bytes()
+        return _pieces_of(data, path)
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, IndexError, struct.error) as error:
+        raise CheckpointError(f"{path} is damaged or no SentencePiece file: {error}") from error
+
+
+def _pieces_of(data: bytes, path: Path) -> SentencePieces:
+    scores: dict[str, float] = {}
+    table, kind = b"", _UNIGRAM
+    for number, value in _fields(data):
+        if number == 1 and isinstance(value, bytes):
+            piece = dict(_fields(value))
+            sort = piece.get(3, _NORMAL)
+            if sort == _BYTE:
+                raise CheckpointError(f"{path} falls back to bytes, which is not supported")
+            if sort in (_NORMAL, _USER_DEFINED):
+                text, score = piece[1], piece.get(2, bytes(4))
+                assert isinstance(text, bytes)
+                assert isinstance(score, bytes)
+                scores[text.decode("utf-8")] = struct.unpack("<f", score)[0]
+        elif number == 2 and isinstance(value, bytes):
+            kind = int(dict(_fields(value)).get(3, _UNIGRAM))
+        elif number == 3 and isinstance(value, bytes):
+            table = bytes(dict(_fields(value)).get(2, b""))
+    if kind != _UNIGRAM:
+        raise CheckpointError(f"{path} is of kind {kind}; only unigram models (1) are supported")
+    if not scores:
+        raise ValueError("it has no pieces")
+    return SentencePieces(scores, table, min(scores.values()))
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message: number and value."""
+    place = 0
+    while place < len(data):
+        key, place = _varint(data, place)
+        number, kind = key >> 3, key & 7
+        if kind == _VARINT:
+            value, place = _varint(data, place)
+            yield number, value
+            continue
+        if kind == _BYTES:
+            length, place = _varint(data, place)
+        elif kind in (_FIXED32, _FIXED64):
+            length = 4 if kind == _FIXED32 else 8
+        else:
+            raise ValueError(f"unknown field type {kind}")
+        if place + length > len(data):
+            raise ValueError("it ends too early")
+        yield number, data[place : place + length]
+        place += length
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    """Seven bits a byte, the lowest first."""
+    found = shift = 0
+    while True:
+        byte = data[place]
+        found |= (byte & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 0x80:
+            return found, place
+
+
+def unigram(pieces: SentencePieces, tokens: Sequence[str]) -> tokenizers.Tokenizer:
+    """A tokenizer over ``tokens``, ours first, that cuts texts as SentencePiece does.
+
+    Pieces that are no token are left out: a text is cut around them.
+    """
+    table = [
+        (token, 0.0)
+        if number < len(SPECIALS)
+        else (token, pieces.scores[token])
+        if token in pieces.scores
+        else (OTHER_SIDE + token, pieces.least)
+        for number, token in enumerate(tokens)
+    ]
+    inner = tokenizers.Tokenizer(models.Unigram(table, UNKNOWN_ID, byte_fallback=False))
+    first = [normalizers.Precompiled(pieces.normalisation)] if pieces.normalisation else []
+    inner.normalizer = normalizers.Sequence(
+        [*first, normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+    )
+    inner.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend_scheme="always")
+    inner.decoder = decoders.Sequence(
+        [decoders.Replace(OTHER_SIDE, ""), decoders.Metaspace("▁", prepend_scheme="always")]
+    )
+    inner.add_special_tokens(list(SPECIALS))
+    return inner
