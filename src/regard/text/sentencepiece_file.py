@@ -17,8 +17,11 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from regard.core.errors import CheckpointError
 from regard.text.specials import SPECIALS, UNKNOWN_ID
 
-OTHER_SIDE = "\ue000"
+OTHER_SIDE = "\u2063"
 """Stands before a token that this side's file lacks, so that no text can be read as it."""
+
+LAST_RESORT = 10.0
+"""What an unknown character costs more than the rarest piece, as SentencePiece has it."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _UNIGRAM = 1
@@ -108,16 +111,17 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
 def unigram(pieces: SentencePieces, tokens: Sequence[str]) -> tokenizers.Tokenizer:
     """A tokenizer over ``tokens``, ours first, that cuts texts as SentencePiece does.
 
-    Pieces that are no token are left out: a text is cut around them.
+    Pieces that are no token are left out: a text is cut around them. A character that is a token,
+    but no piece, is taken where nothing else can be, as Marian looks up what was unknown.
     """
-    table = [
-        (token, 0.0)
-        if number < len(SPECIALS)
-        else (token, pieces.scores[token])
-        if token in pieces.scores
-        else (OTHER_SIDE + token, pieces.least)
-        for number, token in enumerate(tokens)
-    ]
+    table = [(token, pieces.least) for token in SPECIALS]
+    for token in tokens[len(SPECIALS) :]:
+        if token in pieces.scores:
+            table.append((token, pieces.scores[token]))
+        elif len(token) == 1:
+            table.append((token, pieces.least - LAST_RESORT))
+        else:
+            table.append((OTHER_SIDE + token, pieces.least))
     inner = tokenizers.Tokenizer(models.Unigram(table, UNKNOWN_ID, byte_fallback=False))
     first = [normalizers.Precompiled(pieces.normalisation)] if pieces.normalisation else []
     inner.normalizer = normalizers.Sequence(

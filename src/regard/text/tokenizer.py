@@ -200,7 +200,7 @@ class Tokenizer:
         if token in SPECIALS or token == MASK:
             return token
         if self.kind == "bpe":
-            token = bytes(_BYTES[sign] for sign in token).decode("utf-8", "backslashreplace")
+            token = spoken_bytes(token)
         return token if self.kind == "word" else token.replace(" ", SPACE)
 
 
@@ -284,3 +284,10 @@ def _byte_signs() -> dict[str, int]:
 
 
 _BYTES = _byte_signs()
+
+
+def spoken_bytes(token: str) -> str:
+    """A token of a byte-level vocabulary as text; bytes of a torn character as ``\\xe2``."""
+    if any(sign not in _BYTES for sign in token):
+        return token  # it was added as text
+    return bytes(_BYTES[sign] for sign in token).decode("utf-8", "backslashreplace")
