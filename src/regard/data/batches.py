@@ -67,7 +67,7 @@ def fixed_batches(examples: Sequence[Example], batch_tokens: int) -> list[Batch]
     """
     table = Table.of(examples)
     order = np.lexsort((table.target.lengths, table.source.lengths))
-    return [_batch(table, rows) for rows in _cut(order, table.lengths, batch_tokens)]
+    return [_batch(table, rows) for rows in cut_in_order(order, table.lengths, batch_tokens)]
 
 
 class BatchStream(Stream[Batch, Ints]):
@@ -88,7 +88,7 @@ class BatchStream(Stream[Batch, Ints]):
         return _batch(table, part)
 
 
-def _cut(order: Ints, lengths: Ints, batch_tokens: int) -> list[Ints]:
+def cut_in_order(order: Ints, lengths: Ints, batch_tokens: int) -> list[Ints]:
     """Consecutive examples while rows × longest ≤ ``batch_tokens``, but at least one."""
     cuts, longest = [0], 0
     for i, length in enumerate(lengths[order].tolist()):

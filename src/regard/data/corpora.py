@@ -33,6 +33,8 @@ def read_splits(settings: DataSettings) -> dict[str, Corpus]:
     given, so many for each of ``valid`` and ``test`` that has none.
     """
     assert settings.train is not None, "a world has no files"
+    if settings.pattern is not None:
+        raise DataError("data.pattern is for texts with labels; of pairs, name data.columns")
     named = {"train": settings.train, "valid": settings.valid, "test": settings.test}
     found = located({name: files for name, files in named.items() if files}, settings.folder)
     splits = {name: read_pairs(files, settings.columns) for name, files in found.items()}
@@ -80,7 +82,7 @@ def _located(home: Path, name: str) -> str:
     return str(present(home / name) or home / name)
 
 
-def read_pairs(files: Files, columns: tuple[int, int] | None = None) -> Corpus:
+def read_pairs(files: Files, columns: tuple[int, ...] | None = None) -> Corpus:
     """All pairs of a TSV or JSONL file, or of two parallel files.
 
     Sentences lose white space at their ends. A line with nothing on either side is skipped and
@@ -105,7 +107,11 @@ def _stripped(row: tuple[str, str]) -> tuple[str, str]:
     return row[0].strip(), row[1].strip()
 
 
-def _rows(files: Files, columns: tuple[int, int] | None) -> Rows:
+def _rows(files: Files, columns: tuple[int, ...] | None) -> Rows:
+    if columns is not None and len(columns) != 2:
+        raise DataError(
+            f"data.columns: expected those of source and target, but found {list(columns)}"
+        )
     if not isinstance(files, str):
         return read_parallel(Path(files[0]), Path(files[1]))
     path = Path(files)
@@ -135,7 +141,7 @@ def _tsv(path: Path) -> Rows:
             )
 
 
-def _table(path: Path, columns: tuple[int, int]) -> Rows:
+def _table(path: Path, columns: tuple[int, ...]) -> Rows:
     source, target = columns
     for number, line in enumerate(read_lines(path), start=1):
         fields = line.split("\t")

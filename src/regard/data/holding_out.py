@@ -9,17 +9,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
+from typing import Protocol, TypeVar
 
 from regard.core.errors import DataError
-from regard.data.pairs import Pair
 
-Pairs = tuple[Pair, ...]
+
+class Sided(Protocol):
+    """What has two texts, neither of which should be on both sides."""
+
+    @property
+    def source(self) -> str:
+        """The text that counts."""
+
+    @property
+    def target(self) -> str:
+        """The other, perhaps the same."""
+
+
+S = TypeVar("S", bound=Sided)
 
 LEAST = 0.9
 """Share of what was asked for that must be held out: large groups may leave no better choice."""
 
 
-def hold_out(pairs: Pairs, n: int, seed: int) -> tuple[Pairs, Pairs]:
+def hold_out(pairs: tuple[S, ...], n: int, seed: int) -> tuple[tuple[S, ...], tuple[S, ...]]:
     """Pairs to keep and about ``n`` (at least one) to hold out, both in their old order.
 
     All pairs with the same source go to the same side.
@@ -34,7 +47,7 @@ def hold_out(pairs: Pairs, n: int, seed: int) -> tuple[Pairs, Pairs]:
     return _parted(pairs, groups, max(n, 1, Counter(groups)[min(groups)]))
 
 
-def hold_out_linked(pairs: Pairs, n: int, seed: int) -> tuple[Pairs, Pairs]:
+def hold_out_linked(pairs: tuple[S, ...], n: int, seed: int) -> tuple[tuple[S, ...], tuple[S, ...]]:
     """As ``hold_out``; pairs that share a source *or a target* go to the same side, and their kin.
 
     A sentence of either language is on one side only, and both directions are parted alike.
@@ -48,7 +61,9 @@ def hold_out_linked(pairs: Pairs, n: int, seed: int) -> tuple[Pairs, Pairs]:
     return kept, held
 
 
-def _parted(pairs: Pairs, groups: Sequence[bytes], n: int) -> tuple[Pairs, Pairs]:
+def _parted(
+    pairs: tuple[S, ...], groups: Sequence[bytes], n: int
+) -> tuple[tuple[S, ...], tuple[S, ...]]:
     """Whole groups are held out, in their own order, until ``n`` pairs are together.
 
     A group for which there is no room is passed over; the last is always kept.
@@ -67,7 +82,7 @@ def _parted(pairs: Pairs, groups: Sequence[bytes], n: int) -> tuple[Pairs, Pairs
     )
 
 
-def _kinship(pairs: Pairs, seed: int) -> list[bytes]:
+def _kinship(pairs: Sequence[Sided], seed: int) -> list[bytes]:
     """For each pair, a name of all the pairs it is linked with, made from their sentences.
 
     It is a hash of their least hash: the least alone would be small where there are many, and put

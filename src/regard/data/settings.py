@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from regard.core.registry import did_you_mean
 
-WORLDS = ("sentences", "copy", "reverse", "sort", "recall")
+WORLDS = ("sentences", "copy", "reverse", "sort", "recall", "sentiment", "topics")
 """Data that is made by code."""
 
 Files = str | tuple[str, str]
@@ -47,10 +48,15 @@ class DataSettings(BaseModel):
         "no source sentence being on both sides.",
     )
     test: Files | None = Field(None, description="As train.")
-    columns: tuple[int, int] | None = Field(
+    columns: tuple[int, ...] | None = Field(
         None,
-        description="Columns of source and target in tab-separated files, counted from 1; "
-        "others are passed over.",
+        description="Columns of tab-separated files, counted from 1; others are passed over. "
+        "Source and target; text and label; text, other text and label or score.",
+    )
+    pattern: str | None = Field(
+        None,
+        description="A regular expression that every line matches, for files without columns: its "
+        "groups text, other, label and score are read, as in (?P<label>\\w+) (?P<text>.*).",
     )
     hold_out: int | None = Field(
         None,
@@ -119,16 +125,37 @@ class DataSettings(BaseModel):
     @field_validator("columns")
     @classmethod
     def _columns_of_a_table(
-        cls, columns: tuple[int, int] | None, info: ValidationInfo
-    ) -> tuple[int, int] | None:
+        cls, columns: tuple[int, ...] | None, info: ValidationInfo
+    ) -> tuple[int, ...] | None:
         if columns is None:
             return None
-        if min(columns) < 1 or columns[0] == columns[1]:
-            raise ValueError(f"expected two columns, counted from 1, but found {list(columns)}")
+        if len(columns) not in (2, 3) or min(columns) < 1 or len({*columns}) < len(columns):
+            raise ValueError(
+                f"expected two columns or three, counted from 1, but found {list(columns)}"
+            )
         named = [info.data.get(split) for split in ("train", "valid", "test")]
         if not any(isinstance(files, str) and ".jsonl" not in files for files in named):
             raise ValueError("only tab-separated files have columns, and none is named")
         return columns
+
+    @field_validator("pattern")
+    @classmethod
+    def _matches_lines(cls, pattern: str | None, info: ValidationInfo) -> str | None:
+        if pattern is None:
+            return None
+        if info.data.get("columns") is not None:
+            raise ValueError("data.columns is given too; keep one of them")
+        try:
+            groups = re.compile(pattern).groupindex
+        except re.error as error:
+            raise ValueError(f"no regular expression: {error}") from None
+        unknown = sorted({*groups} - {"text", "other", "label", "score"})
+        if unknown or "text" not in groups:
+            raise ValueError(
+                "expected groups named text, other, label and score, text at least, but found "
+                f"{', '.join(groups) or 'none'}"
+            )
+        return _of_files_only(pattern, info)
 
     @field_validator("hold_out")
     @classmethod

@@ -38,15 +38,15 @@ def sample(
     ``log_prob`` is the model's own, whatever the temperature and the cuts. Temperature 0 is greedy
     search and leaves ``rng`` untouched. ``rng`` may live on another device than the model.
     """
-    _check(temperature, top_k, top_p)
+    check_sampling(temperature, top_k, top_p)
     if temperature == 0:
         return greedy(model, source, limits=limits, length_penalty=length_penalty)
     limits = checked_limits(source, limits)
-    noise = _noise(limits.tolist(), rng).to(source.device)  # (B, T)
+    noise = noise_for(limits.tolist(), rng).to(source.device)  # (B, T)
 
     def choose(log_probs: Tensor, sentences: Tensor, t: int) -> Tensor:
         probs = distribution(log_probs, temperature=temperature, top_k=top_k, top_p=top_p)
-        return _draw(probs, noise[sentences, t])
+        return draw(probs, noise[sentences, t])
 
     return follow(model, source, limits=limits, choose=choose, length_penalty=length_penalty)
 
@@ -86,13 +86,13 @@ def _nucleus(probs: Tensor, top_p: float) -> Tensor:
     return torch.zeros_like(probs).scatter(-1, where, kept)
 
 
-def _noise(limits: list[int], rng: torch.Generator) -> Tensor:
+def noise_for(limits: list[int], rng: torch.Generator) -> Tensor:
     """(B, T) in [0, 1): row b was drawn for sentence b alone."""
     rows = [torch.rand(limit, generator=rng, device=rng.device) for limit in limits]
     return pad_sequence(rows, batch_first=True)
 
 
-def _draw(probs: Tensor, noise: Tensor) -> Tensor:
+def draw(probs: Tensor, noise: Tensor) -> Tensor:
     """Ids (N,): where the cumulated probabilities (N, V) first exceed the noise (N,)."""
     cumulated = probs.cumsum(dim=-1)
     total = cumulated[:, -1]
@@ -102,7 +102,8 @@ def _draw(probs: Tensor, noise: Tensor) -> Tensor:
     return ids.clamp(max=probs.shape[-1] - 1)  # NaN exceeds nothing; its log-probability tells
 
 
-def _check(temperature: float, top_k: int | None, top_p: float | None) -> None:
+def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
+    """Refuse what no token can be drawn by; all problems at once."""
     problems = []
     if not 0 <= temperature < math.inf:
         problems.append(f"temperature must be at least 0 (0 is greedy) and finite: {temperature}")

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import tokenizers
+from tokenizers import processors
 
 from regard.checkpoints.interop.ctranslate2_model import write_ctranslate2
 from regard.checkpoints.interop.folders import whole_folder
+from regard.checkpoints.interop.marian import write_marian
 from regard.core.errors import CheckpointError
+from regard.core.files import write_whole
 from regard.core.registry import Registry
 from regard.runs.run import Run
 from regard.runs.tokenizers import SHARED, SOURCE, TARGET
+from regard.text.specials import BEGIN, END, END_ID, PAD, UNKNOWN
+from regard.text.tokenizer import Tokenizer
 
 FORMATS: Registry[Callable[[Run, Path], None]] = Registry("export format")
 """What writes a run into an empty folder."""
@@ -40,6 +46,38 @@ def _ctranslate2(run: Run, folder: Path) -> None:
         source_tokens=_tokens(folder / source),
         target_tokens=_tokens(folder / target),
     )
+
+
+@FORMATS.add("hf")
+def _hugging_face(run: Run, folder: Path) -> None:
+    """A MarianMT folder; ``AutoTokenizer`` reads the source, the target's has a file of its own."""
+    write_marian(run.model, folder)
+    _write_ending(run.tokenizers.source, folder / SHARED)
+    if not run.tokenizers.shared:
+        _write_ending(run.tokenizers.target, folder / TARGET)
+    source, target = run.recipe.data.direction.split("-")
+    described = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "pad_token": PAD,
+        "bos_token": BEGIN,
+        "eos_token": END,
+        "unk_token": UNKNOWN,
+        "model_max_length": run.model.config.max_len,
+        "clean_up_tokenization_spaces": False,
+        "source_lang": source,
+        "target_lang": target,
+    }
+    write_whole(folder / "tokenizer_config.json", json.dumps(described, indent=2) + "\n")
+
+
+def _write_ending(tokenizer: Tokenizer, path: Path) -> None:
+    """As ``Tokenizer.save``, and a text gets its end token, which their models are given."""
+    tokenizer.save(path)
+    inner = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    inner.post_processor = processors.TemplateProcessing(
+        single=f"$A {END}", special_tokens=[(END, END_ID)]
+    )
+    write_whole(path, inner.to_str(pretty=True))
 
 
 def _tokens(path: Path) -> list[str]:

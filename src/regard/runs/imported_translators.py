@@ -17,13 +17,16 @@ from regard.models.settings import ModelSettings
 from regard.models.transformer import TransformerConfig
 from regard.recipes.recipe import recipe_from
 from regard.runs.tokenizers import SHARED, SOURCE, TARGET, Tokenizers
+from regard.text.foreign import MARKS, ForeignTokenizer
 from regard.text.lookup import character_table, word_table
+from regard.text.marks import Marks
 from regard.text.sentencepiece_file import read_sentencepieces, unigram
 from regard.text.settings import N_BYTES
-from regard.text.specials import SPECIALS
+from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS, UNKNOWN_ID
 from regard.text.tokenizer import Tokenizer
 
 SPM = ("source.spm", "target.spm")
+OUR_MARKS = Marks(pad=PAD_ID, begin=BEGIN_ID, end=END_ID, unknown=UNKNOWN_ID)
 JOINTS = ("▁", "@@", "￭", "##", "Ġ")
 """What pieces of words carry, in one tokenizer or another."""
 UNKNOWN_LANGUAGES = "und-und"
@@ -83,12 +86,13 @@ def from_ctranslate2(folder: Path) -> Translator:
 
 def _our_own(folder: Path) -> Tokenizers | None:
     """Tokenizers that Regard once exported."""
+    read = ForeignTokenizer.load if (folder / MARKS).exists() else Tokenizer.load
     if (folder / TARGET).exists():
         first = SOURCE if (folder / SOURCE).exists() else SHARED
-        return Tokenizers(Tokenizer.load(folder / first), Tokenizer.load(folder / TARGET))
+        return Tokenizers(read(folder / first), read(folder / TARGET))
     if not (folder / SHARED).exists() or (folder / SPM[0]).exists():
         return None
-    shared = Tokenizer.load(folder / SHARED)
+    shared = read(folder / SHARED)
     return Tokenizers(shared, shared)
 
 
@@ -98,7 +102,7 @@ def _of_pieces(folder: Path, source: Sequence[str], target: Sequence[str]) -> To
     if not all(file.exists() for file in files):
         return Tokenizers(_looked_up(source, folder), _looked_up(target, folder))
     first, second = (
-        Tokenizer(unigram(read_sentencepieces(file), tokens))
+        ForeignTokenizer(unigram(read_sentencepieces(file), tokens), OUR_MARKS)
         for file, tokens in zip(files, (source, target), strict=True)
     )
     same = list(source) == list(target) and files[0].read_bytes() == files[1].read_bytes()
@@ -125,7 +129,6 @@ def write_translator(
     config = model.config
     assert isinstance(config, TransformerConfig)
     tokenizers = translator.tokenizers
-    kind = tokenizers.target.kind
     known = config.model_dump(include=set(ModelSettings.model_fields), exclude_none=True)
     recipe = recipe_from(
         {
@@ -134,7 +137,7 @@ def write_translator(
                 "train": TRAINING_FILE,
             },
             "text": {
-                "kind": kind if kind in ("word", "char") else "bpe",
+                "kind": tokenizers.target.kind,
                 "vocab_size": max(config.n_target_vocab, N_BYTES + len(SPECIALS)),
                 "shared": tokenizers.shared,
             },

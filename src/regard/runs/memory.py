@@ -11,14 +11,14 @@ from contextlib import contextmanager
 import torch
 
 from regard.core.errors import ConfigError
-from regard.models.base import SequenceConfig
+from regard.models.base import ModelConfig
 from regard.models.presets import build, n_parameters
 
 _TRAINING_BYTES = 16
 """A parameter, its gradient and Adam's two averages, in float32."""
 
 
-def check_memory(config: SequenceConfig, device: torch.device) -> None:
+def check_memory(config: ModelConfig, device: torch.device) -> None:
     """Refuse a model that cannot be trained here, before a byte of it is allocated."""
     try:
         with torch.device("meta"):

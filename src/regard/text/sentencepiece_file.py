@@ -6,6 +6,7 @@ model, and the table by which characters are normalised; the rest is passed over
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ OTHER_SIDE = "\u2063"
 LAST_RESORT = 10.0
 """What an unknown character costs more than the rarest piece, as SentencePiece has it."""
 
+_SPELLED = rf"<(?=(?:{'|'.join(re.escape(one[1:]) for one in SPECIALS)}))"
+"""The sign that begins a special token in a text: a space after it, and it is text."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _UNIGRAM = 1
 _NORMAL, _USER_DEFINED, _BYTE = 1, 4, 6
@@ -125,7 +128,12 @@ def unigram(pieces: SentencePieces, tokens: Sequence[str]) -> tokenizers.Tokeniz
     inner = tokenizers.Tokenizer(models.Unigram(table, UNKNOWN_ID, byte_fallback=False))
     first = [normalizers.Precompiled(pieces.normalisation)] if pieces.normalisation else []
     inner.normalizer = normalizers.Sequence(
-        [*first, normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+        [
+            *first,
+            normalizers.Replace(Regex(_SPELLED), "< "),
+            normalizers.Strip(),
+            normalizers.Replace(Regex(" {2,}"), " "),
+        ]
     )
     inner.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend_scheme="always")
     inner.decoder = decoders.Sequence(

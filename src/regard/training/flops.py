@@ -54,6 +54,40 @@ def flop_formula(model: SequenceModel) -> FlopFormula:
     return FlopFormula(tuple(np.linalg.solve(rows, np.array(counts, dtype=np.float64))))
 
 
+@dataclass(frozen=True, slots=True)
+class TextFlops:
+    """FLOPs of a forward pass of a model that reads one text: c · (1, T, T²)."""
+
+    coefficients: tuple[float, ...]
+
+    def forward(self, n_tokens: float) -> float:
+        """FLOPs of one text, forward only."""
+        return float(np.dot(self.coefficients, (1.0, n_tokens, n_tokens**2)))
+
+    def training(self, n_rows: int, n_tokens: int) -> float:
+        """FLOPs of a training step on a padded batch."""
+        return BACKWARD * n_rows * self.forward(n_tokens)
+
+
+def text_flops(model: nn.Module, longest: int | None) -> TextFlops:
+    """Count a model that reads one text at three lengths, none beyond the longest it can read."""
+    skeleton = copy.deepcopy(model).to("meta")
+    n = min(8, (longest or 24) // 3)
+    lengths = (n, 2 * n, 3 * n)
+    counts = [count_text(skeleton, length) for length in lengths]
+    rows = np.array([(1.0, length, length**2) for length in lengths], dtype=np.float64)
+    return TextFlops(tuple(np.linalg.solve(rows, np.array(counts, dtype=np.float64))))
+
+
+def count_text(model: nn.Module, n_tokens: int) -> int:
+    """FLOPs of one forward pass on one text, as ``count_forward``."""
+    device = next(model.parameters()).device
+    ids = torch.ones(1, n_tokens, dtype=torch.long, device=device)
+    with torch.no_grad(), reference_only(), FlopCounterMode(display=False) as counter:
+        model(ids)
+    return counter.get_total_flops()
+
+
 def count_forward(model: nn.Module, n_source: int, n_target: int) -> int:
     """FLOPs of one forward pass, by torch's counter on the readable kernels."""
     device = next(model.parameters()).device

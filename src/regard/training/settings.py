@@ -71,6 +71,15 @@ class TrainSettings(BaseModel):
     init: str | None = Field(
         None, description="A run folder whose weights and tokenizers to start from."
     )
+    freeze: tuple[str, ...] = Field(
+        (), description="Weights that learn nothing, by patterns of their names: embedding.*, …"
+    )
+    layer_decay: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="How fast a layer learns, as a share of the one above it; the head is on top.",
+    )
 
     @field_validator("teacher_forcing", mode="before")
     @classmethod

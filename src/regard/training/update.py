@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from regard.training.groups import freeze, parameter_groups
 from regard.training.precision import autocast
 from regard.training.settings import TrainSettings
 
@@ -66,9 +67,12 @@ class Update:
     ) -> None:
         self.model, self.loss_of, self.settings, self.device = model, loss_of, settings, device
         on_gpu = device.type == "cuda"
+        freeze(model, settings)
+        groups = parameter_groups(model, settings)
+        for group in groups:  # each its own number, for it is changed in place
+            group["lr"] = torch.zeros((), device=device) if on_gpu else 0.0
         self.optimiser = torch.optim.Adam(
-            model.parameters(),
-            lr=torch.zeros((), device=device) if on_gpu else 0.0,
+            groups,
             betas=(0.9, 0.98),
             eps=1e-9,
             fused=True,
@@ -100,7 +104,8 @@ class Update:
     def set_lr(self, lr: float) -> None:
         """For the steps to come. On a GPU the number lies where the kernels find it."""
         for group in self.optimiser.param_groups:
+            own = lr * group["scale"]
             if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(lr)
+                group["lr"].fill_(own)
             else:
-                group["lr"] = lr
+                group["lr"] = own

@@ -66,6 +66,48 @@ def test_what_is_written_is_read_again(tmp_path, changes):
     assert same(imported, model)
 
 
+def test_the_folder_speaks_their_language(tmp_path):
+    model = encoder(head="classify", n_labels=2, n_segments=3, pad_id=4, dropout=0.2)
+    folder = written(model, tmp_path)
+    assert json.loads((folder / "config.json").read_text()) == {
+        "architectures": ["BertForSequenceClassification"],
+        "model_type": "bert",
+        "vocab_size": 13,
+        "hidden_size": 12,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 20,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.2,
+        "attention_probs_dropout_prob": 0.0,
+        "max_position_embeddings": 9,
+        "type_vocab_size": 3,
+        "layer_norm_eps": 1e-3,
+        "pad_token_id": 4,
+        "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
+        "label2id": {"LABEL_0": 0, "LABEL_1": 1},
+    }
+    tensors, last = load_file(folder / "model.safetensors"), model.layers[1]
+    for name, part in {
+        "attention.self.query": last.self_attention.to_q,
+        "attention.self.key": last.self_attention.to_k,
+        "attention.self.value": last.self_attention.to_v,
+        "attention.output.dense": last.self_attention.to_out,
+        "attention.output.LayerNorm": last.around_self.norm,
+        "output.LayerNorm": last.around_feed_forward.norm,
+    }.items():
+        assert torch.equal(tensors[f"bert.encoder.layer.1.{name}.weight"], part.weight)
+        assert torch.equal(tensors[f"bert.encoder.layer.1.{name}.bias"], part.bias)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [("gelu_new", "gelu_tanh"), ("gelu_pytorch_tanh", "gelu_tanh"), ("swish", "silu")],
+)
+def test_activations_have_several_names(masked, theirs, ours):
+    assert read_bert(changed(masked[1], hidden_act=theirs)).config.activation == ours
+
+
 @pytest.mark.parametrize("changes", HEADS, ids=str)
 def test_the_prefix_may_be_there_or_not(tmp_path, changes):
     model = encoder(**changes)

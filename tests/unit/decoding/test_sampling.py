@@ -7,7 +7,7 @@ from table_model import TableModel, fixed_table, log_prob_by_forward, random_tab
 
 from regard.core.errors import CheckpointError, ConfigError
 from regard.decoding.greedy import greedy
-from regard.decoding.sampling import _draw, distribution, sample
+from regard.decoding.sampling import distribution, draw, sample
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 
 ROWS = ((5, 4), (3,), (4, 4, 3, 5), (5, 5, 5), (3, 4))
@@ -211,8 +211,8 @@ def test_limits_are_respected_and_padding_and_begin_never_drawn():
 def test_even_the_extreme_draws_have_a_probability(dtype):
     probs = torch.tensor([[0.0, 0.3, 0.0, 0.6000001, 0.1, 0.0]], dtype=dtype)
     lowest, highest = torch.tensor([0.0]), torch.tensor([1.0])  # 1.0 stands for a rounded product
-    assert _draw(probs, lowest).tolist() == [1]
-    assert _draw(probs, highest).tolist() == [4]
+    assert draw(probs, lowest).tolist() == [1]
+    assert draw(probs, highest).tolist() == [4]
 
 
 def test_logits_that_are_no_numbers_are_reported():

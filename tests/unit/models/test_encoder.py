@@ -111,6 +111,13 @@ def test_segments_matter_and_are_zero_where_none_are_given(ids, segments):
     torch.testing.assert_close(model.states(ids), model.states(ids, zeros))
 
 
+@pytest.mark.parametrize("changes", [{}, *HEADS], ids=str)
+def test_segments_matter_to_what_is_given_and_pooled(ids, segments, changes):
+    model = encoder(**changes)
+    assert not torch.allclose(model(ids, segments), model(ids))
+    assert not torch.allclose(model.pooled(ids, segments), model.pooled(ids))
+
+
 def test_segments_for_a_model_without_are_refused(ids, segments):
     with pytest.raises(ShapeError, match="n_segments"):
         encoder(n_segments=0).states(ids, segments)

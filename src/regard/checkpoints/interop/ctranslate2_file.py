@@ -81,6 +81,7 @@ def read_file(path: Path) -> Kept:
         for _ in range(reader.number("I")):
             called = reader.text()
             tensors[called] = reader.tensor(version)
+        tensors = _in_full(tensors)  # before the aliases, which have no scale of their own
         for _ in range(reader.number("I") if version >= 3 else 0):
             alias = reader.text()
             tensors[alias] = tensors[reader.text()]
@@ -88,7 +89,7 @@ def read_file(path: Path) -> Kept:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, KeyError, IndexError, RuntimeError) as error:
         raise CheckpointError(f"{path} is damaged or no model of CTranslate2: {error}") from error
-    return Kept(name, revision, _in_full(tensors))
+    return Kept(name, revision, tensors)
 
 
 def _in_full(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -62,7 +62,7 @@ def read_ctranslate2(folder: Path) -> tuple[Imported, list[str], list[str]]:
     notes = _tell_positions(tensors, config)
     shapes, own = _shapes(config)
     weights = taken(rows(config), _of_table(tensors, config), shapes, str(folder / MODEL))
-    weights = {name: weights[name] for name in own}
+    weights = {name: weights[name].clone() for name in own}  # what was an alias stands alone
     source, target = words.numbering()
     config, weights = renumbered(config, weights, source, target)
     if words.shared and not config.shared_vocab:

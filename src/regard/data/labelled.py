@@ -1,0 +1,146 @@
+"""Texts with a label or a score, one an example: TSV, JSONL, two parallel files, or a pattern.
+
+What a line holds depends on what is learned. With ``label``: a text, perhaps another text, and its
+label. With ``score``: two texts, and perhaps a number that says how alike they are. With ``text``:
+a text and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from regard.core.errors import DataError
+from regard.data.corpora import located
+from regard.data.holding_out import hold_out, hold_out_linked
+from regard.data.labelled_rows import Row, rows_of
+from regard.data.settings import DataSettings, Files
+
+Wanted = Literal["label", "score", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """One example. What a data set does not know stays ``None``."""
+
+    text: str
+    other: str | None = None
+    label: str | None = None
+    """As it is written."""
+    score: float | None = None
+    where: str = field(default="", compare=False)
+    """``file:line``, for messages."""
+
+    @property
+    def source(self) -> str:
+        """A text that must not be both learned from and scored."""
+        return self.text
+
+    @property
+    def target(self) -> str:
+        """Another such text."""
+        return self.text if self.other is None else self.other
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledCorpus:
+    """Examples that were read, and lines that were passed over."""
+
+    examples: tuple[Labelled, ...]
+    n_empty: int = 0
+    n_headers: int = 0
+
+    def notes(self, name: str) -> list[str]:
+        """What a user should know about a split."""
+        found = {"lines skipped, being empty in some part": self.n_empty}
+        found["header line passed over"] = self.n_headers
+        return [f"{name}: {n} {what}" for what, n in found.items() if n]
+
+
+def read_labelled_splits(settings: DataSettings, wanted: Wanted) -> dict[str, LabelledCorpus]:
+    """The files of ``train``, ``valid`` and, if there is one, ``test``.
+
+    What has no file is held out of ``train`` as ``regard.data.corpora.read_splits`` does it.
+    """
+    assert settings.train is not None, "a world has no files"
+    named = {"train": settings.train, "valid": settings.valid, "test": settings.test}
+    found = located({name: files for name, files in named.items() if files}, settings.folder)
+    splits = {name: read_labelled(files, wanted, settings) for name, files in found.items()}
+    missing = [name for name in ("test", "valid") if name not in splits]
+    if settings.hold_out is None:
+        missing = [name for name in missing if name == "valid"]
+    for name in missing:
+        kept, held = _held_out(splits["train"].examples, settings)
+        splits |= {"train": replace(splits["train"], examples=kept), name: LabelledCorpus(held)}
+    return {name: splits[name] for name in named if name in splits}
+
+
+def _held_out(
+    examples: tuple[Labelled, ...], settings: DataSettings
+) -> tuple[tuple[Labelled, ...], tuple[Labelled, ...]]:
+    if settings.hold_out is not None:
+        return hold_out_linked(examples, settings.hold_out, settings.world_seed)
+    return hold_out(examples, min(1000, len(examples) // 20), settings.world_seed)
+
+
+def read_labelled(
+    files: Files, wanted: Wanted, settings: DataSettings | None = None
+) -> LabelledCorpus:
+    """All examples of a file, or of two parallel files. Texts lose white space at their ends."""
+    columns, pattern = (None, None) if settings is None else (settings.columns, settings.pattern)
+    read = rows_of(files, wanted, columns, pattern)
+    examples = [example for row in read if (example := _example(row)) is not None]
+    name = files if isinstance(files, str) else " and ".join(files)
+    if not examples:
+        raise DataError(f"{name}: no example in it; expected one a line ({read.n_rows} empty)")
+    _check_alike(examples)
+    return LabelledCorpus(tuple(examples), read.n_rows - len(examples), read.n_headers)
+
+
+def _example(row: Row) -> Labelled | None:
+    """None where a part of it is empty."""
+    parts = {name: part.strip() for name, part in row.parts.items()}
+    if not all(parts.values()):
+        return None
+    score = None if "score" not in parts else _number(parts["score"], row.where)
+    return Labelled(parts["text"], parts.get("other"), parts.get("label"), score, row.where)
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise DataError(f"{where}: expected a number as the score, but found {text!r}")
+    return score
+
+
+def _check_alike(examples: Iterable[Labelled]) -> None:
+    """All have the same parts as the first."""
+    first, *others = examples
+    for name in ("other", "score"):
+        for one in others:
+            if (getattr(first, name) is None) != (getattr(one, name) is None):
+                has, lacks = (one, first) if getattr(first, name) is None else (first, one)
+                raise DataError(
+                    f"{lacks.where}: no {name!r}, but {has.where} has one; give it in all lines or "
+                    "in none"
+                )
+
+
+def numbered(examples: Iterable[Labelled], labels: Mapping[str, int]) -> list[int]:
+    """The number of each example's label."""
+    numbers = []
+    for one in examples:
+        assert one.label is not None, "these examples were read without labels"
+        if one.label not in labels:
+            at = f"{one.where}: " if one.where else ""
+            raise DataError(
+                f"{at}label {one.label!r} was not seen in training, which knows "
+                f"{', '.join(labels)}; correct it, or train with examples of it"
+            )
+        numbers.append(labels[one.label])
+    return numbers

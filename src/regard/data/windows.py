@@ -1,0 +1,168 @@
+"""Texts end to end, and windows on them: all of one shape, so nothing is padding.
+
+A window of max_len + 1 ids is max_len to read and max_len to predict, shifted by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.core.errors import DataError
+from regard.data.examples import AT_ONCE, Column, Ids, Ints, Table
+from regard.data.streams import Stream
+from regard.text.tokenizer import Tokenizer
+
+
+def laid(
+    texts: Sequence[str], tokenizer: Tokenizer, *, opening: Sequence[int], closed: bool = True
+) -> Ids:
+    """Texts end to end: what they open with, once, then each with the end token behind it.
+
+    The last one lacks it where it is not ``closed``.
+    """
+    end = tokenizer.marks.end
+    parts = [np.array(opening, np.int32)]
+    for begin in range(0, len(texts), AT_ONCE):  # lists of Python numbers are large
+        found = tokenizer.encode_batch(texts[begin : begin + AT_ONCE])
+        flat = chain.from_iterable((*ids, end) for ids in found)
+        parts.append(np.fromiter(flat, np.int32, sum(map(len, found)) + len(found)))
+    joined = np.concatenate(parts)
+    return joined if closed or not texts else joined[:-1]
+
+
+@dataclass(frozen=True)
+class Tape:
+    """One long text as ids. Each epoch cuts it into windows elsewhere."""
+
+    ids: Ids
+    max_len: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if len(self) < 1:
+            raise DataError(
+                f"there are {len(self.ids):,} tokens to train on, fewer than one window of "
+                f"model.max_len + 1 = {self.max_len + 1}; give more text, or lower model.max_len"
+            )
+
+    def __len__(self) -> int:
+        """Windows of an epoch, or one more."""
+        return (len(self.ids) - 1) // self.max_len
+
+    @property
+    def longest(self) -> int:
+        """As ``Texts.longest``."""
+        return self.max_len
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of the ids and of how they are cut."""
+        hashed = blake2b(f"{self.max_len} {self.seed} ".encode(), digest_size=16)
+        hashed.update(np.ascontiguousarray(self.ids).data)
+        return hashed.hexdigest()
+
+    def of_epoch(self, epoch: int) -> Table:
+        """The windows as targets without sources, begun at an offset below ``max_len``."""
+        room = min(self.max_len, len(self.ids) - self.max_len)
+        offset = int(np.random.default_rng((self.seed, epoch, 1)).integers(room))
+        starts = np.arange(offset, len(self.ids) - self.max_len, self.max_len, dtype=np.int64)
+        lengths = np.full(len(starts), self.max_len + 1, dtype=np.int64)
+        nothing = np.zeros(len(starts), dtype=np.int64)
+        return Table(
+            Column(np.zeros(1, np.int32), nothing, nothing), Column(self.ids, starts, lengths)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WindowBatch:
+    """Windows side by side."""
+
+    ids: Tensor
+    """(B, L + 1) int64."""
+    numbers: tuple[int, ...]
+    """Where each window begins on the tape."""
+
+    @property
+    def inputs(self) -> Tensor:
+        """(B, L): what the model reads."""
+        return self.ids[:, :-1]
+
+    @property
+    def targets(self) -> Tensor:
+        """(B, L): what it should say at each position."""
+        return self.ids[:, 1:]
+
+    @property
+    def n_target_tokens(self) -> int:
+        """What a loss is averaged over."""
+        return self.ids.shape[0] * (self.ids.shape[1] - 1)
+
+    def to(self, device: torch.device | str) -> WindowBatch:
+        """The same batch elsewhere."""
+        return replace(self, ids=self.ids.to(device, non_blocking=True))
+
+    def pin_memory(self) -> WindowBatch:
+        """The same where a GPU can fetch it by itself."""
+        return replace(self, ids=self.ids.pin_memory())
+
+
+class WindowStream(Stream[WindowBatch, Ints]):
+    """Batches without end of ``batch_tokens // max_len`` windows, at least one, all of one shape.
+
+    Windows that would not fill the last batch of an epoch are left out; another epoch has others.
+    """
+
+    packed = False
+
+    def __init__(self, tape: Tape, *, batch_tokens: int) -> None:
+        super().__init__(tape, batch_tokens=batch_tokens, seed=tape.seed)
+        fewest = len(tape) - 1  # of any epoch, unless there is just one
+        self._n_rows = max(1, min(batch_tokens // tape.max_len, fewest))
+
+    def _plan(self, table: Table, rng: np.random.Generator) -> list[Ints]:
+        order, n = rng.permutation(len(table)), self._n_rows
+        return [order[i : i + n] for i in range(0, len(order) - n + 1, n)]
+
+    def _batch(self, table: Table, part: Ints) -> WindowBatch:
+        starts = table.target.starts[part]
+        at = starts[:, None] + np.arange(int(table.target.lengths[0]))
+        ids = torch.from_numpy(table.target.ids[at].astype(np.int64))
+        return WindowBatch(ids, tuple(starts.tolist()))
+
+
+class Span(NamedTuple):
+    """Ids begin … end are read, to predict begin + 1 … end; those from ``first`` on count."""
+
+    begin: int
+    end: int
+    first: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many are read, and how many count."""
+        return self.end - self.begin, self.end - self.first + 1
+
+
+def spans(n_ids: int, max_len: int, stride: int) -> Iterator[Span]:
+    """Windows that predict every id but the first, once each.
+
+    They begin ``stride`` apart, so an id has at least max_len - stride ids before it, where there
+    are so many.
+
+    >>> list(spans(8, max_len=4, stride=2))
+    [Span(begin=0, end=4, first=1), Span(begin=2, end=6, first=5), Span(begin=4, end=7, first=7)]
+    """
+    begin, first = 0, 1
+    while first < n_ids:
+        end = min(begin + max_len, n_ids - 1)
+        yield Span(begin, end, first)
+        begin, first = begin + stride, end + 1

@@ -1,0 +1,215 @@
+"""Writing on from what was read, with a model that reads one text.
+
+Prompts of one length are read together, at once, and rows leave when they end. What shares a batch
+changes no choice: each prompt has random numbers of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.decoding.sampling import check_sampling, distribution, draw, noise_for
+
+MOST_ROWS = 256
+"""Texts that are written at once."""
+
+
+class Continuer(Protocol):
+    """What is needed of a model, and all that is."""
+
+    def start(self, n_rows: int) -> Any:
+        """The state (``Rows``) of so many texts of which nothing was read."""
+        ...
+
+    def extend(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Ids (B, T) after ``state`` -> logits (B, V) of the next, and the new state."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How to write on. Temperature 0 takes the most probable token each time."""
+
+    max_new: int
+    """Most tokens to write, the end included."""
+    context: int | None = None
+    """Most tokens that a model can read, prompt and all; None where any number will do."""
+    end_ids: frozenset[int] = frozenset()
+    """Each of them ends a text."""
+    hidden_ids: tuple[int, ...] = ()
+    """Never chosen. They keep their share of the probability."""
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        check_sampling(self.temperature, self.top_k, self.top_p)
+        if self.max_new < 1:
+            raise ConfigError(f"max_new must be at least 1: {self.max_new}")
+
+    def room(self, n_read: int) -> int:
+        """Tokens that can be written after so many: the last one is never read."""
+        if n_read < 1:
+            raise DataError("there is nothing to go on from: a prompt needs at least one token")
+        if self.context is None:
+            return self.max_new
+        if n_read > self.context:
+            raise DataError(f"a prompt of {n_read} tokens, but the context holds {self.context}")
+        return min(self.max_new, self.context - n_read + 1)
+
+    def choose(self, log_probs: Tensor, noise: Tensor) -> Tensor:
+        """Log-probabilities (N, V) and one number in [0, 1) a row -> ids (N,)."""
+        if self.temperature == 0:
+            return log_probs.argmax(dim=-1)
+        probs = distribution(
+            log_probs, temperature=self.temperature, top_k=self.top_k, top_p=self.top_p
+        )
+        return draw(probs, noise)
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """What was written after a prompt."""
+
+    ids: tuple[int, ...]
+    """Without the end."""
+    log_prob: float
+    """The model's own, whatever the temperature and the cuts; of the end too, if it was reached."""
+    finished: bool
+    """False where the limit or the end of the context came first."""
+
+
+class Step(NamedTuple):
+    """One more token of one text."""
+
+    row: int
+    id: int
+    log_prob: float
+    ended: bool
+    """Whether this token ends the text; a limit ends nothing, it only stops."""
+
+
+Ended = Callable[[int, Sequence[int]], bool]
+"""A row and what was written in it so far -> whether it shall end here."""
+
+
+def continuations(
+    model: Continuer,
+    prompts: Sequence[Sequence[int]],
+    manner: Manner,
+    *,
+    rng: torch.Generator,
+    device: torch.device,
+    ended: Ended | None = None,
+) -> list[Continuation]:
+    """What follows each prompt, in the order of the prompts.
+
+    A text ends with an id of ``manner.end_ids``, which is left out, or where ``ended`` says so.
+    """
+    written: list[list[Step]] = [[] for _ in prompts]
+    for step in steps(model, prompts, manner, rng=rng, device=device, ended=ended):
+        written[step.row].append(step)
+    return [_continuation(of_row, manner.end_ids) for of_row in written]
+
+
+def steps(
+    model: Continuer,
+    prompts: Sequence[Sequence[int]],
+    manner: Manner,
+    *,
+    rng: torch.Generator,
+    device: torch.device,
+    ended: Ended | None = None,
+) -> Iterator[Step]:
+    """Each token as it is written. All random numbers are drawn before, prompt by prompt."""
+    rooms = [manner.room(len(prompt)) for prompt in prompts]
+    noise = torch.zeros(len(prompts), manner.max_new)
+    if manner.temperature and prompts:
+        noise = noise_for([manner.max_new] * len(prompts), rng)
+    for rows in _groups(prompts):
+        ids = torch.tensor([prompts[row] for row in rows], dtype=torch.long, device=device)
+        group = _Group(rows, ids, rooms[rows[0]], noise[rows].to(device))
+        yield from _written(model, group, manner, ended or _never)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Prompts of one length."""
+
+    rows: list[int]
+    ids: Tensor
+    """(B, T)"""
+    room: int
+    noise: Tensor
+    """(B, at least ``room``)"""
+
+
+def _groups(prompts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Numbers of prompts of one length, not too many at once."""
+    by_length: dict[int, list[int]] = {}
+    for row, prompt in enumerate(prompts):
+        by_length.setdefault(len(prompt), []).append(row)
+    for rows in by_length.values():
+        for begin in range(0, len(rows), MOST_ROWS):
+            yield rows[begin : begin + MOST_ROWS]
+
+
+@torch.inference_mode()
+def _written(model: Continuer, group: _Group, manner: Manner, ended: Ended) -> Iterator[Step]:
+    """Write on after all prompts of a group."""
+    ids, state, noise = group.ids, model.start(len(group.rows)), group.noise
+    written: list[tuple[int, list[int]]] = [(row, []) for row in group.rows]  # those that go on
+    for t in range(group.room):
+        logits, state = model.extend(ids, state)
+        log_probs = _log_probs(logits, manner.hidden_ids)
+        chosen = manner.choose(log_probs, noise[:, t])
+        scores = log_probs.gather(1, chosen.unsqueeze(1)).squeeze(1).tolist()
+        stay = []
+        for place, number in enumerate(chosen.tolist()):
+            row, before = written[place]
+            before.append(number)
+            over = number in manner.end_ids or ended(row, before)
+            yield Step(row, number, _finite(scores[place]), over)
+            if not over:
+                stay.append(place)
+        if not stay:
+            return
+        if len(stay) < len(written):
+            kept = torch.tensor(stay, device=ids.device)
+            chosen, state, noise = chosen[kept], state.select(kept), noise[kept]
+            written = [written[place] for place in stay]
+        ids = chosen.unsqueeze(1)
+
+
+def _log_probs(logits: Tensor, hidden: Sequence[int]) -> Tensor:
+    """Logits (N, V) -> log-probabilities (N, V), at least in float32; -∞ for what is hidden."""
+    dtype = torch.promote_types(logits.dtype, torch.float32)
+    log_probs = logits.log_softmax(dim=-1, dtype=dtype)
+    log_probs[:, list(hidden)] = -torch.inf
+    return log_probs
+
+
+def _continuation(steps: Sequence[Step], end_ids: frozenset[int]) -> Continuation:
+    ids = tuple(step.id for step in steps if step.id not in end_ids)
+    finished = bool(steps) and steps[-1].ended
+    return Continuation(ids, sum(step.log_prob for step in steps), finished)
+
+
+def _finite(log_prob: float) -> float:
+    if math.isfinite(log_prob):
+        return log_prob
+    raise CheckpointError(
+        f"every token must have a log-probability, but the model gave {log_prob}: its logits are "
+        "not numbers; its weights are damaged, load an earlier checkpoint"
+    )
+
+
+def _never(_row: int, _written: Sequence[int]) -> bool:
+    return False

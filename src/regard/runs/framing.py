@@ -1,0 +1,100 @@
+"""How the texts of a language model and its ids go together: what stands before, between, after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.examples import Ids
+from regard.data.plain_texts import lines_go_on
+from regard.data.settings import DataSettings
+from regard.data.windows import laid
+from regard.runs.tokenizers import SHARED
+from regard.text.foreign import MARKS, ForeignTokenizer
+from regard.text.tokenizer import Tokenizer
+
+BREAK = "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """A tokenizer, and the ids around texts."""
+
+    tokenizer: Tokenizer
+    opening: tuple[int, ...]
+    """Before the first text: the end of the one before it, or what a foreign model knows."""
+    closed: bool
+    """Whether a text that is scored ends with the end token."""
+    lines: bool
+    """Whether the end token is a line break, after which the text goes on."""
+
+    @property
+    def end(self) -> int:
+        """The end token."""
+        return self.tokenizer.marks.end
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """What ends a text that is written."""
+        return frozenset() if self.lines else frozenset({self.end})
+
+    @property
+    def hidden_ids(self) -> tuple[int, ...]:
+        """What is never written: padding and begin, unless they are the end as well."""
+        marks = self.tokenizer.marks
+        return tuple(i for i in {marks.pad, marks.begin} if i is not None and i != marks.end)
+
+    def laid(self, texts: Sequence[str]) -> Ids:
+        """Texts of a corpus end to end, as they are learned."""
+        return laid(texts, self.tokenizer, opening=self.opening)
+
+    def scored(self, texts: Sequence[str]) -> Ids:
+        """Texts end to end, as they are scored."""
+        return laid(self._lines(texts), self.tokenizer, opening=self.opening, closed=self.closed)
+
+    def read(self, prompt: str) -> list[int]:
+        """A text to go on from; at least one id."""
+        ids = laid(self._lines([prompt]), self.tokenizer, opening=self.opening, closed=False)
+        return ids.tolist() or [self.end]
+
+    def inside(self, text: str) -> list[int]:
+        """What follows a prompt: nothing is added."""
+        return laid(self._lines([text]), self.tokenizer, opening=(), closed=False).tolist()
+
+    def say(self, ids: Iterable[int]) -> str:
+        """Ids to text; where lines go on, an end is a line break."""
+        if not self.lines:
+            return self.tokenizer.decode(ids)
+        parts: list[list[int]] = [[]]
+        for number in ids:
+            if number == self.end:
+                parts.append([])
+            else:
+                parts[-1].append(number)
+        return BREAK.join(map(self.tokenizer.decode, parts))
+
+    def said_after(self, prompt: Sequence[int], ids: Sequence[int]) -> str:
+        """What ids say after a prompt, with the space that may belong between them."""
+        before, whole = self.say(prompt), self.say([*prompt, *ids])
+        return whole[len(before) :] if whole.startswith(before) else self.say(ids)
+
+    def _lines(self, texts: Sequence[str]) -> list[str]:
+        if not self.lines:
+            return list(texts)
+        return [line for text in texts for line in text.split(BREAK)]
+
+
+def framing_for(tokenizer: Tokenizer, data: DataSettings) -> Framing:
+    """As a run with such data has it. A foreign model was told by others how texts begin."""
+    marks = tokenizer.marks
+    if isinstance(tokenizer, ForeignTokenizer):
+        opening = () if marks.begin is None else (marks.begin,)
+        return Framing(tokenizer, opening, closed=False, lines=False)
+    return Framing(tokenizer, (marks.end,), closed=True, lines=lines_go_on(data))
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """The one tokenizer of a run, ours or a foreign one."""
+    foreign = (folder / MARKS).exists()
+    return (ForeignTokenizer if foreign else Tokenizer).load(folder / SHARED)

@@ -1,0 +1,57 @@
+"""report.html of a language model: what it learned, how, at what cost, and what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from regard.core.files import write_whole
+from regard.runs.report import cost_table, headline_facts, training_curves
+from regard.runs.writer import Writer
+from regard.training.metrics import read_metrics
+from regard.visual.report import Sample, Table, report_page
+
+N_SAMPLES, SAMPLE_TOKENS = 4, 120
+
+
+def write_language_report(run: Writer, facts: Mapping[str, Any]) -> None:
+    """Make the page from the metrics, the scores and some texts."""
+    scores = facts["scores"]
+    page = report_page(
+        f"{run.recipe.model.preset}: {run.folder.path.name}",
+        facts=headline_facts(run.model, facts),
+        curves=training_curves(
+            read_metrics(run.folder.metrics),
+            {"perplexity": "perplexity"},
+            title="Validation: windows that do not overlap",
+            y_label="perplexity",
+            smoothed=run.recipe.train.label_smoothing > 0,
+        ),
+        tables=[*([_scores(scores)] if scores else []), cost_table(facts)],
+        samples=_samples(run),
+        settings=run.folder.settings.read_text(encoding="utf-8"),
+    )
+    write_whole(run.folder.report, page)
+
+
+def _scores(scores: Mapping[str, Mapping[str, Any]]) -> Table:
+    header = ["Test set", "Texts", "Tokens", "Loss", "Perplexity", "a word", "Next token right"]
+    rows = [
+        [
+            name,
+            f"{one['n']:,}",
+            f"{one['tokens']:,}",
+            f"{one['loss']:.4f}",
+            f"{one['perplexity']:.3f}",
+            f"{one['word_perplexity']:.2f}" if "word_perplexity" in one else "–",
+            f"{100 * one['accuracy']:.1f} %",
+        ]
+        for name, one in scores.items()
+    ]
+    return Table("Scores of the best weights", header, rows)
+
+
+def _samples(run: Writer) -> list[Sample]:
+    """What it writes from nothing; the same each time."""
+    texts = run.generate("", n=N_SAMPLES, max_new=SAMPLE_TOKENS, seed=0)
+    return [Sample("(from nothing)", text) for text in texts]

@@ -1,0 +1,117 @@
+"""How probable texts are for a language model, token by token and in sum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.core.errors import ConfigError, DataError
+from regard.data.examples import Ids
+from regard.data.windows import Span, spans
+from regard.evaluation.likelihood import perplexity
+from regard.models.decoder import LanguageModel
+
+AT_ONCE = {"cpu": 4096, "cuda": 65_536}
+"""Tokens that are read together."""
+LOGITS = 2**22
+"""Logits that exist at a time."""
+
+
+class Judged(NamedTuple):
+    """How a model judges tokens, each given those before it."""
+
+    log_probs: Tensor
+    """(N,)"""
+    right: Tensor
+    """(N,) boolean: would it have said the same?"""
+
+
+@torch.inference_mode()
+def judged(
+    model: LanguageModel, ids: Ids, *, device: torch.device, stride: int | None = None
+) -> Judged:
+    """Every id but the first, in windows of the model's context that begin ``stride`` apart.
+
+    Without a stride they do not overlap.
+    """
+    context = model.config.max_len
+    stride = context if stride is None else stride
+    if not 1 <= stride <= context:
+        raise ConfigError(f"a stride must be from 1 to the context of {context}: {stride}")
+    if len(ids) < 2:
+        raise DataError("there is no token to score: the text is empty")
+    parts = [
+        _judged(model, torch.from_numpy(rows).to(device), n_counted)
+        for rows, n_counted in _batches(ids, list(spans(len(ids), context, stride)), device)
+    ]
+    return Judged(*(torch.cat(column).cpu() for column in zip(*parts, strict=True)))
+
+
+def judged_each(
+    model: LanguageModel, texts: Sequence[Ids], *, device: torch.device
+) -> list[Judged]:
+    """As ``judged``, of texts apart. What is longer than the context slides by half of it."""
+    stride = max(1, model.config.max_len // 2)
+    return [judged(model, text, device=device, stride=stride) for text in texts]
+
+
+def summed_up(found: Judged) -> dict[str, Any]:
+    """Scores of many tokens together."""
+    total, n = float(found.log_probs.double().sum()), len(found.right)
+    return {
+        "tokens": n,
+        "loss": -total / n,
+        "perplexity": perplexity(total, n),
+        "accuracy": int(found.right.sum()) / n,
+    }
+
+
+def word_perplexity(found: Judged, texts: Sequence[str]) -> float:
+    """Of the same text counted in words between spaces, the end of each text being one more.
+
+    It compares models whose tokens differ.
+    """
+    n_words = sum(len(text.split()) + 1 for text in texts)
+    return perplexity(float(found.log_probs.double().sum()), n_words)
+
+
+def shares(log_probs: Sequence[float]) -> list[float]:
+    """Log-probabilities of a few choices -> what each has of all.
+
+    >>> [round(share, 6) for share in shares([math.log(0.1), math.log(0.3)])]
+    [0.25, 0.75]
+    """
+    best = max(log_probs)
+    weights = [math.exp(one - best) for one in log_probs]
+    return [weight / sum(weights) for weight in weights]
+
+
+def _batches(
+    ids: Ids, windows: Sequence[Span], device: torch.device
+) -> Iterator[tuple[np.ndarray[Any, Any], int]]:
+    """Windows of one shape side by side (B, L + 1), and how many tokens count in each."""
+    for (n_read, n_counted), same in groupby(windows, key=lambda span: span.shape):
+        n_rows = max(1, AT_ONCE.get(device.type, AT_ONCE["cpu"]) // n_read)
+        begins = np.array([span.begin for span in same])
+        for first in range(0, len(begins), n_rows):
+            at = begins[first : first + n_rows, None] + np.arange(n_read + 1)
+            yield ids[at].astype(np.int64), n_counted
+
+
+def _judged(model: LanguageModel, ids: Tensor, n_counted: int) -> Judged:
+    """Of the last tokens of each window (B, L + 1)."""
+    states = model.states(ids[:, :-1])[:, -n_counted:].flatten(0, 1)
+    wanted = ids[:, -n_counted:].flatten()
+    n = max(1, LOGITS // model.config.n_vocab)
+    log_probs, right = [], []
+    for x, y in zip(states.split(n), wanted.split(n), strict=True):
+        logits = model.logits(x).float()
+        log_probs.append(logits.log_softmax(dim=-1).gather(1, y.unsqueeze(1)).squeeze(1))
+        right.append(logits.argmax(dim=-1) == y)
+    return Judged(torch.cat(log_probs), torch.cat(right))

@@ -1,0 +1,222 @@
+"""What the tasks of an encoder have in common before the first step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from regard.checkpoints.run_folder import RunFolder
+from regard.core.errors import CheckpointError
+from regard.core.settings import parse
+from regard.data.encoder_batches import Layout
+from regard.data.examples import Column, Table
+from regard.data.labelled import Labelled
+from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.presets import build, resolve_for
+from regard.recipes.recipe import Recipe
+from regard.runs.encoder_run import TOKENIZER, EncoderRun, encoder_in, load_tokenizer
+from regard.runs.evaluation import Evaluation
+from regard.runs.labelled import LabelledData
+from regard.runs.memory import check_memory
+from regard.runs.prepared import Judged, Prepared
+from regard.runs.tasks.encoding_report import write_encoding_report
+from regard.text.tokenizer import Tokenizer
+from regard.training.text_flops import TextFlops
+
+HEAD = "head."
+"""How the names of a head's weights begin."""
+
+
+class Loaded(Protocol):
+    """Opens the trained run, so that it can be scored."""
+
+    def __call__(self, path: Path, *, device: str | None) -> EncoderRun:
+        """The run."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedEncoding(Prepared):
+    """Texts, their tokenizer and an encoder."""
+
+    config: EncoderConfig
+    model: Encoder
+    data: LabelledData
+    tokenizer: Tokenizer
+    layout: Layout
+    train: Table
+    valid: Table
+    formula: TextFlops
+    load: Loaded
+
+    @property
+    def size(self) -> dict[str, int]:
+        """As ``Prepared.size``."""
+        return {"training texts": len(self.train), "vocabulary": self.tokenizer.n_vocab}
+
+    def flops(self, batch: Any) -> float:
+        """As ``Prepared.flops``."""
+        return self.formula.training(*batch.ids.shape, batch.n_target_tokens)
+
+    def example(self, number: int) -> str:
+        """As ``Prepared.example``."""
+        return self.data.splits["train"][number].text
+
+    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
+        """As ``Prepared.judged``."""
+        run = self.load(out, device=str(self.device))
+        names = self.data.test_sets if test_sets is None else test_sets
+        return Judged(run, {name: self.scored(run, name) for name in names})
+
+    def scored(self, run: Any, split: str) -> Evaluation:
+        """A run's scores on a split that is in memory already."""
+        return run.scored(self.data.split(split), split)
+
+    def report(self, judged: Judged, facts: Mapping[str, Any]) -> None:
+        """As ``Prepared.report``."""
+        write_encoding_report(judged.run, self.data, judged.evaluations, facts)
+
+    def save(self, folder: Path) -> None:
+        """As ``Prepared.save``."""
+        self.tokenizer.save(folder / TOKENIZER)
+
+
+class NoMemory:
+    """An objective that remembers nothing between batches."""
+
+    def state(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+
+class Scoring:
+    """An evaluator for the training loop that gives what a function finds."""
+
+    def __init__(self, scores: Callable[[Encoder], Mapping[str, float]]) -> None:
+        self._scores = scores
+
+    @torch.inference_mode()
+    def __call__(self, model: Encoder) -> Mapping[str, float]:
+        """Scores by name, ``loss`` among them."""
+        return self._scores(model)
+
+    def rehearse(self, model: Encoder) -> None:
+        """What a validation will cost: there is no writing that a fresh model could not end."""
+        self(model)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An encoder before its first step, and how it reads."""
+
+    config: EncoderConfig
+    model: Encoder
+    tokenizer: Tokenizer
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a task wants of a model."""
+
+    recipe: Recipe
+    head: str
+    n_labels: int | None = None
+    same_head: Callable[[Path], bool] = lambda _folder: True
+    """Whether the head of a run, if it is of the same kind, answers the same question."""
+
+
+def begin(
+    wish: Wish, texts: Callable[[], Iterable[str]], device: torch.device, begun: Path | None
+) -> Begun:
+    """Tokenizer and model: fresh ones, or those of ``train.init``; a run begun keeps its tokenizer.
+
+    Draws from torch's default generator, which is left where the first training step begins.
+    """
+    recipe = wish.recipe
+    init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
+    known = begun or (None if init is None else init.path)
+    if known is None:
+        tokenizer = Tokenizer.train(texts(), recipe.text, masking=True)
+    else:
+        tokenizer = load_tokenizer(known)
+    torch.manual_seed(recipe.train.seed)
+    if init is not None:
+        return _from_run(wish, init, tokenizer, device)
+    sizes: dict[str, Any] = {"n_vocab": tokenizer.n_vocab, "pad_id": tokenizer.marks.pad}
+    config = resolve_for(recipe.task, recipe.model, **sizes, head=wish.head, n_labels=wish.n_labels)
+    assert isinstance(config, EncoderConfig), "only encoders have these tasks"
+    check_memory(config, device)
+    return Begun(config, Encoder(config).to(device), tokenizer, ())
+
+
+def _from_run(wish: Wish, init: RunFolder, tokenizer: Tokenizer, device: torch.device) -> Begun:
+    """The encoder of a run; its head too, where that answers the same question."""
+    old = encoder_in(init)
+    asked = {**wish.recipe.model.given(), "head": wish.head, "n_labels": wish.n_labels}
+    config = parse(EncoderConfig, {**old.config.model_dump(), **asked}, "model")
+    check_memory(config, device)
+    model = build(config)
+    assert isinstance(model, Encoder)
+    alike = all(getattr(config, key) == getattr(old.config, key) for key in ("head", "pooling"))
+    keeps_head = alike and wish.same_head(init.path)
+    weights = {
+        name: weight.detach()
+        for name, weight in old.named_parameters()
+        if keeps_head or not name.startswith(HEAD)
+    }
+    _fill(model, weights, init, keeps_head=keeps_head)
+    what = "encoder and head" if keeps_head or wish.head == "none" else "the encoder; its head is"
+    note = f"{what} {'' if keeps_head or wish.head == 'none' else 'fresh, '}as in {init.path}"
+    return Begun(config, model.to(device), tokenizer, (note,))
+
+
+def _fill(
+    model: nn.Module, weights: Mapping[str, Tensor], init: RunFolder, *, keeps_head: bool
+) -> None:
+    wanted = {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if keeps_head or not name.startswith(HEAD)
+    }
+    problems = [
+        f"{name} is {tuple(weights[name].shape) if name in weights else 'missing'}, the model "
+        f"wants {tuple(parameter.shape)}"
+        for name, parameter in wanted.items()
+        if name not in weights or weights[name].shape != parameter.shape
+    ]
+    if problems:
+        shown = "; ".join(problems[:3]) + ("; …" if len(problems) > 3 else "")
+        raise CheckpointError(
+            f"train.init: the encoder of {init.path} does not fit: {shown}; leave the sizes out of "
+            "the section model, they come with the run"
+        )
+    for name, parameter in wanted.items():
+        parameter.data.copy_(weights[name])
+
+
+def encoded(
+    examples: Sequence[Labelled], tokenizer: Tokenizer, layout: Layout, name: str
+) -> tuple[Table, tuple[str, ...]]:
+    """Examples as ids that fit, and a note on those that had to be cut."""
+    sides = ([one.text for one in examples], [one.other or "" for one in examples])
+    whole = Table(*(Column.joined(tokenizer.encode_batch(side)) for side in sides))
+    table, n_cut = layout.cut(whole)
+    note = f"{name}: {n_cut} examples cut to max_len={layout.max_len} tokens"
+    return table, (note,) if n_cut else ()
+
+
+def all_texts(examples: Iterable[Labelled]) -> Iterable[str]:
+    """What a tokenizer learns from."""
+    for one in examples:
+        yield one.text
+        if one.other is not None:
+            yield one.other

@@ -1,0 +1,390 @@
+"""A language model as one object: it writes on, and says how probable texts are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+
+from regard.checkpoints.run_folder import RunFolder, load_model
+from regard.core.counting import counted
+from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.core.registry import did_you_mean
+from regard.data.plain_texts import text_splits
+from regard.decoding.continuing import Manner, continuations, steps
+from regard.models.decoder import LanguageModel
+from regard.models.presets import n_parameters
+from regard.recipes.recipe import Recipe
+from regard.runs.device import pick_device
+from regard.runs.evaluation import Evaluation
+from regard.runs.framing import Framing, framing_for, load_tokenizer
+from regard.runs.language_scores import (
+    judged,
+    judged_each,
+    shares,
+    summed_up,
+    word_perplexity,
+)
+from regard.runs.pieces import certain, cut_at
+from regard.runs.run import recipe_in
+from regard.runs.verbs import check_task
+from regard.text import words
+from regard.text.foreign import ForeignTokenizer
+from regard.text.tokenizer import Tokenizer
+
+MAX_NEW = 200
+"""Tokens that are written where nothing is said."""
+Truncate = Literal["left"] | None
+"""What to do with a prompt that is longer than the context: cut its beginning off, or refuse it."""
+
+
+class Written(NamedTuple):
+    """What was written after a prompt."""
+
+    text: str
+    tokens: tuple[str, ...]
+    finished: bool
+    """False where a limit or the end of the context came before the end."""
+    log_prob: float
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A trained language model with all it needs to be used."""
+
+    folder: RunFolder
+    recipe: Recipe
+    framing: Framing
+    model: LanguageModel
+    device: torch.device
+
+    @property
+    def task(self) -> str:
+        """What the model does."""
+        return "language"
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """How it reads and writes."""
+        return self.framing.tokenizer
+
+    @property
+    def context(self) -> int:
+        """Tokens that it can read."""
+        return self.model.config.max_len
+
+    def __repr__(self) -> str:
+        size = counted(n_parameters(self.model), "parameter")
+        return (
+            f"<Writer {self.folder.path}: {self.recipe.model.preset}, context {self.context}, "
+            f"{size}, {self.device}>"
+        )
+
+    # ---------------------------------------------------------------- writing
+
+    def generate(
+        self,
+        prompt: str | Sequence[str] = "",
+        *,
+        max_new: int = MAX_NEW,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        n: int | None = None,
+        stop: str | Sequence[str] = (),
+        truncate: Truncate = None,
+    ) -> Any:
+        """Write on after a prompt, or after each of several: str -> str, list -> list.
+
+        The prompt is not repeated, so prompt + text is the whole; with ``n`` each prompt gets a
+        list of so many texts. Temperature 0 takes the most probable token each time. Each text
+        stops before the first ``stop``, if it comes to one.
+        """
+        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+        manner = self.manner(
+            max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p
+        )
+        written = self.written(
+            prompts, manner, rng=seeded(seed), n=1 if n is None else n, stop=stop, truncate=truncate
+        )
+        texts: list[Any] = [[one.text for one in several] for several in written]
+        if n is None:
+            texts = [several[0] for several in texts]
+        return texts[0] if isinstance(prompt, str) else texts
+
+    def stream(
+        self,
+        prompt: str = "",
+        *,
+        max_new: int = MAX_NEW,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        stop: str | Sequence[str] = (),
+        truncate: Truncate = None,
+    ) -> Iterator[str]:
+        """As ``generate``, in pieces as they come; joined, they are the same text."""
+        manner = self.manner(
+            max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p
+        )
+        ids = self.prompt_ids(prompt, max_new, truncate)
+        return self.pieces(ids, manner, rng=seeded(seed), stop=stop)
+
+    def manner(self, **choices: Any) -> Manner:
+        """How to write, within what this model can."""
+        framing = self.framing
+        return Manner(
+            context=self.context,
+            end_ids=framing.end_ids,
+            hidden_ids=framing.hidden_ids,
+            **choices,
+        )
+
+    def written(
+        self,
+        prompts: Sequence[str],
+        manner: Manner,
+        *,
+        rng: torch.Generator,
+        n: int = 1,
+        stop: str | Sequence[str] = (),
+        truncate: Truncate = None,
+    ) -> list[list[Written]]:
+        """``n`` texts for each prompt, with all there is to know about them."""
+        if n < 1:
+            raise ConfigError(f"n must be at least 1: {n}")
+        stops = _stops(stop)
+        given = [self.prompt_ids(prompt, manner.max_new, truncate) for prompt in prompts]
+        rows = [ids for ids in given for _ in range(n)]
+
+        def stopped(row: int, ids: Sequence[int]) -> bool:
+            return cut_at(self.framing.said_after(rows[row], ids), stops)[1]
+
+        found = continuations(
+            self.model,
+            rows,
+            manner,
+            rng=rng,
+            device=self.device,
+            ended=stopped if stops else None,
+        )
+        texts = [
+            Written(
+                cut_at(self.framing.said_after(ids, one.ids), stops)[0],
+                tuple(self.tokenizer.tokens(one.ids)),
+                one.finished,
+                one.log_prob,
+            )
+            for ids, one in zip(rows, found, strict=True)
+        ]
+        return [texts[i : i + n] for i in range(0, len(texts), n)]
+
+    def pieces(
+        self,
+        ids: Sequence[int],
+        manner: Manner,
+        *,
+        rng: torch.Generator,
+        stop: str | Sequence[str] = (),
+    ) -> Iterator[str]:
+        """Text after the ids of a prompt, as it comes."""
+        stops, said, written = _stops(stop), "", list[int]()
+        for step in steps(self.model, [ids], manner, rng=rng, device=self.device):
+            if step.id in manner.end_ids:
+                break
+            written.append(step.id)
+            text, over = cut_at(self.framing.said_after(ids, written), stops)
+            if over:
+                yield text[len(said) :]
+                return
+            sure = certain(text, stops)
+            if len(sure) > len(said):
+                yield sure[len(said) :]
+                said = sure
+        rest = self.framing.said_after(ids, written)[len(said) :]
+        if rest:
+            yield rest
+
+    def prompt_ids(self, prompt: str, max_new: int, truncate: Truncate = None) -> list[int]:
+        """A prompt as ids that fit into the context.
+
+        Where its beginning is cut off, room is made for ``max_new`` tokens, but at least half of
+        the context is kept.
+        """
+        ids = self.framing.read(prompt)
+        if len(ids) <= self.context:
+            return ids
+        if truncate is None:
+            raise DataError(self.too_long(prompt))
+        return ids[-max(self.context // 2, self.context + 1 - max_new) :]
+
+    def fits(self, prompt: str) -> bool:
+        """Whether the context holds a prompt."""
+        return len(self.framing.read(prompt)) <= self.context
+
+    def too_long(self, prompt: str) -> str:
+        """Why a prompt does not fit, and what to do."""
+        return (
+            f"the prompt has {len(self.framing.read(prompt)):,} tokens, but the model's context "
+            f"holds {self.context:,}; shorten it, or let its beginning be cut off with truncate "
+            "left"
+        )
+
+    # ---------------------------------------------------------------- judging
+
+    def score(self, texts: str | Sequence[str]) -> Any:
+        """The log-probability of each text, its end included: str -> float, list -> list.
+
+        What is longer than the context is judged with at least half a context before each token.
+        The first token of a foreign model that knows no beginning is not counted.
+        """
+        many = [texts] if isinstance(texts, str) else list(texts)
+        ids = [self.framing.scored([text]) for text in many]
+        found = judged_each(self.model, ids, device=self.device)
+        totals = [float(one.log_probs.double().sum()) for one in found]
+        return totals[0] if isinstance(texts, str) else totals
+
+    def perplexity(self, texts: str | Sequence[str], *, stride: int | None = None) -> float:
+        """Of a text, or of several end to end, as they are learned.
+
+        Windows of the whole context begin ``stride`` apart, and each token is scored once, with at
+        least context - stride tokens before it where there are so many. Without a stride windows
+        do not overlap.
+        """
+        many = [texts] if isinstance(texts, str) else list(texts)
+        ids = self.framing.scored(many)
+        found = judged(self.model, ids, device=self.device, stride=stride)
+        return float(summed_up(found)["perplexity"])
+
+    def choose(self, prompt: str, options: Sequence[str]) -> dict[str, float]:
+        """Given that one of the options follows the prompt: how probable is each?
+
+        An option begins with a space where one belongs between it and the prompt.
+        """
+        if isinstance(options, str) or len(set(options)) < 2:
+            raise DataError(f"choose takes two options or more, all different: {options!r}")
+        before = self.framing.read(prompt)
+        scores = [self._log_prob(before, self.framing.inside(option)) for option in options]
+        return dict(zip(options, shares(scores), strict=True))
+
+    @torch.inference_mode()
+    def _log_prob(self, before: Sequence[int], after: Sequence[int]) -> float:
+        """Of ``after`` given ``before``, which must both be in the context."""
+        if not after:
+            raise DataError("an option has no text to be chosen by")
+        read = [*before, *after[:-1]]
+        if len(read) > self.context:
+            raise DataError(
+                f"prompt and option have {len(read):,} tokens to read, but the model's context "
+                f"holds {self.context:,}; shorten the prompt"
+            )
+        logits = self.model(torch.tensor([read], device=self.device))[0, -len(after) :]
+        log_probs = logits.float().log_softmax(dim=-1)
+        wanted = torch.tensor(after, device=self.device).unsqueeze(1)
+        return float(log_probs.gather(1, wanted).double().sum())
+
+    def evaluate(self, split: str = "test", *, stride: int | None = None) -> Evaluation:
+        """Scores on a split of the data the run was trained with; ``stride`` as ``perplexity``."""
+        splits = text_splits(self.recipe.data)
+        if split not in splits:
+            hint = did_you_mean(split, splits)
+            raise ConfigError(
+                f"the run's data has no split {split!r}{hint}; it has {', '.join(splits)}"
+            )
+        return self.evaluate_texts(splits[split], split=split, stride=stride)
+
+    def evaluate_texts(
+        self, texts: Sequence[str], *, split: str, stride: int | None = None
+    ) -> Evaluation:
+        """Scores on any texts, end to end.
+
+        Perplexity a word is told where nothing is unknown: what is read as ``<unk>`` costs nothing.
+        """
+        ids = self.framing.laid(texts)
+        found = judged(self.model, ids, device=self.device, stride=stride)
+        scores = {
+            "task": self.task,
+            "split": split,
+            "n": len(texts),
+            **summed_up(found),
+            "stride": self.context if stride is None else stride,
+        }
+        n_unknown = int((ids[1:] == self.tokenizer.marks.unknown).sum())
+        if n_unknown:
+            scores["unknown"] = n_unknown
+        else:
+            scores["word_perplexity"] = word_perplexity(found, texts)
+        return Evaluation(scores, [])
+
+    # ---------------------------------------------------------------- telling
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The words of a text in which something is that the model has never seen."""
+        ids, numbers = self.tokenizer.encode(text), self.tokenizer.word_ids(text)
+        known = words.split(text)
+        unknown = self.tokenizer.marks.unknown
+        strange = [n for i, n in zip(ids, numbers, strict=True) if i == unknown]
+        return [known[n] for n in dict.fromkeys(strange) if n is not None]
+
+    def facts(self) -> dict[str, Any]:
+        """What was trained, as plain data."""
+        data = self.recipe.data
+        return {
+            "model": self.model.config.model_dump(mode="json"),
+            "preset": self.recipe.model.preset,
+            "parameters": n_parameters(self.model),
+            "task": self.task,
+            "languages": [] if data.world is None else data.direction.split("-")[:1],
+            "context": self.context,
+            "special_ids": self.tokenizer.special_ids,
+        }
+
+
+def load_writer(path: str | Path, *, device: str | None = None) -> Writer:
+    """Open the folder of a language model. Nothing in it is executed."""
+    folder = RunFolder(Path(path))
+    recipe = recipe_in(folder)
+    place = pick_device(device)
+    check_task(folder.path, recipe.task, "language", "a language model")
+    model, tokenizer = cast("LanguageModel", load_model(folder)), load_tokenizer(folder.path)
+    _check_vocabulary(folder, model, tokenizer)
+    framing = framing_for(tokenizer, recipe.data)
+    return Writer(folder, recipe, framing, model.to(place).eval(), place)
+
+
+def seeded(seed: int | None) -> torch.Generator:
+    """Random numbers from a seed; others each time without one."""
+    rng = torch.Generator()
+    if seed is None:
+        rng.seed()
+    elif not 0 <= seed < 2**63:
+        raise ConfigError(f"a seed must be from 0 to 2**63 - 1: {seed}")
+    else:
+        rng.manual_seed(seed)
+    return rng
+
+
+def _stops(stop: str | Sequence[str]) -> tuple[str, ...]:
+    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+    if not all(stops):
+        raise ConfigError("an empty stop would end every text at once; leave it out")
+    return stops
+
+
+def _check_vocabulary(folder: RunFolder, model: LanguageModel, tokenizer: Tokenizer) -> None:
+    """A tokenizer of another run would read and write nonsense, or ids the model has not.
+
+    Foreign models may have rows that no token needs.
+    """
+    known, found = model.config.n_vocab, tokenizer.n_vocab
+    fits = found <= known if isinstance(tokenizer, ForeignTokenizer) else found == known
+    if not fits:
+        raise CheckpointError(
+            f"{folder.path} has a tokenizer of {found:,} tokens, but its model knows {known:,}: "
+            "they belong to different runs"
+        )
