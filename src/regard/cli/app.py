@@ -9,11 +9,15 @@ import typer
 from regard import __version__
 from regard.cli import (
     bench,
+    classify,
     compare,
     demo,
+    embed,
     evaluate,
     explain,
     export,
+    fill,
+    generate,
     heads,
     import_,
     info,
@@ -36,6 +40,10 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("translate")(translate.translate)
+app.command("generate")(generate.generate)
+app.command("classify")(classify.classify)
+app.command("embed")(embed.embed)
+app.command("fill")(fill.fill)
 app.command("evaluate")(evaluate.evaluate)
 app.command("score")(score.score)
 app.command("explain")(explain.explain)

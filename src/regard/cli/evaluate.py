@@ -30,18 +30,31 @@ def evaluate(
         Path | None, typer.Option(help="Their word alignments: 1-1 sure, 2p3 possible.")
     ] = None,
     beam: Beam = None,
+    stride: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Of language models: windows begin so many tokens apart, so that each token has "
+            "more before it; by default they do not overlap.",
+        ),
+    ] = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Score a run on a split of its data, or on files of your own.
+    """Score a run on a split of its data, or a translator on files of your own.
 
     With --alignments and --gold, score where its attention looks: the head with the lowest
     alignment error rate on the first 100 sentences is scored on the others.
     """
-    from regard.runs.run import load
+    from regard.runs.loading import load
 
     _check(split, source, reference, alignments, gold, beam)
     run = load(path, device=device)
+    if run.task != "translation":
+        _check_own_data(run.task, source, alignments, beam)
+        _show_plain(_scores_of(run, split, stride), as_json)
+        return
+    _check_stride(run.task, stride)
     if alignments is not None and gold is not None:
         _show_alignment(_aligned(run, alignments, gold), as_json)
         return
@@ -61,6 +74,43 @@ def evaluate(
             f"BLEU {scores['bleu_multi']:.2f} with all references of each of "
             f"{scores['n_sources']:,} sources ({scores['bleu_multi_signature']})"
         )
+
+
+def _check_own_data(task: str, *of_translators: object) -> None:
+    """Files and beams are for translators."""
+    if any(x is not None for x in of_translators):
+        raise ConfigError(
+            f"a run of the task {task} is scored on splits of its own data: leave out --source, "
+            "--alignments and --beam"
+        )
+
+
+def _check_stride(task: str, stride: int | None) -> None:
+    if stride is not None:
+        raise ConfigError(f"--stride is for language models, and this is a run of the task {task}")
+
+
+def _scores_of(run: Any, split: str | None, stride: int | None) -> dict[str, Any]:
+    """On a split that is named; else on test or, where there is none, on valid."""
+    choices = {}
+    if run.task == "language":
+        choices["stride"] = stride
+    else:
+        _check_stride(run.task, stride)
+    if split is None and run.recipe.data.world is None and run.recipe.data.test is None:
+        note("there is no test set: scored on valid, by which the weights were chosen")
+        split = "valid"
+    scores: dict[str, Any] = run.evaluate(split or "test", **choices).scores
+    return scores
+
+
+def _show_plain(scores: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(scores, ensure_ascii=False))
+        return
+    from regard.cli.tables import show_scores
+
+    show_scores({scores["split"]: scores})
 
 
 def _check(

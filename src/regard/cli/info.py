@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regard.cli.options import Json, RunPath
 
-if TYPE_CHECKING:
-    from regard.runs.run import Run
-
 
 def info(path: RunPath, as_json: Json = False) -> None:
-    """Tell what a run is: its model, its languages, its special ids, its scores and cost."""
-    from regard.runs.run import load
+    """Tell what a run is: its model, its task, its special ids, its scores and cost."""
+    from regard.runs.loading import load
 
     facts = _facts(load(path, device="cpu"))
     if as_json:
@@ -28,7 +25,7 @@ def info(path: RunPath, as_json: Json = False) -> None:
         show_scores(facts["scores"])
 
 
-def _facts(run: Run) -> dict[str, Any]:
+def _facts(run: Any) -> dict[str, Any]:
     from regard.checkpoints.run_folder import load_scores
 
     finished = load_scores(run.folder) if run.folder.finished() else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -12,6 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from regard.training.settings import TrainSettings
+
+SCORES: Mapping[str, Callable[[float], str]] = {
+    "bleu": lambda value: f"BLEU {value:.2f}",
+    "exact_match": lambda value: f"exact match {100 * value:.1f} %",
+    "perplexity": lambda value: f"perplexity {value:.3f}",
+    "accuracy": lambda value: f"accuracy {100 * value:.1f} %",
+}
+"""What a validation tells beside its loss, in this order, as far as a task has it."""
 
 
 class Shown(Protocol):
@@ -86,10 +94,9 @@ class Bar:
 def described(line: Mapping[str, Any]) -> str:
     """A line of metrics in words."""
     if line["kind"] == "valid":
-        return (
-            f"step {line['step']:,}  validation loss {line['loss']:.4f}  BLEU {line['bleu']:.2f}  "
-            f"exact match {100 * line['exact_match']:.1f} %{'  best' if line['best'] else ''}"
-        )
+        told = [show(line[name]) for name, show in SCORES.items() if name in line]
+        scores = "  ".join([f"validation loss {line['loss']:.4f}", *told])
+        return f"step {line['step']:,}  {scores}{'  best' if line['best'] else ''}"
     return f"step {line['step']:,}  {_short(line)}  lr {line['lr']:.2e}  {line['seconds']:.0f} s"
 
 

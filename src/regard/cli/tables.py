@@ -9,10 +9,16 @@ from rich.console import Console
 from rich.table import Column
 from rich.table import Table as Grid
 
+SHARES = ("accuracy", "exact_match")
+"""Scores from 0 to 1."""
+
 
 def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = False) -> None:
     """A row a test set; below it, what attention found there and the scores of its parts."""
     console = Console(markup=False, highlight=False, soft_wrap=True)
+    if not all("bleu" in one for one in scores.values()):
+        console.print(_plain(scores))
+        return
     table = Grid("test set", *_columns("sentences", "exact match", "BLEU", "chrF", "perplexity"))
     for name, one in scores.items():
         table.add_row(
@@ -32,6 +38,29 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
     if signatures:
         one = next(iter(scores.values()))
         console.print(one["bleu_signature"], one["chrf_signature"], sep="\n")
+
+
+def _plain(scores: Mapping[str, Mapping[str, Any]]) -> Grid:
+    """All numbers there are of any task: a row a test set, a column a score."""
+    names = dict.fromkeys(
+        name
+        for one in scores.values()
+        for name, value in one.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    )
+    titles = [Column(name.replace("_", " "), justify="right") for name in names]
+    table = Grid(Column("test set", no_wrap=True), *titles)
+    for test_set, one in scores.items():
+        table.add_row(test_set, *(_number(name, one.get(name)) for name in names))
+    return table
+
+
+def _number(name: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    if name in SHARES:
+        return f"{100 * value:.1f} %"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
 def attention_lines(scores: Mapping[str, Any]) -> list[str]:

@@ -105,7 +105,8 @@ class MaskedStream(Stream[MaskedBatch, Part]):
         self.masking = masking
 
     def _plan(self, table: Table, rng: np.random.Generator) -> list[Part]:
-        batches = planned(table, self.masking.layout, self.batch_tokens, rng)
+        all_rows = planned(table, self.masking.layout, self.batch_tokens, rng)
+        batches = [rows for rows in all_rows if table.source.lengths[rows].any()]
         seeds = rng.integers(2**63 - 1, size=len(batches)).tolist()
         return list(zip(batches, seeds, strict=True))
 

@@ -75,6 +75,10 @@ class ModelSettings(BaseModel):
         None, description="Where a memory-network's decoder joins what it found in the source."
     )
 
+    pooling: Literal["cls", "mean"] | None = Field(
+        None, description="What an encoder's label is read from: its first token, or the mean."
+    )
+
     def given(self) -> dict[str, object]:
         """What was asked for beyond preset and size."""
         return self.model_dump(exclude={"preset", "size"}, exclude_none=True)

@@ -24,13 +24,13 @@ from regard.models.settings import TaskName
 from regard.recipes.recipe import Recipe
 from regard.runs.device import pick_device
 from regard.runs.evaluation import Evaluation
+from regard.runs.framing import load_tokenizer
 from regard.runs.run import recipe_in
-from regard.text.foreign import MARKS, ForeignTokenizer
+from regard.runs.verbs import check_task
 from regard.text.tokenizer import Tokenizer
 
 READ_TOKENS = 4096
 """Padded tokens that are read at once."""
-TOKENIZER = "tokenizer.json"
 
 Vectors = NDArray[np.float32]
 Texts = Sequence[str] | Sequence[tuple[str, str]]
@@ -123,13 +123,6 @@ def one_or_many(texts: str | Sequence[str]) -> list[str]:
     return many
 
 
-def load_tokenizer(folder: Path) -> Tokenizer:
-    """The one tokenizer of a run; one that others trained has its marks beside it."""
-    if (folder / MARKS).exists():
-        return ForeignTokenizer.load(folder / TOKENIZER)
-    return Tokenizer.load(folder / TOKENIZER)
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
     """What all runs of encoders are made of."""
@@ -149,10 +142,7 @@ def open_encoder(path: str | Path, task: TaskName, device: str | None) -> Opened
     """The folder of a run of this task. Nothing in it is executed."""
     folder = RunFolder(Path(path))
     recipe = recipe_in(folder)
-    if recipe.task != task:
-        raise ConfigError(
-            f"{folder.path} holds a run of the task {recipe.task}, and this needs one of {task}"
-        )
+    check_task(folder.path, recipe.task, task, f"one of {task}")
     place = pick_device(device)
     model, tokenizer = encoder_in(folder), load_tokenizer(folder.path)
     if tokenizer.n_vocab > model.config.n_vocab:

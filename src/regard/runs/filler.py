@@ -105,7 +105,9 @@ def masked_examples(
 
 
 @torch.inference_mode()
-def guessing(model: Encoder, batches: Sequence[MaskedBatch], device: torch.device) -> dict[str, float]:
+def guessing(
+    model: Encoder, batches: Sequence[MaskedBatch], device: torch.device
+) -> dict[str, float]:
     """Accuracy, perplexity and loss of the masked places."""
     right, total, n = 0, 0.0, 0
     for batch in batches:
@@ -117,17 +119,13 @@ def guessing(model: Encoder, batches: Sequence[MaskedBatch], device: torch.devic
     return {"accuracy": right / n, "perplexity": perplexity(total, n), "loss": -total / n}
 
 
-def masked_states(
-    model: Encoder, ids: Tensor, segments: Tensor, places: Tensor
-) -> Tensor:
+def masked_states(model: Encoder, ids: Tensor, segments: Tensor, places: Tensor) -> Tensor:
     """What the last layer reads at some of the B · S places -> (N, D)."""
     assert isinstance(model.head, MaskedHead)
     return model.head.transformed(model.states(ids, segments).flatten(0, 1)[places])
 
 
-def masked_logits(
-    model: Encoder, ids: Tensor, segments: Tensor, places: Tensor
-) -> Tensor:
+def masked_logits(model: Encoder, ids: Tensor, segments: Tensor, places: Tensor) -> Tensor:
     """What may stand at some of the B · S places -> (N, V), in float32."""
     assert isinstance(model.head, MaskedHead)
     states = masked_states(model, ids, segments, places)

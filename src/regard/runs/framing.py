@@ -41,9 +41,10 @@ class Framing:
 
     @property
     def hidden_ids(self) -> tuple[int, ...]:
-        """What is never written: padding and begin, unless they are the end as well."""
+        """What is never written: all that is no text, unless it is the end as well."""
         marks = self.tokenizer.marks
-        return tuple(i for i in {marks.pad, marks.begin} if i is not None and i != marks.end)
+        silent = {marks.pad, marks.begin, marks.unknown} - {None, marks.end}
+        return tuple(sorted(number for number in silent if number is not None))
 
     def laid(self, texts: Sequence[str]) -> Ids:
         """Texts of a corpus end to end, as they are learned."""

@@ -52,7 +52,7 @@ def from_marian(folder: Path) -> Translator:
     codes = [said.get("source_lang"), said.get("target_lang")]
     languages = "-".join(map(str, codes)) if all(codes) else None
     search = read_json(path) if (path := folder / "generation_config.json").exists() else {}
-    tokenizers = _our_own(folder) or _of_pieces(folder, *_marian_tokens(folder))
+    tokenizers = _our_own(folder) or tokenizers_beside(folder, *_marian_tokens(folder))
     return Translator(model, tokenizers, languages, int(search.get("num_beams") or 1))
 
 
@@ -80,7 +80,7 @@ def _by_id(ids: dict[str, int], n: int) -> list[str]:
 def from_ctranslate2(folder: Path) -> Translator:
     """A CTranslate2 folder. It reads tokens, so what makes them of text is looked for beside it."""
     model, source, target = read_ctranslate2(folder)
-    tokenizers = _our_own(folder) or _of_pieces(folder, source, target)
+    tokenizers = _our_own(folder) or tokenizers_beside(folder, source, target)
     return Translator(model, tokenizers)
 
 
@@ -96,7 +96,7 @@ def _our_own(folder: Path) -> Tokenizers | None:
     return Tokenizers(shared, shared)
 
 
-def _of_pieces(folder: Path, source: Sequence[str], target: Sequence[str]) -> Tokenizers:
+def tokenizers_beside(folder: Path, source: Sequence[str], target: Sequence[str]) -> Tokenizers:
     """By SentencePiece files, or by looking tokens up where each is a character or a word."""
     files = [folder / name for name in SPM]
     if not all(file.exists() for file in files):

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from regard.core.files import write_whole
-from regard.runs.report import cost_table, headline_facts, training_curves
+from regard.runs.report_parts import cost_table, headline, loss_curve, pace_curves, series
 from regard.runs.writer import Writer
 from regard.training.metrics import read_metrics
+from regard.visual.curves import curves
 from regard.visual.report import Sample, Table, report_page
 
 N_SAMPLES, SAMPLE_TOKENS = 4, 120
@@ -19,19 +20,28 @@ def write_language_report(run: Writer, facts: Mapping[str, Any]) -> None:
     scores = facts["scores"]
     page = report_page(
         f"{run.recipe.model.preset}: {run.folder.path.name}",
-        facts=headline_facts(run.model, facts),
-        curves=training_curves(
-            read_metrics(run.folder.metrics),
-            {"perplexity": "perplexity"},
-            title="Validation: windows that do not overlap",
-            y_label="perplexity",
-            smoothed=run.recipe.train.label_smoothing > 0,
-        ),
+        facts=headline(run.model, facts),
+        curves=_curves(run),
         tables=[*([_scores(scores)] if scores else []), cost_table(facts)],
         samples=_samples(run),
         settings=run.folder.settings.read_text(encoding="utf-8"),
     )
     write_whole(run.folder.report, page)
+
+
+def _curves(run: Writer) -> list[str]:
+    lines = read_metrics(run.folder.metrics)
+    smoothed = run.recipe.train.label_smoothing > 0
+    return [
+        loss_curve(lines, training="training (smoothed)" if smoothed else "training"),
+        curves(
+            {"perplexity": series(lines, "valid", "perplexity")},
+            title="Validation: windows that do not overlap",
+            x_label="step",
+            y_label="perplexity",
+        ),
+        *pace_curves(lines, unit="tokens a second"),
+    ]
 
 
 def _scores(scores: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -8,11 +8,19 @@ from typing import Any
 
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.registry import Registry
+from regard.runs.classifier import load_classifier
+from regard.runs.embedder import load_embedder
+from regard.runs.filler import load_filler
 from regard.runs.run import load as load_translator
 from regard.runs.run import recipe_in
+from regard.runs.writer import load_writer
 
 LOADERS: Registry[Callable[..., Any]] = Registry("task")
 LOADERS.add("translation")(load_translator)
+LOADERS.add("classification")(load_classifier)
+LOADERS.add("similarity")(load_embedder)
+LOADERS.add("masked")(load_filler)
+LOADERS.add("language")(load_writer)
 
 
 def load(path: str | Path, *, device: str | None = None) -> Any:

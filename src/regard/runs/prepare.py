@@ -10,10 +10,18 @@ import torch
 from regard.core.registry import Registry
 from regard.recipes.recipe import Recipe
 from regard.runs.prepared import Prepared
+from regard.runs.tasks.classification import prepare_classification
+from regard.runs.tasks.language import prepare_language
+from regard.runs.tasks.masked import prepare_masked
+from regard.runs.tasks.similarity import prepare_similarity
 from regard.runs.tasks.translation import prepare_translation
 
 PREPARE: Registry[Callable[..., Prepared]] = Registry("task")
 PREPARE.add("translation")(prepare_translation)
+PREPARE.add("classification")(prepare_classification)
+PREPARE.add("similarity")(prepare_similarity)
+PREPARE.add("masked")(prepare_masked)
+PREPARE.add("language")(prepare_language)
 
 
 def prepare(

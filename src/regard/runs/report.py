@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from regard.core.files import write_whole
-from regard.models.presets import n_parameters
 from regard.runs.data import Data
 from regard.runs.evaluation import Evaluation
+from regard.runs.report_parts import (
+    Metrics,
+    cost_table,
+    headline,
+    loss_curve,
+    pace_curves,
+    series,
+)
 from regard.runs.run import Run
 from regard.runs.translation import VALID_SENTENCES
 from regard.training.metrics import read_metrics
@@ -24,7 +31,7 @@ def write_report(
     """Make the page from the metrics, the scores and the translations of the test sets."""
     page = report_page(
         f"{run.recipe.model.preset}: {run.folder.path.name}",
-        facts=_facts(run, facts),
+        facts=headline(run.model, facts),
         curves=_curves(
             read_metrics(run.folder.metrics), smoothed=run.recipe.train.label_smoothing > 0
         ),
@@ -38,88 +45,27 @@ def write_report(
 def _tables(run: Run, facts: Mapping[str, Any]) -> list[Table]:
     scores = facts["scores"]
     if not scores:
-        return [_cost(facts)]
+        return [cost_table(facts)]
     attention = _attention(scores)
     return [
         _scores(scores, run.recipe.decode.beam),
         *([attention] if attention.rows else []),
         _signatures(scores),
-        _cost(facts),
+        cost_table(facts),
     ]
 
 
-def _facts(run: Run, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    measured = facts["measured"]
+def _curves(lines: Metrics, *, smoothed: bool) -> list[str]:
+    exact = {"exact match": [(x, 100 * y) for x, y in series(lines, "valid", "exact_match")]}
     return [
-        ("Parameters", f"{n_parameters(run.model):,}"),
-        ("Training FLOPs", _flops(measured["flops"])),
-        ("Time", _time(measured["seconds"])),
-        ("Steps", f"{measured['steps']:,}"),
-        ("Best weights at step", f"{measured['best_step']:,}"),
-        ("Target tokens seen", f"{measured['tokens']:,}"),
-    ]
-
-
-def _cost(facts: Mapping[str, Any]) -> Table:
-    """What the run cost, beside what was expected of it before the first step."""
-    expected, measured = facts["estimate"] or {}, facts["measured"]
-    kinds = (
-        ("FLOPs", "flops", _flops),
-        ("Time", "seconds", _time),
-        ("Memory", "memory_bytes", _bytes),
-    )
-    rows = [
-        [
-            name,
-            shown(measured[key]),
-            "unknown" if expected.get(key) is None else shown(expected[key]),
-        ]
-        for name, key, shown in kinds
-    ]
-    return Table(f"Cost ({facts['ended']})", ["", "Measured", "Expected"], rows)
-
-
-def _flops(value: float) -> str:
-    return f"{value:.3g}"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
-
-
-def _bytes(value: float) -> str:
-    return f"{value / 2**30:.2f} GiB"
-
-
-def _curves(lines: Sequence[Mapping[str, Any]], *, smoothed: bool) -> list[str]:
-    def series(kind: str, name: str) -> list[tuple[float, float]]:
-        return [(x["step"], x[name]) for x in lines if x["kind"] == kind and name in x]
-
-    losses = {"training": series("train", "loss"), "validation": series("valid", "loss")}
-    exact = {"exact match": [(x, 100 * y) for x, y in series("valid", "exact_match")]}
-    return [
+        loss_curve(lines, title="Loss as trained (smoothed)" if smoothed else "Loss"),
         curves(
-            losses,
-            title="Loss as trained (smoothed)" if smoothed else "Loss",
-            x_label="step",
-            y_label="nats a token, log scale",
-            log_y=True,
-        ),
-        curves(
-            {"BLEU": series("valid", "bleu"), **exact},
+            {"BLEU": series(lines, "valid", "bleu"), **exact},
             title=f"Validation: greedy, {VALID_SENTENCES} sentences at most",
             x_label="step",
             y_label="BLEU, %",
         ),
-        curves(
-            {"learning rate": series("train", "lr")}, title="Schedule", x_label="step", y_label="lr"
-        ),
-        curves(
-            {"speed": series("train", "tokens_per_second")},
-            title="Speed",
-            x_label="step",
-            y_label="target tokens a second",
-        ),
+        *pace_curves(lines),
     ]
 
 

@@ -29,6 +29,7 @@ from regard.runs.look import Look
 from regard.runs.tokenizers import Tokenizers, load_tokenizers
 from regard.runs.translation import DECODE_TOKENS, Engine, TokenScores, decode, token_scores
 from regard.runs.tree import Tree
+from regard.runs.verbs import check_task
 from regard.text import words
 from regard.text.specials import END_ID, UNKNOWN_ID
 
@@ -295,10 +296,7 @@ def load(path: str | Path, *, device: str | None = None) -> Run:
     folder = RunFolder(Path(path))
     recipe = recipe_in(folder)
     place = pick_device(device)
-    if recipe.task != "translation":
-        raise ConfigError(
-            f"{folder.path} holds a run of the task {recipe.task}, and this needs a translator"
-        )
+    check_task(folder.path, recipe.task, "translation", "a translator")
     model, tokenizers = cast("SequenceModel", load_model(folder)), load_tokenizers(folder.path)
     _check_vocabulary(folder, model, tokenizers)
     return Run(folder, recipe, tokenizers, model.to(place).eval(), place)

@@ -44,6 +44,8 @@ RUN_FILES = (
     "tokenizer.json",
     "source.json",
     "target.json",
+    "marks.json",
+    "labels.json",
     "metrics.jsonl",
     "report.html",
 )

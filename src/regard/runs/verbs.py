@@ -13,6 +13,7 @@ VERBS: Mapping[TaskName, str] = {
     "language": "generate",
     "classification": "classify",
     "similarity": "embed",
+    "masked": "fill",
     "answers": "answer",
 }
 
@@ -23,6 +24,4 @@ def check_task(path: Path, found: TaskName, wanted: TaskName, called: str) -> No
         return
     verb = VERBS.get(found)
     remedy = "" if verb is None else f"; use `regard {verb}` with it"
-    raise ConfigError(
-        f"{path} holds a run of the task {found}, and this needs {called}{remedy}"
-    )
+    raise ConfigError(f"{path} holds a run of the task {found}, and this needs {called}{remedy}")

@@ -105,9 +105,7 @@ class Writer:
         stops before the first ``stop``, if it comes to one.
         """
         prompts = [prompt] if isinstance(prompt, str) else list(prompt)
-        manner = self.manner(
-            max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p
-        )
+        manner = self.manner(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
         written = self.written(
             prompts, manner, rng=seeded(seed), n=1 if n is None else n, stop=stop, truncate=truncate
         )
@@ -129,9 +127,7 @@ class Writer:
         truncate: Truncate = None,
     ) -> Iterator[str]:
         """As ``generate``, in pieces as they come; joined, they are the same text."""
-        manner = self.manner(
-            max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p
-        )
+        manner = self.manner(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
         ids = self.prompt_ids(prompt, max_new, truncate)
         return self.pieces(ids, manner, rng=seeded(seed), stop=stop)
 
@@ -199,13 +195,12 @@ class Writer:
                 break
             written.append(step.id)
             text, over = cut_at(self.framing.said_after(ids, written), stops)
-            if over:
-                yield text[len(said) :]
-                return
-            sure = certain(text, stops)
+            sure = text if over else certain(text, stops)
             if len(sure) > len(said):
                 yield sure[len(said) :]
                 said = sure
+            if over:
+                return
         rest = self.framing.said_after(ids, written)[len(said) :]
         if rest:
             yield rest
@@ -231,8 +226,7 @@ class Writer:
         """Why a prompt does not fit, and what to do."""
         return (
             f"the prompt has {len(self.framing.read(prompt)):,} tokens, but the model's context "
-            f"holds {self.context:,}; shorten it, or let its beginning be cut off with truncate "
-            "left"
+            f"holds {self.context:,}; shorten it, or let its beginning be cut off (--truncate left)"
         )
 
     # ---------------------------------------------------------------- judging
@@ -312,7 +306,7 @@ class Writer:
             "split": split,
             "n": len(texts),
             **summed_up(found),
-            "stride": self.context if stride is None else stride,
+            **({} if stride is None else {"stride": stride}),
         }
         n_unknown = int((ids[1:] == self.tokenizer.marks.unknown).sum())
         if n_unknown:
@@ -326,10 +320,9 @@ class Writer:
     def unknown_words(self, text: str) -> list[str]:
         """The words of a text in which something is that the model has never seen."""
         ids, numbers = self.tokenizer.encode(text), self.tokenizer.word_ids(text)
-        known = words.split(text)
-        unknown = self.tokenizer.marks.unknown
+        known, unknown = words.split(text), self.tokenizer.marks.unknown
         strange = [n for i, n in zip(ids, numbers, strict=True) if i == unknown]
-        return [known[n] for n in dict.fromkeys(strange) if n is not None]
+        return list(dict.fromkeys(known[n] for n in strange if n is not None))
 
     def facts(self) -> dict[str, Any]:
         """What was trained, as plain data."""

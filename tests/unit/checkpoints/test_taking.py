@@ -40,3 +40,9 @@ def test_what_is_passed_over_may_be_there(rng):
 def test_numbers_become_float32(rng):
     tensors = {name: x.half() for name, x in renamed(ROWS, ours(rng), "theirs").items()}
     assert {x.dtype for x in taken(ROWS, tensors, SHAPES, "a file").values()} == {torch.float32}
+
+
+def test_the_settings_that_decide_a_shape_are_named(rng):
+    tensors = renamed(ROWS, ours(rng), "theirs") | {"norm": torch.zeros(5)}
+    with pytest.raises(CheckpointError, match=r"norm is \(5,\), .* \(3,\) \(n, by d_model=3\)"):
+        taken(ROWS, tensors, SHAPES, "a file", settings={"d_model": 3, "n_heads": 2})

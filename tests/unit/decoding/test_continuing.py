@@ -14,9 +14,7 @@ def rng(seed=0):
 
 
 def written(model, prompts, seed=0, ended=None, **manner):
-    return continuations(
-        model, prompts, Manner(**manner), rng=rng(seed), device=CPU, ended=ended
-    )
+    return continuations(model, prompts, Manner(**manner), rng=rng(seed), device=CPU, ended=ended)
 
 
 @torch.no_grad()

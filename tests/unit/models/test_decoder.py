@@ -122,8 +122,11 @@ def test_a_state_stays_what_it_was_when_others_go_on_from_it(ids):
 
 
 def test_keys_are_kept_once_for_the_heads_that_share_them(ids):
-    _, state = model_of(n_kv_heads=2).extend(ids, model_of().start(3))
-    assert {layer.k.shape for layer in state.layers} == {(3, 2, 9, 6)}
+    model = model_of(n_kv_heads=2)
+    before = model.start(3)
+    _, after = model.extend(ids, before)
+    assert {layer.k.shape for layer in before.layers} == {(3, 2, 0, 6)}
+    assert {layer.k.shape for layer in after.layers} == {(3, 2, 9, 6)}
 
 
 def test_a_tied_output_is_the_embedding_and_an_untied_one_is_not(ids):

@@ -1,14 +1,11 @@
 """Translators from CTranslate2 folders: model.bin, config.json, vocabularies.
 
-The Transformer of Vaswani et al. in the variants that ours has. Where the file holds no table of
-positions, CTranslate2 computes sinusoids of its own: all sines, then all cosines, wavelengths
-spread over one step less than ours, places counted from 1. They become learned positions here,
-with these numbers. Log-probabilities are those of CTranslate2.
+The Transformer of Vaswani et al. in the variants that ours has. Log-probabilities are those of
+CTranslate2.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,25 +18,26 @@ from torch import Tensor
 from regard.checkpoints.interop.ctranslate2_file import Kept, read_file
 from regard.checkpoints.interop.ctranslate2_model import ACTIVATIONS, NORM_EPSILON
 from regard.checkpoints.interop.ctranslate2_names import rows
+from regard.checkpoints.interop.ctranslate2_positions import (
+    SIDES,
+    positions_of,
+    told_positions,
+    with_tables,
+)
 from regard.checkpoints.interop.ctranslate2_vocabularies import Vocabularies, read_vocabularies
 from regard.checkpoints.interop.imported import Imported
 from regard.checkpoints.interop.naming import taken
 from regard.checkpoints.interop.renumbering import renumbered
 from regard.core.errors import CheckpointError
-from regard.functional.positions import sinusoid
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.text.specials import END_ID
 
 MODEL = "model.bin"
-N_PLACES = 512
-"""Rows of a table of positions that the file itself has not."""
 HEADS = {"": 8, "TransformerBase": 8, "TransformerBig": 16}
 """Of specifications that were too old to say it."""
-SIDES = ("encoder", "decoder")
 IGNORED = ("alignment_layer", "alignment_heads", "embeddings_merge", "multi_query_attention")
 """Numbers about other things than what is computed here; the last is False or refused."""
 
-_TABLE = "position_encodings/encodings"
 _LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/")
 
 
@@ -59,9 +57,9 @@ def read_ctranslate2(folder: Path) -> tuple[Imported, list[str], list[str]]:
     n_target = len(tensors["decoder/embeddings/weight"])
     words = read_vocabularies(folder, n_source, n_target)
     config = _config(tensors, numbers, words, folder / MODEL)
-    notes = _tell_positions(tensors, config)
+    notes = told_positions(tensors, config)
     shapes, own = _shapes(config)
-    weights = taken(rows(config), _of_table(tensors, config), shapes, str(folder / MODEL))
+    weights = taken(rows(config), with_tables(tensors, config), shapes, str(folder / MODEL))
     weights = {name: weights[name].clone() for name in own}  # what was an alias stands alone
     source, target = words.numbering()
     config, weights = renumbered(config, weights, source, target)
@@ -92,17 +90,7 @@ def _named(kept: Kept) -> tuple[dict[str, Tensor], dict[str, float]]:
 def _config(
     tensors: Mapping[str, Tensor], numbers: Mapping[str, float], words: Vocabularies, where: Path
 ) -> TransformerConfig:
-    said = {
-        side: {
-            "num_heads": int(numbers.get(f"{side}/num_heads", 8)),
-            "pre_norm": bool(numbers.get(f"{side}/pre_norm", True)),
-            "activation": int(numbers.get(f"{side}/activation", 0)),
-            "scale_embeddings": bool(numbers.get(f"{side}/scale_embeddings", True)),
-            "layers": _n_layers(tensors, side),
-            "queries_scale": _queries_scale(numbers, side),
-        }
-        for side in SIDES
-    }
+    said = {side: _said(tensors, numbers, side) for side in SIDES}
     _refuse(said, numbers, words, where)
     found = said["decoder"]
     source, target = tensors["encoder/embeddings_0/weight"], tensors["decoder/embeddings/weight"]
@@ -122,16 +110,28 @@ def _config(
             norm_first=found["pre_norm"],
             bias="encoder/layer_0/ffn/linear_0/bias" in tensors,
             score="dot" if found["queries_scale"] == 1.0 else "scaled_dot",
-            activation=activations[found["activation"]],  # type: ignore[arg-type]
-            embedding_scale=found["scale_embeddings"],
+            activation=activations[found["activation"]],
+            embedding_scale=bool(found["scale_embeddings"]),
             output_bias="decoder/projection/bias" in tensors,
             tied_output=output.shape == target.shape and torch.equal(output, target),
             hidden_source_id=None if words.reads_end else END_ID,
-            **_positions(tensors, d_model),
+            **positions_of(tensors, d_model),
         )
     except ValidationError as error:
         told = "; ".join(one["msg"] for one in error.errors())
         raise CheckpointError(f"{where} describes no model: {told}") from None
+
+
+def _said(tensors: Mapping[str, Tensor], numbers: Mapping[str, float], side: str) -> dict[str, Any]:
+    """What a side says of itself, or CTranslate2 takes for granted."""
+    return {
+        "num_heads": int(numbers.get(f"{side}/num_heads", 8)),
+        "pre_norm": bool(numbers.get(f"{side}/pre_norm", True)),
+        "activation": int(numbers.get(f"{side}/activation", 0)),
+        "scale_embeddings": numbers.get(f"{side}/scale_embeddings", 1),
+        "layers": _n_layers(tensors, side),
+        "queries_scale": _queries_scale(numbers, side),
+    }
 
 
 def _refuse(
@@ -148,6 +148,9 @@ def _refuse(
     ]
     if said["decoder"]["activation"] not in ACTIVATIONS.values():
         problems.append(f"activation number {said['decoder']['activation']}")
+    for name, supported in (("scale_embeddings", (0, 1)), ("queries_scale", (None, 1.0))):
+        if (value := said["decoder"][name]) not in supported:
+            problems.append(f"{name}={value}")
     known = ("num_heads", "pre_norm", "activation", "scale_embeddings", "queries_scale", *IGNORED)
     problems += [
         f"{name}={value:g}"
@@ -174,62 +177,13 @@ def _n_layers(tensors: Mapping[str, Tensor], side: str) -> int:
 
 
 def _queries_scale(numbers: Mapping[str, float], side: str) -> float | None:
-    """What queries are multiplied with where it is not 1/√d; one number for all layers."""
-    found = {
+    """What queries are multiplied with where it is not 1/√d, in the layers that say it."""
+    found = [
         value
         for name, value in numbers.items()
         if name.startswith(side) and name.endswith("/queries_scale")
-    }
-    return found.pop() if found == {1.0} else None
-
-
-def _positions(tensors: Mapping[str, Tensor], d_model: int) -> dict[str, Any]:
-    """Ours, where the table says so; else a table."""
-    table = tensors.get(f"decoder/{_TABLE}")
-    if table is None:
-        return {"positions": "learned", "max_len": N_PLACES}
-    n = len(table)
-    same = torch.equal(table, tensors.get(f"encoder/{_TABLE}", table))
-    if same and not table.any():
-        return {"positions": "none", "max_len": n}
-    ours = sinusoid(torch.arange(n), d_model)
-    if (
-        same
-        and table.shape == ours.shape
-        and torch.allclose(table.float(), ours, atol=1e-6, rtol=0)
-    ):
-        return {"positions": "sinusoidal", "max_len": n}
-    return {"positions": "learned", "max_len": n}
-
-
-def _tell_positions(tensors: Mapping[str, Tensor], config: TransformerConfig) -> tuple[str, ...]:
-    if config.positions != "learned" or f"decoder/{_TABLE}" in tensors:
-        return ()
-    return (
-        f"the sinusoids of CTranslate2 became learned positions: texts of up to {config.max_len} "
-        "tokens can be read and written",
-    )
-
-
-def _of_table(tensors: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
-    """With exactly the tensors that the table of names wants, if nothing is strange."""
-    found = dict(tensors)
-    for side in SIDES:
-        name = f"{side}/{_TABLE}"
-        if config.positions != "learned":
-            found.pop(name, None)
-        elif name not in found:
-            found[name] = _their_sinusoid(config.max_len, config.d_model)
-    found.setdefault("decoder/projection/weight", found["decoder/embeddings/weight"])
-    return found
-
-
-def _their_sinusoid(n: int, d: int) -> Tensor:
-    """(n, d): all sines, then all cosines, from place 1 on."""
-    step = math.log(10_000.0) / (d // 2 - 1)
-    rates = torch.exp(torch.arange(d // 2, dtype=torch.float32) * -step)
-    angles = torch.arange(1, n + 1, dtype=torch.float32).unsqueeze(1) * rates
-    return torch.cat((angles.sin(), angles.cos()), dim=1)
+    ]
+    return next((value for value in found if value != 1.0), found[0] if found else None)
 
 
 def _shapes(config: TransformerConfig) -> tuple[dict[str, tuple[int, ...]], list[str]]:

@@ -17,7 +17,13 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from regard.checkpoints.interop.hf_folder import CONFIG, WEIGHTS, read_config, read_tensors
+from regard.checkpoints.interop.hf_folder import (
+    CONFIG,
+    WEIGHTS,
+    read_config,
+    read_json,
+    read_tensors,
+)
 from regard.checkpoints.interop.imported import Imported
 from regard.checkpoints.interop.marian_config import NAME, config_of, described, refusal
 from regard.checkpoints.interop.marian_names import (
@@ -98,7 +104,7 @@ def _unknown(folder: Path) -> int | None:
     path = folder / "vocab.json"
     if not path.exists():
         return None
-    found = json.loads(path.read_text(encoding="utf-8")).get("<unk>")
+    found = read_json(path).get("<unk>")
     return found if isinstance(found, int) else None
 
 

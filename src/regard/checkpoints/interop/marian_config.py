@@ -70,7 +70,7 @@ def config_of(raw: Mapping[str, Any], where: str) -> TransformerConfig:
             d_ff=raw["encoder_ffn_dim"],
             dropout=raw.get("dropout", 0.1),
             max_len=raw.get("max_position_embeddings", 512),
-            activation=ACTIVATIONS[raw.get("activation_function", "gelu")],  # type: ignore[arg-type]
+            activation=ACTIVATIONS[raw.get("activation_function", "gelu")],
             embedding_scale=raw.get("scale_embedding", False),
             output_bias=True,
             tied_output=tied,

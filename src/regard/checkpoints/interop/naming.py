@@ -48,12 +48,14 @@ def taken(
     of: str,
     *,
     passed_over: Collection[str] = (),
+    settings: Mapping[str, object] | None = None,
 ) -> dict[str, Tensor]:
     """The inverse of ``renamed``: their tensors under our names, float32.
 
     ``shapes`` are those of our model's tensors. What the table wants and ``of`` lacks, what it has
     beyond the table and ``passed_over`` (names, or beginnings of names that end with a dot), and
-    what has another shape than the model asks for: all are named in one error.
+    what has another shape than the model asks for, with the ``settings`` that decide it: all are
+    named in one error.
     """
     table = list(rows)
     wanted = {row.theirs for row in table}
@@ -64,7 +66,7 @@ def taken(
         if name not in wanted and not _passed_over(name, passed_over)
     ]
     problems += [
-        f"{row.theirs} is {tuple(tensors[row.theirs].shape)}, but {_expected(row, shapes)}"
+        f"{row.theirs} is {tuple(tensors[row.theirs].shape)}, but {_expected(row, shapes, settings or {})}"
         for row in table
         if row.theirs in tensors and tuple(tensors[row.theirs].shape) != _whole(row, shapes)
     ]
@@ -89,8 +91,11 @@ def _whole(row: Row, shapes: Mapping[str, Shape]) -> Shape:
     return (sum(shapes[name][0] for name in row.ours), *first[1:])
 
 
-def _expected(row: Row, shapes: Mapping[str, Shape]) -> str:
-    return f"its configuration asks for {_whole(row, shapes)} ({', '.join(row.ours)})"
+def _expected(row: Row, shapes: Mapping[str, Shape], settings: Mapping[str, object]) -> str:
+    wanted = _whole(row, shapes)
+    deciding = [f"{name}={value}" for name, value in settings.items() if value in wanted]
+    decided = f", by {', '.join(deciding)}" if deciding else ""
+    return f"its configuration asks for {wanted} ({', '.join(row.ours)}{decided})"
 
 
 def _passed_over(name: str, others: Collection[str]) -> bool:

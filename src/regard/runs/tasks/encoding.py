@@ -19,14 +19,16 @@ from regard.data.labelled import Labelled
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.presets import build, resolve_for
 from regard.recipes.recipe import Recipe
-from regard.runs.encoder_run import TOKENIZER, EncoderRun, encoder_in, load_tokenizer
+from regard.runs.encoder_run import EncoderRun, encoder_in
 from regard.runs.evaluation import Evaluation
+from regard.runs.framing import load_tokenizer
 from regard.runs.labelled import LabelledData
 from regard.runs.memory import check_memory
 from regard.runs.prepared import Judged, Prepared
 from regard.runs.tasks.encoding_report import write_encoding_report
+from regard.runs.tokenizers import SHARED
 from regard.text.tokenizer import Tokenizer
-from regard.training.text_flops import TextFlops
+from regard.training.encoder_flops import EncoderFlops
 
 HEAD = "head."
 """How the names of a head's weights begin."""
@@ -51,7 +53,7 @@ class PreparedEncoding(Prepared):
     layout: Layout
     train: Table
     valid: Table
-    formula: TextFlops
+    formula: EncoderFlops
     load: Loaded
 
     @property
@@ -61,7 +63,8 @@ class PreparedEncoding(Prepared):
 
     def flops(self, batch: Any) -> float:
         """As ``Prepared.flops``."""
-        return self.formula.training(*batch.ids.shape, batch.n_target_tokens)
+        n_rows, n_tokens = batch.ids.shape
+        return self.formula.training(n_rows, n_tokens, batch.n_target_tokens)
 
     def example(self, number: int) -> str:
         """As ``Prepared.example``."""
@@ -83,7 +86,7 @@ class PreparedEncoding(Prepared):
 
     def save(self, folder: Path) -> None:
         """As ``Prepared.save``."""
-        self.tokenizer.save(folder / TOKENIZER)
+        self.tokenizer.save(folder / SHARED)
 
 
 class NoMemory:
@@ -174,8 +177,8 @@ def _from_run(wish: Wish, init: RunFolder, tokenizer: Tokenizer, device: torch.d
         if keeps_head or not name.startswith(HEAD)
     }
     _fill(model, weights, init, keeps_head=keeps_head)
-    what = "encoder and head" if keeps_head or wish.head == "none" else "the encoder; its head is"
-    note = f"{what} {'' if keeps_head or wish.head == 'none' else 'fresh, '}as in {init.path}"
+    fresh = "" if keeps_head or wish.head == "none" else "; its head is fresh"
+    note = f"the encoder begins as that of {init.path}{fresh}"
     return Begun(config, model.to(device), tokenizer, (note,))
 
 

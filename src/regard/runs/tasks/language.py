@@ -210,7 +210,9 @@ def _check(recipe: Recipe) -> None:
     if recipe.train.teacher_forcing != 1:
         problems.append("train.teacher_forcing is for translation; set it to 1")
     if recipe.train.criterion != "loss":
-        problems.append(f"train.criterion={recipe.train.criterion} is for other tasks; set it to loss")
+        problems.append(
+            f"train.criterion={recipe.train.criterion} is for other tasks; set it to loss"
+        )
     if problems:
         raise ConfigError("; ".join(problems))
 

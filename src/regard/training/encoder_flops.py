@@ -17,7 +17,7 @@ from regard.training.flops import BACKWARD
 
 
 @dataclass(frozen=True, slots=True)
-class TextFlops:
+class EncoderFlops:
     """FLOPs of a forward pass: c · (1, S, S²) a text, and so many an answer of the head."""
 
     coefficients: tuple[float, ...]
@@ -29,7 +29,7 @@ class TextFlops:
         return BACKWARD * (n_rows * of_text + n_answers * self.an_answer)
 
 
-def text_flops(model: Encoder) -> TextFlops:
+def encoder_flops(model: Encoder) -> EncoderFlops:
     """Count an encoder at three lengths, none beyond what it can read, and solve for its formula.
 
     A head that answers for a whole text is counted once a text, any other once a position.
@@ -42,7 +42,7 @@ def text_flops(model: Encoder) -> TextFlops:
     whole = _count(skeleton, n) - counts[0]
     answers = 1 if model.config.head == "classify" else n
     solved = np.linalg.solve(rows, np.array(counts, np.float64))
-    return TextFlops(tuple(solved.tolist()), whole / answers)
+    return EncoderFlops(tuple(solved.tolist()), whole / answers)
 
 
 def _count(reading: Callable[[Tensor], Tensor], n_tokens: int) -> int:

@@ -1,0 +1,148 @@
+"""A classifier before its first step: from a recipe to all that training needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.core.errors import DataError
+from regard.data.encoder_batches import Layout, TextBatch, TextStream, in_order, text_batch
+from regard.data.examples import Ints
+from regard.data.labelled import numbered
+from regard.evaluation.labels import accuracy, macro_f1
+from regard.models.encoder import Encoder
+from regard.recipes.recipe import Recipe
+from regard.runs.classifier import load_classifier
+from regard.runs.labelled import load_labelled
+from regard.runs.labels import LABELS, Labels, load_labels
+from regard.runs.tasks.encoding import (
+    NoMemory,
+    PreparedEncoding,
+    Scoring,
+    Wish,
+    all_texts,
+    begin,
+    encoded,
+)
+from regard.training.encoder_flops import encoder_flops
+
+
+class LabelLoss(NoMemory):
+    """Cross-entropy, summed over the texts of a batch."""
+
+    def __init__(self, smoothing: float) -> None:
+        self.smoothing = smoothing
+
+    def __call__(self, model: Encoder, batch: TextBatch) -> Tensor:
+        """The wanted distribution is 1 - ε on the label, ε being spread over all labels."""
+        logits = model(batch.ids, batch.segments).float()
+        return F.cross_entropy(
+            logits, batch.labels, label_smoothing=self.smoothing, reduction="sum"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedClassification(PreparedEncoding):
+    """Texts with labels, and an encoder that tells them."""
+
+    labels: Labels
+    train_labels: Ints
+    valid_labels: Ints
+
+    @property
+    def size(self) -> dict[str, int]:
+        """As ``Prepared.size``."""
+        return {**PreparedEncoding.size.fget(self), "labels": len(self.labels.names)}  # type: ignore[attr-defined]
+
+    def stream(self) -> TextStream:
+        """As ``Prepared.stream``."""
+        settings = self.recipe.train
+        return TextStream(
+            self.train,
+            self.train_labels.tolist(),
+            self.layout,
+            batch_tokens=settings.batch_tokens,
+            seed=settings.seed,
+        )
+
+    def objective(self) -> LabelLoss:
+        """As ``Prepared.objective``."""
+        return LabelLoss(self.recipe.train.label_smoothing)
+
+    def validation(self) -> Scoring:
+        """As ``Prepared.validation``."""
+        parts = in_order(self.valid, self.layout, self.recipe.train.batch_tokens)
+        batches = [text_batch(self.valid, rows, self.layout, self.valid_labels) for rows in parts]
+
+        def scores(model: Encoder) -> Mapping[str, float]:
+            loss, given, right = 0.0, [], []
+            for batch in (one.to(self.device) for one in batches):
+                logits = model(batch.ids, batch.segments).float()
+                smoothing = self.recipe.train.label_smoothing
+                loss += F.cross_entropy(
+                    logits, batch.labels, label_smoothing=smoothing, reduction="sum"
+                ).item()
+                given += logits.argmax(dim=-1).tolist()
+                right += batch.labels.tolist()
+            return {
+                "loss": loss / len(right),
+                "accuracy": accuracy(given, right),
+                "macro_f1": macro_f1(given, right),
+            }
+
+        return Scoring(scores)
+
+    def save(self, folder: Path) -> None:
+        """As ``Prepared.save``."""
+        PreparedEncoding.save(self, folder)
+        self.labels.save(folder)
+
+
+def prepare_classification(
+    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
+) -> PreparedClassification:
+    """Load or make the data, number its labels, train a tokenizer unless there is one.
+
+    Draws from torch's default generator, which is left where the first training step begins.
+    """
+    del cache  # texts with labels are few
+    data = load_labelled(recipe.data, "label")
+    examples = data.splits["train"]
+    labels = Labels.of(examples) if begun is None else load_labels(begun)
+    if len(labels.names) < 2:
+        raise DataError(
+            f"all training examples have the label {labels.names[0]!r}; two at least are needed"
+        )
+    numbers = {name: numbered(split, labels.numbers) for name, split in data.splits.items()}
+    wish = Wish(recipe, "classify", len(labels.names), lambda folder: _same(folder, labels))
+    start = begin(wish, lambda: all_texts(examples), device, begun)
+    layout = Layout(start.tokenizer.marks, start.config.max_len)
+    train, train_notes = encoded(examples, start.tokenizer, layout, "train")
+    valid, valid_notes = encoded(data.splits["valid"], start.tokenizer, layout, "valid")
+    return PreparedClassification(
+        recipe=recipe,
+        config=start.config,
+        model=start.model,
+        notes=(*data.notes, *start.notes, *train_notes, *valid_notes),
+        device=device,
+        data=data,
+        tokenizer=start.tokenizer,
+        layout=layout,
+        train=train,
+        valid=valid,
+        formula=encoder_flops(start.model),
+        load=load_classifier,
+        labels=labels,
+        train_labels=np.array(numbers["train"], np.int64),
+        valid_labels=np.array(numbers["valid"], np.int64),
+    )
+
+
+def _same(folder: Path, labels: Labels) -> bool:
+    return (folder / LABELS).exists() and load_labels(folder) == labels

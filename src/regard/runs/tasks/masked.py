@@ -1,0 +1,104 @@
+"""A run that guesses words before its first step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.data.encoder_batches import Layout
+from regard.data.masking import MaskedBatch, MaskedStream, Masking, fixed_masked
+from regard.functional.linear_cross_entropy import linear_cross_entropy
+from regard.models.encoder import Encoder
+from regard.models.encoder_heads import MaskedHead
+from regard.recipes.recipe import Recipe
+from regard.runs.filler import guessing, load_filler, masked_states
+from regard.runs.labelled import load_labelled
+from regard.runs.tasks.encoding import (
+    NoMemory,
+    PreparedEncoding,
+    Scoring,
+    Wish,
+    all_texts,
+    begin,
+    encoded,
+)
+from regard.training.encoder_flops import encoder_flops
+
+
+class MaskedLoss(NoMemory):
+    """Cross-entropy of the words left out, summed over them."""
+
+    def __init__(self, smoothing: float) -> None:
+        self.smoothing = smoothing
+
+    def __call__(self, model: Encoder, batch: MaskedBatch) -> Tensor:
+        """Without the logits of any other place."""
+        assert isinstance(model.head, MaskedHead), "the task gives every model this head"
+        return linear_cross_entropy(
+            masked_states(model, batch.ids, batch.segments, batch.places),
+            *model.head.output(),
+            batch.targets,
+            pad=model.config.pad_id,
+            label_smoothing=self.smoothing,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedMasked(PreparedEncoding):
+    """Texts, and an encoder that guesses what is left out of them."""
+
+    masking: Masking
+
+    def stream(self) -> MaskedStream:
+        """As ``Prepared.stream``."""
+        settings = self.recipe.train
+        return MaskedStream(
+            self.train, self.masking, batch_tokens=settings.batch_tokens, seed=settings.seed
+        )
+
+    def objective(self) -> MaskedLoss:
+        """As ``Prepared.objective``."""
+        return MaskedLoss(self.recipe.train.label_smoothing)
+
+    def validation(self) -> Scoring:
+        """As ``Prepared.validation``; the loss is the plain one, without smoothing."""
+        batches = fixed_masked(self.valid, self.masking, self.recipe.train.batch_tokens)
+
+        def scores(model: Encoder) -> Mapping[str, float]:
+            return guessing(model, batches, self.device)
+
+        return Scoring(scores)
+
+
+def prepare_masked(
+    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
+) -> PreparedMasked:
+    """Load or make the texts, train a tokenizer unless there is one, build the encoder.
+
+    Draws from torch's default generator, which is left where the first training step begins.
+    """
+    del cache  # the ids are made again as fast
+    data = load_labelled(recipe.data, "text")
+    start = begin(Wish(recipe, "masked"), lambda: all_texts(data.splits["train"]), device, begun)
+    layout = Layout(start.tokenizer.marks, start.config.max_len)
+    train, train_notes = encoded(data.splits["train"], start.tokenizer, layout, "train")
+    valid, valid_notes = encoded(data.splits["valid"], start.tokenizer, layout, "valid")
+    return PreparedMasked(
+        recipe=recipe,
+        config=start.config,
+        model=start.model,
+        notes=(*data.notes, *start.notes, *train_notes, *valid_notes),
+        device=device,
+        data=data,
+        tokenizer=start.tokenizer,
+        layout=layout,
+        train=train,
+        valid=valid,
+        formula=encoder_flops(start.model),
+        load=load_filler,
+        masking=Masking.of(layout, start.tokenizer.n_vocab),
+    )

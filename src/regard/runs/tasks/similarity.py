@@ -1,0 +1,156 @@
+"""A run that compares texts before its first step.
+
+Pairs with scores: the cosine of two texts is brought to their score, the largest being 1. Pairs
+without: of all second texts of a batch, a text should be nearest to its own (and the other way
+round), which is how sentence encoders are trained contrastively.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.encoder_batches import Layout, PairBatch, PairStream, in_order, pair_batch
+from regard.data.labelled import Labelled
+from regard.models.encoder import Encoder
+from regard.recipes.recipe import Recipe
+from regard.runs.embedder import agreement, load_embedder
+from regard.runs.labelled import load_labelled
+from regard.runs.tasks.encoding import (
+    NoMemory,
+    PreparedEncoding,
+    Scoring,
+    Wish,
+    all_texts,
+    begin,
+    encoded,
+)
+from regard.training.encoder_flops import encoder_flops
+
+TEMPERATURE = 0.05
+"""Cosines are divided by it, so that a softmax can tell them apart."""
+
+Scores = NDArray[np.float32]
+
+
+def vectors(model: Encoder, batch: PairBatch) -> tuple[Tensor, Tensor]:
+    """Both texts of each pair (B, D), of length 1."""
+    first, second = model.pooled(batch.ids), model.pooled(batch.other_ids)
+    return F.normalize(first.float(), dim=-1), F.normalize(second.float(), dim=-1)
+
+
+def regression(first: Tensor, second: Tensor, scores: Tensor) -> Tensor:
+    """Squared distance of cosines and scores, summed over pairs (B, D), (B, D), (B,) -> ()."""
+    return ((first * second).sum(dim=-1) - scores).square().sum()
+
+
+def contrast(first: Tensor, second: Tensor) -> Tensor:
+    """Cross-entropy of finding the partner among all of a batch, both ways, summed -> ()."""
+    cosines = first @ second.mT / TEMPERATURE
+    own = torch.arange(len(cosines), device=cosines.device)
+    there, back = (F.cross_entropy(x, own, reduction="sum") for x in (cosines, cosines.mT))
+    return (there + back) / 2
+
+
+class SimilarityLoss(NoMemory):
+    """Regression where pairs have scores, contrast where they have none."""
+
+    def __call__(self, model: Encoder, batch: PairBatch) -> Tensor:
+        """Summed over the pairs of a batch."""
+        first, second = vectors(model, batch)
+        if len(batch.scores):
+            return regression(first, second, batch.scores)
+        return contrast(first, second)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedSimilarity(PreparedEncoding):
+    """Pairs of texts, and an encoder whose vectors compare them."""
+
+    train_scores: Scores
+    """Over the scale; nothing, where pairs have none."""
+    valid_scores: Scores
+
+    def stream(self) -> PairStream:
+        """As ``Prepared.stream``."""
+        settings = self.recipe.train
+        return PairStream(
+            self.train,
+            self.train_scores.tolist(),
+            self.layout,
+            batch_tokens=settings.batch_tokens,
+            seed=settings.seed,
+        )
+
+    def objective(self) -> SimilarityLoss:
+        """As ``Prepared.objective``."""
+        return SimilarityLoss()
+
+    def flops(self, batch: PairBatch) -> float:
+        """As ``Prepared.flops``: both texts are read."""
+        shapes = [tuple(ids.shape) for ids in (batch.ids, batch.other_ids)]
+        return sum(self.formula.training(n_rows, n_tokens, 0) for n_rows, n_tokens in shapes)
+
+    def validation(self) -> Scoring:
+        """As ``Prepared.validation``."""
+        parts = in_order(self.valid, self.layout, self.recipe.train.batch_tokens)
+        batches = [pair_batch(self.valid, rows, self.layout, self.valid_scores) for rows in parts]
+        order = np.concatenate(parts)
+        loss_of = SimilarityLoss()
+
+        def scores(model: Encoder) -> Mapping[str, float]:
+            here = [batch.to(self.device) for batch in batches]
+            loss = sum(loss_of(model, batch).item() for batch in here)
+            found = [vectors(model, batch) for batch in here]
+            first, second = (torch.cat(side).cpu().numpy() for side in zip(*found, strict=True))
+            wanted = self.valid_scores[order].tolist() if len(self.valid_scores) else []
+            return {"loss": loss / len(order), **agreement(first, second, wanted)}
+
+        return Scoring(scores)
+
+
+def prepare_similarity(
+    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
+) -> PreparedSimilarity:
+    """Load or make the pairs, train a tokenizer unless there is one, build the encoder.
+
+    Draws from torch's default generator, which is left where the first training step begins.
+    """
+    del cache  # pairs that were compared by people are few
+    data = load_labelled(recipe.data, "score")
+    pairs = data.splits["train"]
+    start = begin(Wish(recipe, "none"), lambda: all_texts(pairs), device, begun)
+    layout = Layout(start.tokenizer.marks, start.config.max_len, joined=False)
+    train, train_notes = encoded(pairs, start.tokenizer, layout, "train")
+    valid, valid_notes = encoded(data.splits["valid"], start.tokenizer, layout, "valid")
+    return PreparedSimilarity(
+        recipe=recipe,
+        config=start.config,
+        model=start.model,
+        notes=(*data.notes, *start.notes, *train_notes, *valid_notes),
+        device=device,
+        data=data,
+        tokenizer=start.tokenizer,
+        layout=layout,
+        train=train,
+        valid=valid,
+        formula=encoder_flops(start.model),
+        load=load_embedder,
+        train_scores=_scaled(pairs, pairs),
+        valid_scores=_scaled(data.splits["valid"], pairs),
+    )
+
+
+def _scaled(examples: Sequence[Labelled], training: Sequence[Labelled]) -> Scores:
+    """Scores over the largest that training shows, or that is among them."""
+    known = [one.score for one in training if one.score is not None]
+    own = [one.score for one in examples if one.score is not None]
+    scale = max((abs(score) for score in known or own), default=1.0) or 1.0
+    return np.array(own, np.float32) / np.float32(scale)
