@@ -13,13 +13,14 @@ from regard.cli.options import RunPath
 def export(
     path: RunPath,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder, new or empty.")],
-    to: Annotated[str, typer.Option(help="The format: hf or ctranslate2.")],
+    to: Annotated[str, typer.Option(help="The format: hf, ctranslate2 or onnx.")],
 ) -> None:
     """Write a run in a format of the ecosystem, with its tokenizers beside it.
 
     CTranslate2 gives the same translations: load DIR with its Translator, hand over the tokens of
     tokenizer.json, and join what comes back. hf writes a MarianMT folder that the Auto classes of
-    transformers load. Only a Transformer with plain attention can go to either.
+    transformers load. Only a Transformer with plain attention can go to either. onnx writes
+    encoder.onnx and decoder.onnx, which gives the logits of all positions at once.
     """
     from regard.runs.export import export as write
     from regard.runs.run import load

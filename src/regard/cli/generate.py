@@ -61,7 +61,8 @@ def generate(
     Prints what follows the prompt, as it is, and a line break. With --json one object a text:
     prompt, text, tokens, finished.
     """
-    from regard.runs.writer import load_writer, seeded
+    from regard.runs.pen import seeded
+    from regard.runs.writer import load_writer
 
     if stream and (as_json or n > 1):
         raise ConfigError("--stream prints one text as it comes: leave out --json and --n")
@@ -105,7 +106,7 @@ class _Desk:
             raise DataError(self._too_long(prompt, 1))
         self._take([prompt])
         ids = self.run.prompt_ids(prompt, self.manner.max_new, self.truncate)
-        for piece in self.run.pieces(ids, self.manner, rng=self.rng, stop=self.stop):
+        for piece in self.run.pen.pieces(ids, self.manner, rng=self.rng, stop=self.stop):
             print(piece, end="", flush=True)
         print(flush=True)
 

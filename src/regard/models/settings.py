@@ -51,6 +51,23 @@ class ModelSettings(BaseModel):
     hidden_source_id: int | None = Field(
         None, ge=0, description="A source id that nobody looks at, beside padding."
     )
+    norm: Literal["layer", "rms"] | None = Field(
+        None, description="LayerNorm, or RMSNorm, which takes no mean away."
+    )
+    eps: float | None = Field(None, gt=0.0, description="Added where a norm divides.")
+    n_kv_heads: int | None = Field(
+        None, ge=1, description="Keys and values that heads share; must divide n_heads."
+    )
+    rotary_base: float | None = Field(
+        None, gt=0.0, description="The slowest pair turns once in 2π times so many places."
+    )
+    tied: bool | None = Field(
+        None, description="Whether a language model's output matrix is its embedding."
+    )
+    n_segments: int | None = Field(None, ge=0, description="Kinds of texts an encoder tells apart.")
+    embedding_norm: bool | None = Field(
+        None, description="Whether an encoder's embedding is normalised."
+    )
     d_model: int | None = Field(None, ge=1, description="Width of the residual stream.")
     n_layers: int | None = Field(None, ge=1, description="Layers of encoder and of decoder.")
     n_heads: int | None = Field(None, ge=1, description="Heads; must divide d_model.")

@@ -331,10 +331,15 @@ class Transformer(SequenceModel):
 
     def encode(self, source: Tensor) -> Memory:
         """Source ids (B, S) -> what the decoder will look at."""
-        mask = masks.padding(source, pad=self.config.pad_id)
-        if self.config.hidden_source_id is not None:
-            mask = mask & masks.padding(source, pad=self.config.hidden_source_id)
+        mask = self.source_mask(source)
         return Memory(self.decoder.project(self.encoder(source, mask)), mask)
+
+    def source_mask(self, source: Tensor) -> Tensor:
+        """Source ids (B, S) -> (B, 1, 1, S): what may be looked at."""
+        mask = masks.padding(source, pad=self.config.pad_id)
+        if self.config.hidden_source_id is None:
+            return mask
+        return mask & masks.padding(source, pad=self.config.hidden_source_id)
 
     def start(self, memory: Memory) -> State:
         """Nothing is written yet."""

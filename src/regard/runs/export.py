@@ -12,6 +12,7 @@ from tokenizers import processors
 from regard.checkpoints.interop.ctranslate2_model import write_ctranslate2
 from regard.checkpoints.interop.folders import whole_folder
 from regard.checkpoints.interop.marian import write_marian
+from regard.checkpoints.interop.onnx_model import write_onnx
 from regard.core.errors import CheckpointError
 from regard.core.files import write_whole
 from regard.core.registry import Registry
@@ -68,6 +69,13 @@ def _hugging_face(run: Run, folder: Path) -> None:
         "target_lang": target,
     }
     write_whole(folder / "tokenizer_config.json", json.dumps(described, indent=2) + "\n")
+
+
+@FORMATS.add("onnx")
+def _onnx(run: Run, folder: Path) -> None:
+    """Both halves, and the tokenizers beside them."""
+    write_onnx(run.model, folder)
+    run.tokenizers.save(folder)
 
 
 def _write_ending(tokenizer: Tokenizer, path: Path) -> None:

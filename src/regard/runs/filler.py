@@ -59,9 +59,9 @@ class Filler(EncoderRun):
         places = [i for i, token in enumerate(read) if token == mask]
         with torch.inference_mode():
             batch = (torch.tensor([row], device=self.device) for row in (read, segments))
-            probabilities = self.model(*batch)[0, places].float().softmax(dim=-1).cpu()
-        probabilities[:, [*self.tokenizer.marks.named().values()]] = 0  # they are no words
-        best = probabilities[:, : self.tokenizer.n_vocab].topk(min(n, self.tokenizer.n_vocab))
+            shares = self.model(*batch)[0, places].float().softmax(dim=-1).cpu()
+            shares[:, [*self.tokenizer.marks.named().values()]] = 0  # they are no words
+            best = shares[:, : self.tokenizer.n_vocab].topk(min(n, self.tokenizer.n_vocab))
         chosen = iter(best.indices[:, 0].tolist())
         written = [next(chosen) if token == mask else token for token in ids]
         return Filled(self.tokenizer.decode(written), self._guesses(best.values, best.indices))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
+
+import tokenizers
 
 from regard.data.examples import Ids
 from regard.data.plain_texts import lines_go_on
@@ -23,7 +26,7 @@ class Framing:
 
     tokenizer: Tokenizer
     opening: tuple[int, ...]
-    """Before the first text: the end of the one before it, or what a foreign model knows."""
+    """Before the first text: the end of another, or what a foreign tokenizer puts there."""
     closed: bool
     """Whether a text that is scored ends with the end token."""
     lines: bool
@@ -87,12 +90,18 @@ class Framing:
 
 
 def framing_for(tokenizer: Tokenizer, data: DataSettings) -> Framing:
-    """As a run with such data has it. A foreign model was told by others how texts begin."""
-    marks = tokenizer.marks
+    """As a run with such data has it. Foreign texts stand alone, and nothing closes them."""
     if isinstance(tokenizer, ForeignTokenizer):
-        opening = () if marks.begin is None else (marks.begin,)
-        return Framing(tokenizer, opening, closed=False, lines=False)
-    return Framing(tokenizer, (marks.end,), closed=True, lines=lines_go_on(data))
+        return Framing(tokenizer, _put_before(tokenizer), closed=False, lines=False)
+    return Framing(tokenizer, (tokenizer.marks.end,), closed=True, lines=lines_go_on(data))
+
+
+def _put_before(tokenizer: ForeignTokenizer) -> tuple[int, ...]:
+    """Special ids that a foreign tokenizer itself puts before a text, as its template says."""
+    inner = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    found = inner.encode("a", add_special_tokens=True)
+    marked = zip(found.ids, found.special_tokens_mask, strict=True)
+    return tuple(number for number, _ in takewhile(lambda pair: pair[1] == 1, marked))
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

@@ -15,21 +15,19 @@ from regard.checkpoints.interop.hf_folder import CONFIG, read_config
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.registry import Registry
+from regard.runs.imported_texts import import_bert, import_gguf, import_gpt2, import_llama
 from regard.runs.imported_translators import from_ctranslate2, from_marian, write_translator
 
 Importer = Callable[[Path, RunFolder, str | None], tuple[str, ...]]
 """Source, the run folder to fill, and perhaps the languages -> what a user should know."""
 
 IMPORTERS: Registry[Importer] = Registry("kind of model")
+IMPORTERS.add("bert")(import_bert)
+IMPORTERS.add("gpt2")(import_gpt2)
+IMPORTERS.add("llama")(import_llama)
+IMPORTERS.add("gguf")(import_gguf)
 
 GGUF = ".gguf"
-PLANNED = {
-    "bert": "BERT-type encoders",
-    "gpt2": "GPT-2-type decoders",
-    "llama": "LLaMA-type decoders",
-    "gguf": "GGUF files",
-}
-"""Kinds that are known and cannot be imported yet."""
 
 
 def import_model(source: Path, out: Path, direction: str | None = None) -> tuple[str, ...]:
@@ -38,8 +36,6 @@ def import_model(source: Path, out: Path, direction: str | None = None) -> tuple
     ``direction`` are the languages of a translator, as ``de-en``, where its files do not say them.
     """
     kind = kind_of(source)
-    if kind in PLANNED and kind not in IMPORTERS:
-        raise ConfigError(f"{source} is of the kind {PLANNED[kind]}, which cannot be imported yet")
     write = IMPORTERS[kind]
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise CheckpointError(
@@ -70,7 +66,7 @@ def _told_kind(source: Path, said: dict[str, Any]) -> str:
     kind = said.get("model_type")
     if kind is None and "family" in said:
         raise ConfigError(f"{source} is a run folder already; use it as it is")
-    if isinstance(kind, str) and (kind in IMPORTERS or kind in PLANNED):
+    if isinstance(kind, str) and kind in IMPORTERS:
         return kind
     raise ConfigError(f"{source / CONFIG} says model_type={kind!r}; {_supported()}")
 

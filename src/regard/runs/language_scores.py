@@ -61,6 +61,24 @@ def judged_each(
     return [judged(model, text, device=device, stride=stride) for text in texts]
 
 
+@torch.inference_mode()
+def log_prob_after(
+    model: LanguageModel, before: Sequence[int], after: Sequence[int], *, device: torch.device
+) -> float:
+    """Of ``after`` given ``before``; the context must hold both."""
+    if not after:
+        raise DataError("an option has no text to be chosen by")
+    read = [*before, *after[:-1]]
+    if len(read) > model.config.max_len:
+        raise DataError(
+            f"prompt and option have {len(read):,} tokens to read, but the model's context holds "
+            f"{model.config.max_len:,}; shorten the prompt"
+        )
+    logits = model(torch.tensor([read], device=device))[0, -len(after) :]
+    wanted = torch.tensor(after, device=device).unsqueeze(1)
+    return float(logits.float().log_softmax(dim=-1).gather(1, wanted).double().sum())
+
+
 def summed_up(found: Judged) -> dict[str, Any]:
     """Scores of many tokens together."""
     total, n = float(found.log_probs.double().sum()), len(found.right)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import torch
 
@@ -14,7 +14,7 @@ from regard.core.counting import counted
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.registry import did_you_mean
 from regard.data.plain_texts import text_splits
-from regard.decoding.continuing import Manner, continuations, steps
+from regard.decoding.continuing import Manner
 from regard.models.decoder import LanguageModel
 from regard.models.presets import n_parameters
 from regard.recipes.recipe import Recipe
@@ -24,11 +24,12 @@ from regard.runs.framing import Framing, framing_for, load_tokenizer
 from regard.runs.language_scores import (
     judged,
     judged_each,
+    log_prob_after,
     shares,
     summed_up,
     word_perplexity,
 )
-from regard.runs.pieces import certain, cut_at
+from regard.runs.pen import Pen, Stop, Written, seeded
 from regard.runs.run import recipe_in
 from regard.runs.verbs import check_task
 from regard.text import words
@@ -39,16 +40,6 @@ MAX_NEW = 200
 """Tokens that are written where nothing is said."""
 Truncate = Literal["left"] | None
 """What to do with a prompt that is longer than the context: cut its beginning off, or refuse it."""
-
-
-class Written(NamedTuple):
-    """What was written after a prompt."""
-
-    text: str
-    tokens: tuple[str, ...]
-    finished: bool
-    """False where a limit or the end of the context came before the end."""
-    log_prob: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +86,7 @@ class Writer:
         top_p: float | None = None,
         seed: int | None = None,
         n: int | None = None,
-        stop: str | Sequence[str] = (),
+        stop: Stop = (),
         truncate: Truncate = None,
     ) -> Any:
         """Write on after a prompt, or after each of several: str -> str, list -> list.
@@ -123,13 +114,13 @@ class Writer:
         top_k: int | None = None,
         top_p: float | None = None,
         seed: int | None = None,
-        stop: str | Sequence[str] = (),
+        stop: Stop = (),
         truncate: Truncate = None,
     ) -> Iterator[str]:
         """As ``generate``, in pieces as they come; joined, they are the same text."""
         manner = self.manner(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
         ids = self.prompt_ids(prompt, max_new, truncate)
-        return self.pieces(ids, manner, rng=seeded(seed), stop=stop)
+        return self.pen.pieces(ids, manner, rng=seeded(seed), stop=stop)
 
     def manner(self, **choices: Any) -> Manner:
         """How to write, within what this model can."""
@@ -148,62 +139,17 @@ class Writer:
         *,
         rng: torch.Generator,
         n: int = 1,
-        stop: str | Sequence[str] = (),
+        stop: Stop = (),
         truncate: Truncate = None,
     ) -> list[list[Written]]:
         """``n`` texts for each prompt, with all there is to know about them."""
-        if n < 1:
-            raise ConfigError(f"n must be at least 1: {n}")
-        stops = _stops(stop)
-        given = [self.prompt_ids(prompt, manner.max_new, truncate) for prompt in prompts]
-        rows = [ids for ids in given for _ in range(n)]
+        ids = [self.prompt_ids(prompt, manner.max_new, truncate) for prompt in prompts]
+        return self.pen.write(ids, manner, rng=rng, n=n, stop=stop)
 
-        def stopped(row: int, ids: Sequence[int]) -> bool:
-            return cut_at(self.framing.said_after(rows[row], ids), stops)[1]
-
-        found = continuations(
-            self.model,
-            rows,
-            manner,
-            rng=rng,
-            device=self.device,
-            ended=stopped if stops else None,
-        )
-        texts = [
-            Written(
-                cut_at(self.framing.said_after(ids, one.ids), stops)[0],
-                tuple(self.tokenizer.tokens(one.ids)),
-                one.finished,
-                one.log_prob,
-            )
-            for ids, one in zip(rows, found, strict=True)
-        ]
-        return [texts[i : i + n] for i in range(0, len(texts), n)]
-
-    def pieces(
-        self,
-        ids: Sequence[int],
-        manner: Manner,
-        *,
-        rng: torch.Generator,
-        stop: str | Sequence[str] = (),
-    ) -> Iterator[str]:
-        """Text after the ids of a prompt, as it comes."""
-        stops, said, written = _stops(stop), "", list[int]()
-        for step in steps(self.model, [ids], manner, rng=rng, device=self.device):
-            if step.id in manner.end_ids:
-                break
-            written.append(step.id)
-            text, over = cut_at(self.framing.said_after(ids, written), stops)
-            sure = text if over else certain(text, stops)
-            if len(sure) > len(said):
-                yield sure[len(said) :]
-                said = sure
-            if over:
-                return
-        rest = self.framing.said_after(ids, written)[len(said) :]
-        if rest:
-            yield rest
+    @property
+    def pen(self) -> Pen:
+        """What writes."""
+        return Pen(self.model, self.framing, self.device)
 
     def prompt_ids(self, prompt: str, max_new: int, truncate: Truncate = None) -> list[int]:
         """A prompt as ids that fit into the context.
@@ -263,24 +209,11 @@ class Writer:
         if isinstance(options, str) or len(set(options)) < 2:
             raise DataError(f"choose takes two options or more, all different: {options!r}")
         before = self.framing.read(prompt)
-        scores = [self._log_prob(before, self.framing.inside(option)) for option in options]
+        scores = [
+            log_prob_after(self.model, before, self.framing.inside(option), device=self.device)
+            for option in options
+        ]
         return dict(zip(options, shares(scores), strict=True))
-
-    @torch.inference_mode()
-    def _log_prob(self, before: Sequence[int], after: Sequence[int]) -> float:
-        """Of ``after`` given ``before``, which must both be in the context."""
-        if not after:
-            raise DataError("an option has no text to be chosen by")
-        read = [*before, *after[:-1]]
-        if len(read) > self.context:
-            raise DataError(
-                f"prompt and option have {len(read):,} tokens to read, but the model's context "
-                f"holds {self.context:,}; shorten the prompt"
-            )
-        logits = self.model(torch.tensor([read], device=self.device))[0, -len(after) :]
-        log_probs = logits.float().log_softmax(dim=-1)
-        wanted = torch.tensor(after, device=self.device).unsqueeze(1)
-        return float(log_probs.gather(1, wanted).double().sum())
 
     def evaluate(self, split: str = "test", *, stride: int | None = None) -> Evaluation:
         """Scores on a split of the data the run was trained with; ``stride`` as ``perplexity``."""
@@ -348,25 +281,6 @@ def load_writer(path: str | Path, *, device: str | None = None) -> Writer:
     _check_vocabulary(folder, model, tokenizer)
     framing = framing_for(tokenizer, recipe.data)
     return Writer(folder, recipe, framing, model.to(place).eval(), place)
-
-
-def seeded(seed: int | None) -> torch.Generator:
-    """Random numbers from a seed; others each time without one."""
-    rng = torch.Generator()
-    if seed is None:
-        rng.seed()
-    elif not 0 <= seed < 2**63:
-        raise ConfigError(f"a seed must be from 0 to 2**63 - 1: {seed}")
-    else:
-        rng.manual_seed(seed)
-    return rng
-
-
-def _stops(stop: str | Sequence[str]) -> tuple[str, ...]:
-    stops = (stop,) if isinstance(stop, str) else tuple(stop)
-    if not all(stops):
-        raise ConfigError("an empty stop would end every text at once; leave it out")
-    return stops
 
 
 def _check_vocabulary(folder: RunFolder, model: LanguageModel, tokenizer: Tokenizer) -> None:

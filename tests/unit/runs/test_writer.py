@@ -11,8 +11,9 @@ from regard.core.errors import ConfigError, DataError
 from regard.data.settings import DataSettings
 from regard.recipes.recipe import recipe_from
 from regard.runs.framing import framing_for
+from regard.runs.pen import seeded
 from regard.runs.pieces import TORN
-from regard.runs.writer import Writer, seeded
+from regard.runs.writer import Writer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 

@@ -67,8 +67,10 @@ def test_what_only_the_other_side_has_is_written_and_not_read(file):
 
 
 def test_a_character_of_the_other_side_is_the_last_resort(file):
-    tokens = [*SPECIALS, "b", "▁a", "▁ab", "▁", "c", "z"]
+    file.write_bytes(spm([*PIECES, ("cz", -5.0, 1)]))
+    tokens = [*SPECIALS, "b", "▁a", "▁ab", "▁", "c", "z", "cz"]
     inner = unigram(read_sentencepieces(file), tokens)
+    assert inner.encode("acz").tokens == ["▁a", "cz"]
     assert inner.encode("az").ids == [5, 9]
     assert inner.encode("aq").ids == [5, 3]
 

@@ -65,8 +65,9 @@ def taken(
         for name in tensors
         if name not in wanted and not _passed_over(name, passed_over)
     ]
+    told = settings or {}
     problems += [
-        f"{row.theirs} is {tuple(tensors[row.theirs].shape)}, but {_expected(row, shapes, settings or {})}"
+        f"{row.theirs} is {tuple(tensors[row.theirs].shape)}, but {_expected(row, shapes, told)}"
         for row in table
         if row.theirs in tensors and tuple(tensors[row.theirs].shape) != _whole(row, shapes)
     ]

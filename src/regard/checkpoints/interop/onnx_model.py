@@ -1,0 +1,113 @@
+"""The two halves of a Transformer as ONNX files.
+
+``encoder.onnx`` takes ``source`` (B, S) ids and gives ``encoded`` (B, S, D). ``decoder.onnx`` takes
+``target`` (B, T) ids from the begin token on, ``encoded`` and ``source``, whose padding is hidden,
+and gives ``logits`` (B, T, V). All three lengths are free, up to the model's ``max_len``.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.errors import ConfigError
+from regard.models.base import SequenceModel
+from regard.models.transformer import Memory, Transformer
+
+NAME = "ONNX"
+ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
+_PACKAGES = ("onnx", "onnxscript")
+
+
+class EncoderHalf(nn.Module):
+    """Source ids to vectors."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: Tensor) -> Tensor:
+        """(B, S) -> (B, S, D)"""
+        return self.model.encoder(source, self.model.source_mask(source))
+
+
+class DecoderHalf(nn.Module):
+    """Target ids and what the encoder gave to logits, all positions at once."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, target: Tensor, encoded: Tensor, source: Tensor) -> Tensor:
+        """(B, T), (B, S, D), (B, S) -> (B, T, V)"""
+        seen = self.model.source_mask(source)
+        memory = Memory(self.model.decoder.project(encoded), seen)
+        return self.model.logits(self.model.decoder(target, memory, self.model.start(memory))[0])
+
+
+def write_onnx(model: SequenceModel, folder: Path) -> None:
+    """Write encoder.onnx and decoder.onnx, with their weights, into a folder that exists."""
+    if not isinstance(model, Transformer):
+        raise ConfigError(
+            f"this model cannot be exported: {NAME} export is for Transformers, and this is a "
+            f"model of the family {model.config.family!r}"
+        )
+    _check_packages()
+    source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]).remainder(model.config.n_source_vocab)
+    target = torch.tensor([[1, 4, 3], [1, 3, 0]]).remainder(model.config.n_target_vocab)
+    encoder, decoder = EncoderHalf(model).eval(), DecoderHalf(model).eval()
+    with _quietly(), torch.no_grad():
+        encoded = encoder(source)
+        _write(encoder, {"source": source}, "encoded", folder / ENCODER)
+        given = {"target": target, "encoded": encoded, "source": source}
+        _write(decoder, given, "logits", folder / DECODER)
+
+
+def _write(half: nn.Module, given: dict[str, Tensor], gives: str, path: Path) -> None:
+    free = torch.export.Dim.AUTO
+    try:
+        torch.onnx.export(
+            half,
+            tuple(given.values()),
+            path,
+            input_names=list(given),
+            output_names=[gives],
+            dynamic_shapes=tuple({0: free, 1: free} for _ in given),
+            dynamo=True,
+            verbose=False,
+        )
+    except torch.onnx.OnnxExporterError as error:
+        why = str(error).strip().splitlines()[0]
+        raise ConfigError(
+            f"this model cannot be exported: {NAME} cannot express it ({why})"
+        ) from None
+
+
+def _check_packages() -> None:
+    """Whether what torch needs for the export is there."""
+    import importlib.util
+
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"{NAME} export needs {' and '.join(missing)}; install it with: "
+            f"pip install {' '.join(missing)}"
+        )
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what the exporter says about packages and opsets."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,107 @@
+"""Writing on after the ids of prompts, and saying it in text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from regard.core.errors import ConfigError
+from regard.decoding.continuing import Manner, continuations, steps
+from regard.models.decoder import LanguageModel
+from regard.runs.framing import Framing
+from regard.runs.pieces import certain, cut_at
+
+Stop = str | Sequence[str]
+"""Words before which a text ends."""
+
+
+class Written(NamedTuple):
+    """What was written after a prompt."""
+
+    text: str
+    tokens: tuple[str, ...]
+    finished: bool
+    """False where a limit or the end of the context came before the end."""
+    log_prob: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """A model, and how its ids are said."""
+
+    model: LanguageModel
+    framing: Framing
+    device: torch.device
+
+    def write(
+        self,
+        prompts: Sequence[Sequence[int]],
+        manner: Manner,
+        *,
+        rng: torch.Generator,
+        n: int = 1,
+        stop: Stop = (),
+    ) -> list[list[Written]]:
+        """``n`` texts for each prompt."""
+        if n < 1:
+            raise ConfigError(f"n must be at least 1: {n}")
+        stops = _stops(stop)
+        rows = [ids for ids in prompts for _ in range(n)]
+
+        def stopped(row: int, ids: Sequence[int]) -> bool:
+            return cut_at(self.framing.said_after(rows[row], ids), stops)[1]
+
+        ended = stopped if stops else None
+        found = continuations(self.model, rows, manner, rng=rng, device=self.device, ended=ended)
+        texts = [
+            Written(
+                cut_at(self.framing.said_after(ids, one.ids), stops)[0],
+                tuple(self.framing.tokenizer.tokens(one.ids)),
+                one.finished,
+                one.log_prob,
+            )
+            for ids, one in zip(rows, found, strict=True)
+        ]
+        return [texts[i : i + n] for i in range(0, len(texts), n)]
+
+    def pieces(
+        self, prompt: Sequence[int], manner: Manner, *, rng: torch.Generator, stop: Stop = ()
+    ) -> Iterator[str]:
+        """One text as it comes; what may still change is held back."""
+        stops, said, written = _stops(stop), "", list[int]()
+        for step in steps(self.model, [prompt], manner, rng=rng, device=self.device):
+            if step.id in manner.end_ids:
+                break
+            written.append(step.id)
+            text, over = cut_at(self.framing.said_after(prompt, written), stops)
+            sure = text if over else certain(text, stops)
+            if len(sure) > len(said):
+                yield sure[len(said) :]
+                said = sure
+            if over:
+                return
+        rest = self.framing.said_after(prompt, written)[len(said) :]
+        if rest:
+            yield rest
+
+
+def seeded(seed: int | None) -> torch.Generator:
+    """Random numbers from a seed; others each time without one."""
+    rng = torch.Generator()
+    if seed is None:
+        rng.seed()
+    elif not 0 <= seed < 2**63:
+        raise ConfigError(f"a seed must be from 0 to 2**63 - 1: {seed}")
+    else:
+        rng.manual_seed(seed)
+    return rng
+
+
+def _stops(stop: Stop) -> tuple[str, ...]:
+    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+    if not all(stops):
+        raise ConfigError("an empty stop would end every text at once; leave it out")
+    return stops

@@ -1,0 +1,170 @@
+"""Tokenizers in the files of others: tokenizer.json, word pieces, byte-level pieces.
+
+What special tokens are for is read from the files beside them, or is what the kind is known for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+from regard.core.errors import CheckpointError
+from regard.text.foreign import ForeignTokenizer
+from regard.text.marks import Marks
+
+Special = dict[str, str]
+"""Name, such as ``cls_token`` -> the token."""
+FILES = ("special_tokens_map.json", "tokenizer_config.json")
+BERT: Special = {
+    "pad_token": "[PAD]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "unk_token": "[UNK]",
+    "mask_token": "[MASK]",
+}
+"""What BERT's are called where nobody says otherwise."""
+
+
+def word_pieces(folder: Path) -> ForeignTokenizer:
+    """The tokenizer of a BERT-type folder: tokenizer.json, or vocab.txt."""
+    special = {**BERT, **_special(folder)}
+    inner = _file(folder) or _from_vocabulary(folder, special)
+    ids = _ids(inner, special)
+    missing = [name for name in ("cls_token", "sep_token") if name not in ids]
+    if missing:
+        raise CheckpointError(f"the tokenizer in {folder} has no {' and no '.join(missing)}")
+    marks = Marks(
+        pad=ids.get("pad_token", 0),
+        begin=ids["cls_token"],
+        end=ids["sep_token"],
+        unknown=ids.get("unk_token"),
+        mask=ids.get("mask_token"),
+    )
+    return ForeignTokenizer(inner, marks)
+
+
+def pieces_in_bytes(folder: Path, end_id: int | None) -> ForeignTokenizer:
+    """The tokenizer of a language model: tokenizer.json, or vocab.json and merges.txt.
+
+    ``end_id`` is the end of a text as the model's configuration has it.
+    """
+    inner = _file(folder) or _from_merges(folder)
+    ids = _ids(inner, _special(folder))
+    end = ids.get("eos_token", end_id)
+    if end is None:
+        raise CheckpointError(f"neither the tokenizer nor the model in {folder} names an end token")
+    marks = Marks(
+        pad=ids.get("pad_token", end),
+        begin=ids.get("bos_token"),
+        end=end,
+        unknown=ids.get("unk_token"),
+    )
+    return ForeignTokenizer(inner, marks)
+
+
+CUTS: Mapping[str, Sequence[pre_tokenizers.PreTokenizer]] = {
+    "gpt-2": (pre_tokenizers.ByteLevel(add_prefix_space=False),),
+    "default": (pre_tokenizers.ByteLevel(add_prefix_space=False),),
+    "smollm": (
+        pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+    ),
+}
+"""How texts are cut before pieces are merged, by the names that GGUF files use."""
+CONTROL, OWN = 3, 4
+"""Types of tokens in GGUF files that are found whole in a text."""
+
+
+def pieces_of(
+    tokens: Sequence[str], merges: Sequence[str], types: Sequence[int], cut: str | None
+) -> tokenizers.Tokenizer:
+    """Byte-level pieces from the lists that a GGUF file carries."""
+    if (cut or "default") not in CUTS:
+        raise CheckpointError(
+            f"texts are cut by the rule {cut!r} before merging; known are {', '.join(CUTS)}"
+        )
+    table = {token: number for number, token in enumerate(tokens)}
+    pairs = [(left, right) for left, _, right in (merge.partition(" ") for merge in merges)]
+    inner = tokenizers.Tokenizer(models.BPE(table, pairs))
+    inner.pre_tokenizer = pre_tokenizers.Sequence(list(CUTS[cut or "default"]))
+    inner.decoder = decoders.ByteLevel()
+    whole = [token for token, kind in zip(tokens, types, strict=False) if kind in (CONTROL, OWN)]
+    inner.add_special_tokens(whole)
+    return inner
+
+
+def _file(folder: Path) -> tokenizers.Tokenizer | None:
+    path = folder / "tokenizer.json"
+    if not path.exists():
+        return None
+    try:
+        return tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    except Exception as error:  # the library raises bare Exception
+        raise CheckpointError(f"{path} is damaged or no tokenizer: {error}") from error
+
+
+def _from_vocabulary(folder: Path, special: Special) -> tokenizers.Tokenizer:
+    path = folder / "vocab.txt"
+    lines = _text(path, "tokenizer.json").splitlines()
+    said = _json(folder / "tokenizer_config.json")
+    lowers = bool(said.get("do_lower_case", True))
+    table = {token: number for number, token in enumerate(lines)}
+    inner = tokenizers.Tokenizer(models.WordPiece(table, unk_token=special["unk_token"]))
+    inner.normalizer = normalizers.BertNormalizer(lowercase=lowers)
+    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    inner.decoder = decoders.WordPiece()
+    inner.add_special_tokens([token for token in special.values() if token in table])
+    return inner
+
+
+def _from_merges(folder: Path) -> tokenizers.Tokenizer:
+    table = json.loads(_text(folder / "vocab.json", "tokenizer.json"))
+    merges = [
+        line
+        for line in _text(folder / "merges.txt", "tokenizer.json").splitlines()
+        if line and not line.startswith("#version")
+    ]
+    tokens = sorted(table, key=lambda token: table[token])
+    inner = pieces_of(tokens, merges, (), "gpt-2")
+    inner.add_special_tokens([token for token in ("<|endoftext|>",) if token in table])
+    return inner
+
+
+def _special(folder: Path) -> Special:
+    """Special tokens by name, as the files beside a tokenizer say."""
+    found: Special = {}
+    for name in FILES:
+        for key, value in _json(folder / name).items():
+            token = value.get("content") if isinstance(value, dict) else value
+            if key.endswith("_token") and isinstance(token, str):
+                found.setdefault(key, token)
+    return found
+
+
+def _ids(inner: tokenizers.Tokenizer, special: Special) -> dict[str, int]:
+    known = {name: inner.token_to_id(token) for name, token in special.items()}
+    return {name: number for name, number in known.items() if number is not None}
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _text(path: Path, other: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        raise CheckpointError(
+            f"{path.parent} has no tokenizer: neither {other} nor {path.name}"
+        ) from None

@@ -1,0 +1,92 @@
+"""Frozen parts, and layers that learn the slower the lower they are."""
+
+import pytest
+import torch
+
+from regard.core.errors import ConfigError
+from regard.models.encoder import Encoder, EncoderConfig
+from regard.training.settings import TrainSettings
+from regard.training.update import Update
+
+SIZES = {"n_vocab": 11, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12, "max_len": 8}
+
+
+class Batch:
+    """Three texts."""
+
+    numbers = (0, 1, 2)
+    n_target_tokens = 3
+    ids = torch.tensor([[1, 5, 2], [1, 6, 2], [1, 7, 2]])
+
+    def to(self, device):
+        return self
+
+
+def made(**changes):
+    torch.manual_seed(0)
+    model = Encoder(EncoderConfig(**SIZES, head="classify", n_labels=2, dropout=0.0))
+
+    def loss_of(model, batch):
+        labels = torch.tensor([0, 1, 0])
+        return torch.nn.functional.cross_entropy(model(batch.ids), labels, reduction="sum")
+
+    settings = TrainSettings(max_steps=1, precision="fp32", **changes)
+    return Update(model.train(), loss_of, settings, torch.device("cpu"))
+
+
+def moved(one, lr=0.01):
+    """The largest step of each part: Adam's first is lr wherever there is a gradient."""
+    before = {name: p.detach().clone() for name, p in one.model.named_parameters()}
+    one([Batch()], lr)
+    parts = {}
+    for name, p in one.model.named_parameters():
+        part = ".".join(name.split(".")[: 2 if name.startswith("layers") else 1])
+        step = (p.detach() - before[name]).abs().max().item()
+        parts[part] = max(parts.get(part, 0.0), step)
+    return parts
+
+
+def test_by_default_all_learn_alike_in_one_group():
+    one = made()
+    assert len(one.optimiser.param_groups) == 1
+    assert len(one.optimiser.param_groups[0]["params"]) == len(list(one.model.parameters()))
+    assert moved(one) == pytest.approx(
+        {"embedding": 0.01, "layers.0": 0.01, "layers.1": 0.01, "head": 0.01}, rel=1e-3
+    )
+
+
+def test_what_is_frozen_stays_and_the_rest_learns():
+    parts = moved(made(freeze=["embedding.*", "layers.0.*"]))
+    assert parts["embedding"] == parts["layers.0"] == 0
+    assert parts["layers.1"] == pytest.approx(0.01, rel=1e-3)
+    assert parts["head"] == pytest.approx(0.01, rel=1e-3)
+
+
+def test_a_pattern_may_name_one_kind_of_weight_in_all_layers():
+    one = made(freeze=["layers.*.feed_forward.*"])
+    frozen = [name for name, p in one.model.named_parameters() if not p.requires_grad]
+    assert frozen
+    assert all(".feed_forward." in name for name in frozen)
+
+
+def test_each_layer_learns_slower_than_the_one_above_it():
+    parts = moved(made(layer_decay=0.5))
+    assert parts == pytest.approx(
+        {"head": 0.01, "layers.1": 0.005, "layers.0": 0.0025, "embedding": 0.00125}, rel=1e-3
+    )
+
+
+def test_a_pattern_that_names_nothing_is_refused():
+    with pytest.raises(ConfigError, match=r"'encoder\.\*' is the name of no weight; the parts are"):
+        made(freeze=["encoder.*"])
+
+
+def test_something_must_learn():
+    with pytest.raises(ConfigError, match="leaves nothing that learns"):
+        made(freeze=["*"])
+
+
+@pytest.mark.parametrize("decay", [0, 1.5, -1])
+def test_a_decay_is_a_share(decay):
+    with pytest.raises(ValueError, match="layer_decay"):
+        TrainSettings(max_steps=1, layer_decay=decay)
