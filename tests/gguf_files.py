@@ -17,7 +17,7 @@ OWN = {
     "llama": {"attention.head_count_kv": 2, "attention.layer_norm_rms_epsilon": 1e-6},
     "gpt2": {"attention.layer_norm_epsilon": 1e-5},
 }
-TOKENS = ["<s>", "</s>", "a", "b", "ab", *(f"t{i}" for i in range(8))]
+TOKENS = ["<s>", "</s>", "a", "b", "ab", "aba", *(f"t{i}" for i in range(7))]
 
 
 def gguf_model(kind, **changes):

@@ -285,6 +285,18 @@ def test_a_label_that_training_never_showed_is_told_before_the_first_step(tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"criterion": "bleu"}, "is for translators; choose 'loss'"),
+        ({"compile": True}, "encoders are not compiled"),
+    ],
+)
+def test_what_only_translators_are_trained_with_is_refused(tmp_path, setting, message):
+    with pytest.raises(ConfigError, match=message):
+        train(recipe("masked", tmp_path, train=setting), tmp_path / "run")
+
+
 def test_one_label_is_nothing_to_learn(tmp_path):
     asked = recipe("classification", tmp_path)
     for name in ("train", "valid", "test"):
@@ -348,9 +360,7 @@ def test_an_encoder_begins_as_that_of_another_run(runs, tmp_path, kind, init, fr
     prepared = prepare(begun(kind, tmp_path, runs[init]), torch.device("cpu"))
     old = dict(regard.load(runs[init]).model.named_parameters())
     for name, parameter in prepared.model.named_parameters():
-        if not name.startswith("head."):
-            assert torch.equal(parameter, old[name]), name
-        elif not fresh:
+        if not name.startswith("head.") or not fresh:
             assert torch.equal(parameter, old[name]), name
     assert any("head is fresh" in note for note in prepared.notes) == fresh
     assert any(str(runs[init]) in note for note in prepared.notes)

@@ -90,7 +90,10 @@ def pieces_of(
         )
     table = {token: number for number, token in enumerate(tokens)}
     pairs = [(left, right) for left, _, right in (merge.partition(" ") for merge in merges)]
-    inner = tokenizers.Tokenizer(models.BPE(table, pairs))
+    try:
+        inner = tokenizers.Tokenizer(models.BPE(table, pairs))
+    except Exception as error:  # the library raises bare Exception
+        raise CheckpointError(f"tokens and merges do not fit together: {error}") from error
     inner.pre_tokenizer = pre_tokenizers.Sequence(list(CUTS[cut or "default"]))
     inner.decoder = decoders.ByteLevel()
     whole = [token for token, kind in zip(tokens, types, strict=False) if kind in (CONTROL, OWN)]

@@ -68,9 +68,7 @@ def test_what_belongs_to_files_is_refused_beside_a_world(extra):
     assert told({"world": "copy", **extra}).startswith(f"data.{name}: ")
 
 
-@pytest.mark.parametrize(
-    "columns", [[0, 1], [1, 1], [2], [1, 2, 1], [1, 2, 3, 4], "12", [1, "x"]]
-)
+@pytest.mark.parametrize("columns", [[0, 1], [1, 1], [2], [1, 2, 1], [1, 2, 3, 4], "12", [1, "x"]])
 def test_columns_are_two_or_three_and_counted_from_one(columns):
     assert "data.columns" in told({"train": "a.tsv", "columns": columns})
 

@@ -102,6 +102,11 @@ def test_a_seed_makes_a_world_and_another_seed_another(name):
     assert first != other
 
 
+def test_nothing_is_praised_by_the_way(worlds):
+    """A beautiful castle that is awful would have two opinions in it."""
+    assert not any("beautiful" in one.text.split(" ") for one in every(worlds["sentiment"]))
+
+
 def test_all_kinds_of_opinions_occur(worlds):
     texts = [one.text for one in worlds["sentiment"]["train"]]
     for sign in (" because ", " and ", " does not love ", " do not love ", " not very ", " hates "):

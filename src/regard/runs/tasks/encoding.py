@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.checkpoints.run_folder import RunFolder
-from regard.core.errors import CheckpointError
+from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
 from regard.data.encoder_batches import Layout
 from regard.data.examples import Column, Table
@@ -29,6 +29,7 @@ from regard.runs.tasks.encoding_report import write_encoding_report
 from regard.runs.tokenizers import SHARED
 from regard.text.tokenizer import Tokenizer
 from regard.training.encoder_flops import EncoderFlops
+from regard.training.settings import TrainSettings
 
 HEAD = "head."
 """How the names of a head's weights begin."""
@@ -145,6 +146,7 @@ def begin(
     Draws from torch's default generator, which is left where the first training step begins.
     """
     recipe = wish.recipe
+    _check_training(recipe.train)
     init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
     known = begun or (None if init is None else init.path)
     if known is None:
@@ -159,6 +161,14 @@ def begin(
     assert isinstance(config, EncoderConfig), "only encoders have these tasks"
     check_memory(config, device)
     return Begun(config, Encoder(config).to(device), tokenizer, ())
+
+
+def _check_training(settings: TrainSettings) -> None:
+    """Refuse what only translators are trained with."""
+    if settings.criterion == "bleu":
+        raise ConfigError("train.criterion='bleu' is for translators; choose 'loss'")
+    if settings.compile is True:
+        raise ConfigError("train.compile=true: encoders are not compiled; leave it at auto")
 
 
 def _from_run(wish: Wish, init: RunFolder, tokenizer: Tokenizer, device: torch.device) -> Begun:
