@@ -18,12 +18,13 @@ def export(
     """Write a run in a format of the ecosystem, with its tokenizers beside it.
 
     CTranslate2 gives the same translations: load DIR with its Translator, hand over the tokens of
-    tokenizer.json, and join what comes back. hf writes a MarianMT folder that the Auto classes of
-    transformers load. Only a Transformer with plain attention can go to either. onnx writes
-    encoder.onnx and decoder.onnx, which gives the logits of all positions at once.
+    tokenizer.json, and join what comes back. hf writes a folder that transformers loads by its Auto
+    classes: a translator as Marian, an encoder as BERT, a language model as GPT-2 or LLaMA. Only
+    plain attention can go to either. onnx writes an encoder as encoder.onnx, a translator as that and
+    decoder.onnx, which gives the logits of all positions at once.
     """
     from regard.runs.export import export as write
-    from regard.runs.run import load
+    from regard.runs.loading import load
 
     write(load(path, device="cpu"), to, folder)
     size = sum(file.stat().st_size for file in folder.iterdir())

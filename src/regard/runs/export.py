@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 from tokenizers import processors
@@ -12,20 +13,23 @@ from tokenizers import processors
 from regard.checkpoints.interop.ctranslate2_model import write_ctranslate2
 from regard.checkpoints.interop.folders import whole_folder
 from regard.checkpoints.interop.marian import write_marian
-from regard.checkpoints.interop.onnx_model import write_onnx
-from regard.core.errors import CheckpointError
+from regard.checkpoints.interop.onnx_model import write_onnx, write_onnx_encoder
+from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import write_whole
 from regard.core.registry import Registry
+from regard.runs.encoder_run import EncoderRun
+from regard.runs.exported_texts import write_encoder, write_language_model
 from regard.runs.run import Run
 from regard.runs.tokenizers import SHARED, SOURCE, TARGET
+from regard.runs.writer import Writer
 from regard.text.specials import BEGIN, END, END_ID, PAD, UNKNOWN
 from regard.text.tokenizer import Tokenizer
 
-FORMATS: Registry[Callable[[Run, Path], None]] = Registry("export format")
+FORMATS: Registry[Callable[[Any, Path], None]] = Registry("export format")
 """What writes a run into an empty folder."""
 
 
-def export(run: Run, to: str, folder: Path) -> None:
+def export(run: Any, to: str, folder: Path) -> None:
     """Write a run in a format, into a folder that is new or empty; whole or not at all."""
     write = FORMATS[to]
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
@@ -37,8 +41,10 @@ def export(run: Run, to: str, folder: Path) -> None:
 
 
 @FORMATS.add("ctranslate2")
-def _ctranslate2(run: Run, folder: Path) -> None:
+def _ctranslate2(run: Any, folder: Path) -> None:
     """With the tokenizers beside the model: CTranslate2 reads tokens, not text."""
+    if not isinstance(run, Run):
+        raise ConfigError(f"CTranslate2 gets translators, and this is a run of the task {run.task}")
     run.tokenizers.save(folder)
     source, target = (SHARED, SHARED) if run.tokenizers.shared else (SOURCE, TARGET)
     write_ctranslate2(
@@ -50,7 +56,17 @@ def _ctranslate2(run: Run, folder: Path) -> None:
 
 
 @FORMATS.add("hf")
-def _hugging_face(run: Run, folder: Path) -> None:
+def _hugging_face(run: Any, folder: Path) -> None:
+    """Whatever of its Auto classes the model can be."""
+    if isinstance(run, EncoderRun):
+        write_encoder(run, folder)
+    elif isinstance(run, Writer):
+        write_language_model(run, folder)
+    else:
+        _marian(run, folder)
+
+
+def _marian(run: Run, folder: Path) -> None:
     """A MarianMT folder; ``AutoTokenizer`` reads the source, the target's has a file of its own."""
     write_marian(run.model, folder)
     _write_ending(run.tokenizers.source, folder / SHARED)
@@ -72,8 +88,12 @@ def _hugging_face(run: Run, folder: Path) -> None:
 
 
 @FORMATS.add("onnx")
-def _onnx(run: Run, folder: Path) -> None:
-    """Both halves, and the tokenizers beside them."""
+def _onnx(run: Any, folder: Path) -> None:
+    """An encoder, or both halves of a translator, and the tokenizers beside them."""
+    if isinstance(run, EncoderRun):
+        write_onnx_encoder(run.model, folder)
+        run.tokenizer.save(folder / SHARED)
+        return
     write_onnx(run.model, folder)
     run.tokenizers.save(folder)
 

@@ -1,8 +1,11 @@
-"""The two halves of a Transformer as ONNX files.
+"""Encoders, and the two halves of a Transformer, as ONNX files.
 
 ``encoder.onnx`` takes ``source`` (B, S) ids and gives ``encoded`` (B, S, D). ``decoder.onnx`` takes
 ``target`` (B, T) ids from the begin token on, ``encoded`` and ``source``, whose padding is hidden,
 and gives ``logits`` (B, T, V). All three lengths are free, up to the model's ``max_len``.
+
+Of an encoder alone, ``encoder.onnx`` takes ``ids`` and ``segments`` (B, S) and gives ``output``:
+what its head makes of them, or the vectors of all tokens where it has none.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import ConfigError
 from regard.models.base import SequenceModel
+from regard.models.encoder import Encoder
 from regard.models.transformer import Memory, Transformer
 
 NAME = "ONNX"
@@ -49,6 +53,15 @@ class DecoderHalf(nn.Module):
         seen = self.model.source_mask(source)
         memory = Memory(self.model.decoder.project(encoded), seen)
         return self.model.logits(self.model.decoder(target, memory, self.model.start(memory))[0])
+
+
+def write_onnx_encoder(model: Encoder, folder: Path) -> None:
+    """Write encoder.onnx with its weights into a folder that exists."""
+    _check_packages()
+    ids = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]).remainder(model.config.n_vocab)
+    given = {"ids": ids, "segments": torch.zeros_like(ids)}
+    with _quietly(), torch.no_grad():
+        _write(model.eval(), given, "output", folder / ENCODER)
 
 
 def write_onnx(model: SequenceModel, folder: Path) -> None:

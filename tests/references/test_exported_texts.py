@@ -1,0 +1,102 @@
+"""What is exported loads by the Auto classes of transformers, and computes the same."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.runs.export import export
+from regard.runs.importing import import_model
+from regard.runs.loading import load
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+
+
+@pytest.fixture
+def bert_run(tmp_path):
+    """A run of an encoder that others made, with word pieces."""
+    config = transformers.BertConfig(
+        vocab_size=9, hidden_size=12, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=20, max_position_embeddings=11, num_labels=3,
+        id2label={0: "bad", 1: "fair", 2: "good"}, label2id={"bad": 0, "fair": 1, "good": 2},
+    )  # fmt: skip
+    torch.manual_seed(0)
+    theirs = transformers.BertForSequenceClassification(config).eval()
+    theirs.save_pretrained(tmp_path / "bert")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s", "sat"]
+    (tmp_path / "bert" / "vocab.txt").write_text("\n".join(words))
+    import_model(tmp_path / "bert", tmp_path / "run")
+    return theirs, load(tmp_path / "run", device="cpu")
+
+
+def test_an_encoder_goes_there_and_back(bert_run, tmp_path):
+    theirs, run = bert_run
+    export(run, "hf", tmp_path / "out")
+    again = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
+    assert again.config.id2label == {0: "bad", 1: "fair", 2: "good"}
+    ids = torch.tensor([[2, 5, 6, 7, 8, 3]])
+    with torch.inference_mode():
+        logits = again(ids).logits
+        assert (logits - theirs(ids).logits).abs().max() <= 1e-5
+    found = run.probabilities(["the cats sat"])
+    np.testing.assert_allclose(found, logits.softmax(dim=-1).numpy(), atol=1e-5)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert tokenizer.pad_token == "[PAD]"
+    assert tokenizer.mask_token == "[MASK]"
+
+
+KINDS = {
+    "gpt2": (
+        transformers.GPT2Config, transformers.GPT2LMHeadModel,
+        {"n_positions": 17, "n_embd": 24, "n_layer": 2, "n_head": 4},
+    ),
+    "llama": (
+        transformers.LlamaConfig, transformers.LlamaForCausalLM,
+        {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "intermediate_size": 20, "max_position_embeddings": 17},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_language_model_goes_there_and_back(kind, tmp_path):
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    make_config, make_model, sizes = KINDS[kind]
+    table = {t: i for i, t in enumerate(["<e>", *sorted(pre_tokenizers.ByteLevel.alphabet())])}
+    inner = Tokenizer(models.BPE(table, []))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    inner.add_special_tokens(["<e>"])
+    torch.manual_seed(0)
+    theirs = make_model(
+        make_config(vocab_size=len(table), eos_token_id=0, bos_token_id=0, **sizes)
+    ).eval()
+    theirs.save_pretrained(tmp_path / "theirs")
+    inner.save(str(tmp_path / "theirs" / "tokenizer.json"))
+    import_model(tmp_path / "theirs", tmp_path / "run")
+    run = load(tmp_path / "run", device="cpu")
+    export(run, "hf", tmp_path / "out")
+    again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
+    assert again.config.model_type == kind
+    assert again.config.eos_token_id == 0
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    ids = tokenizer("a tea", return_tensors="pt").input_ids
+    assert ids[0].tolist() == run.tokenizer.encode("a tea")
+    with torch.inference_mode():
+        wanted = theirs(ids).logits
+        assert (again(ids).logits - wanted).abs().max() <= 1e-5
+        assert (run.model(ids) - wanted).abs().max() <= 1e-5
+
+
+def test_an_encoder_goes_to_onnx(bert_run, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+    theirs, run = bert_run
+    export(run, "onnx", tmp_path / "out")
+    session = onnxruntime.InferenceSession(str(tmp_path / "out" / "encoder.onnx"))
+    for ids in ([[2, 5, 3]], [[2, 5, 6, 7, 3], [2, 8, 3, 0, 0]]):
+        given = np.array(ids)
+        (found,) = session.run(None, {"ids": given, "segments": np.zeros_like(given)})
+        with torch.inference_mode():
+            wanted = theirs(torch.tensor(ids), attention_mask=torch.tensor(ids) != 0).logits
+        np.testing.assert_allclose(found, wanted.numpy(), atol=1e-5)
