@@ -149,9 +149,11 @@ def test_resuming_with_other_text_is_refused(raw, refused, tmp_path):
     assert "training data is not what it was" in err
 
 
-def test_training_goes_on_from_the_weights_of_another_run(raw, story_run, tmp_path):
-    settings = {**raw, "train": {**raw["train"], "init": str(story_run), "max_steps": 1}}
-    train(recipe_from({**settings, "train": {**settings["train"], "lr": 1e-9}}), tmp_path / "run")
+def test_training_goes_on_from_weights_and_tokenizer_of_another_run(raw, story_run, tmp_path):
+    (tmp_path / "other.txt").write_text("e e c\n" * 40)  # fewer characters
+    steps = {"init": str(story_run), "max_steps": 1, "lr": 1e-9}
+    settings = {**raw, "data": {"train": str(tmp_path / "other.txt")}}
+    train(recipe_from({**settings, "train": {**raw["train"], **steps}}), tmp_path / "run")
     before, after = load(story_run), load(tmp_path / "run")
     assert after.score("a b c") == pytest.approx(before.score("a b c"), abs=1e-4)
 

@@ -20,8 +20,8 @@ def export(
     CTranslate2 gives the same translations: load DIR with its Translator, hand over the tokens of
     tokenizer.json, and join what comes back. hf writes a folder that transformers loads by its Auto
     classes: a translator as Marian, an encoder as BERT, a language model as GPT-2 or LLaMA. Only
-    plain attention can go to either. onnx writes an encoder as encoder.onnx, a translator as that and
-    decoder.onnx, which gives the logits of all positions at once.
+    plain attention can go to either. onnx writes an encoder as encoder.onnx, a translator as that
+    and decoder.onnx, which gives the logits of all positions at once.
     """
     from regard.runs.export import export as write
     from regard.runs.loading import load

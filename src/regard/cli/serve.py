@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,9 +14,6 @@ from regard.core.errors import CheckpointError
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
-
-    from regard.runs.run import Run
-
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes one that is free.")]
 
@@ -38,13 +35,13 @@ def serve(
     if not path.is_dir():  # a wrong name is worse than a port that is taken
         raise CheckpointError(f"there is no run folder {path}")
     with listen(host, port) as listening:  # a port that is taken shows before torch is loaded
-        from regard.runs.run import load
+        from regard.runs.loading import load
 
         run_server(load(path, device=device), listening, api_key=api_key)
 
 
 def run_server(
-    run: Run,
+    run: Any,
     listening: socket.socket,
     *,
     api_key: str | None = None,

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import ConfigError
-from regard.data.encoder_batches import Layout, Tensors, in_order, planned
+from regard.data.encoder_batches import Tensors, in_order, planned
 from regard.data.examples import Example, Ints, Table
+from regard.data.layout import Layout
 from regard.data.streams import Stream
 
 SHARE = 0.15

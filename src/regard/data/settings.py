@@ -39,13 +39,14 @@ class DataSettings(BaseModel):
     )
     train: Files | None = Field(
         None,
-        description="A .tsv, .txt (tabs too) or .jsonl file, or two parallel files; "
+        description="A .tsv, .txt (tabs too) or .jsonl file, or two parallel files; for a "
+        "language model one file of plain text, or .jsonl with a field text; "
         "perhaps with .gz or .xz, which a name may leave out.",
     )
     valid: Files | None = Field(
         None,
         description="As train. When it is not given, min(1000, 5 %) of train are held out, "
-        "no source sentence being on both sides.",
+        "no source sentence being on both sides; of plain text the last 5 % of the lines.",
     )
     test: Files | None = Field(None, description="As train.")
     columns: tuple[int, ...] | None = Field(
@@ -62,7 +63,8 @@ class DataSettings(BaseModel):
         None,
         ge=1,
         description="So many pairs of train for each of valid and test that has no files; pairs "
-        "that share a sentence, source or target, stay together.",
+        "that share a sentence, source or target, stay together. Of plain text so many last "
+        "lines, for valid.",
     )
     long_lines: Literal["truncate", "drop"] = Field(
         "drop", description="What happens to a pair with a side longer than model.max_len."

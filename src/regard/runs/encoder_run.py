@@ -16,8 +16,9 @@ from torch import Tensor
 from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.counting import counted
 from regard.core.errors import CheckpointError, ConfigError, DataError
-from regard.data.encoder_batches import Layout, in_order
+from regard.data.encoder_batches import in_order
 from regard.data.examples import Column, Table
+from regard.data.layout import Layout
 from regard.models.encoder import Encoder
 from regard.models.presets import n_parameters
 from regard.models.settings import TaskName

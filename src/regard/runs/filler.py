@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.errors import ConfigError, DataError
-from regard.data.encoder_batches import Layout
 from regard.data.examples import Example
 from regard.data.labelled import Labelled
+from regard.data.layout import Layout
 from regard.data.masking import MaskedBatch, Masking, fixed_masked
 from regard.evaluation.likelihood import perplexity
 from regard.models.encoder import Encoder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -69,11 +69,12 @@ class Pen:
 
     def pieces(
         self, prompt: Sequence[int], manner: Manner, *, rng: torch.Generator, stop: Stop = ()
-    ) -> Iterator[str]:
-        """One text as it comes; what may still change is held back."""
-        stops, said, written = _stops(stop), "", list[int]()
+    ) -> Generator[str, None, bool]:
+        """One text as it comes; what may still change is held back. -> whether it ended itself."""
+        stops, said, written, finished = _stops(stop), "", list[int](), False
         for step in steps(self.model, [prompt], manner, rng=rng, device=self.device):
             if step.id in manner.end_ids:
+                finished = True
                 break
             written.append(step.id)
             text, over = cut_at(self.framing.said_after(prompt, written), stops)
@@ -82,10 +83,11 @@ class Pen:
                 yield sure[len(said) :]
                 said = sure
             if over:
-                return
+                return True
         rest = self.framing.said_after(prompt, written)[len(said) :]
         if rest:
             yield rest
+        return finished
 
 
 def seeded(seed: int | None) -> torch.Generator:

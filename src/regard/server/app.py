@@ -20,6 +20,7 @@ from regard.server.looking import looking_routes
 from regard.server.manual import add_manual
 from regard.server.measuring import Measuring
 from regard.server.monitoring import Metrics, Monitor, health_routes
+from regard.server.samples import samples
 from regard.server.service import Service
 from regard.server.stream import stream_routes
 from regard.server.translate import translate_routes
@@ -69,7 +70,7 @@ def _add_routes(app: FastAPI, service: Service, measuring: Measuring, metrics: M
     app.include_router(metrics.routes(), dependencies=keyed)
     app.include_router(health_routes())
     app.include_router(page_routes())
-    add_manual(app, service)
+    add_manual(app, lambda: samples(service), api_key=service.api_key)
     app.mount("/static", Files(), name="static")
 
 

@@ -7,36 +7,46 @@ has a command to try it with, and its fields in words.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from typing import Any
 
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
-from regard.server.samples import curl, samples
-from regard.server.service import Service
+from regard.server.samples import curl
 
 Schema = Mapping[str, Any]
 
 
-def add_manual(app: FastAPI, service: Service) -> None:
-    """Add ``/docs``. The page is made when it is asked for, with the address that was asked."""
+def add_manual(
+    app: FastAPI,
+    samples: Callable[[], Mapping[str, Schema]],
+    *,
+    api_key: str | None,
+    home: bool = False,
+) -> None:
+    """Add ``/docs``. The page is made when it is asked for, with the address that was asked.
 
-    @app.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
+    ``samples`` are fields to try, by path. With ``home`` it is what stands at ``/``, too.
+    """
+
     async def docs(request: Request) -> Response:
-        return HTMLResponse(manual(app.openapi(), service, request.url.netloc))
+        host, keyed = request.url.netloc, api_key is not None
+        return HTMLResponse(manual(app.openapi(), samples(), host, keyed=keyed))
+
+    for path in ("/docs", "/") if home else ("/docs",):
+        app.add_api_route(path, docs, methods=["GET", "HEAD"], include_in_schema=False)
 
 
-def manual(schema: Schema, service: Service, host: str) -> str:
+def manual(schema: Schema, tried: Mapping[str, Schema], host: str, *, keyed: bool) -> str:
     """An OpenAPI schema as a page to read."""
     title = escape(schema["info"]["title"])
     parts = schema.get("components", {}).get("schemas", {})
-    tried = samples(service)
     operations = [
         f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
         f"<p>{escape(operation.get('summary', ''))}</p>"
-        f"<pre>{escape(_command(method, path, operation, tried, service, host))}</pre>"
+        f"<pre>{escape(_command(method, path, operation, tried, host, keyed))}</pre>"
         f"{''.join(_fields(operation, parts))}"
         for path, methods in schema["paths"].items()
         for method, operation in methods.items()
@@ -57,12 +67,11 @@ def _command(
     path: str,
     operation: Schema,
     tried: Mapping[str, Schema],
-    service: Service,
     host: str,
+    keyed: bool,
 ) -> str:
-    keyed = bool(operation.get("security")) or "requestBody" in operation
-    key = keyed and service.api_key is not None
-    return curl(method, path, tried.get(path, {}), host=host, key=key)
+    asks = bool(operation.get("security")) or "requestBody" in operation
+    return curl(method, path, tried.get(path, {}), host=host, key=asks and keyed)
 
 
 def _fields(operation: Schema, parts: Schema) -> Iterator[str]:

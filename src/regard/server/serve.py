@@ -14,6 +14,7 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -23,12 +24,13 @@ from regard.server.app import make_app
 from regard.server.batcher import MODEL
 from regard.server.limits import LIMITS
 from regard.server.listening import address_of, is_loopback
+from regard.server.text_app import make_text_app
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(
-    run: Run,
+    run: Any,
     listening: socket.socket,
     *,
     api_key: str | None = None,
@@ -38,7 +40,8 @@ def serve(
 
     A second signal ends at once. ``on_start`` gets the address as soon as it answers.
     """
-    app = make_app(run, api_key=api_key, loopback=is_loopback(listening.getsockname()[0]))
+    make = make_app if isinstance(run, Run) else make_text_app
+    app = make(run, api_key=api_key, loopback=is_loopback(listening.getsockname()[0]))
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -11,8 +11,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from regard.core.errors import CheckpointError, ConfigError
-from regard.data.encoder_batches import Layout, PairStream, TextStream, in_order, text_batch
+from regard.data.encoder_batches import PairStream, TextStream, in_order, text_batch
 from regard.data.examples import Example, Table
+from regard.data.layout import Layout
 from regard.data.masking import MASKED, SHARE, SWAPPED, MaskedStream, Masking, fixed_masked
 from regard.text.marks import Marks
 

@@ -64,6 +64,8 @@ def test_the_plan_depends_on_the_seed_and_the_epoch_only():
     first = [batch.numbers for batch in epoch_of(one)]
     assert first == [batch.numbers for batch in epoch_of(other)]
     assert first != [batch.numbers for batch in epoch_of(third)]
+    offsets = [[tape(seed=s).of_epoch(e).target.starts[0] for e in range(9)] for s in (3, 4)]
+    assert offsets[0] != offsets[1]
 
 
 @pytest.mark.parametrize("n_before", [0, 1, 4, 9])

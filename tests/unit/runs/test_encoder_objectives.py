@@ -6,15 +6,16 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.data.encoder_batches import Layout, PairBatch, TextBatch
+from regard.data.encoder_batches import PairBatch, TextBatch
 from regard.data.examples import Example
+from regard.data.layout import Layout
 from regard.data.masking import Masking, fixed_masked
 from regard.functional.kernels import reference_only
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.runs.filler import guessing
 from regard.runs.tasks.classification import LabelLoss
 from regard.runs.tasks.masked import MaskedLoss
-from regard.runs.tasks.similarity import TEMPERATURE, SimilarityLoss
+from regard.runs.tasks.similarity import TEMPERATURE, SimilarityLoss, contrast
 from regard.text.marks import Marks
 from regard.training.encoder_flops import encoder_flops
 
@@ -64,17 +65,26 @@ def test_pairs_with_scores_cost_the_squared_distance_of_their_cosines(make):
     assert loss.item() == pytest.approx(expected, rel=1e-4)
 
 
-def test_pairs_without_scores_cost_what_finding_the_partner_costs(make):
-    model = make()
-    first, second = vectors(model)
-    expected = 0.0
-    for i in range(3):
+def test_pairs_without_scores_cost_what_finding_the_partner_costs_both_ways(rng):
+    first, second = (
+        torch.nn.functional.normalize(torch.randn(4, 5, generator=rng), dim=-1) for _ in range(2)
+    )
+    ways = [0.0, 0.0]
+    for i in range(4):
         there = [math.exp(float(first[i] @ b) / TEMPERATURE) for b in second]
         back = [math.exp(float(a @ second[i]) / TEMPERATURE) for a in first]
-        expected -= (math.log(there[i] / sum(there)) + math.log(back[i] / sum(back))) / 2
-    loss = SimilarityLoss()(model, PairBatch((0, 1, 2), IDS, OTHERS, torch.zeros(0)))
-    assert loss.item() == pytest.approx(expected, rel=1e-4)
+        ways[0] -= math.log(there[i] / sum(there))
+        ways[1] -= math.log(back[i] / sum(back))
+    assert abs(ways[0] - ways[1]) > 0.1
+    assert contrast(first, second).item() == pytest.approx(sum(ways) / 2, rel=1e-4)
     assert TEMPERATURE == 0.05
+
+
+def test_pairs_without_scores_are_contrasted(make):
+    model = make()
+    expected = contrast(*(torch.stack(side) for side in vectors(model)))
+    loss = SimilarityLoss()(model, PairBatch((0, 1, 2), IDS, OTHERS, torch.zeros(0)))
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
 
 
 def test_masked_words_alone_cost_something(make):

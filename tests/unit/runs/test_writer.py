@@ -138,6 +138,11 @@ def test_shapes_go_in_as_they_come_out(words):
     assert words.generate(["the"], max_new=3, seed=1) == [one]
     several = words.generate(["the", "it is"], n=3, max_new=3, seed=1)
     assert [len(texts) for texts in several] == [3, 3]
+    prompts = ["the", "it is"]
+    each = [words.generate(prompt, max_new=4, temperature=0) for prompt in prompts]
+    assert len(set(each)) == 2
+    both = words.generate(prompts, n=2, max_new=4, temperature=0)
+    assert both == [[text, text] for text in each]
     assert words.generate("the", n=1, max_new=3, seed=1) == [one]
 
 

@@ -12,22 +12,22 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.errors import DataError
-from regard.data.encoder_batches import Layout, TextBatch, TextStream, in_order, text_batch
+from regard.data.encoder_batches import TextBatch, TextStream, in_order, text_batch
 from regard.data.examples import Ints
 from regard.data.labelled import numbered
+from regard.data.layout import Layout
 from regard.evaluation.labels import accuracy, macro_f1
 from regard.models.encoder import Encoder
 from regard.recipes.recipe import Recipe
 from regard.runs.classifier import load_classifier
 from regard.runs.labelled import load_labelled
 from regard.runs.labels import LABELS, Labels, load_labels
+from regard.runs.tasks.beginning import Wish, begin
 from regard.runs.tasks.encoding import (
     NoMemory,
     PreparedEncoding,
     Scoring,
-    Wish,
     all_texts,
-    begin,
     encoded,
 )
 from regard.training.encoder_flops import encoder_flops
@@ -58,7 +58,8 @@ class PreparedClassification(PreparedEncoding):
     @property
     def size(self) -> dict[str, int]:
         """As ``Prepared.size``."""
-        return {**PreparedEncoding.size.fget(self), "labels": len(self.labels.names)}  # type: ignore[attr-defined]
+        texts, words = len(self.train), self.tokenizer.n_vocab
+        return {"training texts": texts, "vocabulary": words, "labels": len(self.labels.names)}
 
     def stream(self) -> TextStream:
         """As ``Prepared.stream``."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.data.encoder_batches import Layout
+from regard.data.layout import Layout
 from regard.data.masking import MaskedBatch, MaskedStream, Masking, fixed_masked
 from regard.functional.linear_cross_entropy import linear_cross_entropy
 from regard.models.encoder import Encoder
@@ -17,13 +17,12 @@ from regard.models.encoder_heads import MaskedHead
 from regard.recipes.recipe import Recipe
 from regard.runs.filler import guessing, load_filler, masked_states
 from regard.runs.labelled import load_labelled
+from regard.runs.tasks.beginning import Wish, begin
 from regard.runs.tasks.encoding import (
     NoMemory,
     PreparedEncoding,
     Scoring,
-    Wish,
     all_texts,
-    begin,
     encoded,
 )
 from regard.training.encoder_flops import encoder_flops

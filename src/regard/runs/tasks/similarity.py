@@ -17,19 +17,19 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.encoder_batches import Layout, PairBatch, PairStream, in_order, pair_batch
+from regard.data.encoder_batches import PairBatch, PairStream, in_order, pair_batch
 from regard.data.labelled import Labelled
+from regard.data.layout import Layout
 from regard.models.encoder import Encoder
 from regard.recipes.recipe import Recipe
 from regard.runs.embedder import agreement, load_embedder
 from regard.runs.labelled import load_labelled
+from regard.runs.tasks.beginning import Wish, begin
 from regard.runs.tasks.encoding import (
     NoMemory,
     PreparedEncoding,
     Scoring,
-    Wish,
     all_texts,
-    begin,
     encoded,
 )
 from regard.training.encoder_flops import encoder_flops

@@ -1,0 +1,125 @@
+"""An encoder before its first step: fresh, or begun as that of another run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.checkpoints.run_folder import RunFolder
+from regard.core.errors import CheckpointError, ConfigError
+from regard.core.settings import parse
+from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.presets import build, resolve_for
+from regard.recipes.recipe import Recipe
+from regard.runs.encoder_run import encoder_in
+from regard.runs.framing import load_tokenizer
+from regard.runs.memory import check_memory
+from regard.text.tokenizer import Tokenizer
+from regard.training.settings import TrainSettings
+
+HEAD = "head."
+"""How the names of a head's weights begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An encoder before its first step, and how it reads."""
+
+    config: EncoderConfig
+    model: Encoder
+    tokenizer: Tokenizer
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a task wants of a model."""
+
+    recipe: Recipe
+    head: str
+    n_labels: int | None = None
+    same_head: Callable[[Path], bool] = lambda _folder: True
+    """Whether the head of a run, if it is of the same kind, answers the same question."""
+
+
+def begin(
+    wish: Wish, texts: Callable[[], Iterable[str]], device: torch.device, begun: Path | None
+) -> Begun:
+    """Tokenizer and model: fresh ones, or those of ``train.init``; a run begun keeps its tokenizer.
+
+    Draws from torch's default generator, which is left where the first training step begins.
+    """
+    recipe = wish.recipe
+    _check_training(recipe.train)
+    init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
+    known = begun or (None if init is None else init.path)
+    if known is None:
+        tokenizer = Tokenizer.train(texts(), recipe.text, masking=True)
+    else:
+        tokenizer = load_tokenizer(known)
+    torch.manual_seed(recipe.train.seed)
+    if init is not None:
+        return _from_run(wish, init, tokenizer, device)
+    sizes: dict[str, Any] = {"n_vocab": tokenizer.n_vocab, "pad_id": tokenizer.marks.pad}
+    config = resolve_for(recipe.task, recipe.model, **sizes, head=wish.head, n_labels=wish.n_labels)
+    assert isinstance(config, EncoderConfig), "only encoders have these tasks"
+    check_memory(config, device)
+    return Begun(config, Encoder(config).to(device), tokenizer, ())
+
+
+def _check_training(settings: TrainSettings) -> None:
+    """Refuse what only translators are trained with."""
+    if settings.criterion == "bleu":
+        raise ConfigError("train.criterion='bleu' is for translators; choose 'loss'")
+    if settings.compile is True:
+        raise ConfigError("train.compile=true: encoders are not compiled; leave it at auto")
+
+
+def _from_run(wish: Wish, init: RunFolder, tokenizer: Tokenizer, device: torch.device) -> Begun:
+    """The encoder of a run; its head too, where that answers the same question."""
+    old = encoder_in(init)
+    asked = {**wish.recipe.model.given(), "head": wish.head, "n_labels": wish.n_labels}
+    config = parse(EncoderConfig, {**old.config.model_dump(), **asked}, "model")
+    check_memory(config, device)
+    model = build(config)
+    assert isinstance(model, Encoder)
+    alike = all(getattr(config, key) == getattr(old.config, key) for key in ("head", "pooling"))
+    keeps_head = alike and wish.same_head(init.path)
+    weights = {
+        name: weight.detach()
+        for name, weight in old.named_parameters()
+        if keeps_head or not name.startswith(HEAD)
+    }
+    _fill(model, weights, init, keeps_head=keeps_head)
+    fresh = "" if keeps_head or wish.head == "none" else "; its head is fresh"
+    note = f"the encoder begins as that of {init.path}{fresh}"
+    return Begun(config, model.to(device), tokenizer, (note,))
+
+
+def _fill(
+    model: nn.Module, weights: Mapping[str, Tensor], init: RunFolder, *, keeps_head: bool
+) -> None:
+    wanted = {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if keeps_head or not name.startswith(HEAD)
+    }
+    problems = [
+        f"{name} is {tuple(weights[name].shape) if name in weights else 'missing'}, the model "
+        f"wants {tuple(parameter.shape)}"
+        for name, parameter in wanted.items()
+        if name not in weights or weights[name].shape != parameter.shape
+    ]
+    if problems:
+        shown = "; ".join(problems[:3]) + ("; …" if len(problems) > 3 else "")
+        raise CheckpointError(
+            f"train.init: the encoder of {init.path} does not fit: {shown}; leave the sizes out of "
+            "the section model, they come with the run"
+        )
+    for name, parameter in wanted.items():
+        parameter.data.copy_(weights[name])

@@ -1,0 +1,71 @@
+"""What clients of OpenAI's API send: the bodies of requests, checked.
+
+Fields that are not known here are ignored; their clients send many.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from regard.server.limits import MAX_CHARACTERS, MAX_NAME, MAX_TEXTS
+
+MAX_NEW = 4096
+"""Tokens that may be asked for."""
+MAX_CHOICES = 16
+MAX_STOPS = 16
+
+Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
+Texts = Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
+Name = Annotated[str, Field(max_length=MAX_NAME)]
+Stop = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    model: Name = Field(description="The name of the run, as /v1/models tells it.")
+
+
+class CompletionRequest(_Asked):
+    """A prompt to write on from."""
+
+    prompt: Text | Texts = Field("", description="A text, or a list of texts.")
+    max_tokens: int | None = Field(16, ge=1, le=MAX_NEW, description="Tokens to write at most.")
+    temperature: float | None = Field(
+        1.0, ge=0, le=2, allow_inf_nan=False, description="0 takes the most probable token."
+    )
+    top_p: float | None = Field(
+        1.0, gt=0, le=1, allow_inf_nan=False, description="Only the likeliest of this share."
+    )
+    n: int | None = Field(1, ge=1, le=MAX_CHOICES, description="Texts a prompt.")
+    stream: bool | None = Field(False, description="Send the text as it comes.")
+    stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = Field(
+        None, description="Words before which a text ends."
+    )
+    seed: int | None = Field(None, ge=0, lt=2**63, description="For the same text again.")
+
+    @property
+    def prompts(self) -> list[str]:
+        """One or many."""
+        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
+
+    @property
+    def stops(self) -> list[str]:
+        """None, one or many."""
+        return [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
+
+
+class EmbeddingRequest(_Asked):
+    """Texts whose vectors are wanted."""
+
+    input: Text | Texts = Field(description="A text, or a list of texts.")
+    encoding_format: Literal["float", "base64"] = Field(
+        "float", description="Numbers, or their float32 bytes in base64."
+    )
+
+    @property
+    def texts(self) -> list[str]:
+        """One or many."""
+        return [self.input] if isinstance(self.input, str) else self.input

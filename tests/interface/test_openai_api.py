@@ -1,0 +1,163 @@
+"""OpenAI's own client against the running server, and what it refuses."""
+
+import json
+import threading
+
+import httpx
+import numpy as np
+import pytest
+import torch
+import uvicorn
+from language_models import language_model, weights_of
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from regard.checkpoints.interop.bert import write_bert
+from regard.checkpoints.interop.gpt2 import write_gpt2
+from regard.models.encoder import Encoder, EncoderConfig
+from regard.runs.importing import import_model
+from regard.runs.loading import load
+from regard.server.listening import address_of, listen
+from regard.server.text_app import make_text_app
+
+openai = pytest.importorskip("openai", reason="openai is not installed")
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("writer")
+    table = {t: i for i, t in enumerate(["<e>", *sorted(pre_tokenizers.ByteLevel.alphabet())])}
+    inner = Tokenizer(models.BPE(table, []))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    inner.add_special_tokens(["<e>"])
+    model = language_model(n_vocab=len(table), activation="gelu_tanh", max_len=40)
+    (folder / "theirs").mkdir()
+    write_gpt2(model.config, weights_of(model), folder / "theirs")
+    inner.save(str(folder / "theirs" / "tokenizer.json"))
+    (folder / "theirs" / "special_tokens_map.json").write_text('{"eos_token": "<e>"}')
+    import_model(folder / "theirs", folder / "small")
+    return load(folder / "small", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def embedder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("embedder")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s", "sat"]
+    torch.manual_seed(0)
+    sizes = {"d_model": 12, "n_heads": 3, "d_ff": 20, "n_layers": 2, "max_len": 9}
+    model = Encoder(EncoderConfig(n_vocab=len(words), **sizes))
+    (folder / "theirs").mkdir()
+    write_bert(model.config, weights_of(model), folder / "theirs")
+    (folder / "theirs" / "vocab.txt").write_text("\n".join(words))
+    import_model(folder / "theirs", folder / "vectors")
+    return load(folder / "vectors", device="cpu")
+
+
+@pytest.fixture
+def serving():
+    """Serve a run; -> its address."""
+    servers = []
+
+    def serve(run, **how):
+        listening = listen("127.0.0.1", 0)
+        config = uvicorn.Config(make_text_app(run, **how), log_level="error")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        servers.append((server, thread, listening))
+        return address_of(listening)
+
+    yield serve
+    for server, thread, listening in servers:
+        server.should_exit = True
+        thread.join(timeout=20)
+        listening.close()
+
+
+def client_of(address, key="none"):
+    return openai.OpenAI(base_url=f"{address.rstrip('/')}/v1", api_key=key, max_retries=0)
+
+
+def test_completions_are_what_the_run_writes(writer, serving):
+    client = client_of(serving(writer))
+    assert [model.id for model in client.models.list()] == ["small"]
+    assert client.models.retrieve("small").id == "small"
+    found = client.completions.create(model="small", prompt="a tea", max_tokens=6, temperature=0)
+    wanted = writer.generate("a tea", max_new=6, temperature=0)
+    assert found.choices[0].text == wanted
+    assert found.usage.prompt_tokens == 5
+    many = client.completions.create(
+        model="small", prompt=["a", "tea"], max_tokens=4, n=2, seed=7, user="somebody"
+    )
+    assert [one.index for one in many.choices] == [0, 1, 2, 3]
+    again = client.completions.create(model="small", prompt=["a", "tea"], max_tokens=4, n=2, seed=7)
+    assert [one.text for one in many.choices] == [one.text for one in again.choices]
+
+
+def test_a_stream_joined_is_the_text(writer, serving):
+    client = client_of(serving(writer))
+    texts = (writer.generate("a tea", max_new=12, seed=seed) for seed in range(99))
+    seed = next(seed for seed, text in enumerate(texts) if len(text) > 5)
+    how = {"model": "small", "prompt": "a tea", "max_tokens": 12, "seed": seed}
+    whole = client.completions.create(**how)
+    parts = list(client.completions.create(**how, stream=True))
+    assert "".join(part.choices[0].text for part in parts) == whole.choices[0].text
+    reasons = [part.choices[0].finish_reason for part in parts]
+    assert set(reasons[:-1]) == {None}
+    assert reasons[-1] == whole.choices[0].finish_reason
+    assert len(parts) > 2
+
+
+def test_embeddings_in_numbers_and_in_base64(embedder, serving):
+    address = serving(embedder)
+    client = client_of(address)
+    found = client.embeddings.create(model="vectors", input=["the cats", "sat"])  # asks for base64
+    wanted = embedder.embed(["the cats", "sat"])
+    np.testing.assert_allclose([one.embedding for one in found.data], wanted, atol=1e-6)
+    sent = {"model": "vectors", "input": "the cats"}
+    plain = httpx.post(f"{address.rstrip('/')}/v1/embeddings", json=sent).json()
+    np.testing.assert_allclose(plain["data"][0]["embedding"], wanted[0], atol=1e-6)
+
+
+def test_a_key_is_asked_for(writer, serving):
+    address = serving(writer, api_key="secret")
+    with pytest.raises(openai.AuthenticationError):
+        client_of(address, "wrong").models.list()
+    assert client_of(address, "secret").models.list().data[0].id == "small"
+
+
+WRONG = [
+    ({"model": "other"}, 404, "there is no model 'other'; this server has 'small'"),
+    ({"prompt": "a" * 41}, 422, "41 tokens, but the model's context holds 40"),
+    ({"temperature": -1}, 422, "temperature must be at least 0"),
+    ({"max_tokens": 0}, 422, "max_tokens must be at least 1"),
+    ({"n": 2, "stream": True}, 422, "a stream holds one text"),
+    ({"prompt": 5}, 422, "prompt"),
+]
+
+
+@pytest.mark.parametrize(("change", "status", "why"), WRONG, ids=str)
+def test_refusals_say_why(writer, serving, change, status, why):
+    address = serving(writer)
+    body = {"model": "small", "prompt": "a", "max_tokens": 2} | change
+    answer = httpx.post(f"{address.rstrip('/')}/v1/completions", json=body)
+    assert answer.status_code == status
+    assert why in answer.json()["error"]
+
+
+def test_a_run_offers_only_what_it_can(writer, embedder, serving):
+    for run, path in ((writer, "embeddings"), (embedder, "completions")):
+        address = serving(run).rstrip("/")
+        assert httpx.post(f"{address}/v1/{path}", json={"model": "x"}).status_code == 404
+        manual = httpx.get(f"{address}/docs")
+        assert manual.status_code == 200
+        assert path not in manual.text
+        assert json.loads(httpx.get(f"{address}/healthz").text) == {"status": "ok"}
+
+
+def test_too_long_a_text_is_not_cut_in_silence(embedder, serving):
+    address = serving(embedder).rstrip("/")
+    body = {"model": "vectors", "input": "cat " * 8}
+    answer = httpx.post(f"{address}/v1/embeddings", json=body)
+    assert answer.status_code == 422
+    assert "8 tokens, at most 7 go in" in answer.json()["error"]
