@@ -176,7 +176,7 @@ def test_models_and_recipes_are_listed(run):
 
 def test_the_schema_of_recipes_is_json(run):
     schema = json.loads(run("train", "--schema")[1])
-    assert set(schema["properties"]) == {"data", "text", "model", "train", "decode"}
+    assert set(schema["properties"]) == {"task", "data", "text", "model", "train", "decode"}
     assert "n_heads" in schema["$defs"]["ModelSettings"]["properties"]
 
 

@@ -13,8 +13,8 @@ from regard.data.examples import Ids
 from regard.data.plain_texts import lines_go_on
 from regard.data.settings import DataSettings
 from regard.data.windows import laid
-from regard.runs.tokenizers import SHARED
-from regard.text.foreign import MARKS, ForeignTokenizer
+from regard.runs.tokenizers import load_tokenizers
+from regard.text.foreign import ForeignTokenizer
 from regard.text.tokenizer import Tokenizer
 
 BREAK = "\n"
@@ -106,5 +106,4 @@ def _put_before(tokenizer: ForeignTokenizer) -> tuple[int, ...]:
 
 def load_tokenizer(folder: Path) -> Tokenizer:
     """The one tokenizer of a run, ours or a foreign one."""
-    foreign = (folder / MARKS).exists()
-    return (ForeignTokenizer if foreign else Tokenizer).load(folder / SHARED)
+    return load_tokenizers(folder).target

@@ -30,7 +30,7 @@ TATOEBA = [name for name in builtin_recipes() if name.startswith("tatoeba")]
 
 @pytest.mark.parametrize("name", MULTI30K)
 def test_a_recipe_of_parallel_files_reads_them_from_the_folder_it_is_given(name, tmp_path):
-    source, target = name.split("-")[1:]
+    source, target = name.split("-")[1:3]
     for split in ("train", "val", "test_2016_flickr"):
         for side in (source, target):
             packed = gzip.compress(f"{split} {side}\n".encode())
