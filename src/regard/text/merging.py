@@ -55,9 +55,10 @@ class MergeGraph:
 
         A word draws from its key, and from nothing else.
         """
-        nodes, steps = nodes.copy(), _thresholds(share)
+        longest = int(self._n_pieces.max(initial=0))
+        nodes, steps = nodes.copy(), _thresholds(share, longest)
         moving = np.arange(len(nodes))
-        for step in range(int(self._n_pieces.max(initial=0))):
+        for step in range(longest):
             at = nodes[moving]
             # P(at least k are refused) = shareᵏ: count the powers that the draw lies below.
             drawn = uniform(keys[moving], step)
@@ -137,9 +138,12 @@ def _before(counts: Ints) -> Ints:
     return np.cumsum(counts) - counts
 
 
-def _thresholds(share: float) -> NDArray[np.float64]:
-    """shareᵏ for k = …, 2, 1: up to one that no draw lies below, or the only one there is."""
+def _thresholds(share: float, most: int) -> NDArray[np.float64]:
+    """shareᵏ for k = …, 2, 1: up to one that no draw lies below, or to ``most``.
+
+    No word has as many merges as pieces, so what is refused more often than that is done.
+    """
     powers = [share]
-    while 2.0**-53 < powers[-1] < 1:
+    while 2.0**-53 < powers[-1] < 1 and len(powers) < most:
         powers.append(powers[-1] * share)
     return np.array(powers[::-1])

@@ -72,6 +72,7 @@ def test_everything_skipped_gives_the_bytes(text):
 
 
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=4), st.floats(0, 1), st.integers(0, 9))
+@example(["the animals crossed"], 1 - 2**-53, 0)
 @settings(deadline=None)
 def test_the_pieces_of_any_epoch_spell_the_text(texts, share, epoch):
     found = by_text(segmenter(texts, share).segment(epoch))
