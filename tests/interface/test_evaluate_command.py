@@ -112,3 +112,37 @@ def test_without_several_references_nothing_is_said_of_them(run, run_path, tmp_p
     reference.write_text("b a\nb a\n")
     scores = json.loads(run(run_path, "--source", source, "--reference", reference, "--json")[1])
     assert "bleu_multi" not in scores
+
+
+@pytest.fixture
+def other_data(tmp_path):
+    """A recipe with other data, and the same data as two files."""
+    pairs = [("a b c", "c b a"), ("d e", "e d"), ("f", "f")]
+    files = tmp_path / "s", tmp_path / "t"
+    for file, side in zip(files, zip(*pairs, strict=True), strict=True):
+        file.write_text("\n".join(side))
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+    recipe = tmp_path / "other.yaml"
+    recipe.write_text("data: {train: pairs.tsv, test: pairs.tsv}\ntrain: {max_steps: 1}\n")
+    return recipe, files
+
+
+def test_a_recipe_may_bring_other_data(run, run_path, other_data, tmp_path):
+    recipe, (source, reference) = other_data
+    where = ["--data", recipe, "--set", f"data.folder={tmp_path}"]
+    code, out, _ = run(run_path, *where, "--json")
+    assert code == 0
+    found = json.loads(out)
+    wanted = json.loads(run(run_path, "--source", source, "--reference", reference, "--json")[1])
+    assert (found["n"], found["split"]) == (3, "test")
+    for name in ("bleu", "chrf", "exact_match", "perplexity"):
+        assert found[name] == wanted[name]
+
+
+def test_other_data_is_of_the_same_task(refused, run_path, tmp_path):
+    recipe = tmp_path / "words.yaml"
+    recipe.write_text("task: language\ndata: {world: sentences}\nmodel: {preset: gpt}\n"
+                      "train: {max_steps: 1}\n")  # fmt: skip
+    message = refused(run_path, "--data", recipe)
+    assert "is a recipe for language, and this is a run for translation" in message
+    assert "--set changes the recipe of --data" in refused(run_path, "--set", "folder=x")

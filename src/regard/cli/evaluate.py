@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +31,14 @@ def evaluate(
     gold: Annotated[
         Path | None, typer.Option(help="Their word alignments: 1-1 sure, 2p3 possible.")
     ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="A recipe whose data to score on, rather than on the run's own."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="With --data: override a setting of it."),
+    ] = None,
     beam: Beam = None,
     stride: Annotated[
         int | None,
@@ -41,7 +51,7 @@ def evaluate(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Score a run on a split of its data, or a translator on files of your own.
+    """Score a run on a split of its data or of a recipe's, or a translator on files of your own.
 
     With --alignments and --gold, score where its attention looks: the head with the lowest
     alignment error rate on the first 100 sentences is scored on the others.
@@ -49,7 +59,7 @@ def evaluate(
     from regard.runs.loading import load
 
     _check(split, source, reference, alignments, gold, beam)
-    run = load(path, device=device)
+    run = _with_data(load(path, device=device), data, overrides or [])
     if run.task != "translation":
         _check_own_data(run.task, source, alignments, beam)
         _show_plain(_scores_of(run, split, stride), as_json)
@@ -76,6 +86,20 @@ def evaluate(
         )
 
 
+def _with_data(run: Any, data: str | None, overrides: Sequence[str]) -> Any:
+    """The run as if it had been trained on the data of another recipe."""
+    if data is None:
+        if overrides:
+            raise ConfigError("--set changes the recipe of --data, and none is given")
+        return run
+    from regard.recipes.recipe import load_recipe
+
+    other = load_recipe(data, overrides)
+    if other.task != run.task:
+        raise ConfigError(f"{data} is a recipe for {other.task}, and this is a run for {run.task}")
+    return replace(run, recipe=run.recipe.model_copy(update={"data": other.data}))
+
+
 def _check_own_data(task: str, *of_translators: object) -> None:
     """Files and beams are for translators."""
     if any(x is not None for x in of_translators):
@@ -97,7 +121,9 @@ def _scores_of(run: Any, split: str | None, stride: int | None) -> dict[str, Any
         choices["stride"] = stride
     else:
         _check_stride(run.task, stride)
-    if split is None and run.recipe.data.world is None and run.recipe.data.test is None:
+    data = run.recipe.data
+    held_out = data.hold_out is not None and run.task != "language"  # of text, valid alone
+    if split is None and data.world is None and data.test is None and not held_out:
         note("there is no test set: scored on valid, by which the weights were chosen")
         split = "valid"
     scores: dict[str, Any] = run.evaluate(split or "test", **choices).scores
