@@ -12,7 +12,7 @@ from regard.checkpoints.interop.hf_folder import read_config
 from regard.checkpoints.interop.imported import Imported
 from regard.checkpoints.interop.llama import read_llama
 from regard.checkpoints.run_folder import RunFolder, save_model, save_settings
-from regard.core.errors import CheckpointError
+from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import write_whole
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
@@ -43,6 +43,8 @@ def import_bert(source: Path, folder: RunFolder, _direction: str | None = None) 
     model = read_bert(source)
     config = model.config
     assert isinstance(config, EncoderConfig)
+    if config.head == "spans":
+        raise ConfigError(f"{source} answers questions, which no run can do here yet")
     if config.head == "classify":
         _labels(read_config(source), config).save(folder.path)
     return _write(model, word_pieces(source), TASKS[config.head], "bert", folder)

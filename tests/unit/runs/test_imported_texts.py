@@ -144,3 +144,10 @@ def test_an_unknown_kind_is_told_with_what_is_known(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "mamba"}')
     with pytest.raises(ConfigError, match=r"model_type='mamba'; supported are .* gpt2 or llama"):
         import_model(tmp_path, tmp_path / "run")
+
+
+def test_a_kind_that_no_run_can_be_yet_is_refused(bert, tmp_path):
+    _, folder = bert(head="spans")
+    with pytest.raises(ConfigError, match="answers questions, which no run can do here yet"):
+        import_model(folder, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
