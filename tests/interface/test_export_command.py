@@ -1,6 +1,5 @@
 """``regard export``, and ``regard translate`` with another engine."""
 
-import io
 import json
 import shutil
 import sys
@@ -9,38 +8,11 @@ import pytest
 from letters import LETTERS
 
 import regard.cli.translate as translating
-from regard.cli.main import main
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
 TEXTS = [" ".join(LETTERS[i : i + n]) for n in (5, 1, 3, 8, 2) for i in range(len(LETTERS) - n + 1)]
 ENGINES = ["native", "ctranslate2", "auto"]
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """Call the program; -> exit code, standard output, standard error."""
-
-    def call(*argv, stdin=""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        code = main([str(word) for word in argv])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
-
-
-@pytest.fixture
-def refused(run):
-    """Call the program, which must fail with one line; -> the line."""
-
-    def call(*argv, stdin=""):
-        code, out, err = run(*argv, stdin=stdin)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert err.startswith("regard: ")
-        return err
-
-    return call
 
 
 @pytest.fixture

@@ -48,7 +48,12 @@ def read_bert(folder: Path) -> Imported:
         tensors = _without_copies(tensors, folder)
     aside = _set_aside(config, tensors)
     weights = taken(
-        rows(config), tensors, _shapes(config), str(folder), passed_over=(*BUFFERS, *aside)
+        rows(config),
+        tensors,
+        _shapes(config),
+        str(folder),
+        passed_over=(*BUFFERS, *aside),
+        settings=config.model_dump(),
     )
     return Imported(config, weights, (*_told(aside), *_of_training(raw, config)))
 

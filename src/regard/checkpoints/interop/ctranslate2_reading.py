@@ -59,7 +59,13 @@ def read_ctranslate2(folder: Path) -> tuple[Imported, list[str], list[str]]:
     config = _config(tensors, numbers, words, folder / MODEL)
     notes = told_positions(tensors, config)
     shapes, own = _shapes(config)
-    weights = taken(rows(config), with_tables(tensors, config), shapes, str(folder / MODEL))
+    weights = taken(
+        rows(config),
+        with_tables(tensors, config),
+        shapes,
+        str(folder / MODEL),
+        settings=config.model_dump(),
+    )
     weights = {name: weights[name].clone() for name in own}  # what was an alias stands alone
     source, target = words.numbering()
     config, weights = renumbered(config, weights, source, target)

@@ -47,7 +47,14 @@ def imported(
     notes: Iterable[str | None] = (),
 ) -> Imported:
     """Their tensors as the weights of our model; the message names ``of`` where they do not fit."""
-    weights = taken(rows, tensors, shapes(config), of, passed_over=passed_over)
+    weights = taken(
+        rows,
+        tensors,
+        shapes(config),
+        of,
+        passed_over=passed_over,
+        settings=config.model_dump(),
+    )
     return Imported(config, weights, tuple(note for note in notes if note))
 
 

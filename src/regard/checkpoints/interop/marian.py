@@ -64,7 +64,12 @@ def read_marian(folder: Path) -> Imported:
     tensors = _untied(read_tensors(folder), config)
     unused = (SHARED,) if not config.shared_vocab else ()
     weights = taken(
-        rows(config), tensors, _shapes(config), str(folder), passed_over=(*COMPUTED, *unused)
+        rows(config),
+        tensors,
+        _shapes(config),
+        str(folder),
+        passed_over=(*COMPUTED, *unused),
+        settings=config.model_dump(),
     )
     weights = taking_turns(weights, config.d_model)
     source, target = marian_numbering(folder)

@@ -94,7 +94,11 @@ def _whole(row: Row, shapes: Mapping[str, Shape]) -> Shape:
 
 def _expected(row: Row, shapes: Mapping[str, Shape], settings: Mapping[str, object]) -> str:
     wanted = _whole(row, shapes)
-    deciding = [f"{name}={value}" for name, value in settings.items() if value in wanted]
+    deciding = [
+        f"{name}={value}"
+        for name, value in settings.items()
+        if type(value) is int and value in wanted
+    ]
     decided = f", by {', '.join(deciding)}" if deciding else ""
     return f"its configuration asks for {wanted} ({', '.join(row.ours)}{decided})"
 

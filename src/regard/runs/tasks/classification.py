@@ -28,9 +28,8 @@ from regard.runs.tasks.encoding import (
     PreparedEncoding,
     Scoring,
     all_texts,
-    encoded,
+    parts,
 )
-from regard.training.encoder_flops import encoder_flops
 
 
 class LabelLoss(NoMemory):
@@ -124,20 +123,8 @@ def prepare_classification(
     wish = Wish(recipe, "classify", len(labels.names), lambda folder: _same(folder, labels))
     start = begin(wish, lambda: all_texts(examples), device, begun)
     layout = Layout(start.tokenizer.marks, start.config.max_len)
-    train, train_notes = encoded(examples, start.tokenizer, layout, "train")
-    valid, valid_notes = encoded(data.splits["valid"], start.tokenizer, layout, "valid")
     return PreparedClassification(
-        recipe=recipe,
-        config=start.config,
-        model=start.model,
-        notes=(*data.notes, *start.notes, *train_notes, *valid_notes),
-        device=device,
-        data=data,
-        tokenizer=start.tokenizer,
-        layout=layout,
-        train=train,
-        valid=valid,
-        formula=encoder_flops(start.model),
+        **parts(recipe, data, start, layout, device),
         load=load_classifier,
         labels=labels,
         train_labels=np.array(numbers["train"], np.int64),

@@ -13,14 +13,16 @@ from regard.data.examples import Column, Table
 from regard.data.labelled import Labelled
 from regard.data.layout import Layout
 from regard.models.encoder import Encoder, EncoderConfig
+from regard.recipes.recipe import Recipe
 from regard.runs.encoder_run import EncoderRun
 from regard.runs.evaluation import Evaluation
 from regard.runs.labelled import LabelledData
 from regard.runs.prepared import Judged, Prepared
+from regard.runs.tasks.beginning import Begun
 from regard.runs.tasks.encoding_report import write_encoding_report
 from regard.runs.tokenizers import SHARED
 from regard.text.tokenizer import Tokenizer
-from regard.training.encoder_flops import EncoderFlops
+from regard.training.encoder_flops import EncoderFlops, encoder_flops
 
 
 class Loaded(Protocol):
@@ -103,6 +105,27 @@ class Scoring:
     def rehearse(self, model: Encoder) -> None:
         """What a validation will cost: there is no writing that a fresh model could not end."""
         self(model)
+
+
+def parts(
+    recipe: Recipe, data: LabelledData, start: Begun, layout: Layout, device: torch.device
+) -> dict[str, Any]:
+    """What every preparation of an encoder consists of, by field."""
+    train, train_notes = encoded(data.splits["train"], start.tokenizer, layout, "train")
+    valid, valid_notes = encoded(data.splits["valid"], start.tokenizer, layout, "valid")
+    return {
+        "recipe": recipe,
+        "config": start.config,
+        "model": start.model,
+        "notes": (*data.notes, *start.notes, *train_notes, *valid_notes),
+        "device": device,
+        "data": data,
+        "tokenizer": start.tokenizer,
+        "layout": layout,
+        "train": train,
+        "valid": valid,
+        "formula": encoder_flops(start.model),
+    }
 
 
 def encoded(

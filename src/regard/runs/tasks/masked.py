@@ -23,9 +23,8 @@ from regard.runs.tasks.encoding import (
     PreparedEncoding,
     Scoring,
     all_texts,
-    encoded,
+    parts,
 )
-from regard.training.encoder_flops import encoder_flops
 
 
 class MaskedLoss(NoMemory):
@@ -84,20 +83,8 @@ def prepare_masked(
     data = load_labelled(recipe.data, "text")
     start = begin(Wish(recipe, "masked"), lambda: all_texts(data.splits["train"]), device, begun)
     layout = Layout(start.tokenizer.marks, start.config.max_len)
-    train, train_notes = encoded(data.splits["train"], start.tokenizer, layout, "train")
-    valid, valid_notes = encoded(data.splits["valid"], start.tokenizer, layout, "valid")
     return PreparedMasked(
-        recipe=recipe,
-        config=start.config,
-        model=start.model,
-        notes=(*data.notes, *start.notes, *train_notes, *valid_notes),
-        device=device,
-        data=data,
-        tokenizer=start.tokenizer,
-        layout=layout,
-        train=train,
-        valid=valid,
-        formula=encoder_flops(start.model),
+        **parts(recipe, data, start, layout, device),
         load=load_filler,
         masking=Masking.of(layout, start.tokenizer.n_vocab),
     )

@@ -30,9 +30,8 @@ from regard.runs.tasks.encoding import (
     PreparedEncoding,
     Scoring,
     all_texts,
-    encoded,
+    parts,
 )
-from regard.training.encoder_flops import encoder_flops
 
 TEMPERATURE = 0.05
 """Cosines are divided by it, so that a softmax can tell them apart."""
@@ -128,20 +127,8 @@ def prepare_similarity(
     pairs = data.splits["train"]
     start = begin(Wish(recipe, "none"), lambda: all_texts(pairs), device, begun)
     layout = Layout(start.tokenizer.marks, start.config.max_len, joined=False)
-    train, train_notes = encoded(pairs, start.tokenizer, layout, "train")
-    valid, valid_notes = encoded(data.splits["valid"], start.tokenizer, layout, "valid")
     return PreparedSimilarity(
-        recipe=recipe,
-        config=start.config,
-        model=start.model,
-        notes=(*data.notes, *start.notes, *train_notes, *valid_notes),
-        device=device,
-        data=data,
-        tokenizer=start.tokenizer,
-        layout=layout,
-        train=train,
-        valid=valid,
-        formula=encoder_flops(start.model),
+        **parts(recipe, data, start, layout, device),
         load=load_embedder,
         train_scores=_scaled(pairs, pairs),
         valid_scores=_scaled(data.splits["valid"], pairs),
