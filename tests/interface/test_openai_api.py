@@ -152,6 +152,8 @@ def test_a_run_offers_only_what_it_can(writer, embedder, serving):
         manual = httpx.get(f"{address}/docs")
         assert manual.status_code == 200
         assert path not in manual.text
+        assert f"/v1/models/{run.folder.path.name}</pre>" in manual.text
+        assert "the page" not in manual.text
         assert json.loads(httpx.get(f"{address}/healthz").text) == {"status": "ok"}
 
 

@@ -33,14 +33,17 @@ def add_manual(
 
     async def docs(request: Request) -> Response:
         host, keyed = request.url.netloc, api_key is not None
-        return HTMLResponse(manual(app.openapi(), samples(), host, keyed=keyed))
+        return HTMLResponse(manual(app.openapi(), samples(), host, keyed=keyed, page=not home))
 
     for path in ("/docs", "/") if home else ("/docs",):
         app.add_api_route(path, docs, methods=["GET", "HEAD"], include_in_schema=False)
 
 
-def manual(schema: Schema, tried: Mapping[str, Schema], host: str, *, keyed: bool) -> str:
-    """An OpenAPI schema as a page to read."""
+def manual(
+    schema: Schema, tried: Mapping[str, Schema], host: str, *, keyed: bool, page: bool = True
+) -> str:
+    """An OpenAPI schema as a page to read; with a link to the ``page``, where there is one."""
+    link = ' · <a href="/">the page</a>' if page else ""
     title = escape(schema["info"]["title"])
     parts = schema.get("components", {}).get("schemas", {})
     operations = [
@@ -57,7 +60,7 @@ def manual(schema: Schema, tried: Mapping[str, Schema], host: str, *, keyed: boo
         f'<link rel="icon" href="/static/icon.svg">'
         f'<link rel="stylesheet" href="/static/manual.css">'
         f"<h1>{title}</h1><p>{escape(schema['info'].get('description', ''))}</p>"
-        f'<p>For programs: <a href="/openapi.json">openapi.json</a> · <a href="/">the page</a></p>'
+        f'<p>For programs: <a href="/openapi.json">openapi.json</a>{link}</p>'
         f"{''.join(operations)}<h2>Schemas</h2>{''.join(map(_schema, parts.items()))}</html>"
     )
 

@@ -31,6 +31,9 @@ def samples(service: Service) -> dict[str, Sample]:
 def curl(method: str, path: str, sample: Sample, *, host: str, key: bool) -> str:
     """The command; with ``key`` the place of the server's key is shown."""
     words = ["curl"]
+    inside = {name for name in sample if f"{{{name}}}" in path}
+    path = path.format(**{name: sample[name] for name in inside}) if inside else path
+    sample = {name: value for name, value in sample.items() if name not in inside}
     if key:
         words += ["-H", "Authorization: Bearer KEY"]
     if method == "post":

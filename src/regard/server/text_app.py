@@ -55,10 +55,13 @@ def make_text_app(
 
 def _samples(service: TextService) -> Mapping[str, Mapping[str, Any]]:
     """Path → fields that this very run can answer."""
+    fields: dict[str, Any]
     if isinstance(service.run, Writer):
-        body = {"model": service.name, "prompt": "the", "max_tokens": 8}
-        return {"/v1/completions": body}
-    return {"/v1/embeddings": {"model": service.name, "input": "a text"}}
+        path, fields = "/v1/completions", {"prompt": "the", "max_tokens": 8}
+    else:
+        path, fields = "/v1/embeddings", {"input": "a text"}
+    own = {"/v1/models/{name}": {"name": service.name}}
+    return {**own, path: {"model": service.name, **fields}}
 
 
 def _closing(worker: Worker) -> Lifespan[FastAPI]:
