@@ -36,3 +36,23 @@ class Dropout(nn.Module):
     def extra_repr(self) -> str:
         """For printing a model."""
         return f"p={self.p}"
+
+
+class TokenDropout(nn.Module):
+    """Zeroes whole vectors, a share ``p`` of them, while training: a text must be understood
+    without some of its words (Iyyer et al. 2015). The others are scaled up.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, D) -> (…, D)"""
+        if not self.training or self.p == 0:
+            return x
+        return x * F.dropout(x.new_ones(*x.shape[:-1], 1), self.p)
+
+    def extra_repr(self) -> str:
+        """For printing a model."""
+        return f"p={self.p}"

@@ -7,7 +7,7 @@ import math
 from torch import Tensor, nn
 
 from regard.core.errors import ShapeError
-from regard.layers.dropout import Dropout
+from regard.layers.dropout import Dropout, TokenDropout
 from regard.layers.positions import Positions, SinusoidalPositions
 
 
@@ -18,7 +18,13 @@ class InputEmbedding(nn.Module):
     """
 
     def __init__(
-        self, tokens: nn.Embedding, positions: Positions, *, dropout: float, scaled: bool = True
+        self,
+        tokens: nn.Embedding,
+        positions: Positions,
+        *,
+        dropout: float,
+        token_dropout: float = 0.0,
+        scaled: bool = True,
     ) -> None:
         super().__init__()
         d_model = tokens.embedding_dim
@@ -31,10 +37,12 @@ class InputEmbedding(nn.Module):
             else nn.Linear(positions.d_out, d_model, bias=False)
         )
         self.dropout = Dropout(dropout)
+        self.token_dropout = TokenDropout(token_dropout)
 
     def forward(self, ids: Tensor, first: int | Tensor = 0) -> Tensor:
         """ids (B, T), beginning at position ``first`` or at these places -> (B, T, D)."""
-        return self.dropout(self.to_model(self.positions(self.tokens(ids) * self.scale, first)))
+        x = self.token_dropout(self.tokens(ids) * self.scale)
+        return self.dropout(self.to_model(self.positions(x, first)))
 
 
 class SegmentedEmbedding(nn.Module):
@@ -52,6 +60,7 @@ class SegmentedEmbedding(nn.Module):
         n_segments: int,
         norm: nn.Module | None,
         dropout: float,
+        token_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         d_model = tokens.embedding_dim
@@ -60,11 +69,12 @@ class SegmentedEmbedding(nn.Module):
         self.segments = nn.Embedding(n_segments, d_model) if n_segments else None
         self.norm = nn.Identity() if norm is None else norm
         self.dropout = Dropout(dropout)
+        self.token_dropout = TokenDropout(token_dropout)
         self.scale = math.sqrt(d_model) if isinstance(positions, SinusoidalPositions) else 1.0
 
     def forward(self, ids: Tensor, segments: Tensor | None = None) -> Tensor:
         """ids (B, S), segments (B, S), all 0 where they are not given -> (B, S, D)."""
-        x = self.positions(self.tokens(ids) * self.scale) / self.scale
+        x = self.positions(self.token_dropout(self.tokens(ids)) * self.scale) / self.scale
         return self.dropout(self.norm(self._told(x, segments)))
 
     def _told(self, x: Tensor, segments: Tensor | None) -> Tensor:

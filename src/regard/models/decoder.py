@@ -40,6 +40,7 @@ class DecoderConfig(ModelConfig):
     n_kv_heads: int | None = Field(None, ge=1)
     d_ff: int = Field(1024, ge=1)
     dropout: float = Field(0.1, ge=0.0, lt=1.0)
+    token_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     norm: Literal["layer", "rms"] = "layer"
     eps: float = Field(1e-5, gt=0.0)
     activation: Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"] = "gelu"
@@ -105,7 +106,13 @@ class DecoderConfig(ModelConfig):
         """Tokens and their positions as these settings want them."""
         positions = make_positions(self.positions, self.d_model, join="add", max_len=self.max_len)
         tokens = nn.Embedding(self.n_vocab, self.d_model)
-        return InputEmbedding(tokens, positions, dropout=self.dropout, scaled=False)
+        return InputEmbedding(
+            tokens,
+            positions,
+            dropout=self.dropout,
+            token_dropout=self.token_dropout,
+            scaled=False,
+        )
 
 
 @dataclass(frozen=True, slots=True)

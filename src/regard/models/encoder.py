@@ -42,6 +42,7 @@ class EncoderConfig(ModelConfig):
     n_heads: int = Field(4, ge=1)
     d_ff: int = Field(1024, ge=1)
     dropout: float = Field(0.1, ge=0.0, lt=1.0)
+    token_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     norm_first: bool = False
     norm: Literal["layer", "rms"] = "layer"
     eps: float = Field(1e-5, gt=0.0)
@@ -118,6 +119,7 @@ class EncoderConfig(ModelConfig):
             n_segments=self.n_segments,
             norm=self.stream_norm() if self.embedding_norm else None,
             dropout=self.dropout,
+            token_dropout=self.token_dropout,
         )
 
     def make_head(self, tokens: nn.Embedding) -> nn.Module:

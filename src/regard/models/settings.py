@@ -73,6 +73,9 @@ class ModelSettings(BaseModel):
     n_heads: int | None = Field(None, ge=1, description="Heads; must divide d_model.")
     d_ff: int | None = Field(None, ge=1, description="Inner width of the feed-forward.")
     dropout: float | None = Field(None, ge=0.0, lt=1.0, description="Share of units dropped.")
+    token_dropout: float | None = Field(
+        None, ge=0.0, lt=1.0, description="Share of words that are not read in training."
+    )
     norm_first: bool | None = Field(None, description="LayerNorm before the sub-layer, not after.")
     max_len: int | None = Field(
         None, ge=4, description="Longest text in tokens, specials included."

@@ -25,6 +25,7 @@ class TextSettings(BaseModel):
         ge=len(SPECIALS) + 1,
         description="Most ids there may be, special ones included; the rarest are left out.",
     )
+    lowercase: bool = Field(False, description="Read capitals as small letters.")
     shared: bool = Field(True, description="One tokenizer for source and target.")
     bpe_dropout: float = Field(
         0.0,

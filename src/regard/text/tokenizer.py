@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import tokenizers
-from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.core.errors import CheckpointError, DataError
 from regard.core.files import write_whole
@@ -59,6 +59,7 @@ class Tokenizer:
         self._ids: dict[str, int] = inner.get_vocab()
         self._tokens = {number: token for token, number in self._ids.items()}
         self.kind: Kind = _kind_of(inner)
+        self.lowercase: bool = inner.normalizer is not None
         self.n_vocab: int = len(self._ids)
 
     @classmethod
@@ -71,9 +72,14 @@ class Tokenizer:
         """
         assert not isinstance(texts, str), "texts are many"
         cleaned = (_without_surrogates(text) for text in texts)
+        if settings.lowercase:
+            cleaned = (text.lower() for text in cleaned)
         build = {"word": _train_words, "char": _train_characters, "bpe": _train_pieces}
         specials = (*SPECIALS, MASK) if masking else SPECIALS
-        return cls(build[settings.kind](cleaned, settings.vocab_size, specials))
+        inner = build[settings.kind](cleaned, settings.vocab_size, specials)
+        if settings.lowercase:
+            inner.normalizer = normalizers.Lowercase()
+        return cls(inner)
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
@@ -122,6 +128,8 @@ class Tokenizer:
         if self.kind == "bpe":
             return self._pieces(text).ids
         parts = words.split(text) if self.kind == "word" else text
+        if self.lowercase:  # of each part, so that places in the text stay what they are
+            parts = [part.lower() for part in parts]
         return [self._ids.get(part, UNKNOWN_ID) for part in parts]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -137,10 +145,13 @@ class Tokenizer:
     def unmerged(self, text: str) -> list[str]:
         """The parts of a text inside which pieces are merged, one sign a byte (kind bpe).
 
-        Joined, they are the text.
+        Joined, they are the text, or the text in small letters.
         """
+        text = _without_surrogates(text)
+        if self._inner.normalizer is not None:
+            text = self._inner.normalizer.normalize_str(text)
         assert self._inner.pre_tokenizer is not None, "every kind has one"
-        found = self._inner.pre_tokenizer.pre_tokenize_str(_without_surrogates(text))
+        found = self._inner.pre_tokenizer.pre_tokenize_str(text)
         return [part for part, _ in found]
 
     def byte_ids(self, part: str) -> tuple[int, ...]:
@@ -186,12 +197,20 @@ class Tokenizer:
         """
         if self.kind == "word":
             return list(range(len(words.split(text))))
-        if self.kind == "char":
-            offsets = [(i, i + 1) for i in range(len(text))]
-        else:
-            offsets = self._pieces(text).offsets
         starts = [start for start, _ in words.spans(text)]
-        return [_word_at(text, begin, end, starts) for begin, end in offsets]
+        return [_word_at(text, begin, end, starts) for begin, end in self.offsets(text)]
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """For each token of ``encode(text)``, where it begins and ends in the text, in characters.
+
+        A piece may take the space before it along. Pieces of one character all stand where it
+        stands.
+        """
+        if self.kind == "word":
+            return words.spans(text)
+        if self.kind == "char":
+            return [(i, i + 1) for i in range(len(text))]
+        return self._pieces(text).offsets
 
     def _pieces(self, text: str) -> tokenizers.Encoding:
         return self._inner.encode(_without_surrogates(text), add_special_tokens=False)

@@ -32,24 +32,26 @@ def freeze(model: nn.Module, settings: TrainSettings) -> None:
 
 
 def parameter_groups(model: nn.Module, settings: TrainSettings) -> list[dict[str, Any]]:
-    """What learns, by how fast: ``scale`` is the share of the learning rate.
+    """What learns, by how fast and what it forgets: ``scale`` is the share of the learning rate.
 
     What is above the layers learns at the full rate, the last layer ``layer_decay`` times as fast,
-    the one below it ``layer_decay``² times, and so on down to the embedding.
+    the one below it ``layer_decay``² times, and so on down to the embedding. Only what has rows
+    and columns decays.
     """
-    learning = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    if settings.layer_decay == 1:
-        return [{"params": list(learning.values()), "scale": 1.0}]
     depths = [
         int(found[1]) for name, _ in model.named_parameters() if (found := _LAYER.search(name))
     ]
     n_layers = max(depths, default=-1) + 1
-    groups: dict[int, dict[str, Any]] = {}
-    for name, parameter in learning.items():
-        below = _below(name, n_layers)
-        group = groups.setdefault(below, {"params": [], "scale": settings.layer_decay**below})
-        group["params"].append(parameter)
-    return [groups[below] for below in sorted(groups)]
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            scale = settings.layer_decay ** _below(name, n_layers)
+            decay = settings.weight_decay if parameter.dim() > 1 else 0.0
+            groups.setdefault((scale, decay), []).append(parameter)
+    return [
+        {"params": groups[scale, decay], "scale": scale, "weight_decay": decay}
+        for scale, decay in sorted(groups, reverse=True)
+    ]
 
 
 def _below(name: str, n_layers: int) -> int:

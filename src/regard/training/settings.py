@@ -48,6 +48,12 @@ class TrainSettings(BaseModel):
         "a number, or {start, end, steps}. Less than 1 makes training a loop of steps.",
     )
     clip: float = Field(1.0, gt=0, description="Largest norm of the gradient.")
+    weight_decay: float = Field(
+        0.0,
+        ge=0,
+        description="How much of a matrix each step takes away, as a share of the learning rate "
+        "(Loshchilov & Hutter 2019); biases and norms keep theirs.",
+    )
     save_every: int = Field(1000, ge=1, description="Updates between two checkpoints.")
     eval_every: int = Field(1000, ge=1, description="Updates between two validations.")
     log_every: int = Field(50, ge=1, description="Updates between two lines of metrics.")

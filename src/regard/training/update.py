@@ -71,10 +71,11 @@ class Update:
         groups = parameter_groups(model, settings)
         for group in groups:  # each its own number, for it is changed in place
             group["lr"] = torch.zeros((), device=device) if on_gpu else 0.0
-        self.optimiser = torch.optim.Adam(
+        self.optimiser = torch.optim.AdamW(
             groups,
             betas=(0.9, 0.98),
             eps=1e-9,
+            weight_decay=0.0,  # groups say their own
             fused=True,
             capturable=on_gpu,  # nothing it needs to know is read by the host
         )

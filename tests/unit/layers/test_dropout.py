@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.layers.dropout import Dropout
+from regard.layers.dropout import Dropout, TokenDropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
@@ -51,3 +51,20 @@ def test_it_does_nothing_when_not_training_or_with_a_share_of_zero(rng):
     x = torch.randn(5, generator=rng)
     assert Dropout(0.9).eval()(x) is x
     assert Dropout(0.0)(x) is x
+
+
+def test_words_are_dropped_whole_and_the_others_scaled_up():
+    torch.manual_seed(0)
+    out = TokenDropout(0.25)(torch.ones(100, 200, 3))
+    assert torch.equal(out[..., 0], out[..., 1])
+    assert torch.equal(out[..., 0], out[..., 2])
+    values = out[..., 0].unique().tolist()
+    assert values == pytest.approx([0, 4 / 3])
+    zeros = (out[..., 0] == 0).sum().item()
+    assert abs(zeros - 5000) < 5 * (20_000 * 0.25 * 0.75) ** 0.5
+
+
+def test_every_word_is_read_when_not_training_or_with_a_share_of_zero(rng):
+    x = torch.randn(5, 2, generator=rng)
+    assert TokenDropout(0.9).eval()(x) is x
+    assert TokenDropout(0.0)(x) is x

@@ -214,3 +214,21 @@ def test_only_white_space_has_no_word(text):
             assert BPE.decode([token]).isspace() or "\ufffd" in BPE.decode([token])
         else:
             assert 0 <= owner < len(split(text))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_capitals_are_read_as_small_letters_where_asked(kind, tmp_path):
+    settings = TextSettings(kind=kind, vocab_size=400, lowercase=True)
+    lower = Tokenizer.train([text.title() for text in TEXTS], settings)
+    small, large = "the animal n'a pas traversé", "The ANIMAL n'a pas TRAVERSÉ"
+    assert lower.encode(small) == lower.encode(large)
+    assert lower.decode(lower.encode(large)) == small
+    assert lower.word_ids(small) == lower.word_ids(large)
+    assert lower.encode_batch([large]) == [lower.encode(small)]
+    lower.save(tmp_path / "tokenizer.json")
+    assert Tokenizer.load(tmp_path / "tokenizer.json").encode(large) == lower.encode(small)
+
+
+def test_pieces_of_capitals_are_cut_anew_as_small_letters():
+    lower = Tokenizer.train(TEXTS, TextSettings(vocab_size=400, lowercase=True))
+    assert lower.unmerged("The ANIMAL") == lower.unmerged("the animal")

@@ -90,3 +90,20 @@ def test_something_must_learn():
 def test_a_decay_is_a_share(decay):
     with pytest.raises(ValueError, match="layer_decay"):
         TrainSettings(max_steps=1, layer_decay=decay)
+
+
+def test_weights_decay_by_a_share_of_the_learning_rate_and_biases_do_not():
+    plain, decaying = made(), made(weight_decay=0.5)
+    before = {name: p.detach().clone() for name, p in plain.model.named_parameters()}
+    for one in (plain, decaying):
+        one([Batch()], 0.01)
+    after = dict(decaying.model.named_parameters())
+    for name, p in plain.model.named_parameters():
+        lost = 0.01 * 0.5 * before[name] if p.dim() > 1 else torch.zeros_like(p)
+        torch.testing.assert_close(p - after[name], lost, rtol=1e-3, atol=1e-7)
+
+
+def test_decay_and_slower_layers_go_together():
+    one = made(weight_decay=0.5, layer_decay=0.5)
+    found = {(group["scale"], group["weight_decay"]) for group in one.optimiser.param_groups}
+    assert found == {(0.5**below, decay) for below in range(4) for decay in (0.0, 0.5)}
