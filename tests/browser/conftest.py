@@ -1,14 +1,11 @@
 """A browser, a server on the short run, and a page that tells when it misbehaved."""
 
 import shutil
-import socket
-import threading
-import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-import uvicorn
+from page_parts import served
 from playwright.sync_api import sync_playwright
 
 import regard
@@ -34,30 +31,24 @@ def browser():
 
 @pytest.fixture(scope="session")
 def base(run_path):
-    """The address of a real server, in a thread of its own."""
+    """The address of a server on the short run."""
     from regard.server.app import make_app
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    app = make_app(regard.load(run_path, device="cpu"))
-    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started and thread.is_alive():
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
+    with served(make_app(regard.load(run_path, device="cpu"))) as address:
+        yield address
 
 
 @pytest.fixture
-def visit(browser, base):
-    """Open the page with a link's state. No page may fail in silence or ask another host."""
-    contexts, errors, asked = [], [], []
+def visit(browser, request):
+    """Open the page with a link's state. No page may fail in silence or ask another host.
 
-    def go(hash_="", *, wait="#view:not([aria-busy]) svg", **options):
+    It is the short run's page, or that ``at`` another address.
+    """
+    contexts, errors, asked, bases = [], [], [], set()
+
+    def go(hash_="", *, at=None, wait="#view:not([aria-busy]) svg", **options):
+        address = at or request.getfixturevalue("base")
+        bases.add(urlsplit(address).netloc)
         context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
@@ -66,7 +57,7 @@ def visit(browser, base):
         page.on("console", lambda said: errors.extend(_violations(said.text)))
         page.on("request", lambda request: asked.append(request.url))
         page.asked = asked
-        page.goto(f"{base}/{hash_}")
+        page.goto(f"{address}/{hash_}")
         page.wait_for_selector(wait)
         return page
 
@@ -74,13 +65,11 @@ def visit(browser, base):
     for context in contexts:
         context.close()
     assert errors == []
-    strangers = [url for url in asked if url.startswith("http") and not _is_of(base, url)]
+    strangers = [
+        url for url in asked if url.startswith("http") and urlsplit(url).netloc not in bases
+    ]
     assert strangers == []
 
 
 def _violations(text):
     return [text] if "Content Security Policy" in text else []
-
-
-def _is_of(base, url):
-    return urlsplit(url).netloc == urlsplit(base).netloc

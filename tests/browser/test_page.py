@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from page_parts import ABLATE, READY, SOURCE, control, link
+from page_parts import ABLATE, READY, SOURCE, control, drawn, link, same
 from playwright.sync_api import expect
 
 from regard.text import words
@@ -12,31 +12,12 @@ from regard.text import words
 pytestmark = pytest.mark.browser
 
 
-def drawn(page, where="#view"):
-    """(T, S) of the weights in the picture; NaN where nothing is drawn."""
-    page.wait_for_selector(READY)
-    cells = page.eval_on_selector_all(
-        f"{where} [data-weight][data-t]",
-        "all => all.map(({dataset: d}) => [+d.t, +d.s, +d.weight])",
-    )
-    assert cells
-    n_rows, n_columns = (int(max(cell[i] for cell in cells)) + 1 for i in (0, 1))
-    weights = np.full((n_rows, n_columns), np.nan)
-    for t, s, weight in cells:
-        weights[int(t), int(s)] = weight
-    return weights
-
-
-def same(weights, expected):
-    np.testing.assert_allclose(weights, expected, atol=1e-6, rtol=0)
-
-
 def test_a_typed_sentence_is_translated_and_its_cross_attention_drawn(visit, run):
     page = visit()
     page.get_by_label("A sentence").fill(SOURCE)
     page.get_by_role("button", name="Translate").click()
     look = run.explain(SOURCE)
-    expect(page.locator("#translation")).to_have_text(look.translation)
+    expect(page.locator("#said")).to_have_text(look.translation)
     page.get_by_role("tab", name="Matrix").click()
     control(page, "Head").select_option("1")
     same(drawn(page), look.weights("decoder.cross")[1])
@@ -72,7 +53,7 @@ def test_the_translation_appears_token_by_token(visit, run):
     page.evaluate(
         """() => {
           window.seen = [];
-          const line = document.getElementById("translation");
+          const line = document.getElementById("said");
           const watch = new MutationObserver(() => window.seen.push(line.textContent));
           watch.observe(line, {childList: true, characterData: true, subtree: true});
         }"""
@@ -80,8 +61,8 @@ def test_the_translation_appears_token_by_token(visit, run):
     page.locator("#source").fill(SOURCE)
     page.locator("#source").press("Enter")
     translation = run.explain(SOURCE).translation
-    expect(page.locator("#translation")).to_have_text(translation)
-    expect(page.locator("#translation")).not_to_have_class("writing")
+    expect(page.locator("#said")).to_have_text(translation)
+    expect(page.locator("#said")).not_to_have_class("writing")
     seen = page.evaluate("window.seen")
     assert len(set(seen)) > 2
     assert sorted(seen, key=len) == seen
@@ -92,8 +73,19 @@ def test_an_example_is_one_click_away(visit, run):
     example = page.locator("#examples button").nth(1)
     text = example.inner_text()
     example.click()
-    expect(page.locator("#translation")).to_have_text(run.explain(text).translation)
+    expect(page.locator("#said")).to_have_text(run.explain(text).translation)
     expect(page.locator("#source")).to_have_value(text)
+
+
+@pytest.mark.parametrize("name", ["encoder.self", "decoder.self"])
+def test_the_rollout_of_a_self_attention_is_drawn(visit, run, name):
+    page = visit(link(source=SOURCE, view="rollout"))
+    expect(control(page, "Attention").locator("option")).to_have_count(2)  # none of decoder.cross
+    control(page, "Attention").select_option(name)
+    expect(page.locator("#view svg")).to_have_attribute(
+        "aria-label", f"{name}, rollout of all layers"
+    )
+    same(drawn(page), run.explain(SOURCE).rollout(name))
 
 
 def test_a_head_is_picked_among_all(visit, run):
@@ -121,7 +113,7 @@ def test_an_ablated_head_is_drawn_as_the_run_says(visit, run):
     control(page, "Ablate it").check()
     expect(page.locator("#moved")).to_be_visible()
     look = run.explain(SOURCE, edit=ABLATE)
-    expect(page.locator("#translation")).to_have_text(look.translation)
+    expect(page.locator("#said")).to_have_text(look.translation)
     after = drawn(page)
     same(after, look.weights("decoder.cross")[1])
     assert after.shape != before.shape or not np.allclose(after, before)
@@ -176,7 +168,7 @@ def test_each_what_if_does_what_the_run_does(visit, run, kind):
     act(page)
     expect(page.locator("#moved")).to_be_visible()
     look = run.explain(SOURCE, edit=edit)
-    expect(page.locator("#translation")).to_have_text(look.translation)
+    expect(page.locator("#said")).to_have_text(look.translation)
     after = drawn(page)
     same(after, look.weights("decoder.cross")[0])
     assert after.shape != before.shape or not np.allclose(after, before, atol=1e-6)
@@ -213,7 +205,7 @@ BROKEN = [
 @pytest.mark.parametrize("hash_", BROKEN)
 def test_a_broken_link_still_opens(visit, run, hash_):
     page = visit(f"{hash_}&source={quote(SOURCE)}")
-    expect(page.locator("#translation")).to_have_text(run.explain(SOURCE).translation)
+    expect(page.locator("#said")).to_have_text(run.explain(SOURCE).translation)
     expect(page.locator("#view:not([aria-busy])")).to_be_visible()
     expect(page.locator("#trouble")).to_be_hidden()
     assert np.nanmax(drawn(page)) > 0
@@ -249,7 +241,7 @@ def test_markup_in_what_the_model_says_is_drawn_as_text(visit):
     page.route("**/api/explain", answer)
     page.locator("#source").fill("d e f")
     page.locator("#source").press("Enter")
-    expect(page.locator("#translation")).to_have_text(MARKUP)
+    expect(page.locator("#said")).to_have_text(MARKUP)
     page.wait_for_selector(READY)
     expect(page.locator('#view [data-row="0"]')).to_contain_text("<img src=x")
     page.get_by_role("tab", name="Matrix").click()
@@ -390,11 +382,11 @@ def test_an_empty_sentence_changes_nothing(visit, run):
     page = visit(link(source=SOURCE))
     page.locator("#source").fill(" ")
     page.get_by_role("button", name="Translate").click()
-    expect(page.locator("#translation")).to_have_text(run.explain(SOURCE).translation)
+    expect(page.locator("#said")).to_have_text(run.explain(SOURCE).translation)
     assert "source=a" in page.url
     page.evaluate("location.hash = 'source='")
     expect(page.locator("#desk")).to_be_hidden()
-    expect(page.locator("#translation")).to_have_text("")
+    expect(page.locator("#said")).to_have_text("")
 
 
 @pytest.mark.parametrize("view", ["lines", "matrix"])
@@ -442,7 +434,7 @@ def test_a_system_that_does_not_attend_is_translated_all_the_same(visit, run):
     page.reload()
     expect(page.locator("#view")).to_contain_text("does not attend")
     look = run.explain(SOURCE, edit=swap)
-    expect(page.locator("#translation")).to_have_text(look.translation)
+    expect(page.locator("#said")).to_have_text(look.translation)
     expect(page.locator("#against p")).to_have_count(1)  # the other translation, no weight
 
 

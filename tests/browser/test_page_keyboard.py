@@ -15,14 +15,14 @@ def test_the_way_back_leads_to_the_last_sentence(visit, run):
     page = visit(link(source=SOURCE))
     page.locator("#source").fill("d e")
     page.locator("#source").press("Enter")
-    expect(page.locator("#translation")).to_have_text(run.explain("d e").translation)
+    expect(page.locator("#said")).to_have_text(run.explain("d e").translation)
     page.get_by_role("tab", name="Matrix").click()  # a view is no place to go back to
     page.wait_for_selector("#view rect[data-weight]")
     page.go_back()
     expect(page.locator("#source")).to_have_value(SOURCE)
-    expect(page.locator("#translation")).to_have_text(run.explain(SOURCE).translation)
+    expect(page.locator("#said")).to_have_text(run.explain(SOURCE).translation)
     page.go_forward()
-    expect(page.locator("#translation")).to_have_text(run.explain("d e").translation)
+    expect(page.locator("#said")).to_have_text(run.explain("d e").translation)
 
 
 @pytest.mark.parametrize("way", ["Escape", "Close", "Escape from afar"])

@@ -41,15 +41,15 @@ def test_each_line_is_translated_and_one_is_looked_at(visit, run):
     for key in ("a", " ", "b", "Shift+Enter", "Shift+Enter", "c", " ", "d", " ", "e", "Enter"):
         page.keyboard.press(key)
     first, second = run.translate(["a b", "c d e"])
-    expect(page.locator("#translation")).to_have_text(f"{first} {second}")
-    assert page.locator("#translation").inner_text().split("\n") == [first, "", second]
+    expect(page.locator("#said")).to_have_text(f"{first} {second}")
+    assert page.locator("#said").inner_text().split("\n") == [first, "", second]
     expect(control(page, "Line")).to_have_value("0")
     control(page, "Line").select_option("1")
     expect(page.locator("#view [data-column='0'] title")).to_have_text("c")
     control(page, "Swap").select_option("0")
     control(page, "with").select_option("2")
     look = run.explain("e d c")
-    expect(page.locator("#translation")).to_have_text(f"{first} {look.translation}")
+    expect(page.locator("#said")).to_have_text(f"{first} {look.translation}")
     page.get_by_role("tab", name="Beam").click()
     page.wait_for_selector("#view [data-node]")
     page.reload()
@@ -59,7 +59,7 @@ def test_each_line_is_translated_and_one_is_looked_at(visit, run):
     expect(control(page, "Swap").locator("option")).to_have_count(3)
     expect(page.locator(".active li")).to_have_count(0)  # words of another sentence
     expect(page.locator("#switches .trouble")).to_have_count(0)  # nor tried on it
-    expect(page.locator("#translation")).to_have_text(f"{first} {second}")
+    expect(page.locator("#said")).to_have_text(f"{first} {second}")
 
 
 def test_a_text_that_is_too_long_for_the_pictures_is_still_translated(visit, run):
@@ -71,7 +71,7 @@ def test_a_text_that_is_too_long_for_the_pictures_is_still_translated(visit, run
         "Too long for the pictures: the text has 160 tokens, at most 128 can be looked at; "
         "shorten it. The translation stands."
     )
-    expect(page.locator("#translation")).to_have_text(run.translate(text))
+    expect(page.locator("#said")).to_have_text(run.translate(text))
     expect(page.locator("#desk")).to_be_hidden()
     page.locator("#source").fill(SOURCE)
     page.locator("#source").press("Enter")
@@ -95,7 +95,7 @@ def test_a_server_with_a_key_asks_for_it_and_is_given_it(visit, run):
     expect(page.locator("#trouble")).to_have_text("That key is not right.")
     page.get_by_label("Key of this server").fill("sesame")
     page.get_by_role("button", name="Use it").click()
-    expect(page.locator("#translation")).to_have_text(run.explain(SOURCE).translation)
+    expect(page.locator("#said")).to_have_text(run.explain(SOURCE).translation)
     expect(page.locator("#key")).to_be_hidden()
 
 

@@ -21,7 +21,7 @@ def test_a_token_is_typed_and_forced_by_the_keyboard_alone(visit, run):
     page.keyboard.press("Backspace")
     page.keyboard.press("Enter")
     look = run.explain(SOURCE, edit=FORCED)
-    expect(page.locator("#translation")).to_have_text(look.translation)
+    expect(page.locator("#said")).to_have_text(look.translation)
     control(page, "becomes").focus()
     page.keyboard.press("Tab")
     expect(control(page, "Force")).to_be_focused()
@@ -38,14 +38,14 @@ def test_words_that_can_be_said_are_offered(visit):
 def test_an_impossible_word_is_refused_beside_its_field_and_the_rest_stays(visit, run):
     page = visit(link(source=SOURCE, edits=[ABLATE]))
     plain = run.explain(SOURCE, edit=ABLATE)
-    expect(page.locator("#translation")).to_have_text(plain.translation)
+    expect(page.locator("#said")).to_have_text(plain.translation)
     control(page, "becomes").focus()
     page.keyboard.type("never")
     page.keyboard.press("Enter")
     said = page.locator("fieldset", has_text="Target").locator(".trouble")
     expect(said).to_contain_text("the model cannot say 'never'")
     expect(page.locator(".active li")).to_have_count(1)
-    expect(page.locator("#translation")).to_have_text(plain.translation)
+    expect(page.locator("#said")).to_have_text(plain.translation)
     expect(control(page, "becomes")).to_have_value("never")  # to be mended
     expect(control(page, "becomes")).to_be_focused()
     assert "never" not in page.url
@@ -61,7 +61,7 @@ def test_a_link_with_a_bad_what_if_keeps_the_good_ones(visit, run):
     expect(page.locator("#switches .trouble").first).to_contain_text("99")
     expect(page.locator(".active li")).to_have_count(1)
     look = run.explain(SOURCE, edit=ABLATE)
-    expect(page.locator("#translation")).to_have_text(look.translation)
+    expect(page.locator("#said")).to_have_text(look.translation)
     assert "99" not in page.url
     page.get_by_role("button", name="Undo all").click()
     expect(page.locator("#switches .trouble")).to_have_count(0)

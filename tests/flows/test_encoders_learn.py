@@ -288,7 +288,7 @@ def test_a_label_that_training_never_showed_is_told_before_the_first_step(tmp_pa
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"criterion": "bleu"}, "is for translators; choose 'loss'"),
+        ({"criterion": "bleu"}, "criterion=bleu is for other tasks; with this data, masked has lo"),
         ({"compile": True}, "encoders are not compiled"),
     ],
 )

@@ -40,3 +40,15 @@ def test_one_table_in_a_folder(recipe, file, tmp_path, capsys):
     scores = trained(f"tatoeba-{recipe}", tmp_path / "run", capsys, *settings)
     assert scores["split"] == "test"
     assert 18 <= scores["n"] <= 20
+
+
+def test_a_table_to_learn_from_and_csv_to_be_scored_on(tmp_path, capsys):
+    """AG News: the title of a text is part of it, and stands in a column of its own only in CSV."""
+    rows = [(1 + i % 4, *pair) for i, pair in enumerate(pairs(80, 1))]
+    table = "".join(f"{label}\t{title} . {text}\n" for label, title, text in rows)
+    (tmp_path / "train19k.tsv.gz").write_bytes(gzip.compress(table.encode()))
+    records = "".join(f'"{label}","{title}, too","{text}"\n' for label, title, text in rows[:9])
+    (tmp_path / "test.csv.gz").write_bytes(gzip.compress(records.encode()))
+    scores = trained("agnews", tmp_path / "run", capsys, f"folder={tmp_path}")
+    assert (scores["split"], scores["n"]) == ("test", 9)
+    assert 0 <= scores["accuracy"] <= 1

@@ -1,11 +1,15 @@
-"""Calling the program as a shell would."""
+"""Calling the program as a shell would, and its server as a client would."""
 
 import io
 import sys
+import threading
 
 import pytest
+import uvicorn
 
 from regard.cli.main import main
+from regard.server.listening import address_of, listen
+from regard.server.text_app import make_text_app
 
 
 @pytest.fixture
@@ -32,3 +36,24 @@ def refused(run):
         return err
 
     return call
+
+
+@pytest.fixture
+def serving():
+    """Serve a run that reads one text; -> its address."""
+    servers = []
+
+    def serve(run, **how):
+        listening = listen("127.0.0.1", 0)
+        config = uvicorn.Config(make_text_app(run, **how), log_level="error")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        servers.append((server, thread, listening))
+        return address_of(listening)
+
+    yield serve
+    for server, thread, listening in servers:
+        server.should_exit = True
+        thread.join(timeout=20)
+        listening.close()

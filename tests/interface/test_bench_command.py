@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from regard.cli.main import main
+from regard.runs.bench.generating import SHAPES
 
 TINY = ["--size", "tiny", "--vocab", "40", "--rounds", "1", "--device", "cpu"]
 
@@ -52,6 +53,17 @@ def test_decoding_as_json(capsys):
     assert [row["what"] for row in rows] == ["greedy, batch 2", "beam 4, batch 2"]
 
 
+def test_generating_as_json(capsys, monkeypatch):
+    small = {"n_vocab": 60, "d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 8, "max_len": 30}
+    monkeypatch.setitem(SHAPES, "small", small)
+    words = ["bench", "generate", "--shape", "small", "--prompt", "3", "--new", "4", "--batch", "2"]
+    words += ["--only", "regard", "--rounds", "1", "--device", "cpu", "--precision", "fp32"]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [row["what"] for row in told["rows"]] == ["generation, batch 2"]
+    assert (told["prompt_tokens"], told["written"], told["weights"]) == (3, 4, "random")
+
+
 def test_why_prints_the_table_of_kernels(capsys):
     assert main(["bench", "attention", "--why"]) == 0
     assert "sdpa" in capsys.readouterr().out
@@ -67,6 +79,7 @@ def test_why_prints_the_table_of_kernels(capsys):
         (["train", "--precision", "fp8"], "there is no precision 'fp8'"),
         (["train", "--precision", "int8"], "training takes fp32 or bf16"),
         (["decode", "--device", "abacus"], "device 'abacus'"),
+        (["generate", "--shape", "llma"], "there is no shape 'llma'"),
         (["attention", "--out", "/"], "is no file that can be written"),
         (["train", "--rounds", "0"], "Invalid value for '--rounds'"),
         (["swim"], "No such command 'swim'"),

@@ -2,33 +2,16 @@
 
 import gzip
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from regard.cli.main import main
-
 
 @pytest.fixture
-def run(capsys):
-    """Call the program; -> exit code, standard output, standard error."""
-
-    def call(*argv):
-        code = main(["evaluate", *(str(word) for word in argv)])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
-
-
-@pytest.fixture
-def refused(run):
-    def call(*argv):
-        code, out, err = run(*argv)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        return err
-
-    return call
+def run(run):
+    """Call the program with this command; -> exit code, standard output, standard error."""
+    return partial(run, "evaluate")
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def layer_by_layer(model, ids, segments):
         part.register_forward_hook(lambda _m, _i, out: states.append(out))
     with watch(model) as views:
         model.states(ids, segments)
-    return states, [views["self", i].weights() for i in range(len(model.layers))]
+    return states, [views["encoder.self", i].weights() for i in range(len(model.layers))]
 
 
 def check_layers(ours, theirs, ids, segments):

@@ -48,7 +48,7 @@ def test_a_public_model_computes_the_same_here(tmp_path, changes):
     assert (logits - wanted.logits).abs().max() <= 1e-5
     assert len(wanted.attentions) == 3
     for layer, weights in enumerate(wanted.attentions):
-        assert (views["self", layer].weights() - weights).abs().max() <= 1e-5
+        assert (views["decoder.self", layer].weights() - weights).abs().max() <= 1e-5
 
 
 @pytest.mark.parametrize(

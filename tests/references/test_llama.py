@@ -50,7 +50,7 @@ def test_a_public_model_computes_the_same_here(tmp_path, changes):
     assert (logits - wanted.logits).abs().max() <= 1e-5
     assert len(wanted.attentions) == 3
     for layer, weights in enumerate(wanted.attentions):
-        assert (views["self", layer].weights() - weights).abs().max() <= 1e-5
+        assert (views["decoder.self", layer].weights() - weights).abs().max() <= 1e-5
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_smollm2_computes_the_same_here_and_knows_a_capital():
             assert (logits - wanted.logits).abs().max() <= 1e-3
             assert len(wanted.attentions) == 30
             for layer, weights in enumerate(wanted.attentions):
-                assert (views["self", layer].weights() - weights).abs().max() <= 1e-4
+                assert (views["decoder.self", layer].weights() - weights).abs().max() <= 1e-4
         assert 20 < ours(ids).abs().max() < 35
         state = ours.start(1)
         for begin in range(5):

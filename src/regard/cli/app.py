@@ -8,7 +8,9 @@ import typer
 
 from regard import __version__
 from regard.cli import (
+    answer,
     bench,
+    chat,
     classify,
     compare,
     demo,
@@ -41,7 +43,9 @@ app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("translate")(translate.translate)
 app.command("generate")(generate.generate)
+app.command("chat")(chat.chat)
 app.command("classify")(classify.classify)
+app.command("answer")(answer.answer)
 app.command("embed")(embed.embed)
 app.command("fill")(fill.fill)
 app.command("evaluate")(evaluate.evaluate)

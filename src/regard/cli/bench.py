@@ -87,6 +87,34 @@ def decode(
     _give(decode_bench(asked, size=size, vocab=vocab, batches=batch or ()), out, as_json)
 
 
+@app.command("generate")
+def generate(
+    run: Annotated[
+        Path | None, typer.Argument(help="A run that writes; else random weights.")
+    ] = None,
+    shape: Annotated[
+        str | None, typer.Option(help="Random weights of this shape: smollm2-135m or gpt2.")
+    ] = None,
+    prompt: Annotated[int, typer.Option(min=1, help="Tokens of a prompt.")] = 32,
+    new: Annotated[int, typer.Option(min=1, help="Tokens to write.")] = 256,
+    batch: Annotated[
+        list[int] | None, typer.Option(min=1, help="Prompts side by side; may be repeated.")
+    ] = None,
+    rounds: Rounds = 5,
+    only: Only = None,
+    precision: Precision = None,
+    device: Device = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Write on with a language model, greedily: tokens a second."""
+    from regard.runs.bench.generating import Lengths, generate_bench
+
+    asked = _asked(device, precision, rounds, only, False, out)
+    lengths = Lengths(n_prompt=prompt, n_new=new, batches=tuple(batch or (1,)))
+    _give(generate_bench(asked, run=run, shape=shape, lengths=lengths), out, as_json)
+
+
 @app.command("attention")
 def attention(
     size: Size = None,

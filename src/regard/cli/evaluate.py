@@ -15,11 +15,23 @@ from regard.cli.options import Beam, Device, Json, RunPath
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from regard.data.settings import Files
     from regard.runs.run import Run
+
+
+ELSEWHERE = "name a file, or with --data RECIPE a recipe whose data to score on"
+"""What to do where a run has no data."""
 
 
 def evaluate(
     path: RunPath,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A file of your own, laid out as the run's training files were: texts with "
+            "labels, pairs, questions or plain text, as TSV, CSV or JSONL."
+        ),
+    ] = None,
     split: Annotated[
         str | None, typer.Option(help="A split of the run's own data; by default test.")
     ] = None,
@@ -51,7 +63,7 @@ def evaluate(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Score a run on a split of its data or of a recipe's, or a translator on files of your own.
+    """Score a run on a split of its data or of a recipe's, or on a file of your own.
 
     With --alignments and --gold, score where its attention looks: the head with the lowest
     alignment error rate on the first 100 sentences is scored on the others.
@@ -59,17 +71,21 @@ def evaluate(
     from regard.runs.loading import load
 
     _check(split, source, reference, alignments, gold, beam)
+    _check_file(file, split, source, alignments, data)
     run = _with_data(load(path, device=device), data, overrides or [])
     if run.task != "translation":
         _check_own_data(run.task, source, alignments, beam)
-        _show_plain(_scores_of(run, split, stride), as_json)
+        scores = _scores_of(run, split, stride) if file is None else _of_file(run, file, stride)
+        _show_plain(scores, as_json)
         return
     _check_stride(run.task, stride)
     if alignments is not None and gold is not None:
         _show_alignment(_aligned(run, alignments, gold), as_json)
         return
     if source is not None and reference is not None:
-        scores = _of_files(run, source, reference, beam)
+        scores = _of_files(run, (str(source), str(reference)), source.name, beam)
+    elif file is not None:
+        scores = _of_files(run, str(file), file.name, beam)
     else:
         scores = _of_split(run, split or "test", beam)
     if as_json:
@@ -104,8 +120,8 @@ def _check_own_data(task: str, *of_translators: object) -> None:
     """Files and beams are for translators."""
     if any(x is not None for x in of_translators):
         raise ConfigError(
-            f"a run of the task {task} is scored on splits of its own data: leave out --source, "
-            "--alignments and --beam"
+            f"a run of the task {task} is scored on splits of its own data or on one file: leave "
+            "out --source, --alignments and --beam"
         )
 
 
@@ -116,18 +132,36 @@ def _check_stride(task: str, stride: int | None) -> None:
 
 def _scores_of(run: Any, split: str | None, stride: int | None) -> dict[str, Any]:
     """On a split that is named; else on test or, where there is none, on valid."""
+    from regard.runs.own_data import check_data
+
     choices = {}
     if run.task == "language":
         choices["stride"] = stride
     else:
         _check_stride(run.task, stride)
     data = run.recipe.data
-    held_out = data.hold_out is not None and run.task != "language"  # of text, valid alone
+    check_data(run.folder, data, ELSEWHERE)
+    rows = run.task != "language" or data.prompt is not None
+    held_out = data.hold_out is not None and rows  # of plain text, valid alone
     if split is None and data.world is None and data.test is None and not held_out:
         note("there is no test set: scored on valid, by which the weights were chosen")
         split = "valid"
     scores: dict[str, Any] = run.evaluate(split or "test", **choices).scores
     return scores
+
+
+def _of_file(run: Any, file: Path, stride: int | None) -> dict[str, Any]:
+    """On a file, by a run that is no translator."""
+    from regard.runs.own_files import OF_FILE, score_texts
+
+    if run.task == "language":
+        found = score_texts(run, file, stride)
+    else:
+        _check_stride(run.task, stride)
+        found = OF_FILE[run.task](run, file)
+    for line in found.notes:
+        note(line)
+    return found.evaluation.scores
 
 
 def _show_plain(scores: dict[str, Any], as_json: bool) -> None:
@@ -137,6 +171,17 @@ def _show_plain(scores: dict[str, Any], as_json: bool) -> None:
     from regard.cli.tables import show_scores
 
     show_scores({scores["split"]: scores})
+    for name, part in scores.get("parts", {}).items():
+        if "bleu_signature" in part:
+            print(f"{name}: {part['bleu_signature']}\n{name}: {part['chrf_signature']}")
+
+
+def _check_file(file: Path | None, *others: object) -> None:
+    """A file says by itself what to score on."""
+    if file is not None and any(x is not None for x in others):
+        raise ConfigError(
+            f"{file} says what to score on: leave out --split, --source, --alignments and --data"
+        )
 
 
 def _check(
@@ -161,21 +206,24 @@ def _check(
         )
 
 
-def _of_files(run: Run, source: Path, reference: Path, beam: int | None) -> dict[str, Any]:
+def _of_files(run: Run, files: Files, name: str, beam: int | None) -> dict[str, Any]:
     from regard.data.corpora import read_pairs
     from regard.runs.evaluate import evaluate_pairs
 
-    corpus = read_pairs((str(source), str(reference)))
+    corpus = read_pairs(files, run.recipe.data.columns if isinstance(files, str) else None)
     if corpus.n_empty:
         note(f"{corpus.n_empty} lines skipped, being empty on one side or both")
     note_unknown(word for pair in corpus.pairs for word in run.unknown_words(pair.source))
-    return evaluate_pairs(run, corpus.pairs, split=source.name, beam=beam).scores
+    return evaluate_pairs(run, corpus.pairs, split=name, beam=beam).scores
 
 
 def _of_split(run: Run, split: str, beam: int | None) -> dict[str, Any]:
     from regard.runs.data import load_data
     from regard.runs.evaluate import evaluate_split
+    from regard.runs.own_data import check_data
 
+    remedy = f"{ELSEWHERE}, or two files with --source and --reference"
+    check_data(run.folder, run.recipe.data, remedy)
     data = load_data(run.recipe.data)
     for line in data.notes:
         note(line)

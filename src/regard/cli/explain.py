@@ -1,4 +1,4 @@
-"""``regard explain``: look inside while a sentence is translated."""
+"""``regard explain``: look inside while a text is read, translated or written on."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import io
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.notes import note, note_unknown
 from regard.cli.options import Device, RunPath
 from regard.cli.writing import chosen_format, write
+from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,9 +36,22 @@ class Format(StrEnum):
 
 def explain(
     path: RunPath,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence.")],
-    target: Annotated[str | None, typer.Option(help="Its translation; else the model's.")] = None,
-    attention: Annotated[str | None, typer.Option(help="Which; else decoder.cross.")] = None,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence, a text, a prompt.")],
+    other: Annotated[
+        str | None,
+        typer.Argument(metavar="[TEXT]", help="The second text, where a run reads pairs."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="Its translation, or what follows a prompt; else the model's own."),
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=0, help="A language model writes up to so many; by default 20."),
+    ] = None,
+    attention: Annotated[
+        str | None, typer.Option(help="Which; else decoder.cross, or the only one.")
+    ] = None,
     layer: Annotated[int | None, typer.Option(help="From 0; else the last.")] = None,
     head: Annotated[int | None, typer.Option(help="From 0; else their mean.")] = None,
     token: Annotated[
@@ -53,12 +67,12 @@ def explain(
     device: Device = None,
 ) -> None:
     """Show where the model's attention looks, or with --token how it comes to look there."""
-    from regard.runs.run import load
+    from regard.runs.loading import load
     from regard.visual.payload import Selected
 
     shown = chosen_format(Format, asked, out)
     run = load(path, device=device)
-    look = run.explain(_readable(text), None if target is None else _readable(target))
+    look = _looked(run, _readable(text), other, target, max_tokens)
     if attention is not None:
         look.weights(attention)  # or it is told what there is
     steps = None
@@ -73,6 +87,23 @@ def explain(
     note_unknown(run.unknown_words(look.source))
     for line in look.doubts:
         note(line)
+
+
+def _looked(
+    run: Any, text: str, other: str | None, target: str | None, max_tokens: int | None
+) -> Look:
+    """By the run's task; what another task's look would need is refused."""
+    writes = run.task in ("translation", "language")
+    if other is not None and writes:
+        raise ConfigError(f"a run of the task {run.task} reads one text: give one, not two")
+    if target is not None and not writes:
+        raise ConfigError(f"a run of the task {run.task} writes nothing: leave out --target")
+    if max_tokens is not None and run.task != "language":
+        raise ConfigError("--max-tokens is for language models: leave it out")
+    second = target if writes else other
+    how = {} if max_tokens is None else {"max_tokens": max_tokens}
+    look: Look = run.explain(text, None if second is None else _readable(second), **how)
+    return look
 
 
 def _readable(text: str) -> str:

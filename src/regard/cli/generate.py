@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from enum import StrEnum
 from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +12,17 @@ import typer
 
 from regard.cli.lines import chunks, stdin_lines
 from regard.cli.notes import note_unknown
-from regard.cli.options import Device, Json, RunPath
+from regard.cli.options import (
+    Device,
+    Json,
+    RunPath,
+    Seed,
+    Side,
+    Stops,
+    Temperature,
+    TopK,
+    TopP,
+)
 from regard.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -28,27 +37,15 @@ MOST_UNKNOWN = 10_000
 """So many unknown words are remembered: input may be endless, memory is not."""
 
 
-class Side(StrEnum):
-    """Which end of a prompt may be cut off."""
-
-    left = "left"
-
-
 def generate(
     path: RunPath,
     max_new: Annotated[int, typer.Option(min=1, help="Most tokens to write.")] = 200,
-    temperature: Annotated[
-        float, typer.Option(help="Below 1 surer, above 1 bolder; 0 is the most probable each time.")
-    ] = 1.0,
-    top_k: Annotated[int | None, typer.Option(help="Only so many most probable tokens.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Only the most probable tokens that reach this share.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides what is drawn.")] = None,
+    temperature: Temperature = 1.0,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    seed: Seed = None,
     n: Annotated[int, typer.Option("--n", min=1, help="Texts a prompt.")] = 1,
-    stop: Annotated[
-        list[str] | None, typer.Option(help="End before these words; may be given again.")
-    ] = None,
+    stop: Stops = None,
     truncate: Annotated[
         Side | None, typer.Option(help="Cut off the beginning of a prompt that is too long.")
     ] = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -18,10 +18,15 @@ from regard.cli.writing import chosen_format, write
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.runs.heads import Tick
+    from regard.runs.head_worth import Tick
+    from regard.runs.heads import HeadMeasures
 
 WIDE = 100
 """Of a table in a file; in a terminal it fits the terminal."""
+
+
+PAIRS = "heads of a translator are measured on pairs of sentences: train it on with some"
+"""What to do where there are none."""
 
 
 class Format(StrEnum):
@@ -36,7 +41,13 @@ class Format(StrEnum):
 
 def heads(
     path: RunPath,
-    split: Annotated[str, typer.Option(help="A split of the run's own data.")] = "valid",
+    split: Annotated[
+        str | None, typer.Option(help="A split of the run's own data; by default valid.")
+    ] = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(help="Texts to measure on instead, one a line, but for translators."),
+    ] = None,
     sentences: Annotated[int, typer.Option(min=1, help="So many are measured.")] = 200,
     as_json: Json = False,
     asked: Annotated[
@@ -48,27 +59,50 @@ def heads(
 ) -> None:
     """Measure what each head looks at, and what is lost without it.
 
-    Each head is ablated once: the loss is that of all the sentences, BLEU that of the first 100.
+    Each head is ablated once: scores are those of all the sentences, BLEU that of the first 100.
+    Texts have no labels: where a run's scores need some, it is told how far their vectors turn.
     """
-    from regard.runs.data import load_data
-    from regard.runs.heads import head_measures
-    from regard.runs.run import load
+    from regard.runs.loading import load
     from regard.visual.head_text import heads_text
 
     if as_json and asked not in (None, Format.json):
         raise ConfigError(f"--json and --format {asked} are two formats: give one")
     wanted = chosen_format(Format, Format.json if as_json else asked, out)
+    if texts is not None and split is not None:
+        raise ConfigError("--split is of the run's own data and --texts names others: give one")
     run = load(path, device=device)
-    data = load_data(run.recipe.data)
-    for line in data.notes:
-        note(line)
     with _progress() as tick:
-        found = head_measures(run, data, split=split, n=sentences, tick=tick).as_json()
+        found = _measured(run, split or "valid", texts, sentences, tick).as_json()
     if wanted is Format.text:
         fits = out is None and sys.stdout.isatty()
         write(heads_text(found, _width() if fits else WIDE), out)
     else:
         write(_shown(found, wanted), out)
+
+
+def _measured(run: Any, split: str, texts: Path | None, n: int, tick: Tick | None) -> HeadMeasures:
+    """On the run's own data, or on texts."""
+    from regard.data.plain_texts import read_texts
+    from regard.runs.data import load_data
+    from regard.runs.head_subjects import own_subject
+    from regard.runs.heads import head_measures, measured, text_measures
+    from regard.runs.own_data import check_data
+
+    if texts is not None:
+        return text_measures(run, read_texts(str(texts)), name=texts.name, n=n, tick=tick)
+    if run.task != "translation":
+        subject = own_subject(run, split, n)
+        _tell(subject.notes)
+        return measured(run, subject, tick)
+    check_data(run.folder, run.recipe.data, PAIRS)
+    data = load_data(run.recipe.data)
+    _tell(data.notes)
+    return head_measures(run, data, split=split, n=n, tick=tick)
+
+
+def _tell(notes: Iterable[str]) -> None:
+    for line in notes:
+        note(line)
 
 
 def _shown(found: Mapping[str, Any], wanted: Format) -> str:

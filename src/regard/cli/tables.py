@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Column
 from rich.table import Table as Grid
 
-SHARES = ("accuracy", "exact_match")
+SHARES = ("accuracy", "exact_match", "f1")
 """Scores from 0 to 1."""
 
 
@@ -18,6 +18,8 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
     console = Console(markup=False, highlight=False, soft_wrap=True)
     if not all("bleu" in one for one in scores.values()):
         console.print(_plain(scores))
+        if parts := _parts(scores):
+            console.print(_plain(parts))
         return
     table = Grid("test set", *_columns("sentences", "exact match", "BLEU", "chrF", "perplexity"))
     for name, one in scores.items():
@@ -53,6 +55,15 @@ def _plain(scores: Mapping[str, Mapping[str, Any]]) -> Grid:
     for test_set, one in scores.items():
         table.add_row(test_set, *(_number(name, one.get(name)) for name in names))
     return table
+
+
+def _parts(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Scores of the tasks that test sets are made of, where they are."""
+    return {
+        f"{test_set}: {name}": part
+        for test_set, one in scores.items()
+        for name, part in one.get("parts", {}).items()
+    }
 
 
 def _number(name: str, value: float | None) -> str:

@@ -8,9 +8,9 @@ a text and nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from regard.core.errors import DataError
 from regard.data.corpora import located
@@ -59,21 +59,30 @@ class LabelledCorpus:
         return [f"{name}: {n} {what}" for what, n in found.items() if n]
 
 
+C = TypeVar("C", bound=LabelledCorpus)
+
+
 def read_labelled_splits(settings: DataSettings, wanted: Wanted) -> dict[str, LabelledCorpus]:
-    """The files of ``train``, ``valid`` and, if there is one, ``test``.
+    """The files of ``train``, ``valid`` and, if there is one, ``test``."""
+    return split_files(settings, lambda files: read_labelled(files, wanted, settings))
+
+
+def split_files(settings: DataSettings, read: Callable[[Files], C]) -> dict[str, C]:
+    """What is read from the files of ``train``, ``valid`` and, if there is one, ``test``.
 
     What has no file is held out of ``train`` as ``regard.data.corpora.read_splits`` does it.
     """
     assert settings.train is not None, "a world has no files"
     named = {"train": settings.train, "valid": settings.valid, "test": settings.test}
     found = located({name: files for name, files in named.items() if files}, settings.folder)
-    splits = {name: read_labelled(files, wanted, settings) for name, files in found.items()}
+    splits = {name: read(files) for name, files in found.items()}
     missing = [name for name in ("test", "valid") if name not in splits]
     if settings.hold_out is None:
         missing = [name for name in missing if name == "valid"]
     for name in missing:
-        kept, held = _held_out(splits["train"].examples, settings)
-        splits |= {"train": replace(splits["train"], examples=kept), name: LabelledCorpus(held)}
+        train = splits["train"]
+        kept, held = _held_out(train.examples, settings)
+        splits |= {"train": replace(train, examples=kept), name: type(train)(held)}
     return {name: splits[name] for name in named if name in splits}
 
 

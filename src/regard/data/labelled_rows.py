@@ -9,23 +9,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
-from regard.data.lines import PACKED, excerpt, read_lines, read_parallel
+from regard.data.lines import excerpt, read_lines, read_parallel
 from regard.data.settings import Files
+from regard.data.table_lines import ending, table_lines
 
 LAYOUTS: Mapping[str, Mapping[int, tuple[str, ...]]] = {
     "label": {2: ("text", "label"), 3: ("text", "other", "label")},
     "score": {2: ("text", "other"), 3: ("text", "other", "score")},
     "text": {1: ("text",)},
+    "answer": {3: ("question", "context", "answer")},
 }
 """What the columns of a table are, by what is wanted and by how many there are."""
-HEADERS = frozenset({"label", "labels", "class", "score"})
-"""What the column of labels says in a line that names the columns."""
+HEADERS = frozenset({"label", "labels", "class", "score", "answer", "answers"})
+"""What the last part says in a line that names the columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line: ``text``, perhaps ``other``, perhaps ``label`` or ``score``."""
+    """A line: ``text``, perhaps ``other``, perhaps ``label`` or ``score``; or a question."""
 
     where: str
     parts: Mapping[str, str]
@@ -59,7 +62,7 @@ def rows_of(
             )
         return Rows(_parallel(files, layouts[2]), headed=False)
     path = Path(files)
-    if (path.with_suffix("") if path.suffix in PACKED else path).suffix == ".jsonl":
+    if ending(path) == ".jsonl":
         return Rows(_jsonl(path, wanted), headed=False)
     if pattern is not None:
         return Rows(_matched(path, re.compile(pattern), wanted), headed=False)
@@ -70,8 +73,8 @@ def rows_of(
 
 
 def _is_header(row: Row) -> bool:
-    last = row.parts.get("label", row.parts.get("score", ""))
-    return last.strip().lower() in HEADERS
+    last = [row.parts.get(name, "") for name in ("label", "score", "answer")]
+    return any(part.strip().lower() in HEADERS for part in last)
 
 
 def _parallel(files: tuple[str, str], names: tuple[str, ...]) -> Iterator[Row]:
@@ -83,9 +86,9 @@ def _parallel(files: tuple[str, str], names: tuple[str, ...]) -> Iterator[Row]:
 def _table(
     path: Path, layouts: Mapping[int, tuple[str, ...]], columns: tuple[int, ...] | None
 ) -> Iterator[Row]:
-    """Tab-separated, whatever the file is called."""
+    """Comma-separated where the file is called .csv, else tab-separated."""
     expected = None
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in table_lines(path):
         where = f"{path}:{number}"
         fields = line.split("\t") if line.strip() else []
         if columns is not None and fields:
@@ -118,8 +121,8 @@ def _layout(
     known = " or ".join(" TAB ".join(names) for names in layouts.values())
     more = "; name the columns that count in data.columns" if n > max(layouts) else ""
     raise DataError(
-        f"{where}: expected {known}, but found {n - 1} tabs in {excerpt(line)}{more}; lines of "
-        "another kind can be described by data.pattern"
+        f"{where}: expected {known}, but found {counted(n, 'column')} in {excerpt(line)}{more}; "
+        "lines of another kind can be described by data.pattern"
     )
 
 
@@ -129,7 +132,7 @@ def _matched(path: Path, pattern: re.Pattern[str], wanted: str) -> Iterator[Row]
         known = " or ".join(", ".join(layout) for layout in LAYOUTS[wanted].values())
         found = ", ".join(names) or "none"
         raise ConfigError(f"data.pattern: expected the groups {known}, but found {found}")
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in table_lines(path):
         match = pattern.fullmatch(line)
         if match is None and line.strip():
             raise DataError(
@@ -145,11 +148,15 @@ def _jsonl(path: Path, wanted: str) -> Iterator[Row]:
         if not line.strip():
             yield Row(where, {"text": ""})
             continue
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{where}: not JSON ({error}) in {excerpt(line)}") from None
-        yield Row(where, _entry(entry, wanted, where))
+        yield Row(where, _entry(json_line(line, where), wanted, where))
+
+
+def json_line(line: str, where: str) -> Any:
+    """What a line of JSON says."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not JSON ({error}) in {excerpt(line)}") from None
 
 
 def _entry(entry: Any, wanted: str, where: str) -> dict[str, str]:
@@ -166,10 +173,11 @@ def _entry(entry: Any, wanted: str, where: str) -> dict[str, str]:
             f"{found or 'nothing in it'}"
         )
     keys = [key for key in (*must, *may) if entry.get(key) is not None or key in must]
-    return {key: _FIELDS.get(key, _text)(entry[key], key, where) for key in keys}
+    return {key: _FIELDS.get(key, text_field)(entry[key], key, where) for key in keys}
 
 
-def _text(value: Any, key: str, where: str) -> str:
+def text_field(value: Any, key: str, where: str) -> str:
+    """A field that must be a text."""
     if not isinstance(value, str):
         raise DataError(f"{where}: {key!r} must be a string, but is {excerpt(json.dumps(value))}")
     try:
@@ -182,7 +190,7 @@ def _text(value: Any, key: str, where: str) -> str:
 def _label(value: Any, key: str, where: str) -> str:
     """Labels may be numbers."""
     whole = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if whole else _text(value, key, where)
+    return str(value) if whole else text_field(value, key, where)
 
 
 def _score(value: Any, key: str, where: str) -> str:

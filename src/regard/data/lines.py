@@ -9,7 +9,8 @@ from __future__ import annotations
 import gzip
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -34,13 +35,25 @@ _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 def read_lines(path: Path) -> Iterator[str]:
     """Lines without their ends, decoded one at a time so that a bad one can be named."""
     number = 0
+    with _telling(path, lambda: f" after line {number}"), _open(path) as file:
+        for number, raw in enumerate(iter(partial(file.readline, LONGEST + 1), b""), start=1):
+            yield _decoded(raw, path, number)
+
+
+def read_bytes(path: Path) -> bytes:
+    """All of a file that is one thing and no list of lines."""
+    with _telling(path), _open(path) as file:
+        return file.read()
+
+
+@contextmanager
+def _telling(path: Path, place: Callable[[], str] = lambda: "") -> Iterator[None]:
+    """Whatever goes wrong with a file inside is told in one sentence."""
     try:
-        with _open(path) as file:
-            for number, raw in enumerate(iter(partial(file.readline, LONGEST + 1), b""), start=1):
-                yield _decoded(raw, path, number)
+        yield
     except _DAMAGED as error:
         raise DataError(
-            f"{path}: packed data is cut short or damaged after line {number}; fetch it again"
+            f"{path}: packed data is cut short or damaged{place()}; fetch it again"
         ) from error
     except FileNotFoundError as error:
         raise DataError(_not_found(path)) from error

@@ -14,9 +14,10 @@ from typing import Any
 from regard.core.errors import ConfigError, DataError
 from regard.core.registry import did_you_mean
 from regard.data.corpora import located
+from regard.data.exercises import Exercises, exercise_splits, texts_of
 from regard.data.lines import PACKED, excerpt, read_lines
 from regard.data.sentences import world as sentences
-from regard.data.settings import DataSettings, Files
+from regard.data.settings import EVERYTHING, DataSettings, Files
 
 Texts = tuple[str, ...]
 
@@ -26,14 +27,20 @@ HELD_OUT = 20
 """One line in so many is held out where nothing is said."""
 
 
-def text_splits(settings: DataSettings) -> dict[str, Texts]:
-    """The texts of ``train``, ``valid`` and all test sets there are, each in its order."""
+def text_splits(settings: DataSettings, exercises: Exercises | None = None) -> dict[str, Texts]:
+    """The texts of ``train``, ``valid`` and all test sets there are, each in its order.
+
+    ``exercises`` are those of the settings, where somebody has made them already.
+    """
+    exercises = exercise_splits(settings) if exercises is None else exercises
+    if exercises:
+        return {name: texts_of(some, settings.world_seed) for name, some in exercises.items()}
     if settings.world is None:
         return _from_files(settings)
     if settings.world != "sentences":
         raise ConfigError(
-            f"data.world={settings.world!r} has pairs and no texts to write on; choose sentences, "
-            "or name files in data.train"
+            f"data.world={settings.world!r} has pairs and no texts to write on; choose sentences "
+            f"or {EVERYTHING}, or name files in data.train"
         )
     size = {} if settings.n_train is None else {"n_train": settings.n_train}
     built = sentences.build(settings.direction, seed=settings.world_seed, **size)
@@ -43,9 +50,10 @@ def text_splits(settings: DataSettings) -> dict[str, Texts]:
 def lines_go_on(settings: DataSettings) -> bool:
     """Whether each text goes on where the one before it ended, as the lines of a plain file do.
 
-    Sentences of a world and entries of JSONL stand alone.
+    Sentences of a world, entries of JSONL and answers to prompts stand alone.
     """
-    return isinstance(settings.train, str) and _ending(settings.train) != ".jsonl"
+    plain = isinstance(settings.train, str) and settings.prompt is None
+    return plain and _ending(str(settings.train)) != ".jsonl"
 
 
 def _from_files(settings: DataSettings) -> dict[str, Texts]:
@@ -93,7 +101,8 @@ def read_texts(name: str) -> Texts:
     if ending in TABLES:
         raise DataError(
             f"{name}: a table, but a language is learned from plain text; give a .txt file with a "
-            'text a line, or .jsonl with {"text": "…"}'
+            'text a line, or .jsonl with {"text": "…"}, or say in data.prompt how rows are '
+            "written as texts"
         )
     texts = tuple(_jsonl(path) if ending == ".jsonl" else read_lines(path))
     if not texts:

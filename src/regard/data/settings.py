@@ -9,7 +9,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from regard.core.registry import did_you_mean
 
-WORLDS = ("sentences", "copy", "reverse", "sort", "recall", "sentiment", "topics")
+EVERYTHING = "everything"
+"""The world of tasks that are written as texts to go on from."""
+WORLDS = (
+    "sentences",
+    "copy",
+    "reverse",
+    "sort",
+    "recall",
+    "sentiment",
+    "topics",
+    "questions",
+    EVERYTHING,
+)
 """Data that is made by code."""
 
 Files = str | tuple[str, str]
@@ -40,7 +52,8 @@ class DataSettings(BaseModel):
     train: Files | None = Field(
         None,
         description="A .tsv, .txt (tabs too) or .jsonl file, or two parallel files; for a "
-        "language model one file of plain text, or .jsonl with a field text; "
+        "language model one file of plain text, or .jsonl with a field text; of questions also "
+        ".json as SQuAD has it; "
         "perhaps with .gz or .xz, which a name may leave out.",
     )
     valid: Files | None = Field(
@@ -58,6 +71,12 @@ class DataSettings(BaseModel):
         None,
         description="A regular expression that every line matches, for files without columns: its "
         "groups text, other, label and score are read, as in (?P<label>\\w+) (?P<text>.*).",
+    )
+    prompt: str | None = Field(
+        None,
+        description="For a language model: lines are texts with their labels or translations, and "
+        "each is learned as this text with the label behind it, as in review: {text} opinion: "
+        "({other} stands for the second text of a line).",
     )
     hold_out: int | None = Field(
         None,
@@ -83,8 +102,9 @@ class DataSettings(BaseModel):
     @field_validator("direction")
     @classmethod
     def _spoken_in_the_world(cls, direction: str, info: ValidationInfo) -> str:
-        if info.data.get("world") == "sentences" and direction not in ("en-fr", "fr-en"):
-            raise ValueError(f"world 'sentences' has en-fr and fr-en, not {direction!r}")
+        world = info.data.get("world")
+        if world in ("sentences", EVERYTHING) and direction not in ("en-fr", "fr-en"):
+            raise ValueError(f"world {world!r} has en-fr and fr-en, not {direction!r}")
         return direction
 
     @field_validator("train", "valid", "test", mode="before")
@@ -158,6 +178,18 @@ class DataSettings(BaseModel):
                 f"{', '.join(groups) or 'none'}"
             )
         return _of_files_only(pattern, info)
+
+    @field_validator("prompt")
+    @classmethod
+    def _a_text_to_go_on_from(cls, prompt: str | None, info: ValidationInfo) -> str | None:
+        if prompt is None:
+            return None
+        rest = prompt.replace("{text}", "").replace("{other}", "")
+        if "{text}" not in prompt or set(rest) & set("{}"):
+            raise ValueError(
+                f"expected a text with {{text}} in it, and perhaps {{other}}, but found {prompt!r}"
+            )
+        return _of_files_only(prompt.rstrip(), info)
 
     @field_validator("hold_out")
     @classmethod

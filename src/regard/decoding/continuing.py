@@ -2,35 +2,29 @@
 
 Prompts of one length are read together, at once, and rows leave when they end. What shares a batch
 changes no choice: each prompt has random numbers of its own.
+
+On a GPU the next step is begun before the host looks at the token that leads to it: the device
+never waits, at the price of one step too many.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.decoding.place import Continuer, InPlace, Place, place_for
 from regard.decoding.sampling import check_sampling, distribution, draw, noise_for
+from regard.decoding.static import Glance
 
 MOST_ROWS = 256
 """Texts that are written at once."""
-
-
-class Continuer(Protocol):
-    """What is needed of a model, and all that is."""
-
-    def start(self, n_rows: int) -> Any:
-        """The state (``Rows``) of so many texts of which nothing was read."""
-        ...
-
-    def extend(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Ids (B, T) after ``state`` -> logits (B, V) of the next, and the new state."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,10 +127,11 @@ def steps(
     noise = torch.zeros(len(prompts), manner.max_new)
     if manner.temperature and prompts:
         noise = noise_for([manner.max_new] * len(prompts), rng)
-    for rows in _groups(prompts):
+    for rows in _groups(prompts, partial(_most_rows, model, manner)):
         ids = torch.tensor([prompts[row] for row in rows], dtype=torch.long, device=device)
         group = _Group(rows, ids, rooms[rows[0]], noise[rows].to(device))
-        yield from _written(model, group, manner, ended or _never)
+        with place_for(model, len(rows), ids.shape[1], group.room) as place:
+            yield from _written(place, group, manner, ended or _never)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,49 +146,77 @@ class _Group:
     """(B, at least ``room``)"""
 
 
-def _groups(prompts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+def _groups(
+    prompts: Sequence[Sequence[int]], most_rows: Callable[[int], int]
+) -> Iterator[list[int]]:
     """Numbers of prompts of one length, not too many at once."""
     by_length: dict[int, list[int]] = {}
     for row, prompt in enumerate(prompts):
         by_length.setdefault(len(prompt), []).append(row)
-    for rows in by_length.values():
-        for begin in range(0, len(rows), MOST_ROWS):
-            yield rows[begin : begin + MOST_ROWS]
+    for length, rows in by_length.items():
+        most = most_rows(length)
+        for begin in range(0, len(rows), most):
+            yield rows[begin : begin + most]
+
+
+def _most_rows(model: Continuer, manner: Manner, n_read: int) -> int:
+    """Prompts of a length that are read at once."""
+    if not isinstance(model, InPlace):
+        return MOST_ROWS
+    return min(MOST_ROWS, model.most_rows(n_read, manner.room(n_read)))
 
 
 @torch.inference_mode()
-def _written(model: Continuer, group: _Group, manner: Manner, ended: Ended) -> Iterator[Step]:
+def _written(place: Place, group: _Group, manner: Manner, ended: Ended) -> Iterator[Step]:
     """Write on after all prompts of a group."""
-    ids, state, noise = group.ids, model.start(len(group.rows)), group.noise
+    hidden = torch.tensor(manner.hidden_ids, dtype=torch.long, device=group.ids.device)
     written: list[tuple[int, list[int]]] = [(row, []) for row in group.rows]  # those that go on
+    logits, noise, glances = place.read(group.ids), group.noise, None
     for t in range(group.room):
-        logits, state = model.extend(ids, state)
-        log_probs = _log_probs(logits, manner.hidden_ids)
+        log_probs = _log_probs(logits, hidden)
         chosen = manner.choose(log_probs, noise[:, t])
-        scores = log_probs.gather(1, chosen.unsqueeze(1)).squeeze(1).tolist()
-        stay = []
-        for place, number in enumerate(chosen.tolist()):
-            row, before = written[place]
-            before.append(number)
-            over = number in manner.end_ids or ended(row, before)
-            yield Step(row, number, _finite(scores[place]), over)
-            if not over:
-                stay.append(place)
-        if not stay:
+        scores = log_probs.gather(1, chosen.unsqueeze(1)).squeeze(1)
+        glances = glances or (Glance(chosen), Glance(scores))
+        for glance, tensor in zip(glances, (chosen, scores), strict=True):
+            glance.post(tensor)
+        more = t + 1 < group.room
+        if more and place.ahead:
+            logits = place.step(chosen)
+        told = _told(written, glances[0].read(), glances[1].read(), manner.end_ids, ended)
+        stay = yield from told
+        if not stay or not more:
             return
         if len(stay) < len(written):
-            kept = torch.tensor(stay, device=ids.device)
-            chosen, state, noise = chosen[kept], state.select(kept), noise[kept]
-            written = [written[place] for place in stay]
-        ids = chosen.unsqueeze(1)
+            kept = torch.tensor(stay, device=chosen.device)
+            chosen, noise, logits = chosen[kept], noise[kept], logits[kept]
+            place.move(kept)
+            written = [written[row] for row in stay]
+        if not place.ahead:
+            logits = place.step(chosen)
 
 
-def _log_probs(logits: Tensor, hidden: Sequence[int]) -> Tensor:
+def _told(
+    written: list[tuple[int, list[int]]],
+    chosen: Sequence[int],
+    scores: Sequence[float],
+    end_ids: frozenset[int],
+    ended: Ended,
+) -> Generator[Step, None, list[int]]:
+    """Tell of one more token of each text -> who goes on, by their places in ``written``."""
+    stay = []
+    for at, ((row, before), number) in enumerate(zip(written, chosen, strict=True)):
+        before.append(number)
+        over = number in end_ids or ended(row, before)
+        yield Step(row, number, _finite(scores[at]), over)
+        if not over:
+            stay.append(at)
+    return stay
+
+
+def _log_probs(logits: Tensor, hidden: Tensor) -> Tensor:
     """Logits (N, V) -> log-probabilities (N, V), at least in float32; -∞ for what is hidden."""
     dtype = torch.promote_types(logits.dtype, torch.float32)
-    log_probs = logits.log_softmax(dim=-1, dtype=dtype)
-    log_probs[:, list(hidden)] = -torch.inf
-    return log_probs
+    return logits.log_softmax(dim=-1, dtype=dtype).index_fill_(1, hidden, -torch.inf)
 
 
 def _continuation(steps: Sequence[Step], end_ids: frozenset[int]) -> Continuation:

@@ -7,6 +7,8 @@ product normalises on its way in. Post-norm and pre-norm differ only in what is 
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -17,20 +19,47 @@ MOST_ROWS = 4
 """For so few rows all that matters is reading the weights."""
 MOST_TOKENS = 16
 """So many best tokens are found while the vocabulary is read."""
-Norm = tuple[Tensor, Tensor, float]
-"""Weight (D,), bias (D,) and epsilon of a LayerNorm."""
+Norm = tuple[Tensor, Tensor | None, float]
+"""Weight (D,), bias (D,) and epsilon of a LayerNorm; without a bias, of an RMSNorm."""
+Then = Literal["none", "relu", "gelu", "gelu_tanh", "silu", "swiglu"]
+"""What is done to the result of a product. ``swiglu`` halves it: silu(first half) · second half."""
 
 
 def enter(
-    z: Tensor, norm: Norm | None, weight: Tensor, bias: Tensor | None, *, relu: bool = False
+    z: Tensor,
+    norm: Norm | None,
+    weight: Tensor,
+    bias: Tensor | None,
+    *,
+    then: Then = "none",
+    out: Tensor | None = None,
 ) -> Tensor:
-    """z (R, K), normalised where there is a norm, through a linear layer (N, K) -> (R, N)."""
+    """z (R, K), normalised where there is a norm, through a linear layer (N, K) -> (R, N).
+
+    ``out`` is where to write it, and in which numbers; else it is as the weights are.
+    """
     if z.is_cuda:
         from regard.functional.kernels.gpu import few_rows
 
-        return few_rows.enter(z, norm, weight, bias, relu=relu)
-    found = F.linear(normed(z, norm).to(weight.dtype), weight, bias)
-    return found.relu_() if relu else found
+        return few_rows.enter(z, norm, weight, bias, then=then, out=out)
+    found = _done(F.linear(normed(z, norm).to(weight.dtype), weight, bias), then)
+    return found if out is None else out.copy_(found)
+
+
+def _done(y: Tensor, then: Then) -> Tensor:
+    match then:
+        case "relu":
+            return y.relu_()
+        case "gelu":
+            return F.gelu(y)
+        case "gelu_tanh":
+            return F.gelu(y, approximate="tanh")
+        case "silu":
+            return F.silu(y)
+        case "swiglu":
+            first, beside = y.chunk(2, dim=-1)
+            return F.silu(first) * beside
+    return y
 
 
 def leave(x: Tensor, weight: Tensor, bias: Tensor | None, z: Tensor, norm: Norm | None) -> Tensor:
@@ -57,6 +86,8 @@ def normed(z: Tensor, norm: Norm | None) -> Tensor:
     if norm is None:
         return z.float()
     weight, bias, eps = norm
+    if bias is None:
+        return F.rms_norm(z.float(), z.shape[-1:], weight.float(), eps)
     return F.layer_norm(z.float(), z.shape[-1:], weight.float(), bias.float(), eps)
 
 

@@ -48,10 +48,9 @@ def watch(model: nn.Module) -> Iterator[dict[Place, View]]:
     """
     views: dict[Place, View] = {}
     handles = []
-    for path, module in model.named_modules():
-        if isinstance(module, Viewpoint):
-            view = views.setdefault(place(path), View())
-            handles.append(module.register_forward_hook(_keeping(view)))
+    for where, module in viewpoints(model):
+        view = views.setdefault(where, View())
+        handles.append(module.register_forward_hook(_keeping(view)))
     try:
         yield views
     finally:
@@ -59,13 +58,34 @@ def watch(model: nn.Module) -> Iterator[dict[Place, View]]:
             handle.remove()
 
 
-def place(path: str) -> Place:
-    """A module's path as a stable name and a layer.
+def viewpoints(model: nn.Module) -> list[tuple[Place, Viewpoint]]:
+    """Every place of a model where one can look, in the order of its modules."""
+    stack = stack_of(model)
+    return [
+        (place(path, stack), module)
+        for path, module in model.named_modules()
+        if isinstance(module, Viewpoint)
+    ]
+
+
+def stack_of(model: nn.Module) -> str:
+    """What a model is that has one stack of layers alone: ``encoder`` or ``decoder``; else "".
+
+    So its attention has the name that it would have in a model of both.
+    """
+    family = getattr(getattr(model, "config", None), "family", None)
+    return family if family in ("encoder", "decoder") else ""
+
+
+def place(path: str, stack: str = "") -> Place:
+    """A module's path, in a stack or a whole model, as a stable name and a layer.
 
     >>> place("decoder.layers.2.cross_attention.view")
     ('decoder.cross', 2)
+    >>> place("layers.0.self_attention.view", "encoder")
+    ('encoder.self', 0)
     """
-    parts = re.sub(r"\.?view$", "", path).split(".")
+    parts = [stack, *re.sub(r"\.?view$", "", path).split(".")]
     layers = [int(part) for part in parts if part.isdigit()]
     names = [part.removesuffix("_attention") for part in parts]
     kept = [name for name in names if name and name != "layers" and not name.isdigit()]

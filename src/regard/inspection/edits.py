@@ -24,11 +24,11 @@ from torch.utils.hooks import RemovableHandle
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.functional import biases, masks
-from regard.inspection.capture import Place, place
+from regard.inspection.capture import Place, viewpoints
 from regard.inspection.tempered import Tempered
 from regard.layers.places import Places, Told
 from regard.layers.positions import Positions
-from regard.layers.viewpoint import Seen, Viewpoint
+from regard.layers.viewpoint import Seen
 
 COLDEST, HOTTEST = 1e-6, 1e6
 """Where a softmax is hard or flat already; beyond them scores are soon no numbers any more."""
@@ -169,11 +169,7 @@ def edited(model: nn.Module, edits: Sequence[Edit | NoPositions]) -> Iterator[No
 def _attached(model: nn.Module, edit: Edit | NoPositions) -> list[RemovableHandle]:
     if isinstance(edit, NoPositions):
         return edit.attached(model)
-    views = [
-        (place(path), module)
-        for path, module in model.named_modules()
-        if isinstance(module, Viewpoint)
-    ]
+    views = viewpoints(model)
     _check(edit, [where for where, _ in views])
     return [
         module.change.register_forward_hook(_changing(edit))

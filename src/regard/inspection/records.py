@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.core.errors import ShapeError
 from regard.functional import biases, masks
 from regard.functional.attention import BoundScore
-from regard.inspection.capture import View, place, watch
+from regard.inspection.capture import View, place, stack_of, watch
 from regard.inspection.tempered import Tempered
 from regard.inspection.widened import widened
 from regard.layers.attention import MultiHeadAttention
@@ -59,26 +59,32 @@ class Record:
     """(H, Dv, D): the rows of W_o that are each head's; None where there is no W_o."""
 
 
-@torch.inference_mode()
 def records(model: nn.Module, source: Tensor, target: Tensor) -> dict[str, tuple[Record, ...]]:
     """Name -> a record a layer, for one pair: source ids (1, S), target ids (1, T), begin first."""
+    return recorded_call(model, source, target)[1]
+
+
+@torch.inference_mode()
+def recorded_call(model: nn.Module, *read: Tensor) -> tuple[Tensor, dict[str, tuple[Record, ...]]]:
+    """What a model makes of one text, whatever it reads, and name -> a record a layer."""
     with watch(model) as views:
-        model(source, target)
+        output = model(*read)
     outs = output_weights(model)
     found: dict[str, dict[int, Record]] = {}
     for where, view in views.items():
         name, layer = where
         found.setdefault(name, {})[layer] = recorded(view, outs.get(where))
-    return {name: tuple(layers[i] for i in sorted(layers)) for name, layers in found.items()}
+    ordered = {name: tuple(layers[i] for i in sorted(layers)) for name, layers in found.items()}
+    return output, ordered
 
 
 def output_weights(model: nn.Module) -> dict[tuple[str, int], Tensor]:
     """Where there are several heads: place -> (H, Dv, D), the part of W_o that each head has."""
-    found = {}
+    found, stack = {}, stack_of(model)
     for path, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
             rows = module.to_out.weight.detach().T  # (H·Dv, D)
-            found[place(path)] = rows.unflatten(0, (module.n_heads, -1))
+            found[place(path, stack)] = rows.unflatten(0, (module.n_heads, -1))
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +22,14 @@ AnyForm = StaticTransformer | CpuTransformer
 Make = Callable[[Any, torch.dtype], AnyForm]
 
 
-class Kept:
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
     """What a model keeps for decoding. A copy of the model begins without."""
 
     def __init__(self) -> None:
-        self.forms: dict[torch.dtype, AnyForm] = {}
+        self.forms: dict[torch.dtype, T] = {}
         self.stamps: dict[torch.dtype, object] = {}
         self._watch: Watch | None = None
 
@@ -40,12 +43,12 @@ class Kept:
             self._watch = Watch(model)
         return self._watch.stamp()
 
-    def __deepcopy__(self, _memo: object) -> Kept:
+    def __deepcopy__(self, _memo: object) -> Kept[T]:
         return Kept()
 
 
 @torch.inference_mode()
-def quick(model: Any, kept: Kept, dtype: torch.dtype | None) -> Any:
+def quick(model: Any, kept: Kept[AnyForm], dtype: torch.dtype | None) -> Any:
     """A form of the model that decodes faster, or the model."""
     own = model.decoder.embedding.tokens.weight
     dtype = own.dtype if dtype is None else dtype

@@ -185,7 +185,7 @@ class Room:
         )  # fmt: skip
         z = few.leave(found, *layer.from_source, z, None if norm_first else norm)
         norm = layer.after_source
-        inner = few.enter(z, norm, *layer.inner, relu=True)
+        inner = few.enter(z, norm, *layer.inner, then="relu")
         z = few.leave(inner, *layer.outer, z, None if norm_first else norm)
         return z, layer.after_feed_forward
 

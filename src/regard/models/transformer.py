@@ -27,7 +27,7 @@ from regard.layers.key_values import KeyValues
 from regard.layers.positions import make_positions
 from regard.layers.residual import Residual
 from regard.models.base import Output, SequenceConfig, SequenceModel
-from regard.models.quick import Kept, quick
+from regard.models.quick import AnyForm, Kept, quick
 from regard.models.settings import (
     ActivationName,
     NormaliserName,
@@ -301,7 +301,7 @@ class Transformer(SequenceModel):
             source = token_embedding(config.n_source_vocab, config.d_model)
         self.encoder = Encoder(config, source)
         self.decoder = Decoder(config, target)
-        self._kept = Kept()
+        self._kept: Kept[AnyForm] = Kept()
 
     def quick(self, dtype: torch.dtype | None = None) -> Any:
         """The same model made ready for decoding, its numbers as asked for or as they are.

@@ -16,6 +16,8 @@ from regard.runs.encoder_run import EncoderRun, Texts, Vectors, one_or_many, ope
 from regard.runs.evaluation import Evaluation
 from regard.runs.labelled import load_labelled
 from regard.runs.labels import LABELS, Labels, load_labels
+from regard.runs.look_outcome import Outcome, label
+from regard.runs.look_reading import Laid
 
 
 class Classified(NamedTuple):
@@ -66,6 +68,15 @@ class Classifier(EncoderRun):
         number = int(row.argmax())
         label = self.labels.names[number]
         return Classified(label, float(row[number])) if with_scores else label
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether it was trained on pairs."""
+        return self.labels.pairs
+
+    def outcome(self, output: Tensor, laid: Laid) -> Outcome:
+        """How likely each label is."""
+        return label(output, self.labels.names)
 
     def evaluate(self, split: str = "test") -> Evaluation:
         """Scores on a split of the data the run was trained with."""

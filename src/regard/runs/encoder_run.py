@@ -26,8 +26,12 @@ from regard.recipes.recipe import Recipe
 from regard.runs.device import pick_device
 from regard.runs.evaluation import Evaluation
 from regard.runs.framing import load_tokenizer
+from regard.runs.look import Look
+from regard.runs.look_outcome import Outcome, answer
+from regard.runs.look_reading import Laid, Reader
 from regard.runs.run import recipe_in
 from regard.runs.verbs import check_task
+from regard.text import words
 from regard.text.tokenizer import Tokenizer
 
 READ_TOKENS = 4096
@@ -98,6 +102,47 @@ class EncoderRun(ABC):
             given = reading(ids.to(self.device), segments.to(self.device))
             found[torch.from_numpy(rows)] = given.float().cpu()
         return found
+
+    def explain(self, text: str, other: str | None = None, edit: Any = ()) -> Look:
+        """Where every attention looks while a text is read, and what comes out of it.
+
+        A run that takes pairs is given its second text as ``other``, or behind a tab. An ``edit``,
+        or several, as objects or JSON (``regard.runs.edits``), asks what would be if: the model
+        reads under it, and is as before afterwards.
+        """
+        reader = Reader(
+            task=self.task,
+            model=self.model,
+            tokenizer=self.tokenizer,
+            layout=self.layout,
+            device=self.device,
+            pairs=self.takes_pairs,
+            encode=self.looked_at,
+            came=self.outcome,
+        )
+        return reader.look(text, other, edit)
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether it reads two texts at once: a question and its text, for one."""
+        return self.model.config.head == "spans"
+
+    def looked_at(self, text: str) -> list[int]:
+        """The ids of a text that is looked at."""
+        return self.tokenizer.encode(text)
+
+    def outcome(self, output: Tensor, laid: Laid) -> Outcome:
+        """What comes out of a text, given what the head makes of it; mostly but a vector."""
+        if self.model.config.head == "spans":
+            return answer(output, laid.ids, laid.segments, self.tokenizer)
+        return Outcome("vector", "")
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The words of a text in which something is that the model has never seen."""
+        ids, numbers = self.tokenizer.encode(text), self.tokenizer.word_ids(text)
+        known, unknown = words.split(text), self.tokenizer.marks.unknown
+        strange = [n for i, n in zip(ids, numbers, strict=True) if i == unknown]
+        return list(dict.fromkeys(known[n] for n in strange if n is not None))
 
     def facts(self) -> dict[str, Any]:
         """What was trained, as plain data."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import tokenizers
 from tokenizers import processors
@@ -15,11 +17,12 @@ from regard.checkpoints.interop.hf_folder import CONFIG, read_config
 from regard.checkpoints.interop.llama import write_llama
 from regard.core.errors import ConfigError
 from regard.core.files import write_whole
+from regard.models.encoder import EncoderConfig
 from regard.runs.classifier import Classifier
 from regard.runs.encoder_run import EncoderRun
-from regard.runs.imported_texts import TEMPLATE
 from regard.runs.tokenizers import SHARED
 from regard.runs.writer import Writer
+from regard.text.chat_template import TEMPLATE
 from regard.text.foreign import ForeignTokenizer
 from regard.text.tokenizer import Tokenizer
 
@@ -39,7 +42,14 @@ def write_encoder(run: EncoderRun, folder: Path) -> None:
         special_tokens=[(begin, marks.begin), (end, marks.end)],
     )
     roles = {"pad": "pad_token", "begin": "cls_token", "end": "sep_token"}
-    _write_tokenizer(run.tokenizer, folder, template, roles, run.model.config.max_len)
+    told = _inputs(run.model.config)
+    _write_tokenizer(run.tokenizer, folder, template, roles, run.model.config.max_len, told)
+
+
+def _inputs(config: EncoderConfig) -> dict[str, object]:
+    """Their tokenizers tell the second text of a pair from the first only where they are asked."""
+    names = ["input_ids", *(["token_type_ids"] if config.n_segments > 1 else []), "attention_mask"]
+    return {"model_input_names": names}
 
 
 def write_language_model(run: Writer, folder: Path) -> None:
@@ -76,6 +86,7 @@ def _write_tokenizer(
     template: processors.TemplateProcessing,
     roles: dict[str, str],
     longest: int,
+    told: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
     """tokenizer.json, and what its special tokens are for; a foreign one keeps its template."""
     inner = tokenizers.Tokenizer.from_str(tokenizer.to_json())
@@ -92,6 +103,7 @@ def _write_tokenizer(
         **special,
         "model_max_length": longest,
         "clean_up_tokenization_spaces": False,
+        **told,
     }
     write_whole(
         folder / "tokenizer_config.json", json.dumps(described, indent=2, ensure_ascii=False) + "\n"

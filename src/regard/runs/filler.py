@@ -22,6 +22,8 @@ from regard.models.encoder_heads import MaskedHead
 from regard.runs.encoder_run import READ_TOKENS, EncoderRun, open_encoder
 from regard.runs.evaluation import Evaluation
 from regard.runs.labelled import load_labelled
+from regard.runs.look_outcome import MOST, Choice, Outcome, Place
+from regard.runs.look_reading import Laid
 from regard.text.specials import MASK
 from regard.text.tokenizer import Tokenizer
 
@@ -55,16 +57,39 @@ class Filler(EncoderRun):
                 f"the text has {len(read)} tokens with those at its ends, and the model reads "
                 f"{self.model.config.max_len}; shorten it"
             )
-        mask = self.tokenizer.marks.mask
-        places = [i for i, token in enumerate(read) if token == mask]
         with torch.inference_mode():
             batch = (torch.tensor([row], device=self.device) for row in (read, segments))
-            shares = self.model(*batch)[0, places].float().softmax(dim=-1).cpu()
-            shares[:, [*self.tokenizer.marks.named().values()]] = 0  # they are no words
-            best = shares[:, : self.tokenizer.n_vocab].topk(min(n, self.tokenizer.n_vocab))
+            return self._filled(self.model(*batch)[0], read, n)
+
+    def _filled(self, logits: Tensor, read: Sequence[int], n: int) -> Filled:
+        """The guesses for each mask of what was read, given logits (S, V)."""
+        mask = self.tokenizer.marks.mask
+        places = [i for i, token in enumerate(read) if token == mask]
+        shares = logits[places].float().softmax(dim=-1).cpu()
+        shares[:, [*self.tokenizer.marks.named().values()]] = 0  # they are no words
+        best = shares[:, : self.tokenizer.n_vocab].topk(min(n, self.tokenizer.n_vocab))
         chosen = iter(best.indices[:, 0].tolist())
-        written = [next(chosen) if token == mask else token for token in ids]
+        written = [next(chosen) if token == mask else token for token in read]
         return Filled(self.tokenizer.decode(written), self._guesses(best.values, best.indices))
+
+    def looked_at(self, text: str) -> list[int]:
+        """The ids of a text, which may have masks."""
+        return self._masked(text) if MASK in text else self.tokenizer.encode(text)
+
+    def unknown_words(self, text: str) -> list[str]:
+        """As ``EncoderRun.unknown_words``; a mask is none."""
+        return EncoderRun.unknown_words(self, text.replace(MASK, " "))
+
+    def outcome(self, output: Tensor, laid: Laid) -> Outcome:
+        """The text with its masks filled, and the guesses for each."""
+        found = self._filled(output, laid.ids, MOST)
+        mask = self.tokenizer.marks.mask
+        rows = [(i, i + 1) for i, token in enumerate(laid.ids) if token == mask]
+        places = [
+            Place(row, tuple(Choice(*guess) for guess in guesses))
+            for row, guesses in zip(rows, found.masks, strict=True)
+        ]
+        return Outcome("words", found.text if places else "", tuple(places))
 
     def _masked(self, text: str) -> list[int]:
         """Ids of a text with masks; a piece takes the space before it along, so a mask does."""

@@ -1,14 +1,16 @@
-"""The heads of a run, watched on many sentences at once."""
+"""The heads of a model, watched on many texts at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from regard.data.batches import Batch, fixed_batches
 from regard.data.examples import encode_pairs
@@ -38,6 +40,14 @@ class Group:
     """(heads, heads)"""
 
 
+class Reading(NamedTuple):
+    """A batch as a model reads it."""
+
+    inputs: tuple[Tensor, ...]
+    ids: Callable[[str], tuple[Ids, Ids]]
+    """Name of an attention -> ids of its rows (B, T) and columns (B, S), with our special ids."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """What one batch tells of one name."""
@@ -50,13 +60,12 @@ class _Part:
         return _Part(self.heads, self.tally + other.tally, self.divergences + other.divergences)
 
 
-def groups(run: Run, pairs: Sequence[Pair]) -> list[Group]:
-    """Every attention of the model, teacher forced on the pairs; none where it has none."""
-    examples = encode_pairs(pairs, run.tokenizers.source, run.tokenizers.target)
+def groups(model: nn.Module, readings: Iterable[Reading], device: torch.device) -> list[Group]:
+    """Every attention of the model while it reads; none where it has none."""
     parts: dict[str, _Part] = {}
-    for batch in fixed_batches(examples, BATCH_TOKENS):
-        for name, layers in _weights(run, batch).items():
-            part = _part(name, layers, batch)
+    for reading in readings:
+        for name, layers in _weights(model, reading, device).items():
+            part = _part(name, layers, *reading.ids(name))
             parts[name] = parts[name] + part if name in parts else part
     return [
         Group(name, part.heads, part.tally.means(), part.divergences.mean())
@@ -64,21 +73,28 @@ def groups(run: Run, pairs: Sequence[Pair]) -> list[Group]:
     ]
 
 
-def _weights(run: Run, batch: Batch) -> dict[str, dict[int, Weights]]:
+def pair_readings(run: Run, pairs: Sequence[Pair]) -> Iterator[Reading]:
+    """Pairs as a translator reads them, teacher forced."""
+    examples = encode_pairs(pairs, run.tokenizers.source, run.tokenizers.target)
+    for batch in fixed_batches(examples, BATCH_TOKENS):
+        yield Reading((batch.source, batch.target_in), partial(_ids, batch))
+
+
+def _weights(
+    model: nn.Module, reading: Reading, device: torch.device
+) -> dict[str, dict[int, Weights]]:
     """Name -> layer -> weights (B, H, T, S)."""
-    batch = batch.to(run.device)
     found: dict[str, dict[int, Weights]] = {}
-    with torch.no_grad(), watch(run.model) as views:
-        run.model(batch.source, batch.target_in)
+    with torch.no_grad(), watch(model) as views:
+        model(*(one.to(device) for one in reading.inputs))
         for (name, layer), view in views.items():
             found.setdefault(name, {})[layer] = view.weights().float().cpu().numpy()
     return found
 
 
-def _part(name: str, layers: dict[int, Weights], batch: Batch) -> _Part:
+def _part(name: str, layers: dict[int, Weights], rows: Ids, columns: Ids) -> _Part:
     heads = tuple((layer, h) for layer in sorted(layers) for h in range(layers[layer].shape[1]))
     weights: NDArray[Any] = np.concatenate([layers[layer] for layer in sorted(layers)], axis=1)
-    rows, columns = _ids(name, batch)
     return _Part(
         heads,
         tally(weights, rows, columns, same=name.endswith(".self")),
@@ -86,7 +102,7 @@ def _part(name: str, layers: dict[int, Weights], batch: Batch) -> _Part:
     )
 
 
-def _ids(name: str, batch: Batch) -> tuple[Ids, Ids]:
+def _ids(batch: Batch, name: str) -> tuple[Ids, Ids]:
     """Whose rows and columns these are. In cross-attention a row is the token that it writes."""
     source = batch.source.numpy()
     if name == "encoder.self":

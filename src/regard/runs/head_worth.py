@@ -1,4 +1,4 @@
-"""What a head is worth: how much loss and BLEU change when it brings nothing home."""
+"""What a head is worth: how much the scores of a model change when it brings nothing home."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
 from regard.data.batches import Batch, fixed_batches
 from regard.data.examples import encode_pairs
@@ -22,35 +23,43 @@ BLEU_SENTENCES = 100
 
 Place = tuple[str, int, int]
 """Name, layer, head."""
+Judge = Callable[[], dict[str, float]]
+"""The scores of the model as it is when asked, by name."""
+Tick = Callable[[int, int], None]
+"""Told after each ablated head: how many are done, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worth:
     """The model as it is, and how it changes without each head."""
 
-    loss: float
-    """Nats a token, the right tokens before it being given; no smoothing."""
-    bleu: float
-    """Of greedy search."""
-    n_bleu: int
-    changes: dict[Place, tuple[float, float]]
-    """Of loss and BLEU."""
+    scores: dict[str, float]
+    changes: dict[Place, dict[str, float]]
+    """Of the same scores."""
 
 
-def worth(
-    run: Run, pairs: Sequence[Pair], heads: Sequence[Place], tick: Callable[[int, int], None]
-) -> Worth:
+def worth(model: nn.Module, heads: Sequence[Place], judge: Judge, tick: Tick) -> Worth:
     """Ablate one head after the other; the model is left as it was."""
+    whole = judge()
+    changes: dict[Place, dict[str, float]] = {}
+    for i, place in enumerate(heads):
+        with edited(model, [Ablate(*place)]):
+            found = judge()
+        changes[place] = {name: found[name] - score for name, score in whole.items()}
+        tick(i + 1, len(heads))
+    return Worth(whole, changes)
+
+
+def pair_judge(run: Run, pairs: Sequence[Pair]) -> Judge:
+    """Of a translator: ``loss`` and ``bleu``.
+
+    The loss is nats a token, the right tokens before it being given, without smoothing. BLEU is
+    that of greedy search for the first pairs.
+    """
     examples = encode_pairs(pairs, run.tokenizers.source, run.tokenizers.target)
     batches = [batch.to(run.device) for batch in fixed_batches(examples, DECODE_TOKENS)]
     written = pairs[:BLEU_SENTENCES]
-    loss, score = _loss(run, batches), _bleu(run, written)
-    changes: dict[Place, tuple[float, float]] = {}
-    for i, place in enumerate(heads):
-        with edited(run.model, [Ablate(*place)]):
-            changes[place] = (_loss(run, batches) - loss, _bleu(run, written) - score)
-        tick(i + 1, len(heads))
-    return Worth(loss, score, len(written), changes)
+    return lambda: {"loss": _loss(run, batches), "bleu": _bleu(run, written)}
 
 
 @torch.inference_mode()

@@ -12,7 +12,7 @@ from regard.checkpoints.interop.hf_folder import read_config
 from regard.checkpoints.interop.imported import Imported
 from regard.checkpoints.interop.llama import read_llama
 from regard.checkpoints.run_folder import RunFolder, save_model, save_settings
-from regard.core.errors import CheckpointError, ConfigError
+from regard.core.errors import CheckpointError
 from regard.core.files import write_whole
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
@@ -20,9 +20,10 @@ from regard.models.settings import ModelSettings, TaskName
 from regard.recipes.recipe import recipe_from
 from regard.runs.labels import Labels
 from regard.runs.tokenizers import SHARED
+from regard.text.chat_template import TEMPLATE
 from regard.text.foreign import ForeignTokenizer
 from regard.text.marks import Marks
-from regard.text.published import pieces_in_bytes, pieces_of, word_pieces
+from regard.text.published import pieces_in_bytes, pieces_of, published_template, word_pieces
 from regard.text.settings import N_BYTES
 from regard.text.specials import SPECIALS
 
@@ -34,8 +35,6 @@ TASKS: dict[str, TaskName] = {
     "spans": "answers",
 }
 """What an encoder is for, going by its head."""
-TEMPLATE = "chat_template.jinja"
-"""How a conversation is written down for the model, in the language of Jinja."""
 
 
 def import_bert(source: Path, folder: RunFolder, _direction: str | None = None) -> Notes:
@@ -43,8 +42,6 @@ def import_bert(source: Path, folder: RunFolder, _direction: str | None = None) 
     model = read_bert(source)
     config = model.config
     assert isinstance(config, EncoderConfig)
-    if config.head == "spans":
-        raise ConfigError(f"{source} answers questions, which no run can do here yet")
     if config.head == "classify":
         _labels(read_config(source), config).save(folder.path)
     return _write(model, word_pieces(source), TASKS[config.head], "bert", folder)
@@ -86,8 +83,7 @@ def _language_model(model: Imported, source: Path, folder: RunFolder) -> Notes:
     said = read_config(source)
     end = said.get("eos_token_id")
     tokenizer = pieces_in_bytes(source, end[0] if isinstance(end, list) else end)
-    path = source / TEMPLATE
-    _keep_template(path.read_text(encoding="utf-8") if path.exists() else None, folder)
+    _keep_template(published_template(source), folder)
     return _write(model, tokenizer, "language", "gpt", folder)
 
 

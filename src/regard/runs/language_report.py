@@ -22,7 +22,7 @@ def write_language_report(run: Writer, facts: Mapping[str, Any]) -> None:
         f"{run.recipe.model.preset}: {run.folder.path.name}",
         facts=headline(run.model, facts),
         curves=_curves(run),
-        tables=[*([_scores(scores)] if scores else []), cost_table(facts)],
+        tables=[*_tables(scores), cost_table(facts)],
         samples=_samples(run),
         settings=run.folder.settings.read_text(encoding="utf-8"),
     )
@@ -42,6 +42,29 @@ def _curves(run: Writer) -> list[str]:
         ),
         *pace_curves(lines, unit="tokens a second"),
     ]
+
+
+def _tables(scores: Mapping[str, Mapping[str, Any]]) -> list[Table]:
+    answered = any("parts" in one for one in scores.values())
+    return [*([_scores(scores)] if scores else []), *([_parts(scores)] if answered else [])]
+
+
+def _parts(scores: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Tasks that are written as texts: what was chosen, what was written."""
+    header = ["Task", "Test set", "Texts", "Right of a few", "Written exactly", "BLEU"]
+    rows = [
+        [
+            name,
+            test_set,
+            f"{part['n']:,}",
+            f"{100 * part['accuracy']:.1f} %" if "accuracy" in part else "–",
+            f"{100 * part['exact_match']:.1f} %" if "exact_match" in part else "–",
+            f"{part['bleu']:.2f}" if "bleu" in part else "–",
+        ]
+        for test_set, one in scores.items()
+        for name, part in one.get("parts", {}).items()
+    ]
+    return Table("Answers, as texts to go on with", header, rows)
 
 
 def _scores(scores: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -61,22 +61,46 @@ def judged_each(
     return [judged(model, text, device=device, stride=stride) for text in texts]
 
 
+Pair = tuple[Sequence[int], Sequence[int]]
+"""What was read, and what may come after it."""
+
+
 @torch.inference_mode()
-def log_prob_after(
-    model: LanguageModel, before: Sequence[int], after: Sequence[int], *, device: torch.device
-) -> float:
-    """Of ``after`` given ``before``; the context must hold both."""
-    if not after:
+def log_probs_after(
+    model: LanguageModel, pairs: Sequence[Pair], *, device: torch.device
+) -> list[float]:
+    """Of what comes after, given what was read; the context must hold both, but for the last."""
+    for before, after in pairs:
+        _check_room(len(before), len(after), model.config.max_len)
+    found = [0.0] * len(pairs)
+    for places in _alike(pairs, device):
+        n = len(pairs[places[0]][1])
+        ids = torch.tensor([[*pairs[place][0], *pairs[place][1]] for place in places])
+        scores = _judged(model, ids.to(device), n).log_probs.unflatten(0, (len(places), n))
+        for place, score in zip(places, scores.double().sum(dim=1).tolist(), strict=True):
+            found[place] = score
+    return found
+
+
+def _check_room(n_before: int, n_after: int, context: int) -> None:
+    if not n_after:
         raise DataError("an option has no text to be chosen by")
-    read = [*before, *after[:-1]]
-    if len(read) > model.config.max_len:
+    n_read = n_before + n_after - 1
+    if n_read > context:
         raise DataError(
-            f"prompt and option have {len(read):,} tokens to read, but the model's context holds "
-            f"{model.config.max_len:,}; shorten the prompt"
+            f"prompt and option have {n_read:,} tokens to read, but the model's context holds "
+            f"{context:,}; shorten the prompt"
         )
-    logits = model(torch.tensor([read], device=device))[0, -len(after) :]
-    wanted = torch.tensor(after, device=device).unsqueeze(1)
-    return float(logits.float().log_softmax(dim=-1).gather(1, wanted).double().sum())
+
+
+def _alike(pairs: Sequence[Pair], device: torch.device) -> Iterator[list[int]]:
+    """Numbers of pairs that have the same two lengths, not too many at once."""
+    by_length: dict[tuple[int, int], list[int]] = {}
+    for place, (before, after) in enumerate(pairs):
+        by_length.setdefault((len(before), len(after)), []).append(place)
+    for (n_before, n_after), places in by_length.items():
+        n = max(1, AT_ONCE.get(device.type, AT_ONCE["cpu"]) // (n_before + n_after))
+        yield from (places[begin : begin + n] for begin in range(0, len(places), n))
 
 
 def summed_up(found: Judged) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.registry import Registry
+from regard.runs.answerer import load_answerer
 from regard.runs.classifier import load_classifier
 from regard.runs.embedder import load_embedder
 from regard.runs.filler import load_filler
@@ -20,6 +21,7 @@ LOADERS.add("translation")(load_translator)
 LOADERS.add("classification")(load_classifier)
 LOADERS.add("similarity")(load_embedder)
 LOADERS.add("masked")(load_filler)
+LOADERS.add("answers")(load_answerer)
 LOADERS.add("language")(load_writer)
 
 

@@ -1,4 +1,4 @@
-"""One sentence, and where every attention of the model looked while it was read and written.
+"""One text, and where every attention of the model looked while it was read and written.
 
 What inspection found and what visual draws meet here: inspection knows models and no pictures,
 visual knows pictures and no models.
@@ -22,9 +22,10 @@ from regard.inspection.records import Record
 from regard.inspection.rollout import rollout
 from regard.inspection.steps import steps_of
 from regard.inspection.weights import Weights
+from regard.runs.look_outcome import Outcome
+from regard.runs.look_rows import found, row_of, some
 from regard.runs.look_steps import WIDTH, ShownSteps, shown, steps_shown
 from regard.text.specials import BEGIN
-from regard.text.tokenizer import SPACE
 from regard.visual.grid import plain_text
 from regard.visual.html import look_fragment
 from regard.visual.look_files import look_file
@@ -37,9 +38,6 @@ _AXES = {
 }
 """Whose rows and whose columns an attention has; all others look from the target to the source."""
 
-_NAMED = 30
-"""So many rows of a long sentence are named where another was asked for."""
-
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -47,6 +45,10 @@ class Look:
 
     Row t of ``decoder.cross`` and ``decoder.self`` is the step that *writes* target token t. The
     columns of ``decoder.self`` are what the decoder had read: the begin token, then target tokens.
+
+    An encoder alone has no target. A language model's source is the prompt and its target what
+    follows; rows and columns of its ``decoder.self`` are all of these, and row t is the position
+    that has just *read* token t. Both have an ``outcome``, and no end token beyond what was read.
     """
 
     source_tokens: tuple[str, ...]
@@ -62,6 +64,9 @@ class Look:
     """What was changed in the model or the texts, as JSON; nothing, if nothing was."""
     doubts: tuple[str, ...] = ()
     """Why the translation may be a fragment, in words; mostly nothing."""
+    task: str = "translation"
+    outcome: Outcome | None = None
+    """What came out, where that is no translation."""
 
     def weights(self, name: str, layer: int = 0) -> Weights:
         """(H, T, S) of one attention; layers are counted from 0."""
@@ -74,14 +79,15 @@ class Look:
         """How one token attends, step by step, in the numbers of that very run.
 
         The token is a word of the rows, of which the first is taken, or the number of its row.
-        Without a name it is ``decoder.cross`` where a row has that word, and else ``encoder.self``.
+        Without a name it is ``decoder.cross`` where a row has that word, and else ``encoder.self``;
+        a system with one attention alone has no choice.
         """
         name = name or self._asked_by(token)
         self._check(name, layer)
         if name not in self.records:
             raise ConfigError("this look has weights alone; run.explain(…) records the steps")
         rows, columns = self.tokens_of(name)
-        at = _row(token, rows, name)
+        at = row_of(token, rows, name)
         record = self.records[name][layer]
         return shown(
             steps_of(
@@ -89,8 +95,12 @@ class Look:
             )
         )
 
-    def rollout(self, name: str = "encoder.self") -> NDArray[np.float64]:
-        """(T, T): where a self-attention leads through all its layers; rows sum to 1."""
+    def rollout(self, name: str | None = None) -> NDArray[np.float64]:
+        """(T, T): where a self-attention leads through all its layers; rows sum to 1.
+
+        Without a name it is ``encoder.self``, or ``decoder.self`` of a language model.
+        """
+        name = name or ("decoder.self" if self.task == "language" else "encoder.self")
         self._check(name, 0)
         if not name.endswith(".self"):
             own = [known for known in self.attentions if known.endswith(".self")]
@@ -106,8 +116,9 @@ class Look:
             "source": self.source_tokens,
             "target": self.target_tokens,
             "input": (BEGIN, *self.target_tokens[:-1]),
+            "text": (*self.source_tokens, *self.target_tokens),
         }
-        axes = axes_of(name)
+        axes = axes_of(name, self.task)
         return tokens[axes["rows"]], tokens[axes["columns"]]
 
     def _check(self, name: str, layer: int) -> None:
@@ -121,15 +132,17 @@ class Look:
 
     def _asked_by(self, token: str | int) -> str:
         """The attention that is meant by a token alone."""
+        if len(self.attentions) == 1:
+            return next(iter(self.attentions))
         if isinstance(token, int) or "encoder.self" not in self.attentions:
             return "decoder.cross"
-        if _found(token, self.target_tokens) is not None:
+        if found(token, self.target_tokens) is not None:
             return "decoder.cross"
-        if _found(token, self.source_tokens) is None:
+        if found(token, self.source_tokens) is None:
             hint = did_you_mean(token, [*self.target_tokens, *self.source_tokens])
             raise ConfigError(
-                f"no token is {token!r}{hint}; the target has {_some(self.target_tokens)}, "
-                f"the source {_some(self.source_tokens)}"
+                f"no token is {token!r}{hint}; the target has {some(self.target_tokens)}, "
+                f"the source {some(self.source_tokens)}"
             )
         return "encoder.self"
 
@@ -148,9 +161,15 @@ class Look:
             "source_tokens": list(self.source_tokens),
             "target_tokens": list(self.target_tokens),
             "attentions": dict(self.attentions),
-            "axes": {name: axes_of(name) for name in self.attentions},
+            "axes": {name: axes_of(name, self.task) for name in self.attentions},
             "edits": [dict(edit) for edit in self.edits],
-        }
+        } | self._told()
+
+    def _told(self) -> dict[str, Any]:
+        """What a look that is no translator's has besides."""
+        if self.outcome is None:
+            return {}
+        return {"task": self.task, "outcome": self.outcome.as_json()}
 
     def as_file(self, form: str, selected: Selected | None = None) -> str:
         """The text of a file: html, svg, json, csv or tex.
@@ -174,6 +193,9 @@ class Look:
             for name, layers in self.attentions.items()
         ]
         said = f"{mentioned(self.source)} → {mentioned(self.translation)}"
+        if self.outcome is not None:
+            came = f" → {mentioned(self.outcome.text)}" if self.outcome.text else ""
+            said = mentioned(self.source) + came
         under = f", under {counted(len(self.edits), 'edit')}" if self.edits else ""
         return f"<Look at {said}: {', '.join(parts) or 'no attention'}{under}>"
 
@@ -186,30 +208,11 @@ class Look:
         return look_fragment(payload, steps)
 
 
-def axes_of(name: str) -> dict[str, str]:
-    """Whose rows and whose columns an attention has: source, target, or input (what is read)."""
+def axes_of(name: str, task: str = "translation") -> dict[str, str]:
+    """Whose rows and whose columns an attention has: source, target, or input (what is read).
+
+    A language model's are those of its whole text.
+    """
+    if task == "language":
+        return {"rows": "text", "columns": "text"}
     return dict(_AXES.get(name, {"rows": "target", "columns": "source"}))
-
-
-def _row(token: str | int, rows: tuple[str, ...], name: str) -> int:
-    """The number of a token's row."""
-    at = token if isinstance(token, int) else _found(token, rows)
-    if at is None:
-        hint = did_you_mean(str(token), rows)
-        raise ConfigError(f"no row of {name} is {token!r}{hint}; its rows are {_some(rows)}")
-    if not 0 <= at < len(rows):
-        raise ConfigError(f"{name} has rows 0 to {len(rows) - 1}, not {at}")
-    return at
-
-
-def _some(tokens: tuple[str, ...]) -> str:
-    return " ".join(tokens[:_NAMED]) + (" …" if len(tokens) > _NAMED else "")
-
-
-def _found(token: str, rows: tuple[str, ...]) -> int | None:
-    """The first row of that name; the sign for a space may be left out."""
-    plain = [row.removeprefix(SPACE) for row in rows]
-    for known in (list(rows), plain):
-        if token in known:
-            return known.index(token)
-    return None

@@ -10,6 +10,7 @@ import torch
 
 from regard.core.errors import ConfigError
 from regard.decoding.continuing import Manner, continuations, steps
+from regard.decoding.place import Continuer
 from regard.models.decoder import LanguageModel
 from regard.runs.framing import Framing
 from regard.runs.pieces import certain, cut_at
@@ -35,6 +36,13 @@ class Pen:
     model: LanguageModel
     framing: Framing
     device: torch.device
+    dtype: torch.dtype | None = None
+    """What to compute in; None: as the weights are."""
+
+    @property
+    def quick(self) -> Continuer:
+        """The model made ready for writing; itself where somebody watches it."""
+        return self.model.quick(self.dtype)
 
     def write(
         self,
@@ -55,7 +63,7 @@ class Pen:
             return cut_at(self.framing.said_after(rows[row], ids), stops)[1]
 
         ended = stopped if stops else None
-        found = continuations(self.model, rows, manner, rng=rng, device=self.device, ended=ended)
+        found = continuations(self.quick, rows, manner, rng=rng, device=self.device, ended=ended)
         texts = [
             Written(
                 cut_at(self.framing.said_after(ids, one.ids), stops)[0],
@@ -72,7 +80,7 @@ class Pen:
     ) -> Generator[str, None, bool]:
         """One text as it comes; what may still change is held back. -> whether it ended itself."""
         stops, said, written, finished = _stops(stop), "", list[int](), False
-        for step in steps(self.model, [prompt], manner, rng=rng, device=self.device):
+        for step in steps(self.quick, [prompt], manner, rng=rng, device=self.device):
             if step.id in manner.end_ids:
                 finished = True
                 break

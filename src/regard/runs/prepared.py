@@ -15,6 +15,7 @@ from regard.data.streams import Stream
 from regard.models.base import ModelConfig
 from regard.recipes.recipe import Recipe
 from regard.runs.evaluation import Evaluation
+from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Objective
 
 
@@ -58,6 +59,16 @@ class Prepared(ABC):
     def captured(self) -> bool:
         """Whether updates are recorded as one graph: their shapes must all be the same."""
         return False
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """By which of its scores a validation may choose the best weights."""
+        return ("loss",)
+
+    @property
+    def vocabularies(self) -> tuple[Tokenizer, ...]:
+        """What ids stand for: one for all texts, or one for the source and one for the target."""
+        return ()
 
     @property
     @abstractmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -13,26 +13,33 @@ from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.counting import counted
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.registry import did_you_mean
+from regard.data.exercises import Exercise, exercise_splits
 from regard.data.plain_texts import text_splits
 from regard.decoding.continuing import Manner
 from regard.models.decoder import LanguageModel
 from regard.models.presets import n_parameters
 from regard.recipes.recipe import Recipe
+from regard.runs.chat import Conversation, conversation
 from regard.runs.device import pick_device
 from regard.runs.evaluation import Evaluation
+from regard.runs.exercises import exercise_scores
 from regard.runs.framing import Framing, framing_for, load_tokenizer
 from regard.runs.language_scores import (
     judged,
     judged_each,
-    log_prob_after,
+    log_probs_after,
     shares,
     summed_up,
     word_perplexity,
 )
+from regard.runs.look import Look
+from regard.runs.look_writing import MAX_TOKENS, Prompt
 from regard.runs.pen import Pen, Stop, Written, seeded
 from regard.runs.run import recipe_in
+from regard.runs.translation import number_format
 from regard.runs.verbs import check_task
 from regard.text import words
+from regard.text.chat_template import Message
 from regard.text.foreign import ForeignTokenizer
 from regard.text.tokenizer import Tokenizer
 
@@ -122,6 +129,14 @@ class Writer:
         ids = self.prompt_ids(prompt, max_new, truncate)
         return self.pen.pieces(ids, manner, rng=seeded(seed), stop=stop)
 
+    def chat(self, messages: Sequence[Message], **how: Any) -> str:
+        """The model's answer to ``[{"role": "user", "content": "…"}, …]``, by its own template."""
+        return self.conversation(messages, **how).reply()
+
+    def conversation(self, messages: Sequence[Message] = (), **how: Any) -> Conversation:
+        """A conversation that remembers its turns, and streams; ``how`` as ``generate`` has it."""
+        return conversation(self, messages, **how)
+
     def manner(self, **choices: Any) -> Manner:
         """How to write, within what this model can."""
         framing = self.framing
@@ -149,7 +164,8 @@ class Writer:
     @property
     def pen(self) -> Pen:
         """What writes."""
-        return Pen(self.model, self.framing, self.device)
+        dtype = number_format(self.recipe.decode.precision, self.device)
+        return Pen(self.model, self.framing, self.device, dtype)
 
     def prompt_ids(self, prompt: str, max_new: int, truncate: Truncate = None) -> list[int]:
         """A prompt as ids that fit into the context.
@@ -209,21 +225,28 @@ class Writer:
         if isinstance(options, str) or len(set(options)) < 2:
             raise DataError(f"choose takes two options or more, all different: {options!r}")
         before = self.framing.read(prompt)
-        scores = [
-            log_prob_after(self.model, before, self.framing.inside(option), device=self.device)
-            for option in options
-        ]
+        asked = [(before, self.framing.inside(option)) for option in options]
+        scores = log_probs_after(self.model, asked, device=self.device)
         return dict(zip(options, shares(scores), strict=True))
 
     def evaluate(self, split: str = "test", *, stride: int | None = None) -> Evaluation:
         """Scores on a split of the data the run was trained with; ``stride`` as ``perplexity``."""
-        splits = text_splits(self.recipe.data)
+        exercises = exercise_splits(self.recipe.data)
+        splits = text_splits(self.recipe.data, exercises)
         if split not in splits:
             hint = did_you_mean(split, splits)
             raise ConfigError(
                 f"the run's data has no split {split!r}{hint}; it has {', '.join(splits)}"
             )
-        return self.evaluate_texts(splits[split], split=split, stride=stride)
+        found = self.evaluate_texts(splits[split], split=split, stride=stride)
+        return self.with_parts(found, exercises.get(split, ()))
+
+    def with_parts(self, found: Evaluation, exercises: Sequence[Exercise]) -> Evaluation:
+        """The same with ``parts``: how well the tasks are done that the texts are made of."""
+        if not exercises:
+            return found
+        parts = exercise_scores(self, exercises)
+        return replace(found, scores={**found.scores, "parts": parts})
 
     def evaluate_texts(
         self, texts: Sequence[str], *, split: str, stride: int | None = None
@@ -247,6 +270,26 @@ class Writer:
         else:
             scores["word_perplexity"] = word_perplexity(found, texts)
         return Evaluation(scores, [])
+
+    # ---------------------------------------------------------------- looking
+
+    def explain(
+        self,
+        prompt: str = "",
+        continuation: str | None = None,
+        *,
+        max_tokens: int = MAX_TOKENS,
+        edit: Any = (),
+    ) -> Look:
+        """Where every attention looks while the prompt is read and what follows it is written.
+
+        What follows is the ``continuation``, or what the model itself takes for most probable, up
+        to ``max_tokens``. An ``edit``, or several, as objects or JSON (``regard.runs.edits``), asks
+        what would be if: the model writes and looks under it, and is as before afterwards.
+        """
+        manner = self.manner(max_new=max(1, max_tokens), temperature=0.0)
+        asked = Prompt(self.model, self.framing, self.device, manner)
+        return asked.look(prompt, continuation, max_tokens, edit)
 
     # ---------------------------------------------------------------- telling
 

@@ -10,7 +10,7 @@ from regard.checkpoints.run_folder import load_scores
 from regard.core.errors import CheckpointError
 from regard.runs.run import Run
 from regard.server.examples import examples
-from regard.text.specials import SPECIALS
+from regard.server.knowing import known_words
 from regard.visual.head_table import COLUMNS
 
 PRONOUNS = {"en": ("it", "they", "he", "she"), "fr": ("il", "elle", "ils", "elles")}
@@ -23,7 +23,7 @@ def about(run: Run, look_tokens: int) -> dict[str, Any]:
     shown = examples(run, look_tokens)
     return {
         **run.facts(),
-        "knows": knows(run),
+        "knows": known_words(run.tokenizers.source, run.recipe.text.shared),
         "examples": shown,
         "attentions": _attentions(run, shown[0] if shown else "a"),
         "measures": [column._asdict() for column in COLUMNS],
@@ -37,18 +37,6 @@ def _attentions(run: Run, text: str) -> list[dict[str, Any]]:
         {"name": name, "layers": len(layers), "heads": len(layers[0])}
         for name, layers in run.explain(text).attentions.items()
     ]
-
-
-def knows(run: Run) -> str:
-    """What the model can read, where that is a list of words; pieces and letters spell anything."""
-    tokenizer = run.tokenizers.source
-    if tokenizer.kind != "word":
-        return ""
-    words = [word for word in tokenizer.tokens(range(tokenizer.n_vocab)) if word not in SPECIALS]
-    both = " of both languages" if run.recipe.text.shared else ""
-    lower = ", in lower case" if all(word == word.lower() for word in words) else ""
-    signs = any(not any(map(str.isalnum, word)) for word in words)
-    return f"{len(words):,} words{both}{lower}{'' if signs else ', without punctuation'}"
 
 
 def antecedents(run: Run) -> dict[str, Any] | None:

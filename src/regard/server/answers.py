@@ -31,6 +31,11 @@ def as_json(value: Any) -> bytes:
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
+def json_response(body: bytes) -> Response:
+    """An answer that was made into JSON before."""
+    return Response(body, media_type="application/json")
+
+
 def refusal(status: int, why: str) -> Response:
     """A response of the given status; a busy server says when to come back."""
     headers = {503: {"Retry-After": RETRY_AFTER}, 401: {"WWW-Authenticate": "Bearer"}}

@@ -22,11 +22,13 @@ def _row(value: Any) -> Any:
     return value
 
 
-class _Asked(BaseModel):
+class Asked(BaseModel):
+    """What is not known here is refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Ablate(_Asked):
+class Ablate(Asked):
     """A head brings nothing home."""
 
     kind: Literal["ablate"]
@@ -35,7 +37,7 @@ class Ablate(_Asked):
     head: Count
 
 
-class Force(_Asked):
+class Force(Asked):
     """A head looks at one key and nowhere else."""
 
     kind: Literal["force"]
@@ -45,7 +47,7 @@ class Force(_Asked):
     key: Count
 
 
-class Temperature(_Asked):
+class Temperature(Asked):
     """Scores are divided by a value, in one kind of attention or all."""
 
     kind: Literal["temperature"]
@@ -53,13 +55,13 @@ class Temperature(_Asked):
     name: Name | None = None
 
 
-class NoPositions(_Asked):
+class NoPositions(Asked):
     """The model is not told where words stand."""
 
     kind: Literal["no_positions"]
 
 
-class Swap(_Asked):
+class Swap(Asked):
     """Two words of the source change places."""
 
     kind: Literal["swap"]
@@ -67,7 +69,7 @@ class Swap(_Asked):
     second: Count
 
 
-class ForceToken(_Asked):
+class ForceToken(Asked):
     """The target has this token at a position, and is written on from there."""
 
     kind: Literal["force_token"]
@@ -80,7 +82,7 @@ Edit = Annotated[
 ]
 
 
-class StepsRequest(_Asked):
+class StepsRequest(Asked):
     """One row of one head, step by step."""
 
     name: Name
@@ -91,17 +93,25 @@ class StepsRequest(_Asked):
     )
 
 
-class ExplainRequest(_Asked):
+class LookRequest(Asked):
+    """What may be asked of every look."""
+
+    edits: list[Edit] = Field([], max_length=MAX_EDITS, description="What if?")
+    steps: StepsRequest | None = Field(None, description="Show the six steps of this row, too.")
+    rollout: Name | None = Field(
+        None, description="Show where this self-attention leads through all its layers, too."
+    )
+    api_key: Key = None
+
+
+class ExplainRequest(LookRequest):
     """A sentence to look at while it is translated."""
 
     source: Text = Field(min_length=1, description="A sentence.")
     target: Text | None = Field(None, description="A translation to look at; else the model's own.")
-    edits: list[Edit] = Field([], max_length=MAX_EDITS, description="What if?")
-    steps: StepsRequest | None = Field(None, description="Show the six steps of this row, too.")
-    api_key: Key = None
 
 
-class BeamRequest(_Asked):
+class BeamRequest(Asked):
     """A sentence whose beam search is to be seen."""
 
     source: Text = Field(min_length=1, description="A sentence.")

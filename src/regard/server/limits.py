@@ -16,6 +16,8 @@ MAX_EDITS = 16
 """What-ifs in one request."""
 MAX_BEAMS = 16
 """Hypotheses kept open for a tree."""
+MAX_GUESSES = 50
+"""For each word that is left out."""
 MAX_NAME = 100
 """Characters of a name or a token."""
 MAX_WORDS = 50

@@ -24,26 +24,21 @@ def add_manual(
     samples: Callable[[], Mapping[str, Schema]],
     *,
     api_key: str | None,
-    home: bool = False,
 ) -> None:
     """Add ``/docs``. The page is made when it is asked for, with the address that was asked.
 
-    ``samples`` are fields to try, by path. With ``home`` it is what stands at ``/``, too.
+    ``samples`` are fields to try, by path.
     """
 
     async def docs(request: Request) -> Response:
         host, keyed = request.url.netloc, api_key is not None
-        return HTMLResponse(manual(app.openapi(), samples(), host, keyed=keyed, page=not home))
+        return HTMLResponse(manual(app.openapi(), samples(), host, keyed=keyed))
 
-    for path in ("/docs", "/") if home else ("/docs",):
-        app.add_api_route(path, docs, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_api_route("/docs", docs, methods=["GET", "HEAD"], include_in_schema=False)
 
 
-def manual(
-    schema: Schema, tried: Mapping[str, Schema], host: str, *, keyed: bool, page: bool = True
-) -> str:
-    """An OpenAPI schema as a page to read; with a link to the ``page``, where there is one."""
-    link = ' · <a href="/">the page</a>' if page else ""
+def manual(schema: Schema, tried: Mapping[str, Schema], host: str, *, keyed: bool) -> str:
+    """An OpenAPI schema as a page to read."""
     title = escape(schema["info"]["title"])
     parts = schema.get("components", {}).get("schemas", {})
     operations = [
@@ -60,7 +55,8 @@ def manual(
         f'<link rel="icon" href="/static/icon.svg">'
         f'<link rel="stylesheet" href="/static/manual.css">'
         f"<h1>{title}</h1><p>{escape(schema['info'].get('description', ''))}</p>"
-        f'<p>For programs: <a href="/openapi.json">openapi.json</a>{link}</p>'
+        f'<p>For programs: <a href="/openapi.json">openapi.json</a> · '
+        f'<a href="/">the page</a></p>'
         f"{''.join(operations)}<h2>Schemas</h2>{''.join(map(_schema, parts.items()))}</html>"
     )
 

@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from typing import Any
 
 from regard.core.errors import RegardError
-from regard.runs.data import load_data
-from regard.runs.run import Run, load
+from regard.runs.loading import load
 from regard.server.answers import RefusedError, as_json
 from regard.server.batcher import BusyError
 
@@ -24,7 +24,7 @@ CANNOT = 3
 class Measuring:
     """Whoever asks while it goes on waits for the same result."""
 
-    def __init__(self, run: Run, *, seconds: float) -> None:
+    def __init__(self, run: Any, *, seconds: float) -> None:
         self.words = [str(run.folder.path), str(run.device)]
         self.seconds = seconds
         self._result: bytes | None = None
@@ -99,8 +99,7 @@ def main(path: str, device: str) -> int:
     from regard.runs.heads import head_measures
 
     try:
-        run = load(path, device=device)
-        found = head_measures(run, load_data(run.recipe.data))
+        found = head_measures(load(path, device=device))
     except RegardError as error:
         print(error, file=sys.stderr)
         return CANNOT

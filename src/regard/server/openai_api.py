@@ -1,33 +1,30 @@
 """``/v1/models``, ``/v1/completions`` and ``/v1/embeddings`` as OpenAI has them.
 
-So that its clients work, for runs that write and runs that embed.
+So that its clients work, for runs that write and runs that embed. Conversations have a file of
+their own.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Generator
 from functools import partial
 from typing import Any
 
 import numpy as np
 from fastapi import APIRouter
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
+from regard.decoding.continuing import Manner
 from regard.runs.encoder_run import EncoderRun
 from regard.runs.pen import Written, seeded
 from regard.runs.writer import Writer
-from regard.server.answers import RefusedError, as_json
-from regard.server.batcher import BusyError
-from regard.server.monitoring import log_error
+from regard.server.answers import RefusedError, as_json, json_response
 from regard.server.openai_bodies import CompletionRequest, EmbeddingRequest
+from regard.server.openai_chat import add_chat
+from regard.server.openai_stream import reason, streamed, usage
 from regard.server.text_service import TextService
-
-DONE = "data: [DONE]\n\n"
-Pieces = Generator[str, None, bool]
 
 
 def openai_routes(service: TextService) -> APIRouter:
@@ -45,6 +42,7 @@ def openai_routes(service: TextService) -> APIRouter:
 
     if isinstance(service.run, Writer):
         _add_completions(router, service, service.run)
+        add_chat(router, service, service.run)
     if isinstance(service.run, EncoderRun):
         _add_embeddings(router, service, service.run)
     return router
@@ -70,9 +68,10 @@ def _add_completions(router: APIRouter, service: TextService, run: Writer) -> No
             return await _streamed(service, run, asked)
         found = await service.worker.call(partial(_written, run, asked))
         texts = [one for several in found for one in several]
-        choices = [_choice(i, one.text, _reason(one)) for i, one in enumerate(texts)]
+        choices = [_choice(i, one.text, reason(one.finished)) for i, one in enumerate(texts)]
         answer = _completion(service, choices)
-        return _json(answer | {"usage": _usage(run, asked.prompts, texts)})
+        n_read = sum(len(run.framing.read(prompt)) for prompt in asked.prompts)
+        return _json(answer | {"usage": usage(n_read, texts)})
 
 
 def _written(run: Writer, asked: CompletionRequest) -> list[list[Written]]:
@@ -81,16 +80,10 @@ def _written(run: Writer, asked: CompletionRequest) -> list[list[Written]]:
     )
 
 
-def _manner(run: Writer, asked: CompletionRequest) -> Any:
-    temperature = 1.0 if asked.temperature is None else asked.temperature
-    top_p = None if asked.top_p is None or asked.top_p == 1 else asked.top_p
+def _manner(run: Writer, asked: CompletionRequest) -> Manner:
     return run.manner(
-        max_new=asked.max_tokens or 16, temperature=temperature, top_k=None, top_p=top_p
+        max_new=asked.max_tokens or 16, temperature=asked.warmth, top_k=None, top_p=asked.share
     )
-
-
-def _reason(one: Written) -> str:
-    return "stop" if one.finished else "length"
 
 
 def _choice(index: int, text: str, reason: str | None) -> dict[str, Any]:
@@ -107,56 +100,15 @@ def _completion(service: TextService, choices: list[dict[str, Any]]) -> dict[str
     }
 
 
-def _usage(run: Writer, prompts: list[str], texts: list[Written]) -> dict[str, int]:
-    read = sum(len(run.framing.read(prompt)) for prompt in prompts)
-    written = sum(len(one.tokens) for one in texts)
-    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
-
-
 async def _streamed(service: TextService, run: Writer, asked: CompletionRequest) -> Response:
-    """Pieces of one text as they come; between two of them others have their turn."""
     ids = run.prompt_ids(asked.prompts[0], asked.max_tokens or 16)
-    manner = _manner(run, asked)
-    pieces = run.pen.pieces(ids, manner, rng=seeded(asked.seed), stop=asked.stops)
-    first = await service.worker.call(lambda: _next(pieces))  # too busy? say so with a status
-    frame = _completion(service, [])
-    return StreamingResponse(
-        _sent(service, pieces, first, frame),
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store"},
-    )
+    pieces = run.pen.pieces(ids, _manner(run, asked), rng=seeded(asked.seed), stop=asked.stops)
+    whole = _completion(service, [])
 
+    def frame(piece: str, why: str | None) -> dict[str, Any]:
+        return whole | {"choices": [_choice(0, piece, why)]}
 
-def _next(pieces: Pieces) -> tuple[str, str | None]:
-    """The next piece; after the last one nothing, and why it was the last."""
-    try:
-        return next(pieces), None
-    except StopIteration as stop:
-        return "", "stop" if stop.value else "length"
-
-
-async def _sent(
-    service: TextService, pieces: Pieces, found: tuple[str, str | None], frame: dict[str, Any]
-) -> AsyncIterator[str]:
-    while True:
-        piece, reason = found
-        yield _line(frame | {"choices": [_choice(0, piece, reason)]})
-        if reason is not None:
-            break
-        try:
-            found = await service.worker.call(lambda: _next(pieces))
-        except BusyError as busy:
-            yield _line({"error": str(busy)})
-            return
-        except Exception as error:
-            log_error("POST /v1/completions", error)
-            yield _line({"error": "something went wrong; the server's log has more"})
-            return
-    yield DONE
-
-
-def _line(data: dict[str, Any]) -> str:
-    return f"data: {json.dumps(data)}\n\n"
+    return await streamed(service, pieces, frame, "POST /v1/completions")
 
 
 def _add_embeddings(router: APIRouter, service: TextService, run: EncoderRun) -> None:
@@ -186,4 +138,4 @@ def _encoded(vector: Any, how: str) -> Any:
 
 
 def _json(value: Any) -> Response:
-    return Response(as_json(value), media_type="application/json")
+    return json_response(as_json(value))

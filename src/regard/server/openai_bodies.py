@@ -13,6 +13,9 @@ from regard.server.limits import MAX_CHARACTERS, MAX_NAME, MAX_TEXTS
 
 MAX_NEW = 4096
 """Tokens that may be asked for."""
+MAX_ANSWER = 500
+"""Tokens of an answer where nothing is said."""
+MAX_TURNS = 256
 MAX_CHOICES = 16
 MAX_STOPS = 16
 
@@ -28,18 +31,16 @@ class _Asked(BaseModel):
     model: Name = Field(description="The name of the run, as /v1/models tells it.")
 
 
-class CompletionRequest(_Asked):
-    """A prompt to write on from."""
+class _Writing(_Asked):
+    """How to write."""
 
-    prompt: Text | Texts = Field("", description="A text, or a list of texts.")
-    max_tokens: int | None = Field(16, ge=1, le=MAX_NEW, description="Tokens to write at most.")
     temperature: float | None = Field(
         1.0, ge=0, le=2, allow_inf_nan=False, description="0 takes the most probable token."
     )
     top_p: float | None = Field(
         1.0, gt=0, le=1, allow_inf_nan=False, description="Only the likeliest of this share."
     )
-    n: int | None = Field(1, ge=1, le=MAX_CHOICES, description="Texts a prompt.")
+    n: int | None = Field(1, ge=1, le=MAX_CHOICES, description="Texts to choose from.")
     stream: bool | None = Field(False, description="Send the text as it comes.")
     stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = Field(
         None, description="Words before which a text ends."
@@ -47,14 +48,78 @@ class CompletionRequest(_Asked):
     seed: int | None = Field(None, ge=0, lt=2**63, description="For the same text again.")
 
     @property
+    def stops(self) -> list[str]:
+        """None, one or many."""
+        return [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
+
+    @property
+    def warmth(self) -> float:
+        """The temperature; 1 where nothing is said."""
+        return 1.0 if self.temperature is None else self.temperature
+
+    @property
+    def share(self) -> float | None:
+        """``top_p``; None where all tokens may be chosen."""
+        return None if self.top_p == 1 else self.top_p
+
+
+class CompletionRequest(_Writing):
+    """A prompt to write on from."""
+
+    prompt: Text | Texts = Field("", description="A text, or a list of texts.")
+    max_tokens: int | None = Field(16, ge=1, le=MAX_NEW, description="Tokens to write at most.")
+
+    @property
     def prompts(self) -> list[str]:
         """One or many."""
         return [self.prompt] if isinstance(self.prompt, str) else self.prompt
 
+
+class TextPart(BaseModel):
+    """A part of a message; pictures and sounds are none here."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    type: Literal["text"]
+    text: Text
+
+
+class Turn(BaseModel):
+    """One message of a conversation."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    role: Literal["system", "user", "assistant"]
+    content: Text | Annotated[list[TextPart], Field(max_length=MAX_TEXTS)]
+
     @property
-    def stops(self) -> list[str]:
-        """None, one or many."""
-        return [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
+    def words(self) -> str:
+        """All parts."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.text for part in self.content)
+
+
+class ChatRequest(_Writing):
+    """A conversation to go on with."""
+
+    messages: Annotated[list[Turn], Field(min_length=1, max_length=MAX_TURNS)]
+    max_tokens: int | None = Field(
+        None, ge=1, le=MAX_NEW, description="Tokens of the answer at most."
+    )
+    max_completion_tokens: int | None = Field(
+        None, ge=1, le=MAX_NEW, description="The same by its newer name, which counts."
+    )
+
+    @property
+    def max_new(self) -> int:
+        """By either name."""
+        return self.max_completion_tokens or self.max_tokens or MAX_ANSWER
+
+    @property
+    def turns(self) -> list[dict[str, str]]:
+        """The messages as runs take them."""
+        return [{"role": turn.role, "content": turn.words} for turn in self.messages]
 
 
 class EmbeddingRequest(_Asked):

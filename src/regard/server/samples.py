@@ -12,6 +12,7 @@ from regard.server.service import Service
 
 Sample = Mapping[str, Any]
 """Fields to send, in the body or in the address."""
+STREAMS = ("/api/stream", "/api/generate")
 
 
 def samples(service: Service) -> dict[str, Sample]:
@@ -34,13 +35,13 @@ def curl(method: str, path: str, sample: Sample, *, host: str, key: bool) -> str
     inside = {name for name in sample if f"{{{name}}}" in path}
     path = path.format(**{name: sample[name] for name in inside}) if inside else path
     sample = {name: value for name, value in sample.items() if name not in inside}
+    if path in STREAMS:
+        words += ["-N"]  # as it comes, not at the end
     if key:
         words += ["-H", "Authorization: Bearer KEY"]
     if method == "post":
         body = json.dumps(sample, ensure_ascii=False)
-        return shlex.join(
-            [*words, "-H", "Content-Type: application/json", "-d", body, f"{host}{path}"]
-        )
+        sent = ["-H", "Content-Type: application/json", "-d", body]
+        return shlex.join([*words, *sent, f"{host}{path}"])
     asked = f"?{urlencode(sample)}" if sample else ""
-    stream = ["-N"] if path == "/api/stream" else []  # as it comes, not at the end
-    return shlex.join([*words, *stream, f"{host}{path}{asked}"])
+    return shlex.join([*words, f"{host}{path}{asked}"])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import torch
 from fastapi import APIRouter, Query
@@ -14,15 +13,11 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.steps import next_log_probs
 from regard.runs.forcing import one_source
 from regard.runs.run import Run
-from regard.server.batcher import BusyError, Worker
+from regard.server.events import Event, streamed
 from regard.server.limits import MAX_CHARACTERS
 from regard.server.lines import joined, lines_of, spoken
-from regard.server.monitoring import log_error
 from regard.server.service import Service
 from regard.text.specials import BEGIN_ID, END_ID
-
-Event = tuple[str, dict[str, Any]]
-"""Its name, and its data."""
 
 
 def stream_routes(service: Service) -> APIRouter:
@@ -42,12 +37,7 @@ def stream_routes(service: Service) -> APIRouter:
     ) -> StreamingResponse:
         service.check_lines([source])
         events = written(service.run, source)
-        first = await service.worker.call(lambda: next(events))  # too busy? say so with a status
-        return StreamingResponse(
-            _sent(service.worker, events, first),
-            media_type="text/event-stream",
-            headers={"Cache-Control": "no-store"},
-        )
+        return await streamed(service.worker, events, "GET /api/stream")
 
     return router
 
@@ -108,23 +98,3 @@ def _greedy(run: Run, read: list[int]) -> Iterator[int]:
         if int(last) == END_ID:
             return
         yield int(last)
-
-
-async def _sent(worker: Worker, events: Iterator[Event], event: Event) -> AsyncIterator[str]:
-    """The events as they go over the line. Between two tokens others have their turn."""
-    yield _line(*event)
-    while event[0] != "done":
-        try:
-            event = await worker.call(lambda: next(events))
-        except BusyError as busy:
-            yield _line("error", {"error": str(busy)})
-            return
-        except Exception as error:
-            log_error("GET /api/stream", error)
-            yield _line("error", {"error": "something went wrong; the server's log has more"})
-            return
-        yield _line(*event)
-
-
-def _line(name: str, data: dict[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(data)}\n\n"

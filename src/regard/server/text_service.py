@@ -51,12 +51,41 @@ class TextService:
                     f"{run.context}; shorten it",
                 )
 
+    def check_read(self, text: str, other: str | None = None) -> None:
+        """Refuse a text, or a pair of them, that is too long to be read whole."""
+        self._check(self._n_tokens(text, other), self.limits.tokens, other, "go in")
+
+    def check_look(self, text: str, other: str | None = None) -> None:
+        """Refuse what is too long to be looked at."""
+        n_tokens = self._n_tokens(text, other)
+        self._check(n_tokens, self.limits.look_tokens, other, "can be looked at")
+
+    def room_after(self, prompt: str, target: str | None) -> int:
+        """Tokens that may be looked at after a prompt; refuse where it, or what follows, is long.
+
+        That there is a token to read is what a run itself asks for.
+        """
+        most = min(self.limits.look_tokens, self.run.context)
+        n_tokens = len(self.run.framing.read(prompt)) + self._n_tokens(target)
+        if n_tokens > most:
+            raise RefusedError(
+                422, f"the text has {n_tokens} tokens, at most {most} can be looked at; shorten it"
+            )
+        return max(1, most - n_tokens)
+
+    def _n_tokens(self, *texts: str | None) -> int:
+        return sum(len(self.run.tokenizer.encode(text)) for text in texts if text)
+
+    def _check(self, n_tokens: int, at_most: int, other: str | None, what: str) -> None:
+        ends = 3 if other else 2  # begin and end, and one more end between two texts
+        most = min(at_most, self.run.model.config.max_len - ends)
+        if n_tokens > most:
+            named = "pair" if other else "text"
+            raise RefusedError(
+                422, f"the {named} has {n_tokens} tokens, at most {most} {what}; shorten it"
+            )
+
     def check_texts(self, texts: Iterable[str]) -> None:
-        """Refuse what is too long to be read whole."""
-        most = min(self.limits.tokens, self.run.model.config.max_len - 2)  # begin and end
+        """Refuse each that is too long to be read whole."""
         for text in texts:
-            n_tokens = len(self.run.tokenizer.encode(text))
-            if n_tokens > most:
-                raise RefusedError(
-                    422, f"the text has {n_tokens} tokens, at most {most} go in; shorten it"
-                )
+            self.check_read(text)

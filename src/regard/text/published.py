@@ -14,6 +14,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.core.errors import CheckpointError
+from regard.text.chat_template import TEMPLATE
 from regard.text.foreign import ForeignTokenizer
 from regard.text.marks import Marks
 
@@ -65,6 +66,21 @@ def pieces_in_bytes(folder: Path, end_id: int | None) -> ForeignTokenizer:
         unknown=ids.get("unk_token"),
     )
     return ForeignTokenizer(inner, marks)
+
+
+def published_template(folder: Path) -> str | None:
+    """How conversations are written down: chat_template.jinja, or what tokenizer_config.json says.
+
+    Of several templates the one called ``default``.
+    """
+    path = folder / TEMPLATE
+    if path.exists():
+        return _text(path, TEMPLATE)
+    found = _json(folder / "tokenizer_config.json").get("chat_template")
+    if isinstance(found, list):
+        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
+        found = named.get("default")
+    return found if isinstance(found, str) else None
 
 
 CUTS: Mapping[str, Sequence[pre_tokenizers.PreTokenizer]] = {

@@ -226,10 +226,11 @@ class Trainer:
             with self.average.in_place_of(self.model):
                 scores = self._scores()
         progress.last_eval = progress.step
-        value = scores["loss"] if self.settings.criterion == "loss" else -scores["bleu"]
+        criterion = self.settings.criterion
+        value = scores["loss"] if criterion == "loss" else -scores[criterion]
         if not math.isfinite(value):
             raise TrainingError(
-                f"the validation's {self.settings.criterion} became {value} at step "
+                f"the validation's {criterion} became {value} at step "
                 f"{progress.step}; nothing of it was saved: lower train.lr, and start again or "
                 "from the last checkpoint"
             )

@@ -57,8 +57,10 @@ class TrainSettings(BaseModel):
     save_every: int = Field(1000, ge=1, description="Updates between two checkpoints.")
     eval_every: int = Field(1000, ge=1, description="Updates between two validations.")
     log_every: int = Field(50, ge=1, description="Updates between two lines of metrics.")
-    criterion: Literal["loss", "bleu"] = Field(
-        "loss", description="The validation score by which the best weights are chosen."
+    criterion: Literal["loss", "bleu", "accuracy"] = Field(
+        "loss",
+        description="The validation score by which the best weights are chosen: bleu of "
+        "translators, accuracy where answers are right or wrong.",
     )
     patience: int | None = Field(
         None, ge=1, description="Validations without a new best after which training stops."
@@ -77,6 +79,12 @@ class TrainSettings(BaseModel):
     init: str | None = Field(
         None, description="A run folder whose weights and tokenizers to start from."
     )
+    vectors: str | tuple[str, str] | None = Field(
+        None,
+        description="A file of word vectors that embeddings begin as, in the text format of "
+        "word2vec (.gz and .xz will do), for text.kind word; or two, [source, target]. "
+        "train.freeze with *tokens.weight keeps them as they are.",
+    )
     freeze: tuple[str, ...] = Field(
         (), description="Weights that learn nothing, by patterns of their names: embedding.*, …"
     )
@@ -94,6 +102,18 @@ class TrainSettings(BaseModel):
         if (share and 0 <= forcing <= 1) or isinstance(forcing, dict | ForcingSchedule):
             return float(forcing) if share else forcing
         raise ValueError(f"expected a number from 0 to 1, or {{start, end, steps}}: {forcing!r}")
+
+    @field_validator("vectors", mode="before")
+    @classmethod
+    def _one_file_or_two(cls, files: Any, info: ValidationInfo) -> Any:
+        names = files if isinstance(files, list | tuple) and len(files) == 2 else [files]
+        if files is not None and not all(isinstance(name, str) and name for name in names):
+            raise ValueError(
+                f"expected a file name or two of them, [source, target], but found {files!r}"
+            )
+        if files is not None and info.data.get("init") is not None:
+            raise ValueError("train.init brings embeddings of its own; keep one of them")
+        return files
 
     @field_validator("compile", mode="before")
     @classmethod

@@ -9,6 +9,7 @@ from typing import Any
 
 from regard.visual.apart import moved_apart
 from regard.visual.curves import PALETTE
+from regard.visual.head_table import Column, columns_of, cost_of
 from regard.visual.labels import Box, Mark, place_labels
 from regard.visual.svg import Markup, element, picture
 
@@ -17,9 +18,15 @@ _LETTER = 6.4  # width of an average letter at the size used here; SVG text cann
 _SMALLEST, _LARGEST = 3.5, 12.0
 _KEY = (
     "A point is a head, named layer.head. Near = looks alike; colour = cluster; each attention has "
-    "a map and colours of its own. Marks that would cover each other are moved apart. Area = loss "
-    "added when the head is ablated{most}; a ring adds none, or cannot be ablated."
+    "a map and colours of its own. Marks that would cover each other are moved apart. Area = "
+    "{cost} when the head is ablated{most}; a ring costs none, or cannot be ablated."
 )
+_COSTS = {
+    "loss_change": ("loss added", "{:+.3f} nats a token"),
+    "moved_change": ("how far vectors turn", "{:.4f}"),
+}
+"""What the area of a mark is, and how the largest is told."""
+_SAID, _DIGITS = {"bleu_change": "BLEU"}, {"bleu_change": 2}
 
 
 def head_map(heads: Mapping[str, Any]) -> str:
@@ -29,10 +36,8 @@ def head_map(heads: Mapping[str, Any]) -> str:
     scale = _scale([[heads["map"][i] for i in some] for some in members])
     panels = [_panel(heads, some, left, scale) for left, some in _lefts(members)]
     width = _PANEL * len(names)
-    largest = _largest(heads["rows"])
-    most = f" (the largest: {largest:+.3f} nats a token)" if largest > 0 else ""
-    notes = [*_wrapped(_KEY.format(most=most), width), *_wrapped(heads["caveat"], width)]
-    title = f"Heads on {heads['n']:,} sentences"
+    notes = [*_wrapped(_key(heads), width), *_wrapped(heads["caveat"], width)]
+    title = f"Heads on {heads['n']:,} {'sentences' if 'n_bleu' in heads else 'texts'}"
     height = _TOP + _PANEL + _LINE * len(notes) + 8
     return picture(
         element("text", title, x=4, y=17, font_size=15, font_weight=600),
@@ -45,6 +50,20 @@ def head_map(heads: Mapping[str, Any]) -> str:
     )
 
 
+def _key(heads: Mapping[str, Any]) -> str:
+    """How to read the map."""
+    column, costs = cost_of(heads)
+    cost, written = _COSTS.get(column.key, (f"{_plain(column)} lost", "{:.3f}"))
+    largest = _largest(costs)
+    most = f" (the largest: {written.format(largest)})" if largest > 0 else ""
+    return _KEY.format(cost=cost, most=most)
+
+
+def _plain(column: Column) -> str:
+    """The name of a score whose change it is."""
+    return column.key.removesuffix("_change").replace("_", " ")
+
+
 def _lefts(members: Sequence[list[int]]) -> list[tuple[float, list[int]]]:
     return [(float(_PANEL * i), some) for i, some in enumerate(members)]
 
@@ -55,6 +74,7 @@ def _panel(heads: Mapping[str, Any], members: Sequence[int], left: float, scale:
     marks = moved_apart(_marks(heads, members, left, scale), room)
     colours = _colours([heads["clusters"][i] for i in members])
     labels = place_labels(marks, room)
+    costs, told = cost_of(heads)[1], columns_of(heads)
     ordered = sorted(zip(marks, members, strict=True), key=lambda pair: -pair[0].radius)
     named = zip(marks, labels, members, strict=True)
     return element(
@@ -71,7 +91,10 @@ def _panel(heads: Mapping[str, Any], members: Sequence[int], left: float, scale:
             stroke_opacity=0.2,
         ),
         element("text", heads["rows"][members[0]]["name"], x=left + 6, y=_TOP - 10),
-        *(_dot(mark, heads["rows"][i], heads["clusters"][i], colours) for mark, i in ordered),
+        *(
+            _dot(mark, heads["rows"][i], heads["clusters"][i], colours, costs[i], told)
+            for mark, i in ordered
+        ),
         *(_label(mark, box, heads["rows"][i]) for mark, box, i in named),
     )
 
@@ -81,12 +104,13 @@ def _marks(
 ) -> list[Mark]:
     points = [heads["map"][i] for i in members]
     middle = [(min(axis) + max(axis)) / 2 for axis in zip(*points, strict=True)]
-    largest = _largest(heads["rows"])
+    costs = cost_of(heads)[1]
+    largest = _largest(costs)
     return [
         Mark(
             x=left + _PANEL / 2 + scale * (x - middle[0]),
             y=_TOP + _PANEL / 2 - scale * (y - middle[1]),
-            radius=_radius(heads["rows"][i]["loss_change"], largest),
+            radius=_radius(costs[i], largest),
             width=_LETTER * len(_name(heads["rows"][i])) + 2,
             height=12,
         )
@@ -101,8 +125,8 @@ def _scale(panels: Sequence[Sequence[Sequence[float]]]) -> float:
     return (_PANEL - 2 * _MARGIN) / largest if largest > 0 else 0.0
 
 
-def _largest(rows: Sequence[Mapping[str, Any]]) -> float:
-    return max((row["loss_change"] or 0.0 for row in rows), default=0.0)
+def _largest(costs: Sequence[float | None]) -> float:
+    return max((cost or 0.0 for cost in costs), default=0.0)
 
 
 def _radius(change: float | None, largest: float) -> float:
@@ -129,16 +153,17 @@ def _dot(
     row: Mapping[str, Any],
     cluster: int,
     colours: Mapping[int, tuple[str, str | None]],
+    cost: float | None,
+    told: Sequence[Column],
 ) -> Markup:
     colour, dashes = colours[cluster]
-    costs = (row["loss_change"] or 0.0) > 0
     return element(
         "circle",
-        element("title", _story(row, cluster)),
+        element("title", _story(row, cluster, told)),
         cx=mark.x,
         cy=mark.y,
         r=mark.radius,
-        fill=colour if costs else "none",
+        fill=colour if (cost or 0.0) > 0 else "none",
         fill_opacity=0.8,
         stroke=colour,
         stroke_width=1.5,
@@ -150,11 +175,11 @@ def _dot(
     )
 
 
-def _story(row: Mapping[str, Any], cluster: int) -> str:
+def _story(row: Mapping[str, Any], cluster: int, told: Sequence[Column]) -> str:
     worth = [
-        f"{what} {row[key]:+.{digits}f}"
-        for what, key, digits in (("loss", "loss_change", 4), ("BLEU", "bleu_change", 2))
-        if row[key] is not None
+        f"{_SAID.get(one.key, _plain(one))} {row[one.key]:+.{_DIGITS.get(one.key, 4)}f}"
+        for one in told
+        if one.key.endswith("_change") and row[one.key] is not None
     ]
     cost = "without it " + ", ".join(worth) if worth else "what it is worth is not known"
     where = f"{row['name']} layer {row['layer']} head {row['head']}"

@@ -33,8 +33,34 @@ COLUMNS = (
     Column("antecedent", "ante", 100, ".1f", "antecedents of pronouns found, in %"),
     Column("loss_change", "Δloss", 1, "+.3f", "nats a token, when the head is ablated"),
     Column("bleu_change", "ΔBLEU", 1, "+.1f", "of greedy search, when the head is ablated"),
+    Column("accuracy_change", "Δacc", 100, "+.1f", "accuracy in %, when the head is ablated"),
+    Column("spearman_change", "Δrho", 1, "+.3f", "Spearman, when the head is ablated"),
+    Column("exact_match_change", "ΔEM", 100, "+.1f", "exact in %, when the head is ablated"),
+    Column("f1_change", "ΔF1", 100, "+.1f", "F1 in %, when the head is ablated"),
+    Column("perplexity_change", "Δppl", 1, "+.2f", "perplexity, when the head is ablated"),
+    Column("moved_change", "moved", 1, ".4f", "vectors turn by 1 − cosine, when it is ablated"),
 )
+_BETTER = ("bleu", "accuracy", "spearman", "exact_match", "f1")
+"""Scores that are lost when they fall; all others when they rise."""
 CLUSTER = ("cl", "cluster of heads that look alike")
+
+
+def columns_of(heads: Mapping[str, Any]) -> list[Column]:
+    """The columns that such a run has."""
+    return [column for column in COLUMNS if column.key in heads["rows"][0]]
+
+
+def cost_of(heads: Mapping[str, Any]) -> tuple[Column, list[float | None]]:
+    """By what a head is worth something, and how much is lost without each, in that unit.
+
+    The loss where there is one, else the first score there is.
+    """
+    changes = [column for column in columns_of(heads) if column.key.endswith("_change")]
+    known = [c for c in changes if any(row[c.key] is not None for row in heads["rows"])]
+    chosen = (known or changes)[0]
+    sign = -1 if chosen.key.removesuffix("_change") in _BETTER else 1
+    values = [row[chosen.key] for row in heads["rows"]]
+    return chosen, [None if one is None else sign * one for one in values]
 
 
 def head_tables(heads: Mapping[str, Any]) -> list[Table]:
@@ -48,12 +74,13 @@ def head_tables(heads: Mapping[str, Any]) -> list[Table]:
 
 def all_heads_table(heads: Mapping[str, Any]) -> Table:
     """All heads in one rounded table, for a paper; its caption tells what was done."""
+    columns = columns_of(heads)
     rows = [
-        [f"{row['name']} {row['layer']}.{row['head']}", *_cells(row, COLUMNS), str(cluster)]
+        [f"{row['name']} {row['layer']}.{row['head']}", *_cells(row, columns), str(cluster)]
         for row, cluster in zip(heads["rows"], heads["clusters"], strict=True)
     ]
-    header = ["head", *(column.name for column in COLUMNS), CLUSTER[0]]
-    caption = f"{conditions(heads)} {meanings()} {heads['caveat']}"
+    header = ["head", *(column.name for column in columns), CLUSTER[0]]
+    caption = f"{conditions(heads)} {meanings(heads)} {heads['caveat']}"
     return Table(caption, header, rows)
 
 
@@ -69,22 +96,35 @@ def plain_table(heads: Mapping[str, Any]) -> Table:
 
 def conditions(heads: Mapping[str, Any]) -> str:
     """What the numbers were measured on."""
+    if "n_bleu" not in heads:
+        return f"{heads['n']:,} texts of {heads['split']}{_whole(heads)}."
     return (
         f"{heads['n']:,} sentences of {heads['split']}, BLEU on {heads['n_bleu']:,} of them; whole "
         f"model: loss {heads['loss']:.3f}, BLEU {heads['bleu']:.1f}."
     )
 
 
-def meanings() -> str:
+def _whole(heads: Mapping[str, Any]) -> str:
+    """The scores of the model as it is; vectors alone have none."""
+    keys = [column.key.removesuffix("_change") for column in columns_of(heads)]
+    told = [
+        f"{key.replace('_', ' ')} {heads[key]:.3f}"
+        for key in keys
+        if key != "moved" and heads.get(key) is not None
+    ]
+    return f"; whole model: {', '.join(told)}" if told else ""
+
+
+def meanings(heads: Mapping[str, Any]) -> str:
     """What the columns are."""
-    told = [f"{column.name}: {column.meaning}" for column in COLUMNS]
+    told = [f"{column.name}: {column.meaning}" for column in columns_of(heads)]
     return "; ".join([*told, ": ".join(CLUSTER)]) + "."
 
 
 def _of_one(heads: Mapping[str, Any], name: str) -> Table:
     numbered = zip(heads["rows"], heads["clusters"], strict=True)
     members = [(row, cluster) for row, cluster in numbered if row["name"] == name]
-    columns = [c for c in COLUMNS if any(row[c.key] is not None for row, _ in members)]
+    columns = [c for c in columns_of(heads) if any(row[c.key] is not None for row, _ in members)]
     header = ["head", *(column.name for column in columns), CLUSTER[0]]
     rows = [
         [f"{row['layer']}.{row['head']}", *_cells(row, columns), str(cluster)]

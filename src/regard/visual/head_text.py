@@ -15,5 +15,5 @@ def heads_text(heads: Mapping[str, Any], width: int) -> str:
     for table in head_tables(heads):
         console.print(f"\n{table.caption}")
         show_table(table, console)
-    console.print(f"\n{conditions(heads)}\n{meanings()}\n{heads['caveat']}")
+    console.print(f"\n{conditions(heads)}\n{meanings(heads)}\n{heads['caveat']}")
     return text.getvalue()

@@ -16,6 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from regard.visual.outcome import came_out
 from regard.visual.packing import packed_payload, packed_steps
 from regard.visual.payload import Payload, Selected
 from regard.visual.style import STYLE
@@ -49,7 +50,7 @@ def look_html(
     if tree is not None:
         data["tree"] = tree
     script = module_text() + _START
-    title = f"Attention: {payload.get('source') or payload['translation']}"
+    title = f"Attention: {payload.get('source') or came_out(payload)}"
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -1,7 +1,9 @@
 """Reading the payload: the one JSON object that every picture of a look is drawn from.
 
 Its keys: ``source``, ``translation``, ``source_tokens``, ``target_tokens``, ``attentions`` (name →
-[layer][head][t][s]), ``axes`` (name → whose tokens rows and columns are) and ``edits``.
+[layer][head][t][s]), ``axes`` (name → whose tokens rows and columns are) and ``edits``. A look that
+is no translator's also has its ``task`` and an ``outcome``: ``kind``, ``text`` and ``places``, each
+with the ``rows`` where it stands (null is the whole text) and its ``choices``, most probable first.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 
 Payload = Mapping[str, Any]
+PAIRED = "\t"
+"""Stands between the two texts of a ``source`` that is a pair."""
 Array = npt.NDArray[np.float64]
 
 
@@ -82,6 +86,7 @@ def tokens_of(payload: Payload, name: str) -> tuple[tuple[str, ...], tuple[str, 
         "source": tuple(payload["source_tokens"]),
         "target": target,
         "input": ("<s>", *target[:-1]),
+        "text": (*payload["source_tokens"], *target),
     }
     axes = axes_of(payload, name)
     return sides[axes["rows"]], sides[axes["columns"]]

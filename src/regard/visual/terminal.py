@@ -12,7 +12,8 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from regard.visual.payload import Payload, Selected, selected_view
+from regard.visual.outcome import came_out, choices_told
+from regard.visual.payload import PAIRED, Payload, Selected, selected_view
 from regard.visual.svg import printable
 
 _RAMP = ((0, 32, 76), (58, 79, 110), (124, 123, 120), (188, 172, 108), (255, 233, 69))
@@ -24,9 +25,14 @@ def look_text(payload: Payload, selected: Selected | None = None, *, width: int 
     """Sentence, translation and one attention; by default the last layer, the mean of its heads."""
     chosen = selected or Selected()
     text = Text()
-    if payload.get("source"):
-        text.append(f"{printable(payload['source'])}\n")
-    text.append(f"{printable(payload['translation'])}\n\n", "bold")
+    for one in (payload.get("source") or "").split(PAIRED):
+        text.append(f"{_safe(one)}\n" if one else "")
+    came = came_out(payload)
+    if came or "outcome" not in payload:
+        text.append(f"{_safe(came)}\n", "bold")
+    for line in choices_told(payload):
+        text.append(f"{_safe(line)}\n")
+    text.append("\n")
     if not payload["attentions"] and chosen.name is None:
         return text.append("this system does not attend\n")
     one = selected_view(payload, chosen)
@@ -38,7 +44,7 @@ def matrix_text(
     weights: Any, rows: Sequence[str], columns: Sequence[str], *, width: int = 80
 ) -> Text:
     """Weights (T, S) with their tokens; too many columns follow in pieces, one below the other."""
-    names = [printable(row) for row in rows]
+    names = [_safe(row) for row in rows]
     widest = max(map(cell_len, names), default=0)
     margin = max(1, min(widest, width // 3))
     n = max(1, (width - margin - 1) // _CELL)
@@ -49,10 +55,15 @@ def matrix_text(
     return Text("\n").join(pieces)
 
 
+def _safe(text: str) -> str:
+    """On one line, which no text can leave or steer; the end of a line shows."""
+    return printable(text.replace("\n", "↵"))
+
+
 def _piece(
     weights: Any, names: Sequence[str], columns: Sequence[str], part: range, margin: int
 ) -> Text:
-    text = _column_names([printable(columns[s]) for s in part], margin)
+    text = _column_names([_safe(columns[s]) for s in part], margin)
     for t, name in enumerate(names):
         text.append(_fitted(name, margin) + " ")
         for s in part:

@@ -67,6 +67,48 @@ def test_only_the_first_line_can_name_the_columns(write):
     assert [one.label for one in found.examples] == ["1", "label"]
 
 
+def test_a_csv_file_is_a_table_too(write):
+    text = (
+        'text,label\n"good, and ""cheap""",yes\n\nplain  one,no\n"two\nlines\there",no\nlast,no\n'
+    )
+    found = read_labelled(write("a.csv.gz", text), "label")
+    assert found == LabelledCorpus(
+        (
+            Labelled('good, and "cheap"', label="yes"),
+            Labelled("plain  one", label="no"),
+            Labelled("two lines here", label="no"),
+            Labelled("last", label="no"),
+        ),
+        n_empty=1,
+        n_headers=1,
+    )
+    assert [one.where.rpartition(":")[2] for one in found.examples] == ["2", "4", "5", "7"]
+    columns = settings(columns=[2, 3, 1])
+    pairs = read_labelled(write("b.csv", "yes,a,b,x\nno,c,d,y\n"), "label", columns)
+    assert pairs.examples == (Labelled("a", "b", "yes"), Labelled("c", "d", "no"))
+
+
+def test_a_pattern_may_take_several_columns_together(write):
+    pattern = r"(?P<label>\d)\t(?P<text>.+)"
+    table = write("a.tsv", "1\tall in one\n")
+    records = write("a.csv", '"1","a title","a text, longer"\n')
+    found = [read_labelled(path, "label", settings(pattern=pattern)) for path in (table, records)]
+    assert [one.examples[0].text for one in found] == ["all in one", "a title\ta text, longer"]
+
+
+@pytest.mark.parametrize("line", ['"a"b,c', '"a,b', "c,d,e"])
+def test_a_record_that_is_no_csv_or_has_other_columns_is_told_with_its_line(write, line):
+    path = write("a.csv", f'"x\ny",no\n{line}\n')
+    message = told(path)
+    assert message.startswith(f"{path}:3: ")
+    assert "not CSV" in message or "expected 2 columns as in the first line" in message
+
+
+def test_an_empty_csv_file_is_told(write):
+    path = write("a.csv", "")
+    assert told(path).startswith(f"{path}: no example in it")
+
+
 def test_a_pattern_reads_lines_without_columns(write):
     path = write("trec.txt", "LOC:city What county is it ?\n\nHUM:desc Who was she ?\n")
     pattern = r"(?P<label>[A-Z]+):\S+ (?P<text>.+)"
@@ -159,7 +201,7 @@ def test_a_line_of_another_kind_is_told(write):
     path = write("b.tsv", "no tab\n")
     message = told(path)
     assert message.startswith(f"{path}:1: expected text TAB label or text TAB other TAB label, but")
-    assert "0 tabs in 'no tab'" in message
+    assert "found 1 column in 'no tab'" in message
     path = write("c.tsv", "a\tb\tc\td\n")
     assert "name the columns that count in data.columns" in told(path)
 

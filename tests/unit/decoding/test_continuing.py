@@ -2,8 +2,13 @@ import pytest
 import torch
 from language_models import LLAMA, language_model
 
+import regard
 from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.decoding import continuing
 from regard.decoding.continuing import Manner, continuations, steps
+from regard.layers import prepacked
+from regard.models import static_decoder
+from regard.models.static_decoder import StaticDecoder, TextRoom
 
 CPU = torch.device("cpu")
 PROMPTS = [[5, 3, 9], [7], [4, 4, 8], [6, 2, 10, 11, 3], [12, 1, 5]]
@@ -141,3 +146,71 @@ def test_damaged_weights_are_told():
         model.norm.weight.fill_(torch.nan)
     with pytest.raises(CheckpointError, match="not numbers"):
         written(model, PROMPTS, max_new=3)
+
+
+@pytest.fixture(params=[False, True], ids=["after", "ahead"])
+def in_rooms(request, monkeypatch):
+    """Rooms that are full soon, and steps that are begun late or early, as on a GPU."""
+    monkeypatch.setattr(static_decoder, "FEWEST_PLACES", 4)
+    monkeypatch.setattr(static_decoder, "FORESEEN", 2)
+    monkeypatch.setattr(
+        TextRoom, "ahead", property(lambda _: request.param, lambda *_: None), False
+    )
+    if request.param:
+        monkeypatch.setattr(prepacked, "can_pack", lambda _: False)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.3])
+@pytest.mark.parametrize("changes", [{}, {**LLAMA, "n_kv_heads": 2}], ids=["gpt", "llama"])
+def test_writing_in_place_changes_no_text(in_rooms, changes, temperature):
+    model = language_model(**changes)
+    manner = {"max_new": 9, "hidden_ids": (2, 6), "temperature": temperature}
+    manner["end_ids"] = frozenset({written(model, PROMPTS, **manner)[0].ids[4]})
+    wanted = written(model, PROMPTS, **manner)
+    found = written(model.quick(), PROMPTS, **manner)
+    assert len({(len(one.ids), one.finished) for one in wanted}) > 1
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.ids, one.finished) == (other.ids, other.finished)
+        assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
+
+
+def test_texts_that_are_written_in_turn_do_not_disturb_each_other(in_rooms):
+    form = language_model(**LLAMA).quick()
+    manner = Manner(max_new=7)
+    streams = [steps(form, [p], manner, rng=rng(i), device=CPU) for i, p in enumerate(PROMPTS)]
+    in_turn = list(zip(*streams, strict=True))
+    for i, prompt in enumerate(PROMPTS):
+        alone = continuations(form, [prompt], manner, rng=rng(i), device=CPU)[0]
+        assert alone.ids == tuple(step[i].id for step in in_turn)
+
+
+def test_a_text_that_nobody_reads_to_its_end_gives_its_room_back():
+    form = language_model().quick()
+    coming = steps(form, PROMPTS[:1], Manner(max_new=7), rng=rng(), device=CPU)
+    next(coming)
+    assert form._rooms == []
+    coming.close()
+    assert len(form._rooms) == 1
+
+
+def test_no_more_texts_are_written_at_once_than_there_is_room_for(monkeypatch):
+    model = language_model()
+    wanted = written(model, PROMPTS, max_new=6)
+    sizes = []
+    monkeypatch.setattr(StaticDecoder, "most_rows", lambda *_: 2)
+    read = TextRoom.read
+    monkeypatch.setattr(
+        TextRoom, "read", lambda self, ids: sizes.append(len(ids)) or read(self, ids)
+    )
+    found = written(model.quick(), PROMPTS, max_new=6)
+    assert [one.ids for one in found] == [one.ids for one in wanted]
+    assert sizes == [2, 1, 1, 1]
+    assert max(sizes) < continuing.MOST_ROWS
+
+
+def test_what_is_longer_than_learned_positions_is_refused_in_place_too():
+    model = language_model()  # reads 17
+    assert len(written(model.quick(), [[5] * 15], max_new=3)[0].ids) == 3
+    for one in (model, model.quick()):
+        with pytest.raises(regard.ShapeError, match="know 17 places, but the text has 18"):
+            written(one, [[5] * 15], max_new=4, temperature=0.0)

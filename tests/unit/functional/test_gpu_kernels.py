@@ -117,15 +117,46 @@ def few_rows_given(rng, *, D=24, N=13):
     return z * 3 + 1, weight, torch.randn(N, generator=rng), norm
 
 
-@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("then", ["none", "relu", "gelu", "gelu_tanh", "silu", "swiglu"])
 @pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize("with_norm", [False, True])
-def test_few_rows_enter_a_sublayer_as_the_readable_form_says(rng, relu, with_bias, with_norm):
+@pytest.mark.parametrize("kind", ["none", "layer", "rms"])
+def test_few_rows_enter_a_sublayer_as_the_readable_form_says(rng, then, with_bias, kind):
     from regard.functional.kernels.gpu import few_rows
 
-    z, weight, bias, norm = few_rows_given(rng)
-    given = (z, norm if with_norm else None, weight, bias if with_bias else None)
-    torch.testing.assert_close(few_rows.enter(*given, relu=relu), few.enter(*given, relu=relu))
+    z, weight, bias, (w, b, eps) = few_rows_given(rng, N=14)
+    norm = None if kind == "none" else (w, b if kind == "layer" else None, eps)
+    given = (z, norm, weight, bias if with_bias else None)
+    wanted = few.enter(*given, then=then)
+    torch.testing.assert_close(few_rows.enter(*given, then=then), wanted)
+    assert wanted.shape == (3, 7 if then == "swiglu" else 14)
+
+
+def test_few_rows_write_where_they_are_told_to(rng, monkeypatch):
+    from regard.functional.kernels.gpu import few_rows
+
+    monkeypatch.setattr(few_rows, "MANY", 20)  # as many outputs as a vocabulary has
+    z, weight, _, norm = few_rows_given(rng, N=77)
+    out, wanted = torch.zeros(2, 3, 77, dtype=torch.float64)
+    assert few_rows.enter(z, norm, weight, None, out=out) is out
+    assert few.enter(z, norm, weight, None, out=wanted) is wanted
+    torch.testing.assert_close(out, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("place", [0, 1, 127, 128, 139])
+@pytest.mark.parametrize("rotary", [True, False])
+@pytest.mark.parametrize("n_groups", [1, 2, 6])
+def test_the_newest_token_looks_at_its_text_as_the_readable_form_says(rng, place, rotary, n_groups):
+    from regard.functional import text_steps
+    from regard.functional.kernels.gpu import own_past
+
+    H, G, D, L, R = 6, n_groups, 16, 140, 2
+    past = torch.randn(2, 3, G, L, D, generator=rng)
+    qkv = torch.randn(R, (H + 2 * G) * D, generator=rng)
+    turns = torch.randn(L, D // 2, dtype=torch.complex64, generator=rng) if rotary else None
+    at, other = torch.tensor([place]), past.clone()
+    found = own_past.attend_own(qkv, past, at, turns, 0.3)
+    torch.testing.assert_close(found, text_steps.attend_own(qkv, other, at, turns, 0.3))
+    torch.testing.assert_close(past, other)
 
 
 @pytest.mark.parametrize("with_bias", [False, True])

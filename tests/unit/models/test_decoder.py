@@ -165,8 +165,8 @@ def test_every_layer_can_be_watched(ids):
     model = model_of(n_kv_heads=2, positions="rotary")
     with watch(model) as views:
         model(ids)
-    assert list(views) == [("self", 0), ("self", 1), ("self", 2)]
-    weights = views["self", 1].weights()
+    assert list(views) == [("decoder.self", 0), ("decoder.self", 1), ("decoder.self", 2)]
+    weights = views["decoder.self", 1].weights()
     assert weights.shape == (3, 4, 9, 9)
     torch.testing.assert_close(weights.sum(-1), torch.ones(3, 4, 9, dtype=torch.float64))
     assert (weights.triu(1) == 0).all()

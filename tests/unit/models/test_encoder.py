@@ -256,8 +256,8 @@ def test_every_attention_is_in_sight(ids):
     model = encoder()
     with watch(model) as views:
         model(padded(ids, 0))
-    assert set(views) == {("self", 0), ("self", 1)}
-    weights = views["self", 1].weights()
+    assert set(views) == {("encoder.self", 0), ("encoder.self", 1)}
+    weights = views["encoder.self", 1].weights()
     assert weights.shape == (3, 3, 7, 7)
     assert (weights[1, ..., 4:] == 0).all()
     torch.testing.assert_close(weights.sum(-1), torch.ones(3, 3, 7, dtype=torch.float64))

@@ -146,8 +146,19 @@ def test_an_unknown_kind_is_told_with_what_is_known(tmp_path):
         import_model(tmp_path, tmp_path / "run")
 
 
-def test_a_kind_that_no_run_can_be_yet_is_refused(bert, tmp_path):
-    _, folder = bert(head="spans")
-    with pytest.raises(ConfigError, match="answers questions, which no run can do here yet"):
-        import_model(folder, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+def test_a_head_for_spans_answers_questions(bert, tmp_path):
+    model, folder = bert(head="spans")
+    import_model(folder, tmp_path / "run")
+    run = load(tmp_path / "run", device="cpu")
+    assert run.task == "answers"
+    ids = torch.tensor([[2, 6, 3, 5, 6, 7, 8, 3]])  # [CLS] cat [SEP] the cat ##s sat [SEP]
+    with torch.inference_mode():
+        logits = model(ids, torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1]]))[0]
+    shares = logits[[0, 3, 4, 5, 6]].softmax(dim=0)[1:]
+    spans = {(i, j): float(shares[i, 0] * shares[j, 1]) for i in range(4) for j in range(i, 4)}
+    first, last = max(spans, key=lambda span: spans[span])
+    text, places = "The Cats  sat", [(0, 3), (4, 7), (7, 8), (10, 13)]
+    found = run.answer("cat", text)
+    assert (found.start, found.end) == (places[first][0], places[last][1])
+    assert found.text == text[found.start : found.end]
+    assert found.probability == pytest.approx(max(spans.values()), abs=1e-5)

@@ -169,9 +169,10 @@ def test_the_best_weights_are_kept_and_patience_ends_the_run(tmp_path):
     assert one.setup.store.steps() == [4, 8]
 
 
-def test_the_criterion_may_be_bleu(tmp_path):
-    scores = iter([{"loss": 1.0, "bleu": 10.0}, {"loss": 2.0, "bleu": 30.0}])
-    one = trainer(tmp_path, evaluate=lambda _m: next(scores), criterion="bleu")
+@pytest.mark.parametrize("criterion", ["bleu", "accuracy"])
+def test_the_criterion_may_be_a_score_that_should_be_high(tmp_path, criterion):
+    scores = iter([{"loss": 1.0, criterion: 0.1}, {"loss": 2.0, criterion: 0.3}])
+    one = trainer(tmp_path, evaluate=lambda _m: next(scores), criterion=criterion)
     assert one.run().progress.best_step == 12
 
 

@@ -74,8 +74,6 @@ def begin(
 
 def _check_training(settings: TrainSettings) -> None:
     """Refuse what only translators are trained with."""
-    if settings.criterion == "bleu":
-        raise ConfigError("train.criterion='bleu' is for translators; choose 'loss'")
     if settings.compile is True:
         raise ConfigError("train.compile=true: encoders are not compiled; leave it at auto")
 

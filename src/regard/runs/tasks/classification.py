@@ -60,6 +60,11 @@ class PreparedClassification(PreparedEncoding):
         texts, words = len(self.train), self.tokenizer.n_vocab
         return {"training texts": texts, "vocabulary": words, "labels": len(self.labels.names)}
 
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """As ``Prepared.criteria``."""
+        return ("loss", "accuracy")
+
     def stream(self) -> TextStream:
         """As ``Prepared.stream``."""
         settings = self.recipe.train

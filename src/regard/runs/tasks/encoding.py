@@ -52,6 +52,11 @@ class PreparedEncoding(Prepared):
         """As ``Prepared.size``."""
         return {"training texts": len(self.train), "vocabulary": self.tokenizer.n_vocab}
 
+    @property
+    def vocabularies(self) -> tuple[Tokenizer, ...]:
+        """As ``Prepared.vocabularies``."""
+        return (self.tokenizer,)
+
     def flops(self, batch: Any) -> float:
         """As ``Prepared.flops``."""
         n_rows, n_tokens = batch.ids.shape

@@ -18,6 +18,8 @@ from regard.visual.report import Sample, Table, report_page
 N_SAMPLES = 8
 CURVES = {
     "accuracy": "accuracy",
+    "exact_match": "exact match",
+    "f1": "F1",
     "macro_f1": "macro F1",
     "spearman": "Spearman",
     "pearson": "Pearson",

@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.checkpoints.run_folder import RunFolder, fill, read_weights
 from regard.core.errors import ConfigError
+from regard.core.files import write_whole
 from regard.data.examples import Ids
+from regard.data.exercises import Exercises, exercise_splits
 from regard.data.plain_texts import Texts, text_splits
 from regard.data.windows import Tape, WindowBatch, WindowStream
 from regard.functional.linear_cross_entropy import linear_cross_entropy
 from regard.models.decoder import DecoderConfig, LanguageModel
-from regard.models.presets import build, resolve_for
 from regard.recipes.recipe import Recipe
-from regard.runs.framing import Framing, framing_for, load_tokenizer
+from regard.runs.framing import Framing, framing_for
 from regard.runs.language_report import write_language_report
 from regard.runs.language_scores import judged, summed_up
-from regard.runs.memory import check_memory
 from regard.runs.prepared import Judged, Prepared
+from regard.runs.tasks.language_beginning import begin_language
 from regard.runs.tasks.translation import SHORT
 from regard.runs.tokenizers import SHARED
 from regard.runs.writer import load_writer
+from regard.text.chat_template import TEMPLATE
 from regard.text.tokenizer import Tokenizer
 from regard.training.flops import TextFlops, text_flops
 from regard.training.settings import TrainSettings
@@ -87,9 +88,13 @@ class PreparedLanguage(Prepared):
     config: DecoderConfig
     model: LanguageModel
     splits: Mapping[str, Texts]
+    exercises: Exercises
+    """The tasks that the texts are made of, where they are."""
     framing: Framing
     tape: Tape
     formula: TextFlops
+    template: str | None
+    """How conversations are written down for the model, where it knows them."""
 
     @property
     def size(self) -> dict[str, int]:
@@ -99,6 +104,11 @@ class PreparedLanguage(Prepared):
             "training tokens": len(self.tape.ids),
             "vocabulary": self.config.n_vocab,
         }
+
+    @property
+    def vocabularies(self) -> tuple[Tokenizer, ...]:
+        """As ``Prepared.vocabularies``."""
+        return (self.framing.tokenizer,)
 
     def stream(self) -> WindowStream:
         """As ``Prepared.stream``."""
@@ -144,9 +154,11 @@ class PreparedLanguage(Prepared):
         """As ``Prepared.judged``."""
         run = load_writer(out, device=str(self.device))
         names = self.test_sets if test_sets is None else test_sets
-        return Judged(
-            run, {name: run.evaluate_texts(self.splits[name], split=name) for name in names}
-        )
+        evaluations = {}
+        for name in names:
+            found = run.evaluate_texts(self.splits[name], split=name)
+            evaluations[name] = run.with_parts(found, self.exercises.get(name, ()))
+        return Judged(run, evaluations)
 
     def report(self, judged: Judged, facts: Mapping[str, Any]) -> None:
         """As ``Prepared.report``."""
@@ -155,6 +167,8 @@ class PreparedLanguage(Prepared):
     def save(self, folder: Path) -> None:
         """As ``Prepared.save``."""
         self.framing.tokenizer.save(folder / SHARED)
+        if self.template is not None:
+            write_whole(folder / TEMPLATE, self.template)
 
 
 def prepare_language(
@@ -166,40 +180,23 @@ def prepare_language(
     """
     del cache  # ids are made as fast as they would be read
     _check(recipe)
-    splits = text_splits(recipe.data)
-    init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
-    known = begun or (None if init is None else init.path)  # the weights there know no other ids
-    tokenizer = (
-        Tokenizer.train(splits["train"], recipe.text) if known is None else load_tokenizer(known)
-    )
-    weights = None if init is None else read_weights(init)
-    torch.manual_seed(recipe.train.seed)
-    config = cast(
-        "DecoderConfig",
-        resolve_for("language", recipe.model, n_vocab=_n_vocab(tokenizer, weights)),
-    )
-    check_memory(config, device)
-    model = cast("LanguageModel", build(config))
-    if weights is not None and init is not None:
-        fill(model, weights, str(init.weights))
-    framing = framing_for(tokenizer, recipe.data)
+    exercises = exercise_splits(recipe.data)
+    splits = text_splits(recipe.data, exercises)
+    begin = begin_language(recipe, splits["train"], device, begun)
+    config, framing = begin.model.config, framing_for(begin.tokenizer, recipe.data)
     return PreparedLanguage(
         recipe=recipe,
         splits=splits,
+        exercises=exercises,
         framing=framing,
         tape=Tape(framing.laid(splits["train"]), config.max_len, recipe.train.seed),
         config=config,
-        formula=text_flops(model, config.longest),
-        model=model.to(device),
-        notes=_notes(framing, splits),
+        formula=text_flops(begin.model, config.longest),
+        model=begin.model.to(device),
+        template=begin.template,
+        notes=(*begin.notes, *_notes(framing, splits)),
         device=device,
     )
-
-
-def _n_vocab(tokenizer: Tokenizer, weights: Mapping[str, Tensor] | None) -> int:
-    """Tokens that the model knows; imported weights may have rows that no token needs."""
-    rows = None if weights is None else weights.get("embedding.tokens.weight")
-    return tokenizer.n_vocab if rows is None else max(tokenizer.n_vocab, len(rows))
 
 
 def _check(recipe: Recipe) -> None:

@@ -51,6 +51,11 @@ class PreparedMasked(PreparedEncoding):
 
     masking: Masking
 
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """As ``Prepared.criteria``."""
+        return ("loss", "accuracy")
+
     def stream(self) -> MaskedStream:
         """As ``Prepared.stream``."""
         settings = self.recipe.train

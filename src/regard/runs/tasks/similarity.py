@@ -77,6 +77,11 @@ class PreparedSimilarity(PreparedEncoding):
     """Over the scale; nothing, where pairs have none."""
     valid_scores: Scores
 
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """As ``Prepared.criteria``: where pairs have scores, nothing is right or wrong."""
+        return ("loss",) if len(self.valid_scores) else ("loss", "accuracy")
+
     def stream(self) -> PairStream:
         """As ``Prepared.stream``."""
         settings = self.recipe.train

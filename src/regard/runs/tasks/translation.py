@@ -28,6 +28,7 @@ from regard.runs.report import write_report
 from regard.runs.run import load
 from regard.runs.tokenizers import Tokenizers, load_tokenizers, train_tokenizers
 from regard.runs.translation import Validation
+from regard.text.tokenizer import Tokenizer
 from regard.training.flops import FlopFormula, flop_formula
 
 SHORT = 1000
@@ -52,6 +53,16 @@ class PreparedTranslation(Prepared):
     def size(self) -> dict[str, int]:
         """As ``Prepared.size``."""
         return {"training pairs": len(self.train), "vocabulary": self.tokenizers.target.n_vocab}
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """As ``Prepared.criteria``."""
+        return ("loss", "bleu")
+
+    @property
+    def vocabularies(self) -> tuple[Tokenizer, ...]:
+        """As ``Prepared.vocabularies``: of source and target."""
+        return (self.tokenizers.source, self.tokenizers.target)
 
     def stream(self) -> Stream[Any, Any]:
         """As ``Prepared.stream``."""

@@ -1,7 +1,6 @@
-// The translation, what a reader should know about it, and with edits what they changed.
+// What the model says, what a reader should know about it, and with edits what they changed.
 
-import { antecedentLine } from "./antecedents.js";
-import { largestMove, newWords } from "./changes.js";
+import { largestMove } from "./changes.js";
 import { el, fill } from "./elements.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -10,48 +9,24 @@ import { el, fill } from "./elements.js";
 const SMALLEST = 0.0005; // less is written as 0.000, and may be no more than rounding
 
 /**
- * Show the translation; with edits also the plain one and what moved.
- * @param {HTMLElement} line the translation's place
+ * Show the answer as its task does; with edits also what moved.
+ * @param {HTMLElement} line the answer's place
  * @param {HTMLElement} against the place below it
+ * @param {import("./tasks.js").Task} task
  * @param {State} state
  * @param {Looks} looks
  * @param {Object} info of the run
  * @param {(part: Partial<State>) => void} change
  */
-export function showAnswer(line, against, state, looks, info, change) {
+export function showAnswer(line, against, task, state, looks, info, change) {
   const { said, plain, changed } = looks;
-  line.replaceChildren(...whole(state, looks));
-  const notes = new Set([...said.notes, ...(changed?.notes ?? [])]);
-  const parts = [unknownLine(said.unknown), ...[...notes].map((note) => el("p", { class: "against" }, note))];
-  if (changed) {
-    parts.push(beside(plain.translation, changed.translation));
-    if (plain.attentions[state.name]) {
-      parts.push(el("p", { class: "against", id: "moved" }, moved(state, plain, changed)));
-    }
-  }
-  if (plain) parts.push(antecedentLine(info.antecedents, state.plain ? plain : (changed ?? plain), change));
-  fill(against, ...parts.filter(Boolean));
-}
-
-/** All lines of the translation; that of the sentence which is looked at as the look has it. */
-function whole(state, { said, plain, changed }) {
-  const sources = state.source.split(/\r?\n/);
-  let number = -1;
-  return said.translation.split("\n").flatMap((text, i) => {
-    const spoken = Boolean(sources[i]?.trim());
-    if (spoken) number++;
-    const looked = plain && spoken && number === state.line;
-    const words = looked && changed ? marked(plain, changed) : [looked ? plain.translation : text];
-    return i ? ["\n", ...words] : words;
-  });
-}
-
-function marked(plain, changed) {
-  const words = newWords(plain.translation.split(" "), changed.translation.split(" "));
-  return words.flatMap(({ word, isNew }, i) => {
-    const shown = isNew ? el("mark", {}, word) : word;
-    return i ? [" ", shown] : [shown];
-  });
+  const { words, below = [], last = [] } = task.show(state, looks, info, change);
+  line.replaceChildren(...words);
+  const notes = new Set([...(said.notes ?? []), ...(changed?.notes ?? [])]);
+  const told = [unknownLine(said.unknown ?? []), ...[...notes].map((note) => el("p", { class: "against" }, note))];
+  const hasMoved = changed && plain.attentions[state.name];
+  const moves = hasMoved ? [el("p", { class: "against", id: "moved" }, moved(state, plain, changed))] : [];
+  fill(against, ...[...told, ...below, ...moves, ...last].filter(Boolean));
 }
 
 function unknownLine(words) {
@@ -59,12 +34,6 @@ function unknownLine(words) {
   const distinct = [...new Set(words)];
   const shown = distinct.slice(0, 10).map((word) => `“${word}”`).join(", ") + (distinct.length > 10 ? ", …" : "");
   return el("p", { class: "against", id: "unknown" }, `Not in the vocabulary: ${shown}; read as <unk>.`);
-}
-
-function beside(was, is) {
-  if (was === is) return el("p", { class: "against" }, "The translation stays as it was.");
-  const label = el("span", { class: "caption" }, "plain ");
-  return el("p", { class: "against" }, label, el("span", { id: "plain" }, was));
 }
 
 function why(plain, changed) {

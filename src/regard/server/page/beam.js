@@ -3,7 +3,6 @@
 import { drawTree } from "./draw.js";
 import { el } from "./elements.js";
 import { ask } from "./api.js";
-import { sentenceOf } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -11,9 +10,10 @@ import { sentenceOf } from "./state.js";
  * Ask for the tree and draw it.
  * @param {HTMLElement} box
  * @param {State} state
+ * @param {string} source the sentence
  * @param {(part: Partial<State>) => void} change
  */
-export async function showBeam(box, state, change) {
+export async function showBeam(box, state, source, change) {
   const { beams, prefix } = state;
   const edits = state.plain ? [] : state.edits;
   const note = el("div", { class: "branch", role: "status" });
@@ -21,8 +21,7 @@ export async function showBeam(box, state, change) {
   box.replaceChildren(note, canvas);
   showPrefix(note, prefix, edits, change);
   try {
-    const asked = { source: sentenceOf(state), n_beams: beams, prefix, edits };
-    const tree = await ask("/api/beam", asked);
+    const tree = await ask("/api/beam", { source, n_beams: beams, prefix, edits });
     if (!canvas.isConnected) return;
     canvas.replaceChildren();
     drawTree(canvas, tree, {

@@ -56,8 +56,8 @@ export function largestMove(before, after, { name, layer, head }) {
   if (usesSource && !same(before.source_tokens, after.source_tokens)) return null;
   const edited = editedHeads(after.edits ?? [], name, layer);
   const others = edited.has(head);
-  const heads = [...is.keys()].filter((h) => !edited.has(h) && (head === null || others || h === head));
-  const n = axes.rows === "source" ? rows.length : comparableRows(before, after);
+  const heads = Array.from(is, (_, h) => h).filter((h) => !edited.has(h) && (head === null || others || h === head));
+  const n = axes.rows === "source" ? rows.length : comparableRows(before, after, axes.rows);
   let most = null;
   for (const h of heads) {
     for (let t = 0; t < n; t++) {
@@ -80,9 +80,15 @@ function editedHeads(edits, name, layer) {
 
 const same = (a, b) => a.length === b.length && a.every((one, i) => one === b[i]);
 
-/** Rows before the first difference had read the same; so had the row that wrote it. */
-function comparableRows({ target_tokens: a }, { target_tokens: b }) {
+/**
+ * Rows before the first difference had read the same. A target's row writes its token, so the row
+ * that wrote the difference had, too; a row of a text has read its token itself.
+ */
+function comparableRows(before, after, side) {
+  const [a, b] = [before, after].map((one) =>
+    side === "text" ? [...one.source_tokens, ...one.target_tokens] : one.target_tokens,
+  );
   let n = 0;
   while (n < a.length && n < b.length && a[n] === b[n]) n++;
-  return Math.min(n + 1, a.length, b.length);
+  return Math.min(side === "text" ? n : n + 1, a.length, b.length);
 }

@@ -1,7 +1,8 @@
 // Which view, attention, layer and head: tabs and lists above the picture.
 
 import { choice, el, fill } from "./elements.js";
-import { linesOf, VIEWS } from "./state.js";
+import { selfAttentions } from "./rollout.js";
+import { VIEWS } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -9,10 +10,10 @@ import { linesOf, VIEWS } from "./state.js";
  * The tabs. Arrow keys move between them, as readers of screens expect.
  * @param {HTMLElement} box
  * @param {State} state
+ * @param {string[]} names of the views that the run has
  * @param {(part: Partial<State>) => void} change
  */
-export function showTabs(box, state, change) {
-  const names = Object.keys(VIEWS);
+export function showTabs(box, state, names, change) {
   const tabs = names.map((view) =>
     el(
       "button",
@@ -43,27 +44,23 @@ export function showTabs(box, state, change) {
  * The lists that fit the view.
  * @param {HTMLElement} box
  * @param {State} state
+ * @param {string[]} lines sentences of which one is looked at
  * @param {{name: string, layers: number, heads: number}[]} attentions
  * @param {boolean} edited whether there is a plain run to go back to
  * @param {(part: Partial<State>) => void} change
  * @param {(part: Partial<State>) => void} tune a change that only redraws the picture
  * @param {(line: number) => void} openLine look at another sentence of the text
  */
-export function showControls(box, state, attentions, edited, change, tune, openLine) {
+export function showControls(box, state, lines, attentions, edited, change, tune, openLine) {
   const one = attentions.find(({ name }) => name === state.name);
   const parts = [];
-  const lines = linesOf(state.source);
   if (lines.length > 1 && state.view !== "heads") {
     const options = lines.map((line, i) => [String(i), `${i + 1}: ${line.slice(0, 40)}`]);
     parts.push(choice("Line", options, String(state.line), (line) => openLine(Number(line))));
   }
   if (one && state.view !== "beam" && state.view !== "heads") {
-    parts.push(
-      choice("Attention", attentions.map(({ name }) => [name, name]), state.name, (name) =>
-        change({ name, token: null }),
-      ),
-    );
-    if (state.view !== "grid") parts.push(layerChoice(one, state, change), headChoice(one, state, change));
+    parts.push(attentionChoice(state, attentions, change));
+    if (state.view === "lines" || state.view === "matrix") parts.push(layerChoice(one, state, change), headChoice(one, state, change));
     if (state.view === "lines") parts.push(thresholdChoice(state, tune));
   }
   if (edited && state.view !== "heads") parts.push(plainChoice(state, change));
@@ -72,6 +69,13 @@ export function showControls(box, state, attentions, edited, change, tune, openL
     parts.push(choice("Beams", widths, String(state.beams), (k) => change({ beams: Number(k) })));
   }
   fill(box, ...parts);
+}
+
+function attentionChoice(state, attentions, change) {
+  const own = selfAttentions(attentions);
+  const names = state.view === "rollout" ? own : attentions.map(({ name }) => name);
+  const chosen = names.includes(state.name) ? state.name : names[0];
+  return choice("Attention", names.map((name) => [name, name]), chosen, (name) => change({ name, token: null }));
 }
 
 function counted(n) {

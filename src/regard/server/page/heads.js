@@ -7,11 +7,12 @@ import { ask } from "./api.js";
 /** @typedef {import("./state.js").State} State */
 /** @typedef {{key: string, name: string, unit: number, format: string, meaning: string}} Measure */
 
-const HINT =
+const ALIKE =
   "A point is a head, named layer.head. Near each other: they look alike. Same colour: one cluster, " +
-  "numbered above each map. Larger: the loss grows more without it, in nats a token; a ring adds " +
-  "none. Each attention has a map of its own. Marks that would cover each other are moved apart.";
-const WORTH = ["loss_change", "bleu_change"]; // first: the others only say where a head looks
+  "numbered above each map. ";
+const APART = "Each attention has a map of its own. Marks that would cover each other are moved apart.";
+const BETTER = ["bleu", "accuracy", "spearman", "exact_match", "f1"]; // something is lost when they fall
+const isWorth = ({ key }) => key.endsWith("_change"); // first: the others only say where a head looks
 
 /**
  * Ask for the measures, which takes a while the first time, and draw them.
@@ -27,14 +28,25 @@ export async function showHeads(box, measures, change) {
     const heads = await ask("/api/heads");
     if (!waiting.isConnected) return;
     const canvas = el("div", { class: "canvas" });
-    const [hint, caveat] = [el("p", { class: "hint" }, HINT), el("p", { class: "caveat" }, heads.caveat)];
-    const ordered = [...measures].sort((a, b) => Number(WORTH.includes(b.key)) - Number(WORTH.includes(a.key)));
-    const shown = ordered.filter(({ key }) => heads.rows.some((row) => row[key] !== null));
+    const ordered = [...measures].sort((a, b) => Number(isWorth(b)) - Number(isWorth(a)));
+    const shown = ordered.filter(({ key }) => heads.rows.some((row) => isKnown(row[key])));
+    const worth = shown.find(isWorth);
+    const [hint, caveat] = [el("p", { class: "hint" }, hintOn(worth)), el("p", { class: "caveat" }, heads.caveat)];
     box.replaceChildren(canvas, hint, caveat, table(heads, shown, pick), meanings(shown));
-    drawHeadMap(canvas, heads, { onPick: pick, told: (row, cluster) => told(row, cluster, shown) });
+    const cost = (row) => (worth ? signOf(worth) * worth.unit * (row[worth.key] ?? 0) : 0);
+    drawHeadMap(canvas, heads, { onPick: pick, told: (row, cluster) => told(row, cluster, shown), cost });
   } catch (error) {
     box.replaceChildren(el("p", { class: "trouble", role: "alert" }, error.message));
   }
+}
+
+const isKnown = (value) => value !== null && value !== undefined;
+
+const signOf = ({ key }) => (BETTER.includes(key.replace(/_change$/, "")) ? -1 : 1);
+
+function hintOn(worth) {
+  const size = worth ? `Larger: more is lost without it (${worth.name}, ${worth.meaning}); a ring adds nothing. ` : "";
+  return ALIKE + size + APART;
 }
 
 function table(heads, measures, pick) {
@@ -71,7 +83,7 @@ function written(value, { unit, format }) {
 
 function told(row, cluster, measures) {
   const parts = measures
-    .filter(({ key }) => row[key] !== null)
+    .filter(({ key }) => isKnown(row[key]))
     .map((measure) => `${measure.name} ${written(row[measure.key], measure)}${measure.unit === 100 ? " %" : ""}`);
   return `${row.name}, layer ${row.layer}, head ${row.head}, cluster ${cluster}: ${parts.join(", ")}`;
 }

@@ -1,14 +1,18 @@
 // The looks that a state needs: one at the sentence as it is, and one with the edits.
 
 import { ApiError, ask } from "./api.js";
-import { sentenceOf } from "./state.js";
-import { streamed } from "./stream.js";
+import { unpacked } from "./draw.js";
+
+/** @typedef {import("./state.js").State} State */
+/** @typedef {import("./tasks.js").Task} Task */
 
 /**
  * @typedef {Object} Looks
- * @property {{translation: string, unknown: string[], notes: string[]}} said of the whole text
+ * @property {Object} said what the model says of the whole text
  * @property {Object|null} plain payload of the sentence as it is; null where it is too long for one
  * @property {Object|null} changed payload with the edits; null without
+ * @property {Object} body what was asked for the plain payload
+ * @property {Object|null} changedBody what was asked for the changed one
  * @property {Object[]} kept the edits that could be made
  * @property {{edit: Object, why: string}[]} refused those that could not, and why
  * @property {string} trouble what else the server said, or ""
@@ -17,57 +21,83 @@ import { streamed } from "./stream.js";
 const REFUSED = 422; // what was asked cannot be
 
 /** The newest text: turning a switch while it is being written must not begin anew. */
-let newest = { source: "", said: null, stop: new AbortController() };
+let newest = { key: "", said: null, stop: new AbortController() };
 
 /**
- * The translation of a text; a new one is written token by token.
- * @param {string} source
- * @param {(text: string|null) => void} onText the translation so far; null: that was all
+ * What the model says; a new text is written token by token.
+ * @param {Task} task
+ * @param {State} state
+ * @param {(text: string|null) => void} onText the text so far; null: that was all
  * @returns {Promise<Object>}
  */
-function spokenOf(source, onText) {
-  if (newest.said && newest.source === source) return newest.said;
+function saidOf(task, state, onText) {
+  const question = task.question(state);
+  const key = JSON.stringify(question);
+  if (newest.said && newest.key === key) return newest.said;
   newest.stop.abort();
   const stop = new AbortController();
-  const mine = { source, stop, said: written(source, onText, stop.signal) };
+  const mine = { key, stop, said: written(task, question, onText, stop.signal) };
   mine.said.catch(() => (mine.said = null)); // what failed may work the next time
   newest = mine;
   return mine.said;
 }
 
-async function written(source, onText, signal) {
+async function written(task, question, onText, signal) {
   onText("");
   try {
-    return await streamed(source, onText, signal);
+    return await task.say(question, onText, signal);
   } finally {
     if (!signal.aborted) onText(null);
   }
 }
 
-/** The look at the sentence; a text that could be translated may be too long for one. */
-async function plainLook(source) {
+const SEEN = 6; // unpacked payloads kept; the oldest goes first
+
+/** @type {Map<string, Object>} */
+const seen = new Map();
+
+/**
+ * The payload of a look. Where weights are many, only those of the layer that is drawn are exact;
+ * another layer is asked for when its turn comes.
+ */
+async function explained(body) {
+  const { packed, ...rest } = body;
+  const key = JSON.stringify(rest);
+  const known = seen.get(key);
+  if (known && !(packed && known.rounded[packed.name]?.[packed.layer])) return known;
+  const payload = named(await unpacked(await ask("/api/explain", body)));
+  seen.delete(key);
+  seen.set(key, payload);
+  if (seen.size > SEEN) seen.delete(seen.keys().next().value);
+  return payload;
+}
+
+/** The look at the sentence; a text that could be read may be too long for one. */
+async function plainLook(body, stands) {
   try {
-    return { plain: named(await ask("/api/explain", { source })), trouble: "" };
+    return { body, plain: await explained(body), trouble: "" };
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== REFUSED) throw error;
-    return { plain: null, trouble: `Too long for the pictures: ${error.message}. The translation stands.` };
+    return { body, plain: null, trouble: `Too long for the pictures: ${error.message}. ${stands}` };
   }
 }
 
 /** The changed look. An edit that cannot be made is left out, and the others stay. */
-async function changedLook(source, edits) {
-  const explain = async (some) => named(await ask("/api/explain", { source, edits: some }));
-  const found = { changed: null, kept: [], refused: [] };
+async function changedLook(bodyOf, edits) {
+  const found = { changed: null, changedBody: null, kept: [], refused: [] };
+  const tried = async (some) => {
+    const changedBody = bodyOf(some);
+    return { changedBody, changed: await explained(changedBody), kept: some };
+  };
   if (!edits.length) return found;
   try {
-    return { ...found, changed: await explain(edits), kept: edits };
+    return { ...found, ...(await tried(edits)) };
   } catch (error) {
     if (error.status !== REFUSED) return { ...found, kept: edits, trouble: error.message };
   }
   for (const edit of edits) {
     try {
-      found.changed = await explain([...found.kept, edit]);
-      found.kept.push(edit);
+      Object.assign(found, await tried([...found.kept, edit]));
     } catch (error) {
       if (error.status !== REFUSED) throw error;
       found.refused.push({ edit, why: error.message });
@@ -87,14 +117,18 @@ function named(payload) {
 
 /**
  * Fetch what is said and both looks.
- * @param {import("./state.js").State} state
+ * @param {Task} task
+ * @param {State} state
+ * @param {string} stands what is still right where a text is too long for the pictures
  * @param {(text: string|null) => void} onText
  * @returns {Promise<Looks>}
  */
-export async function looksFor(state, onText) {
-  const said = await spokenOf(state.source, onText);
-  const sentence = sentenceOf(state);
-  const look = await plainLook(sentence);
-  if (!look.plain) return { said, ...look, changed: null, kept: state.edits, refused: [] };
-  return { said, ...look, ...(await changedLook(sentence, state.edits)) };
+export async function looksFor(task, state, stands, onText) {
+  const said = await saidOf(task, state, onText);
+  const { name, layer } = state;
+  const packed = task.packed ? { packed: { name, layer } } : {};
+  const bodyOf = (edits) => ({ ...task.asked(state, said, edits), ...(edits.length && { edits }), ...packed });
+  const look = await plainLook(bodyOf([]), stands);
+  if (!look.plain) return { said, ...look, changed: null, changedBody: null, kept: state.edits, refused: [] };
+  return { said, ...look, ...(await changedLook(bodyOf, state.edits)) };
 }

@@ -8,9 +8,12 @@ import { follow, savePng, saveSvg } from "./draw.js";
 import { byId, el } from "./elements.js";
 import { showHeads } from "./heads.js";
 import { looksFor } from "./looks.js";
+import { reseeded, showManner } from "./manner.js";
+import { selfAttentions, showRollout } from "./rollout.js";
 import { fitted, fromHash, linesOf, toHash } from "./state.js";
 import { showSteps } from "./steps.js";
 import { showSwitches } from "./switches.js";
+import { TASKS } from "./tasks.js";
 import { showLook } from "./views.js";
 
 const PLACES = "#view, #steps, #switches, #controls, #against"; // whose controls come and go
@@ -18,18 +21,33 @@ const SENTENCE_BOUND = new Set(["swap", "force", "force_token"]); // they count 
 
 let state = fromHash(location.hash);
 let info = { attentions: [], examples: [], measures: [], antecedents: null };
-/** @type {import("./looks.js").Looks & {source: string} | null} */
-let looks = null; // those of the sentence that is drawn
+let task = TASKS.translation; // until the run says what it does
+/** @type {import("./tasks.js").Words} */
+let words = task.words(info);
+/** @type {import("./looks.js").Looks & {key: string} | null} */
+let looks = null; // those of the text that is drawn
 let turn = 0; // answers to an earlier turn come too late
 
-/** Change a part of the state, and show what follows from it. */
-async function change(part) {
+/** Change a part of the state, perhaps by what it is now, and show what follows from it. */
+async function change(given) {
+  const part = typeof given === "function" ? given(state) : given;
   const held = document.activeElement?.closest(PLACES);
   const { token } = state;
-  state = fitted({ ...state, ...part }, info.attentions);
+  state = fittedHere({ ...state, ...part });
   history.replaceState(null, "", toHash(state));
   await show();
   if (held && !document.activeElement?.closest("main")) focusNear(held, token);
+}
+
+/** The state as this run can show it. */
+function fittedHere(one) {
+  const view = viewsHere().includes(one.view) ? one.view : "lines";
+  return fitted({ ...one, view }, info.attentions, task.lines(one).length);
+}
+
+function viewsHere() {
+  const rolls = selfAttentions(info.attentions).length > 0;
+  return task.views.filter((view) => view !== "rollout" || rolls);
 }
 
 /** What had the focus is gone: whoever works with the keyboard goes on close by. */
@@ -46,23 +64,34 @@ function unbound() {
 }
 
 /** A new text; the way back leads to the last one. */
-function open(source) {
+function open(source, other = "") {
+  showTexts(source, other);
+  if (source !== state.source || other !== state.other) history.pushState(null, "", location.href);
+  return change({ ...unbound(), source, other, line: 0, manner: reseeded(state.manner) });
+}
+
+function showTexts(source, other) {
   byId("source").value = source;
-  if (source !== state.source) history.pushState(null, "", location.href);
-  return change({ ...unbound(), source, line: 0 });
+  byId("other").value = other;
+}
+
+/** Whether all that is needed has been typed. */
+function isReady({ source, other }) {
+  return linesOf(source).length > 0 && (!words.other || words.optional || linesOf(other).length > 0);
 }
 
 async function show() {
   const mine = ++turn;
-  showTabs(byId("tabs"), state, change);
+  showTabs(byId("tabs"), state, viewsHere(), change);
+  if (task.writes) showManner(byId("manner"), state, change);
   byId("view").setAttribute("aria-labelledby", `tab-${state.view}`);
   byId("caveat").hidden = state.view === "heads"; // the measures bring their own
-  if (!state.source.trim()) return clear(byId("translation"));
+  if (!isReady(state)) return clear(byId("said"));
   byId("view").setAttribute("aria-busy", "true");
   try {
-    const found = await looksFor(state, write);
+    const found = await looksFor(task, state, words.stands, write);
     if (mine !== turn) return;
-    looks = { ...found, source: state.source };
+    looks = { ...found, key: keyOf(state) };
     drop(found.refused);
     say(found.plain ? "" : found.trouble);
     const drawn = draw();
@@ -72,8 +101,13 @@ async function show() {
     if (mine !== turn || error.name === "AbortError") return;
     byId("view").removeAttribute("aria-busy");
     fail(error);
-    if (looks?.source !== state.source) clear();
+    if (looks?.key !== keyOf(state)) clear();
   }
+}
+
+/** What tells one text from another. */
+function keyOf({ source, other }) {
+  return JSON.stringify([source, other]);
 }
 
 /** Edits that could not be made are no part of the state, nor of a link. */
@@ -83,31 +117,30 @@ function drop(refused) {
   history.replaceState(null, "", toHash(state));
 }
 
-/** The translation so far, with a mark where the next token will stand. */
+/** The text so far, with a mark where the next token will stand. */
 function write(text) {
-  const line = byId("translation");
+  const line = byId("said");
   line.classList.toggle("writing", text !== null);
   if (text === null) return;
-  line.textContent = text;
+  line.replaceChildren(...(task.begun?.(state) ?? []), text);
   byId("against").replaceChildren();
 }
 
 function draw() {
   const { plain, changed } = looks;
-  showAnswer(byId("translation"), byId("against"), state, looks, info, change);
+  showAnswer(byId("said"), byId("against"), task, state, looks, info, change);
   byId("desk").hidden = !plain; // first, for pictures ask how much room there is
   if (!plain) return undefined;
   const openLine = (line) => change({ ...unbound(), line });
-  showControls(byId("controls"), state, info.attentions, changed !== null, change, tune, openLine);
-  showSwitches(byId("switches"), state, plain, looks, change);
+  const lines = task.lines(state);
+  showControls(byId("controls"), state, lines, info.attentions, changed !== null, change, tune, openLine);
+  showSwitches(byId("switches"), state, plain, task.edits, looks, change);
   return drawPictures();
 }
 
 /** All that depends on how wide and how dark the page is. */
 function drawPictures() {
-  const drawn = drawnLook();
-  const edits = drawn === looks.changed ? state.edits : [];
-  return Promise.all([drawView(), showSteps(byId("steps"), state, drawn, edits, change)]);
+  return Promise.all([drawView(), showSteps(byId("steps"), state, drawnLook(), drawnBody(), change)]);
 }
 
 /** A slider is being moved: redraw the picture and leave the slider alone. */
@@ -121,9 +154,15 @@ function drawnLook() {
   return looks.changed && !state.plain ? looks.changed : looks.plain;
 }
 
+/** What was asked for the look that is drawn. */
+function drawnBody() {
+  return drawnLook() === looks.changed ? looks.changedBody : looks.body;
+}
+
 function drawView() {
   const box = byId("view");
-  if (state.view === "beam") return showBeam(box, state, change);
+  if (state.view === "beam") return showBeam(box, state, looks.body.source, change);
+  if (state.view === "rollout") return showRollout(box, state, drawnLook(), drawnBody());
   if (state.view === "heads") return showHeads(box, info.measures, change);
   return showLook(box, drawnLook(), state, change);
 }
@@ -149,30 +188,41 @@ function say(words) {
 }
 
 function showInfo() {
-  const [from, to] = info.languages ?? [];
   const model = typeof info.model === "string" ? info.model : (info.preset ?? info.task);
   const size = Number(info.parameters).toLocaleString("en");
-  byId("about").textContent = `${model}, ${size} parameters, ${[from, to].filter(Boolean).join(" → ")}`;
-  if (from) byId("source-label").textContent = `A sentence (${from})`;
-  if (to) byId("translation").lang = to;
-  byId("knows").textContent = info.knows ? `It knows ${info.knows}. Each line is a sentence.` : "Each line is a sentence.";
-  const examples = info.examples.map((text) =>
-    el("button", { type: "button", onclick: () => open(text) }, text),
+  byId("about").textContent = [model, `${size} parameters`, words.about].filter(Boolean).join(", ");
+  byId("source-label").textContent = words.label;
+  byId("other-label").textContent = words.other ?? "";
+  byId("second").hidden = !words.other;
+  byId("manner").hidden = !task.writes;
+  byId("go").textContent = words.go;
+  byId("answer-label").textContent = words.answer;
+  byId("said").lang = words.lang ?? "";
+  byId("knows").textContent = [info.knows && `It knows ${info.knows}.`, words.hint].filter(Boolean).join(" ");
+  const examples = info.examples.map(asExample).map(({ text, other }) =>
+    el("button", { type: "button", onclick: () => open(text, other) }, text),
   );
   byId("examples").replaceChildren(...examples);
+}
+
+/** An example is a text, or an object with a text and perhaps another. */
+function asExample(one) {
+  return typeof one === "string" ? { text: one, other: "" } : { other: "", ...one };
 }
 
 function listen() {
   byId("ask").addEventListener("submit", (event) => {
     event.preventDefault();
-    const source = byId("source").value.trim();
-    if (linesOf(source).length) open(source);
+    const [source, other] = [byId("source"), byId("other")].map((box) => box.value.trim());
+    if (isReady({ source, other })) open(source, other);
   });
-  byId("source").addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    byId("ask").requestSubmit();
-  });
+  for (const [id, isMeant] of [["source", (event) => !event.shiftKey], ["other", (event) => event.ctrlKey]]) {
+    byId(id).addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || !isMeant(event) || event.isComposing) return;
+      event.preventDefault();
+      byId("ask").requestSubmit();
+    });
+  }
   byId("key").addEventListener("submit", (event) => {
     event.preventDefault();
     useKey(byId("key-value").value);
@@ -185,8 +235,8 @@ function listen() {
     if (event.key === "Escape" && state.token !== null) change({ token: null });
   });
   addEventListener("hashchange", () => {
-    state = fitted(fromHash(location.hash), info.attentions);
-    byId("source").value = state.source;
+    state = fittedHere(fromHash(location.hash));
+    showTexts(state.source, state.other);
     show();
   });
 }
@@ -217,10 +267,13 @@ async function begin() {
     return fail(error);
   }
   byId("key").hidden = true;
+  task = TASKS[info.task];
+  words = task.words(info);
   showInfo();
-  const source = state.source || (info.examples[0] ?? "");
-  byId("source").value = source;
-  await change({ source });
+  const first = asExample(info.examples[0] ?? "");
+  const { source, other } = state.source ? state : { source: first.text, other: first.other };
+  showTexts(source, other);
+  await change({ source, other });
   follow(byId("view"), () => looks?.plain && drawPictures());
 }
 

@@ -2,6 +2,7 @@
 // browsers keep to themselves.
 
 import { isKind } from "./edits.js";
+import { isManner, START_MANNER } from "./manner.js";
 
 /**
  * The sentences of a text: its lines that have something in them.
@@ -13,20 +14,12 @@ export function linesOf(text) {
 }
 
 /**
- * The sentence that is looked at.
- * @param {{source: string, line: number}} state
- * @returns {string}
- */
-export function sentenceOf({ source, line }) {
-  const lines = linesOf(source);
-  return lines[Math.min(line, lines.length - 1)] ?? "";
-}
-
-/**
  * @typedef {Object} State
- * @property {string} source the text, a sentence on each line
- * @property {number} line which of its sentences is looked at, counted from 0
- * @property {"lines"|"matrix"|"grid"|"beam"|"heads"} view
+ * @property {string} source the text; of a translator, a sentence on each line
+ * @property {string} other the second text, where two go in
+ * @property {Object<string, number|string|null>} manner how a language model writes (manner.js)
+ * @property {number} line which of the task's sentences is looked at, counted from 0
+ * @property {"lines"|"matrix"|"grid"|"rollout"|"beam"|"heads"} view
  * @property {string} name which attention, such as decoder.cross
  * @property {number|null} layer counted from 0; null: the last, until the model is known
  * @property {number|null} head counted from 0; null: all of them
@@ -42,6 +35,7 @@ export const VIEWS = {
   lines: "Lines",
   matrix: "Matrix",
   grid: "All heads",
+  rollout: "Rollout",
   beam: "Beam",
   heads: "Head map",
 };
@@ -49,6 +43,8 @@ export const VIEWS = {
 /** @type {State} */
 export const START = Object.freeze({
   source: "",
+  other: "",
+  manner: START_MANNER,
   line: 0,
   view: "lines",
   name: "decoder.cross",
@@ -98,6 +94,8 @@ const isText = (x) => typeof x === "string";
 /** @type {Object<string, (value: any) => boolean>} */
 const FITS = {
   source: isText,
+  other: isText,
+  manner: isManner,
   line: isCount,
   view: (x) => Object.hasOwn(VIEWS, x),
   name: isText,
@@ -120,17 +118,18 @@ function parsed(text) {
 }
 
 /**
- * The state, moved to a line that the text has, and an attention, layer and head of the model.
+ * The state, moved to a line that there is, and an attention, layer and head of the model.
  * @param {State} state
  * @param {{name: string, layers: number, heads: number}[]} attentions
+ * @param {number} nLines
  * @returns {State}
  */
-export function fitted(state, attentions) {
+export function fitted(state, attentions, nLines) {
   const one =
     attentions.find(({ name }) => name === state.name) ??
     attentions.find(({ name }) => name === START.name) ??
     attentions[0];
-  const line = Math.max(0, Math.min(state.line, linesOf(state.source).length - 1));
+  const line = Math.max(0, Math.min(state.line, nLines - 1));
   if (!one) return { ...state, line };
   const layer = Math.min(state.layer ?? Infinity, one.layers - 1);
   const head = state.head === null ? null : Math.min(state.head, one.heads - 1);

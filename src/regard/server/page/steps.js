@@ -3,7 +3,6 @@
 import { drawSteps, tokensOf } from "./draw.js";
 import { el, fill } from "./elements.js";
 import { ask } from "./api.js";
-import { sentenceOf } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -12,10 +11,10 @@ import { sentenceOf } from "./state.js";
  * @param {HTMLElement} box
  * @param {State} state
  * @param {Object} payload the look that is drawn
- * @param {Object[]} edits those of that look
+ * @param {Object} body what was asked for that look
  * @param {(part: Partial<State>) => void} change
  */
-export async function showSteps(box, state, payload, edits, change) {
+export async function showSteps(box, state, payload, body, change) {
   const heads = payload?.attentions[state.name]?.[state.layer]?.length ?? 0;
   const { rows: tokens, columns } = heads ? tokensOf(payload, state.name) : { rows: [], columns: [] };
   const isNew = box.dataset.token !== String(state.token);
@@ -26,10 +25,9 @@ export async function showSteps(box, state, payload, edits, change) {
   const canvas = el("div", { class: "canvas" });
   const { name, layer, token } = state;
   const parts = [title(tokens[token], state, change), headButtons(heads, head, change)];
-  fill(box, ...parts, ...editedNote(edits, name, layer, head), canvas);
-  const wanted = { source: sentenceOf(state), edits, steps: { name, layer, head, token } };
+  fill(box, ...parts, ...editedNote(body.edits ?? [], name, layer, head), canvas);
   try {
-    const { steps } = await ask("/api/explain", wanted);
+    const { steps } = await ask("/api/explain", { ...body, steps: { name, layer, head, token } });
     if (!canvas.isConnected) return;
     const named = { row: tokens[token], columns: columns.slice(0, steps.columns.length) };
     drawSteps(canvas, { ...steps, ...named });

@@ -1,24 +1,26 @@
-// The translation as it is decoded: server-sent events, read with fetch, for unlike EventSource it
+// What is decoded as it comes: server-sent events, read with fetch, for unlike EventSource it
 // shows what the server says about an error and does not ask again by itself.
 
 import { ApiError, reach } from "./api.js";
 
 /**
- * Translate, and be told of every token.
- * @param {string} source
- * @param {(text: string, token: string) => void} onToken the translation so far, the newest token
+ * Ask, and be told of every token.
+ * @param {string} path
+ * @param {Object|null} body sent as JSON (POST); null: only asked for (GET)
+ * @param {(data: Object) => void} onToken
  * @param {AbortSignal} signal
- * @returns {Promise<{translation: string, unknown: string[], notes: string[]}>}
+ * @returns {Promise<Object>} the data of the last event
  */
-export async function streamed(source, onToken, signal) {
-  const path = "/api/stream?" + new URLSearchParams({ source });
-  const response = await reach(path, { signal });
+export async function streamed(path, body, onToken, signal) {
+  const headers = { "Content-Type": "application/json" };
+  const sent = body && { method: "POST", headers, body: JSON.stringify(body) };
+  const response = await reach(path, { ...sent, signal });
   for await (const { event, data } of events(response.body)) {
-    if (event === "token") onToken(data.text, data.token);
+    if (event === "token") onToken(data);
     if (event === "done") return { unknown: [], notes: [], ...data };
     if (event === "error") throw new ApiError(data.error ?? data.detail ?? "decoding failed");
   }
-  throw new ApiError("The translation broke off; please try again.");
+  throw new ApiError("The answer broke off; please try again.");
 }
 
 /**

@@ -4,7 +4,6 @@ import { ask } from "./api.js";
 import { tokensOf } from "./draw.js";
 import { choice, el, fill, tick } from "./elements.js";
 import { found, spoken, without, withEdit } from "./edits.js";
-import { sentenceOf } from "./state.js";
 import { wordsOf } from "./words.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -14,14 +13,15 @@ import { wordsOf } from "./words.js";
  * @param {HTMLElement} box
  * @param {State} state
  * @param {Object} payload of the plain run: its tokens are offered
+ * @param {string[]} kinds of edits that the task knows
  * @param {{refused: {edit: Object, why: string}[], trouble: string}} said about the edits
  * @param {(part: Partial<State>) => void} change
  */
-export function showSwitches(box, state, payload, { refused, trouble }, change) {
+export function showSwitches(box, state, payload, kinds, { refused, trouble }, change) {
   const set = (edits) => change({ edits, plain: false });
   const attends = Boolean(payload.attentions[state.name]);
-  const about = (...kinds) => refusals(state, refused, (kind) => kinds.includes(kind));
-  const parts = [active(state, set)];
+  const about = (...some) => refusals(payload, refused, (kind) => some.includes(kind));
+  const parts = [active(state, payload, set)];
   if (trouble) parts.push(el("p", { class: "trouble", role: "alert" }, trouble));
   if (attends) {
     parts.push(
@@ -30,19 +30,19 @@ export function showSwitches(box, state, payload, { refused, trouble }, change) 
     );
   } else parts.push(...about("ablate", "force", "temperature"));
   const wanted = refused.map(({ edit }) => edit).find(({ kind }) => kind === "force_token");
-  parts.push(
-    group("Words", positions(state, set), swap(state, set), ...about("no_positions", "swap")),
-    group("Target", forceToken(state, payload, set, wanted), ...about("force_token")),
-  );
+  parts.push(group("Words", positions(state, set), swap(state, payload, set), ...about("no_positions", "swap")));
+  if (kinds.includes("force_token") && payload.target_tokens.length) {
+    parts.push(group("Target", forceToken(state, payload, set, wanted), ...about("force_token")));
+  } else parts.push(...about("force_token"));
   fill(box, ...parts);
 }
 
 /** What could not be done, beside the switch that asked for it. */
-function refusals(state, refused, isMine) {
+function refusals({ source }, refused, isMine) {
   return refused
     .filter(({ edit }) => isMine(edit.kind))
     .map(({ edit, why }) =>
-      el("p", { class: "trouble", role: "alert" }, `Not done: ${spoken(edit, sentenceOf(state))}. ${why}`),
+      el("p", { class: "trouble", role: "alert" }, `Not done: ${spoken(edit, source)}. ${why}`),
     );
 }
 
@@ -51,12 +51,12 @@ function group(title, ...children) {
 }
 
 /** The edits that hold, each with a button that takes it back. */
-function active(state, set) {
+function active(state, { source }, set) {
   if (!state.edits.length) {
     return el("p", { class: "hint" }, "Change something and see what becomes of it.");
   }
   const items = state.edits.map((edit) => {
-    const words = spoken(edit, sentenceOf(state));
+    const words = spoken(edit, source);
     const undo = el(
       "button",
       {
@@ -136,8 +136,8 @@ function positions(state, set) {
   );
 }
 
-function swap(state, set) {
-  const words = wordsOf(sentenceOf(state));
+function swap(state, { source }, set) {
+  const words = wordsOf(source);
   const now = found(state.edits, { kind: "swap" });
   const options = [["", "–"], ...words.map((word, i) => [String(i), `${i}: ${word}`])];
   const first = choice("Swap", options, now ? String(now.first) : "", apply);

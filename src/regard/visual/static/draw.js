@@ -7,17 +7,19 @@
 // Keyboard: Tab enters a view, the arrow keys move, Enter does what a click does. Drawing again into
 // the same box keeps the focus where it was, and a picture of the same size its place.
 //
-//   drawMatrix(box, payload, {name, layer, head, onToken})      head: null = mean of all heads
+//   drawMatrix(box, payload, {name, layer, head, title, onToken})    head: null = mean of all heads
 //   drawLines(box, payload, {name, layer, heads, threshold, onToken})   heads: null = every head
 //   drawGrid(box, payload, {name, onPick})
 //   drawSteps(box, steps)   drawTree(box, tree, {onPick})   drawHeadMap(box, heads, {onPick})
 //   saveSvg(box, filename)  savePng(box, filename)
 //   cueEdges(scroller)      shows where there is more to scroll to
+//   unpacked(payload)       a payload whose weights were packed, with rounded[name][layer]
 //   follow(box, draw)       calls draw when the box gets wider or narrower, or the theme changes
 //
 //   onToken(t, {name, layer, head, s})   row t; s is the column of a cell, null for a name
 //   onPick of a grid: ({name, layer, head}); of a tree: (node, tokens from the root, without <s>);
-//   of a head map: (row, index); its told(row, cluster) are the words for a head
+//   of a head map: (row, index); its told(row, cluster) are the words for a head, and cost(row) is
+//   what is lost without it
 
 const NS = "http://www.w3.org/2000/svg";
 const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
@@ -35,6 +37,7 @@ export function tokensOf(payload, name) {
     source: payload.source_tokens,
     target: payload.target_tokens,
     input: ["<s>", ...payload.target_tokens.slice(0, -1)],
+    text: [...payload.source_tokens, ...payload.target_tokens],
   };
   return { rows: sides[axes.rows], columns: sides[axes.columns], axes };
 }
@@ -271,7 +274,7 @@ function nothing(box, text) {
 
 // ---------------------------------------------------------------- matrix
 
-export function drawMatrix(box, payload, { name, layer, head = null, onToken } = {}) {
+export function drawMatrix(box, payload, { name, layer, head = null, title, onToken } = {}) {
   if (!payload.attentions[name]) return nothing(box, "This system does not attend.");
   const weights = headOf(payload, name, layer, head);
   const { rows, columns } = tokensOf(payload, name);
@@ -280,7 +283,7 @@ export function drawMatrix(box, payload, { name, layer, head = null, onToken } =
   const overhang = 0.75 * widthOf(cut(columns[columns.length - 1])) + 8;
   const room = (box.clientWidth || 640) - left - overhang;
   const cell = clamp(15, Math.floor(room / columns.length), 30);
-  const label = `${name}, layer ${layer}, head ${headName(head)}`;
+  const label = title ?? `${name}, layer ${layer}, head ${headName(head)}`;
   const frame = begin(box, label,
     left + cell * columns.length + overhang, top + cell * rows.length + 4);
   const { svg, scroller } = frame;
@@ -737,9 +740,9 @@ function pathTo(node, byId) {
 
 // Heads are compared within one attention only, so each attention has a map of its own; one scale
 // holds for all of them and for both directions, for distances are what the maps tell.
-export function drawHeadMap(box, heads, { onPick, told = storyOfHead } = {}) {
+export function drawHeadMap(box, heads, { onPick, told = storyOfHead, cost = costOfHead } = {}) {
   const { panels, size, width, height } = panelsOf(heads.rows, box.clientWidth || 640);
-  const dearest = Math.max(0, ...heads.rows.map((row) => row.loss_change ?? 0));
+  const dearest = Math.max(0, ...heads.rows.map(cost));
   const frame = begin(box, "heads; near each other = alike", width, height + (dearest > 0 ? 34 : 0));
   const spans = panels.flatMap(({ members }) => [0, 1].map((axis) => spread(heads, members, axis).span));
   const scale = (size - 76) / (Math.max(...spans) || 1);
@@ -752,7 +755,7 @@ export function drawHeadMap(box, heads, { onPick, told = storyOfHead } = {}) {
     const found = members.map((i) => ({
       x: x + size / 2 - 10 + scale * (heads.map[i][0] - middles[0]),
       y: y + size / 2 - 3 - scale * (heads.map[i][1] - middles[1]),
-      radius: radiusOf(heads.rows[i].loss_change, dearest), i,
+      radius: radiusOf(cost(heads.rows[i]), dearest), i,
     }));
     moveApart(found, { left: x + 2, right: x + size - 4, top: y, bottom: y + size - 6 });
     for (const place of [...found].sort((a, b) => b.radius - a.radius)) { // small ones lie above
@@ -761,7 +764,7 @@ export function drawHeadMap(box, heads, { onPick, told = storyOfHead } = {}) {
       const one = make("g", { "data-index": i, "data-cluster": cluster });
       one.append(make("circle", {
         cx: place.x, cy: place.y, r: place.radius, "stroke-width": 1.5,
-        "fill-opacity": row.loss_change > 0 && dearest > 0 ? 0.75 : 0, ...marks.get(cluster),
+        "fill-opacity": cost(row) > 0 && dearest > 0 ? 0.75 : 0, ...marks.get(cluster),
       }));
       places.push({ ...place, one, text: `${row.layer}.${row.head}` });
       points.append(titled(one, told(row, cluster)));
@@ -778,7 +781,7 @@ export function drawHeadMap(box, heads, { onPick, told = storyOfHead } = {}) {
 
 // The area tells, for that is what eyes compare.
 const radiusOf = (change, dearest) =>
-  Math.max(4, dearest > 0 ? 12 * Math.sqrt(Math.max(0, change ?? 0) / dearest) : 0);
+  Math.max(4, dearest > 0 ? 12 * Math.sqrt(Math.max(0, change) / dearest) : 0);
 
 // The frame of a panel, its name, and its clusters; returns how each cluster is drawn. Clusters are
 // those of one attention, so colours begin anew in each panel; beyond the last one rings are dashed.
@@ -868,6 +871,7 @@ function nameWhereFree(places) {
   }
 }
 
+const costOfHead = (row) => row.loss_change ?? 0;
 const storyOfHead = (row, cluster) => `${row.name}, layer ${row.layer}, head ${row.head}, cluster ${cluster}`;
 
 // The nearest item in the direction of an arrow key.
@@ -903,6 +907,44 @@ export function follow(box, draw) {
   const theme = matchMedia("(prefers-color-scheme: dark)");
   const again = () => (box.isConnected ? draw() : theme.removeEventListener("change", again));
   theme.addEventListener("change", again);
+}
+
+// ---------------------------------------------------------------- unpacking
+
+// A payload whose weights may be packed (see visual/packing.py), unpacked; `rounded` tells by name and
+// layer where they have 8 bits only.
+export async function unpacked(data) {
+  const [attentions, rounded] = [{}, {}];
+  for (const [name, layers] of Object.entries(data.attentions)) {
+    attentions[name] = await Promise.all(layers.map(arrayOf));
+    rounded[name] = Array.from(layers).map((layer) => layer.bits === 8);
+  }
+  return { ...data, attentions, rounded };
+}
+
+// Nested rows over one buffer; what is not packed is returned as it is.
+export async function arrayOf(one) {
+  if (!one || one.data === undefined) return one;
+  const bytes = Uint8Array.from(atob(one.data), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const buffer = await new Response(stream).arrayBuffer();
+  const numbers = one.bits === 8
+    ? Float32Array.from(new Uint8Array(buffer), (value) => value / 255) : floatsOf(new Uint8Array(buffer));
+  return nested(numbers, one.shape, 0);
+}
+
+// All first bytes come first, then all second ones: see visual/packing.py.
+function floatsOf(bytes) {
+  const n = bytes.length / 4;
+  const sorted = new Uint8Array(bytes.length);
+  for (let k = 0; k < 4; k += 1) for (let i = 0; i < n; i += 1) sorted[4 * i + k] = bytes[k * n + i];
+  return new Float32Array(sorted.buffer);
+}
+
+function nested(numbers, [n, ...rest], start) {
+  if (!rest.length) return numbers.subarray(start, start + n);
+  const size = rest.reduce((a, b) => a * b, 1);
+  return Array.from({ length: n }, (_, i) => nested(numbers, rest, start + i * size));
 }
 
 // ---------------------------------------------------------------- saving

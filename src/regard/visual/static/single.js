@@ -5,7 +5,7 @@
 // data: a payload; its attentions and steps may be packed (see visual/packing.py). onSelect hears
 // of every choice: {name, layer, head, token, view}.
 
-import { drawGrid, drawLines, drawMatrix, drawSteps, drawTree, follow, savePng, saveSvg } from "./draw.js";
+import { arrayOf, drawGrid, drawLines, drawMatrix, drawSteps, drawTree, follow, savePng, saveSvg, unpacked } from "./draw.js";
 
 const STYLE = `
 :host { display: block; color-scheme: light dark; }
@@ -31,7 +31,7 @@ h2 { font-size: 1.05rem; margin: 1.4rem 0 .5rem; }
 const VIEWS = { matrix: "matrix", lines: "lines", grid: "all heads", tree: "beam" };
 
 export async function show(root, data, onSelect = () => {}) {
-  const payload = await unpacked(data);
+  const payload = await allUnpacked(data);
   const shadow = root.shadowRoot || root.attachShadow({ mode: "open" });
   const parts = page(payload);
   shadow.replaceChildren(...parts.all);
@@ -164,13 +164,25 @@ function page(payload) {
     labelled("attention", parts.name), labelled("layer", parts.layer), labelled("head", parts.head),
     el("label", {}, parts.level, parts.threshold),
     el("div", { class: "group" }, parts.svg, parts.png));
+  const read = payload.source || (payload.outcome ? "" : payload.source_tokens.slice(0, -1).join(" "));
   const sentence = el("div", { class: "sentence" },
-    el("p", { class: "source", dir: "auto" }, payload.source || payload.source_tokens.slice(0, -1).join(" ")),
-    el("p", { class: "translation", dir: "auto" }, payload.translation));
+    ...read.split("\t").map((text) => el("p", { class: "source", dir: "auto" }, text)),
+    el("p", { class: "translation", dir: "auto" }, payload.outcome ? payload.outcome.text : payload.translation),
+    ...choicesOf(payload).map((text) => el("p", { class: "note", dir: "auto" }, text)));
   const empty = attends || payload.tree ? [] : [el("p", {}, "This system does not attend.")];
   parts.all = [el("style", {}, STYLE), sentence, ...editsOf(payload), ...empty, controls, parts.note, parts.box, parts.steps];
   controls.hidden = empty.length > 0;
   return parts;
+}
+
+// What else might have come out, a line a place: as visual/outcome.py tells it.
+function choicesOf({ outcome, source_tokens: tokens }) {
+  if (!outcome || outcome.kind === "text") return [];
+  const places = outcome.places.slice(0, 8);
+  return places.map(({ rows, choices }) => {
+    const where = rows && places.length > 1 ? `${tokens[rows[0]]} ${rows[0]}: ` : "";
+    return where + choices.map((one) => `${one.text} ${(100 * one.probability).toFixed(1)} %`).join(", ");
+  });
 }
 
 function editsOf(payload) {
@@ -191,39 +203,9 @@ function options(select, values, chosen) {
 
 // ---------------------------------------------------------------- unpacking
 
-async function unpacked(data) {
-  const [attentions, rounded] = [{}, {}];
-  for (const [name, layers] of Object.entries(data.attentions)) {
-    attentions[name] = await Promise.all(layers.map(arrayOf));
-    rounded[name] = Array.from(layers).map((layer) => layer.bits === 8);
-  }
-  const steps = (await Promise.all((data.steps || []).map(stepsOf))).flat();
-  return { ...data, attentions, rounded, steps };
-}
-
-// Nested rows over one buffer; what is not packed is returned as it is.
-async function arrayOf(one) {
-  if (!one || one.data === undefined) return one;
-  const bytes = Uint8Array.from(atob(one.data), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const buffer = await new Response(stream).arrayBuffer();
-  const numbers = one.bits === 8
-    ? Float32Array.from(new Uint8Array(buffer), (value) => value / 255) : floatsOf(new Uint8Array(buffer));
-  return nested(numbers, one.shape, 0);
-}
-
-// All first bytes come first, then all second ones: see visual/packing.py.
-function floatsOf(bytes) {
-  const n = bytes.length / 4;
-  const sorted = new Uint8Array(bytes.length);
-  for (let k = 0; k < 4; k += 1) for (let i = 0; i < n; i += 1) sorted[4 * i + k] = bytes[k * n + i];
-  return new Float32Array(sorted.buffer);
-}
-
-function nested(numbers, [n, ...rest], start) {
-  if (!rest.length) return numbers.subarray(start, start + n);
-  const size = rest.reduce((a, b) => a * b, 1);
-  return Array.from({ length: n }, (_, i) => nested(numbers, rest, start + i * size));
+async function allUnpacked(data) {
+  const [payload, steps] = await Promise.all([unpacked(data), Promise.all((data.steps || []).map(stepsOf))]);
+  return { ...payload, steps: steps.flat() };
 }
 
 async function stepsOf(group) {

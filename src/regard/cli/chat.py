@@ -1,0 +1,106 @@
+"""``regard chat``: a conversation with a language model that was made for it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.lines import stdin_lines
+from regard.cli.options import (
+    Device,
+    Json,
+    RunPath,
+    Seed,
+    Side,
+    Stops,
+    Temperature,
+    TopK,
+    TopP,
+)
+from regard.core.errors import DataError
+
+if TYPE_CHECKING:
+    from regard.runs.chat import Conversation
+
+ASK = "> "
+
+
+def chat(
+    path: RunPath,
+    message: Annotated[
+        str | None, typer.Option(help="Say this, print the answer, and end.")
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(help="What the model is told before the first turn.")
+    ] = None,
+    max_new: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 500,
+    temperature: Temperature = 1.0,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    seed: Seed = None,
+    stop: Stops = None,
+    truncate: Annotated[
+        Side | None, typer.Option(help="Drop the oldest turns of what is too long.")
+    ] = None,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Talk with a model in the words of its own template; each line is a turn, Ctrl-D ends it.
+
+    Answers are printed while they are written. With --json one object a turn: message, answer,
+    finished.
+    """
+    from regard.runs.writer import load_writer
+
+    run = load_writer(path, device=device)  # a bad run fails on empty input too
+    talk = run.conversation(
+        [] if system is None else [{"role": "system", "content": system}],
+        max_new=max_new,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        stop=tuple(stop or ()),
+        truncate=None if truncate is None else "left",
+    )
+    if message is not None:
+        _answer(talk, message, as_json)
+        return
+    typed = sys.stdin.isatty()
+    for number, words in enumerate(_typed() if typed else stdin_lines(), start=1):
+        if not words.strip():
+            continue
+        try:
+            _answer(talk, words, as_json)
+        except DataError as error:
+            if not typed:
+                raise DataError(f"standard input, line {number}: {error}") from None
+            print(f"regard: {error}", file=sys.stderr)  # who sits there can say something else
+
+
+def _typed() -> Iterator[str]:
+    """Lines from the keyboard, until it is closed."""
+    with suppress(ImportError):  # where there is one, `input` lets a line be edited
+        import_module("readline")
+    while True:
+        try:
+            yield input(ASK)
+        except EOFError:
+            print()
+            return
+
+
+def _answer(talk: Conversation, words: str, as_json: bool) -> None:
+    if as_json:
+        told = {"message": words, "answer": talk.say(words), "finished": talk.finished}
+        print(json.dumps(told, ensure_ascii=False), flush=True)
+        return
+    for piece in talk.stream(words):
+        print(piece, end="", flush=True)
+    print(flush=True)

@@ -1,0 +1,100 @@
+"""Vectors of words that others trained, in the text format of word2vec, plain or packed.
+
+A line is a word and its numbers, divided by single spaces. A first line of two whole numbers says
+how many words there are and how many numbers each has; it may be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.core.errors import ConfigError, DataError
+from regard.data.lines import excerpt, read_lines
+
+Vector = NDArray[np.float32]
+
+
+class _Header(NamedTuple):
+    """What the first line may say."""
+
+    n_words: int
+    width: int
+
+
+def read_vectors(path: Path, wanted: Collection[str], d_model: int) -> dict[str, Vector]:
+    """The vectors (d_model,) of those of the wanted words that a file has.
+
+    Of a word that stands there twice the first line counts. In lines of other words, only the
+    number of columns is looked at.
+    """
+    found: dict[str, Vector] = {}
+    header, n_words = None, 0
+    for number, line in enumerate(read_lines(path), start=1):
+        where, row = f"{path}:{number}", line.rstrip(" ")
+        if number == 1:
+            header = _header(row)
+            width = header.width if header else len(_vector(row.split(" ")[1:], where, row))
+            _check_width(path, width, d_model)
+        if row and not (number == 1 and header):
+            n_words += 1
+            word, numbers = _parted(row, d_model, where)
+            if word in wanted and word not in found:
+                found[word] = _vector(numbers, where, row)
+    _check_whole(path, header, n_words)
+    return found
+
+
+def _header(row: str) -> _Header | None:
+    fields = row.split(" ")
+    if len(fields) == 2 and all(field.isascii() and field.isdigit() for field in fields):
+        return _Header(*map(int, fields))
+    return None
+
+
+def _check_width(path: Path, width: int, d_model: int) -> None:
+    if width != d_model:
+        raise ConfigError(
+            f"train.vectors: {path} has vectors of {width} numbers, but model.d_model is "
+            f"{d_model}; set model.d_model={width}, or take another file"
+        )
+
+
+def _check_whole(path: Path, header: _Header | None, n_words: int) -> None:
+    if not n_words:
+        raise DataError(f"{path}: no vector in it; expected a word and its numbers a line")
+    if header and header.n_words != n_words:
+        raise DataError(
+            f"{path}: its first line promises {header.n_words:,} words, but there are {n_words:,}; "
+            "fetch it again, or correct that line"
+        )
+
+
+def _parted(row: str, width: int, where: str) -> tuple[str, list[str]]:
+    """A word, which may have spaces in it, and its numbers."""
+    word, *numbers = row.rsplit(" ", width)
+    if len(numbers) != width or not word:
+        n_found = row.count(" ")
+        raise DataError(
+            f"{where}: expected a word and {width} numbers, divided by single spaces, but found "
+            f"{n_found} after the first space in {excerpt(row)}"
+        )
+    return word, numbers
+
+
+def _vector(numbers: list[str], where: str, row: str) -> Vector:
+    try:
+        with np.errstate(over="ignore"):  # told below
+            vector = np.array([float(one) for one in numbers], np.float32)
+    except ValueError as error:
+        raise DataError(
+            f"{where}: expected a word and its numbers, divided by single spaces, but found "
+            f"{excerpt(row)} ({error})"
+        ) from None
+    if not np.isfinite(vector).all():
+        raise DataError(f"{where}: a number is infinite or none at all in {excerpt(row)}")
+    return vector

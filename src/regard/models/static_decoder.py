@@ -1,0 +1,205 @@
+"""A language model that writes in place: every tensor of a step stays where it is.
+
+Keys are kept turned, in room that doubles when it is full. On a GPU a step is recorded once and
+played again; on a CPU weights are laid out once as its kernels want them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from threading import Lock
+
+import torch
+from torch import Tensor
+
+from regard.functional import few
+from regard.functional.attention import attention
+from regard.functional.text_steps import attend_own, heads
+from regard.layers.recorded import Recorded, shared_pool
+from regard.models.joined_text import PlaceTables, TextLayer, TextParts, joined_text
+from regard.models.static import wide_product
+
+MOST_ROOMS = 2
+"""Rooms that are kept for the next text."""
+FEWEST_PLACES = 256
+"""A room has at least so many, so that the next text fits too."""
+FORESEEN = 512
+"""Tokens to be written that there is room for at once; for more, the room grows when it must."""
+MOST_NUMBERS = 2**28
+"""Of keys and values in a room; so many rows are written at once."""
+
+
+class StaticDecoder:
+    """A language model's weights of one moment, and rooms to write in."""
+
+    def __init__(self, model: TextParts, dtype: torch.dtype) -> None:
+        self.model = model
+        self.start, self.extend = model.start, model.extend
+        self.dtype = dtype
+        self.device: torch.device = model.embedding.tokens.weight.device
+        self.longest: int | None = model.config.longest
+        self.weights = joined_text(model, dtype)
+        self._rooms: list[TextRoom] = []
+        self._lock = Lock()
+
+    @contextmanager
+    def room(self, n_rows: int, n_read: int, n_new: int) -> Iterator[TextRoom]:
+        """Room for so many texts of so many tokens read and written, until it is given back."""
+        n_places = max(FEWEST_PLACES, _power_of_two(n_read + min(n_new, FORESEEN)))
+        room = self._kept(n_rows, n_places) or TextRoom(self, n_rows, n_places)
+        try:
+            yield room
+        finally:
+            with self._lock:
+                self._rooms = [room, *self._rooms][:MOST_ROOMS]
+
+    def most_rows(self, n_read: int, n_new: int) -> int:
+        """Texts of so many tokens that may be written at once."""
+        w = self.weights
+        numbers = len(w.layers) * 2 * w.n_kv_heads * w.d_head * (n_read + n_new)
+        return max(1, MOST_NUMBERS // numbers)
+
+    def _kept(self, n_rows: int, n_places: int) -> TextRoom | None:
+        """A kept room that fits. Who does not fit is let go: its memory is wanted."""
+        with self._lock:
+            fit = [r for r in self._rooms if r.n_rows >= n_rows and r.n_places >= n_places]
+            self._rooms = fit[1:]
+            return fit[0] if fit else None
+
+
+class TextRoom:
+    """Where up to P texts of one length are written. Rows from 0 on are in use."""
+
+    def __init__(self, form: StaticDecoder, n_rows: int, n_places: int) -> None:
+        self.form = form
+        self.n_rows = n_rows
+        self.length = 0
+        """Tokens read so far, by the host's count."""
+        self.ahead = form.device.type == "cuda"
+        """Whether a step is only begun when it is asked for: then one had better ask early."""
+        n_vocab = len(form.weights.tokens)
+        with form.device:
+            self.ids = torch.zeros(n_rows, dtype=torch.int64)
+            self.place = torch.zeros(1, dtype=torch.int64)
+            self.logits = torch.zeros(n_rows, n_vocab, dtype=_wide(form.dtype))
+        self._make(n_places)
+
+    @property
+    def n_places(self) -> int:
+        """L: tokens that a text may have before the room must grow."""
+        return self.past.shape[-2]
+
+    def read(self, ids: Tensor) -> Tensor:
+        """Begin with these ids (B, T) -> logits (B, V) of the next token."""
+        weights, (B, T) = self.form.weights, ids.shape
+        x = weights.tokens[ids]
+        if self.tables.codes is not None:
+            x = x + self.tables.codes[:T]
+        x = x.flatten(0, 1)
+        for i, layer in enumerate(weights.layers):
+            qkv = layer.to_qkv(layer.before_self(x)).unflatten(0, (B, T))
+            x = self._layer(layer, x, self._read_by(i, qkv).flatten(0, 1))
+        self.length = T
+        self.place.fill_(T)
+        last = weights.norm(x.unflatten(0, (B, T))[:, -1])
+        return self._to_logits(last)
+
+    def step(self, ids: Tensor) -> Tensor:
+        """The texts' next ids (R,) -> logits (R, V) after them, until the next step."""
+        n = len(ids)
+        if self.length == self.n_places:
+            self._grow()
+        self.ids[:n] = ids
+        size = min(self.n_rows, _power_of_two(n)) if self.ahead else n
+        if size not in self._steps:
+            work = partial(self._work, size)
+            self._steps[size] = Recorded(work, changes=(self.place,), pool=self._pool)
+        self._steps[size]()
+        self.length += 1
+        return self.logits[:n]
+
+    def move(self, rows: Tensor) -> None:
+        """Only these rows go on, in this order, from row 0 on."""
+        n, t = len(rows), self.length
+        for layer in self.past:
+            for part in layer:
+                part[:n, :, :t] = part[rows, :, :t]
+
+    def _make(self, n_places: int) -> None:
+        """Room for so many places, with nothing in it."""
+        form, w = self.form, self.form.weights
+        shape = (len(w.layers), 2, self.n_rows, w.n_kv_heads, n_places, w.d_head)
+        # On a CPU the small products of attention are slower in 16 bits.
+        kept = form.dtype if form.device.type == "cuda" else _wide(form.dtype)
+        self.past = torch.zeros(shape, dtype=kept, device=form.device)
+        self.tables = PlaceTables.of(form.model, n_places, form.dtype)
+        self._steps: dict[int, Recorded] = {}
+        self._pool = shared_pool(form.device)  # the old one is gone with its last recording
+
+    def _grow(self) -> None:
+        """Twice the places, and what was kept in the first half."""
+        before = self.past
+        self._make(2 * self.n_places)
+        self.past[..., : before.shape[-2], :] = before
+        self.place.fill_(self.length)  # it was held at the last place there was
+
+    def _work(self, n_rows: int) -> None:
+        """One step of the first rows; never waits for a GPU."""
+        weights, past, turns = self.form.weights, self.past, self.tables.turns
+        x = weights.tokens[self.ids[:n_rows]]
+        if self.tables.codes is not None:
+            x = x + self.tables.codes.index_select(0, self.place)
+        if self.ahead and few.fits(n_rows):
+            self._few(x)
+        else:
+            for i, layer in enumerate(weights.layers):
+                qkv = layer.to_qkv(layer.before_self(x))
+                found = attend_own(qkv, past[i], self.place, turns, weights.scale)
+                x = self._layer(layer, x, found)
+            self.logits[:n_rows] = self._to_logits(weights.norm(x))
+        self.place.add_(1).clamp_(max=self.n_places - 1)  # when tried out, it comes too far
+
+    def _few(self, z: Tensor) -> None:
+        """As ``_work``, for so few rows (R, D) that reading the weights is all there is to do."""
+        weights = self.form.weights
+        for i, layer in enumerate(weights.layers):
+            qkv = few.enter(z, layer.before_self, *layer.to_qkv)
+            found = attend_own(qkv, self.past[i], self.place, self.tables.turns, weights.scale)
+            z = few.leave(found, *layer.from_self, z, None)
+            inner = few.enter(z, layer.before_forward, *layer.inner, then=weights.activation)
+            z = few.leave(inner, *layer.outer, z, None)
+        few.enter(z, weights.norm, *weights.output, out=self.logits[: len(z)])
+
+    def _layer(self, layer: TextLayer, x: Tensor, found: Tensor) -> Tensor:
+        """The stream x (N, D) and what attention found -> the stream after the layer."""
+        x = layer.from_self.plus(found, x)
+        inner = self.form.weights.activated(layer.inner(layer.before_forward(x)))
+        return layer.outer.plus(inner, x)
+
+    def _read_by(self, i: int, qkv: Tensor) -> Tensor:
+        """Attention of layer i over texts from their beginning, (B, T, …) -> (B, T, H·D)."""
+        w, turns, (B, T, _) = self.form.weights, self.tables.turns, qkv.shape
+        turns = None if turns is None else turns[:T]
+        parts = heads(qkv.to(self.past.dtype), w.n_kv_heads, w.d_head, turns)
+        q, k, v = (part.transpose(1, 2) for part in parts)
+        self.past[i, 0, :B, :, :T], self.past[i, 1, :B, :, :T] = k, v
+        n = w.n_heads // w.n_kv_heads
+        k, v = (part.repeat_interleave(n, dim=1) for part in (k, v))
+        return attention(q, k, v, causal=True).transpose(1, 2).flatten(2).to(qkv.dtype)
+
+    def _to_logits(self, x: Tensor) -> Tensor:
+        output = self.form.weights.output
+        if x.is_cuda:
+            return wide_product(x, output.weight)
+        return output(x).to(self.logits.dtype)
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """At least float32."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << (n - 1).bit_length()

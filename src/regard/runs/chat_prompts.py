@@ -1,0 +1,125 @@
+"""Conversations as ids: what a model reads before it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.text.chat_template import TEMPLATE, ChatTemplate, Message
+from regard.text.marked import MarkedReader
+from regard.text.tokenizer import Tokenizer
+
+ROLES = ("system", "user", "assistant")
+Truncate = Literal["left"] | None
+"""What to do with a conversation that is too long: drop its oldest turns, or refuse it."""
+NAMES = {"begin": "bos_token", "end": "eos_token", "unknown": "unk_token", "pad": "pad_token"}
+"""What templates call special tokens."""
+_SAID = "\ufdd1"
+"""Stands for an answer; no template writes it by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrompts:
+    """Writes conversations down for one model."""
+
+    template: ChatTemplate
+    reader: MarkedReader
+    context: int
+    """Tokens that the model can read."""
+
+    def ids(self, messages: Sequence[Message]) -> list[int]:
+        """The conversation up to where the model's turn begins.
+
+        Special tokens of the template are ids; in the messages they are text.
+        """
+        _check(messages)
+        safe = [{**one, "content": self.reader.guarded(one["content"])} for one in messages]
+        return self.reader.read(self.template.render(safe))
+
+    def fitting(
+        self, messages: Sequence[Message], *, max_new: int, truncate: Truncate = None
+    ) -> list[int]:
+        """As ``ids``, such that the context holds them.
+
+        Where the oldest turns are dropped, room is made for ``max_new`` tokens, but at least half
+        of the context is kept. What the system was told stays.
+        """
+        ids = self.ids(messages)
+        if len(ids) <= self.context:
+            return ids
+        if truncate is None:
+            remedy = "shorten it, or let its oldest turns be dropped (--truncate left)"
+            raise DataError(self._too_long("conversation", len(ids), remedy))
+        room, left = max(self.context // 2, self.context + 1 - max_new), messages
+        while len(ids) > room and (later := _later(left)):
+            left, ids = later, self.ids(later)
+        if len(ids) > self.context:
+            raise DataError(self._too_long("last turn alone", len(ids), "shorten it"))
+        return ids
+
+    def end_of_turn(self) -> int | None:
+        """The token that the template writes after what the model says."""
+        asked = {"role": "user", "content": "?"}
+        try:
+            text = self.template.render(
+                [asked, {"role": "assistant", "content": _SAID}], answer=False
+            )
+        except (CheckpointError, DataError):  # it wants another kind of conversation
+            return None
+        return self.reader.first_special(text.partition(_SAID)[2])
+
+    def _too_long(self, what: str, n: int, remedy: str) -> str:
+        return (
+            f"the {what} has {n:,} tokens, but the model's context holds {self.context:,}; {remedy}"
+        )
+
+
+def has_template(folder: Path) -> bool:
+    """Whether the run in a folder was made for conversations."""
+    return (folder / TEMPLATE).exists()
+
+
+def load_prompts(folder: Path, tokenizer: Tokenizer, context: int) -> ChatPrompts:
+    """With the template of a run folder."""
+    path = folder / TEMPLATE
+    if not path.exists():
+        raise ConfigError(
+            f"{folder} has no {TEMPLATE}, so its model is not made for conversations; use "
+            "`regard generate` with it"
+        )
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"cannot read {path}: {error}") from error
+    spelled = {number: token for token, number in tokenizer.special_ids.items()}
+    marks = tokenizer.marks.named()
+    special = {NAMES[mark]: spelled[number] for mark, number in marks.items() if mark in NAMES}
+    template = ChatTemplate(source, special, where=str(path))
+    return ChatPrompts(template, MarkedReader(tokenizer), context)
+
+
+def _check(messages: Sequence[Any]) -> None:
+    """Refuse what is no conversation."""
+    if not messages:
+        raise DataError("expected a conversation, but found no message; say something")
+    for number, message in enumerate(messages, start=1):
+        found = message if isinstance(message, Mapping) else {}
+        if found.get("role") not in ROLES or not isinstance(found.get("content"), str):
+            raise DataError(
+                f"message {number}: expected a 'role' ({', '.join(ROLES)}) and a text as "
+                f"'content', but found {message!r:.60}"
+            )
+
+
+def _later(messages: Sequence[Message]) -> list[Message]:
+    """Without the oldest turn and its answer; empty where only the last turn is left."""
+    begin = 0
+    while begin < len(messages) and messages[begin]["role"] == "system":
+        begin += 1
+    for number in range(begin + 1, len(messages)):
+        if messages[number]["role"] == "user":
+            return [*messages[:begin], *messages[number:]]
+    return []

@@ -1,0 +1,90 @@
+"""Runs scored on a file of the user's, which is laid out as their training files were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.core.counting import counted
+from regard.core.errors import DataError
+from regard.core.registry import Registry
+from regard.data.labelled import LabelledCorpus, Wanted, read_labelled
+from regard.data.plain_texts import read_texts
+from regard.data.questions import read_questions
+from regard.runs.answerer import Answerer
+from regard.runs.classifier import Classifier, texts_of
+from regard.runs.embedder import Embedder
+from regard.runs.encoder_run import EncoderRun
+from regard.runs.evaluation import Evaluation
+from regard.runs.filler import Filler
+from regard.runs.writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class FileScores:
+    """Scores on a file, and what a user should know about how it was read."""
+
+    evaluation: Evaluation
+    notes: tuple[str, ...] = ()
+
+
+OF_FILE: Registry[Callable[[Any, Path], FileScores]] = Registry("task")
+"""Of runs that are scored on one file, by task."""
+
+
+@OF_FILE.add("classification")
+def score_labels(run: Classifier, path: Path) -> FileScores:
+    """Texts, or pairs of them, with labels that the run knows."""
+    corpus = _read(run, path, "label")
+    first = corpus.examples[0]
+    if (first.other is not None) != run.labels.pairs:
+        wanted, found = ("two texts", "one") if run.labels.pairs else ("one text", "two")
+        raise DataError(
+            f"{first.where}: expected {wanted} with a label, as in training, but found {found}"
+        )
+    texts = texts_of(corpus.examples)
+    return FileScores(run.scored(corpus.examples, path.name), _notes(run, path, corpus, texts))
+
+
+@OF_FILE.add("similarity")
+def score_pairs(run: Embedder, path: Path) -> FileScores:
+    """Pairs of texts, with scores or without."""
+    corpus = _read(run, path, "score")
+    sides = [text for one in corpus.examples for text in (one.text, one.other or "")]
+    return FileScores(run.scored(corpus.examples, path.name), _notes(run, path, corpus, sides))
+
+
+@OF_FILE.add("masked")
+def score_masked(run: Filler, path: Path) -> FileScores:
+    """Texts alone."""
+    corpus = _read(run, path, "text")
+    texts = [one.text for one in corpus.examples]
+    return FileScores(run.scored(corpus.examples, path.name), _notes(run, path, corpus, texts))
+
+
+@OF_FILE.add("answers")
+def score_answers(run: Answerer, path: Path) -> FileScores:
+    """Questions about texts, with their answers."""
+    corpus = read_questions(str(path), run.recipe.data)
+    evaluation = run.scored(corpus.examples, path.name)
+    return FileScores(evaluation, tuple(corpus.notes(path.name)))
+
+
+def score_texts(run: Writer, path: Path, stride: int | None = None) -> FileScores:
+    """Plain texts, end to end; windows begin ``stride`` tokens apart."""
+    return FileScores(run.evaluate_texts(read_texts(str(path)), split=path.name, stride=stride))
+
+
+def _read(run: EncoderRun, path: Path, wanted: Wanted) -> LabelledCorpus:
+    return read_labelled(str(path), wanted, run.recipe.data)
+
+
+def _notes(
+    run: EncoderRun, path: Path, corpus: LabelledCorpus, texts: Sequence[Any]
+) -> tuple[str, ...]:
+    """Lines that were passed over, and texts that were cut."""
+    n = run.n_cut(texts)
+    cut = f"{path.name}: {counted(n, 'text')} cut to {run.model.config.max_len} tokens"
+    return (*corpus.notes(path.name), *([cut] if n else []))

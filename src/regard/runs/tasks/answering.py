@@ -1,0 +1,179 @@
+"""A run that answers questions before its first step: from a recipe to all that training needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.core.counting import counted
+from regard.data.examples import Ints
+from regard.data.layout import Layout
+from regard.data.question_windows import NOT_HERE, gold_spans
+from regard.data.questions import Question
+from regard.data.span_batches import SpanBatch, SpanStream, span_batch
+from regard.evaluation.answers import exact_match, f1
+from regard.models.encoder import Encoder
+from regard.recipes.recipe import Recipe
+from regard.runs.answerer import load_answerer
+from regard.runs.finding import Asked
+from regard.runs.questions import QuestionData, load_questions
+from regard.runs.tasks.beginning import Wish, begin
+from regard.runs.tasks.encoding import NoMemory, PreparedEncoding, Scoring, all_texts
+from regard.text.tokenizer import Tokenizer
+from regard.training.encoder_flops import encoder_flops
+
+
+def span_loss(logits: Tensor, batch: SpanBatch, smoothing: float) -> Tensor:
+    """Mean of the cross-entropies of start and end, summed over rows (B, S, 2) -> ().
+
+    The choice is among the allowed positions. The wanted distribution is 1 - ε on the right one, ε
+    being spread over all of them.
+    """
+    elsewhere = ~batch.allowed.unsqueeze(-1)
+    log_probs = logits.float().masked_fill(elsewhere, -torch.inf).log_softmax(dim=1)
+    loss = -log_probs.gather(1, batch.spans.unsqueeze(1)).mean(dim=-1).sum()
+    if not smoothing:
+        return loss
+    spread = log_probs.masked_fill(elsewhere, 0.0).sum(dim=1) / batch.allowed.sum(dim=1).unsqueeze(
+        1
+    )
+    return (1 - smoothing) * loss - smoothing * spread.mean(dim=-1).sum()
+
+
+class SpanLoss(NoMemory):
+    """What start and end cost, summed over the rows of a batch."""
+
+    def __init__(self, smoothing: float) -> None:
+        self.smoothing = smoothing
+
+    def __call__(self, model: Encoder, batch: SpanBatch) -> Tensor:
+        """As ``span_loss`` has it."""
+        return span_loss(model(batch.ids, batch.segments), batch, self.smoothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Questions as they are learned from, or validated on."""
+
+    questions: Sequence[Question]
+    asked: Asked
+    spans: Ints
+    """(rows, 2): where the answer stands in each row."""
+
+    @classmethod
+    def of(cls, questions: Sequence[Question], tokenizer: Tokenizer, layout: Layout) -> Learned:
+        """Encode them and find their answers."""
+        pairs = [(one.text, one.context) for one in questions]
+        asked = Asked.of(pairs, tokenizer, layout)
+        return cls(questions, asked, gold_spans(asked.windows, layout, questions, asked.offsets))
+
+    def notes(self, name: str) -> list[str]:
+        """What a user should know about a split."""
+        windows = self.asked.windows
+        here = {*windows.questions[self.spans[:, 1] != NOT_HERE].tolist()}
+        n_rows, n_lost = len(windows.questions), len(self.questions) - len(here)
+        told = []
+        if n_rows > len(self.questions):
+            told.append(f"{name}: {counted(len(self.questions), 'text')} read in {n_rows} windows")
+        if windows.n_cut:
+            told.append(f"{name}: {counted(windows.n_cut, 'question')} cut to half of max_len")
+        if n_lost:
+            told.append(
+                f"{name}: {counted(n_lost, 'answer')} longer than half a window, not learned"
+            )
+        return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedAnswers(PreparedEncoding):
+    """Questions about texts, and an encoder that finds the answers."""
+
+    data: QuestionData
+    learned: Learned
+    validated: Learned
+
+    @property
+    def size(self) -> dict[str, int]:
+        """As ``Prepared.size``."""
+        n = len(self.learned.questions)
+        return {"training questions": n, "vocabulary": self.tokenizer.n_vocab}
+
+    def stream(self) -> SpanStream:
+        """As ``Prepared.stream``."""
+        settings = self.recipe.train
+        return SpanStream(
+            self.train,
+            self.learned.spans,
+            self.layout,
+            batch_tokens=settings.batch_tokens,
+            seed=settings.seed,
+        )
+
+    def objective(self) -> SpanLoss:
+        """As ``Prepared.objective``."""
+        return SpanLoss(self.recipe.train.label_smoothing)
+
+    def flops(self, batch: SpanBatch) -> float:
+        """As ``Prepared.flops``: the head answers at every position."""
+        n_rows, n_tokens = batch.ids.shape
+        return self.formula.training(n_rows, n_tokens, n_rows * n_tokens)
+
+    def example(self, number: int) -> str:
+        """As ``Prepared.example``; numbers are those of windows."""
+        return self.learned.questions[self.learned.asked.windows.questions[number]].text
+
+    def validation(self) -> Scoring:
+        """As ``Prepared.validation``."""
+        valid, smoothing = self.validated, self.recipe.train.label_smoothing
+        right = [one.answers for one in valid.questions]
+
+        def scores(model: Encoder) -> Mapping[str, float]:
+            read = [*valid.asked.read(model, self.device, self.recipe.train.batch_tokens)]
+            loss = sum(
+                span_loss(
+                    logits, span_batch(self.valid, rows, self.layout, valid.spans), smoothing
+                ).item()
+                for rows, logits in read
+            )
+            given = [best.text for (best,) in valid.asked.answers(read)]
+            found = {"exact_match": exact_match(given, right), "f1": f1(given, right)}
+            return {"loss": loss / len(valid.spans), **found}
+
+        return Scoring(scores)
+
+
+def prepare_answers(
+    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
+) -> PreparedAnswers:
+    """Load or make the questions, train a tokenizer unless there is one, build the encoder.
+
+    Draws from torch's default generator, which is left where the first training step begins.
+    """
+    del cache  # questions that people have asked are few
+    data = load_questions(recipe.data)
+    examples = data.splits["train"]
+    start = begin(Wish(recipe, "spans"), lambda: all_texts(examples), device, begun)
+    layout = Layout(start.tokenizer.marks, start.config.max_len)
+    train, valid = (
+        Learned.of(data.splits[name], start.tokenizer, layout) for name in ("train", "valid")
+    )
+    return PreparedAnswers(
+        recipe=recipe,
+        config=start.config,
+        model=start.model,
+        notes=(*data.notes, *start.notes, *train.notes("train"), *valid.notes("valid")),
+        device=device,
+        data=data,
+        tokenizer=start.tokenizer,
+        layout=layout,
+        train=train.asked.windows.table,
+        valid=valid.asked.windows.table,
+        formula=encoder_flops(start.model),
+        load=load_answerer,
+        learned=train,
+        validated=valid,
+    )

@@ -1,0 +1,33 @@
+"""What answers about looks have in common, whatever was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from regard.runs.look import Look
+from regard.server.asking import LookRequest
+
+
+class Once:
+    """An answer that never changes is made once. Always called on one and the same thread."""
+
+    def __init__(self, make: Callable[[], bytes]) -> None:
+        self._make = make
+        self._made: bytes | None = None
+
+    def __call__(self) -> bytes:
+        """The answer."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
+def beside(look: Look, asked: LookRequest) -> dict[str, Any]:
+    """What was asked for beside the weights: the steps of a row, and where a look leads."""
+    answer: dict[str, Any] = {}
+    if asked.steps is not None:
+        answer["steps"] = look.steps(**asked.steps.model_dump()).as_json()
+    if asked.rollout is not None:
+        answer["rollout"] = look.rollout(asked.rollout).tolist()
+    return answer

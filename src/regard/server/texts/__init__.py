@@ -1,0 +1,1 @@
+"""What is asked of runs that read one text: language models and encoders."""

@@ -1,0 +1,29 @@
+"""What there is to know about a run that reads one text: the object of ``/api/info``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.runs.encoder_run import EncoderRun
+from regard.server.knowing import known_words
+from regard.server.text_service import TextService
+from regard.server.texts.examples import examples
+from regard.visual.head_table import COLUMNS
+
+
+def about(service: TextService) -> dict[str, Any]:
+    """Plain data: what was trained, what it knows, and how its heads are measured.
+
+    ``examples`` are objects with a ``text``, and an ``other`` one where two go in.
+    """
+    run, shape = service.run, service.run.model.config
+    name = "decoder.self" if run.task == "language" else "encoder.self"
+    return {
+        **run.facts(),
+        "name": service.name,
+        "knows": known_words(run.tokenizer),
+        "pairs": isinstance(run, EncoderRun) and run.takes_pairs,
+        "examples": examples(run),
+        "attentions": [{"name": name, "layers": shape.n_layers, "heads": shape.n_heads}],
+        "measures": [column._asdict() for column in COLUMNS],
+    }
