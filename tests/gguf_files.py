@@ -26,8 +26,11 @@ def gguf_model(kind, **changes):
     return language_model(**{**LLAMA, "n_kv_heads": 2, **changes})
 
 
-def write_gguf(path, model, kind="llama", *, settings=(), tensors=(), keep=None):
-    """A file of the model, with other settings and tensors; None leaves one out."""
+def write_gguf(path, model, kind="llama", *, settings=(), tensors=(), keep=None, adds=()):
+    """A file of the model, with other settings and tensors; None leaves one out.
+
+    ``adds`` are tokens that its tokenizer puts around a text: bos, eos.
+    """
     writer = gguf.GGUFWriter(path, kind)
     for name, value in ({**SIZES, **OWN[kind]} | dict(settings)).items():
         add = {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
@@ -42,7 +45,7 @@ def write_gguf(path, model, kind="llama", *, settings=(), tensors=(), keep=None)
             how = getattr(gguf.GGMLQuantizationType, keep)
             numbers = gguf.quants.quantize(numbers, how)
         writer.add_tensor(name, numbers, raw_dtype=how)
-    add_tokenizer(writer)
+    add_tokenizer(writer, adds)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -50,7 +53,7 @@ def write_gguf(path, model, kind="llama", *, settings=(), tensors=(), keep=None)
     return path
 
 
-def add_tokenizer(writer):
+def add_tokenizer(writer, adds=()):
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
     writer.add_token_list(TOKENS)
@@ -58,5 +61,7 @@ def add_tokenizer(writer):
     writer.add_token_merges(["a b", "ab a"])
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(1)
-    writer.add_add_bos_token(False)
+    writer.add_add_bos_token("bos" in adds)
+    if "eos" in adds:
+        writer.add_add_eos_token(True)
     writer.add_chat_template("{{ messages }}")

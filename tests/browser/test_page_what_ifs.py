@@ -1,5 +1,7 @@
 """What-ifs on the page: typed, refused, told of, and searched under."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from page_parts import ABLATE, SOURCE, control, link
@@ -160,3 +162,33 @@ def test_where_to_pick_a_head_is_told_for_each_view(visit):
     expect(hint).to_contain_text("above the picture")
     page.get_by_role("tab", name="Beam").click()
     expect(hint).to_contain_text("in Lines or Matrix")
+
+
+@contextmanager
+def undrawn(page):
+    """Inside, no look comes, so none is drawn."""
+    held = []
+    page.route("**/api/explain", lambda route: held.append(route))
+    yield
+    page.route("**/api/explain", lambda route: route.continue_())
+    for route in held:
+        route.continue_()
+
+
+def test_a_switch_turned_before_the_last_one_is_drawn_keeps_both(visit, run):
+    page = visit(link(source=SOURCE, name="decoder.cross", layer=0, head=1))
+    with undrawn(page):
+        control(page, "Ablate it").check()
+        control(page, "Without positions").check()
+        control(page, "Temperature").fill("1")
+    expect(page.locator(".active li")).to_have_count(3)
+    edits = [ABLATE, {"kind": "no_positions"}, {"kind": "temperature", "value": 2, "name": None}]
+    expect(page.locator("#said")).to_have_text(run.explain(SOURCE, edit=edits).translation)
+
+
+def test_two_changes_of_the_temperature_before_it_is_drawn_are_both_made(visit):
+    page = visit(link(source=SOURCE, edits=[{"kind": "temperature", "value": 2, "name": None}]))
+    with undrawn(page):
+        control(page, "Temperature").fill("2")
+        control(page, "Temperature of").select_option("encoder.self")
+    expect(page.locator(".active li")).to_contain_text("temperature 4 in encoder.self")

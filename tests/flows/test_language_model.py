@@ -277,8 +277,8 @@ def test_what_is_for_other_runs_is_refused_with_the_right_verb(refused, story_ru
     [
         ("data", {"train": "nowhere.txt"}, "lacks nowhere.txt"),
         ("data", {"train": ["a.en", "a.fr"]}, "names two files"),
-        ("text", {"kind": "bpe", "vocab_size": 300, "bpe_dropout": 0.1}, "bpe_dropout is for"),
-        ("train", {"teacher_forcing": 0.5}, "teacher_forcing is for translation"),
+        ("text", {"kind": "bpe", "vocab_size": 300, "bpe_dropout": 0.1}, "bpe_dropout=0.1 does"),
+        ("train", {"teacher_forcing": 0.5}, "teacher_forcing=0.5 does nothing"),
         ("train", {"criterion": "bleu"}, "criterion=bleu is for other tasks"),
         ("model", {"max_len": 9999}, "fewer than one window"),
         ("model", {"preset": "transformer"}, "cannot be trained for language"),

@@ -38,6 +38,42 @@ def test_what_was_exported_is_imported_and_translates_as_before(run, run_path, f
         assert theirs["score"] == pytest.approx(ours["score"], abs=1e-5)
 
 
+@pytest.mark.parametrize("beams", ["abc", [3], -3])
+def test_a_number_of_beams_that_is_none_is_told(run, folder, tmp_path, beams):
+    (folder / "generation_config.json").write_text(json.dumps({"num_beams": beams}))
+    code, out, err = run("import", folder, "--out", tmp_path / "again")
+    assert (code, out) == (2, "")
+    assert err.endswith(f"must say num_beams as a number from 1, found {beams!r}\n")
+    assert err.count("\n") == 1
+
+
+def test_an_imported_classifier_reads_lines_with_a_tab_as_pairs(run, tmp_path):
+    from language_models import stirred, weights_of
+
+    from regard.checkpoints.interop.bert import write_bert
+    from regard.models.encoder import Encoder, EncoderConfig
+
+    sizes = {"n_vocab": 7, "d_model": 8, "n_heads": 2, "d_ff": 8, "n_layers": 1, "max_len": 9}
+    model = Encoder(EncoderConfig(**sizes, head="classify", n_labels=2))
+    stirred(model)
+    (tmp_path / "bert").mkdir()
+    write_bert(model.config, weights_of(model), tmp_path / "bert")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
+    (tmp_path / "bert" / "vocab.txt").write_text("\n".join(words) + "\n")
+    assert run("import", tmp_path / "bert", "--out", tmp_path / "run")[0] == 0
+
+    from regard.runs.loading import load
+
+    loaded = load(tmp_path / "run", device="cpu")
+    wanted = [loaded.classify(x, with_scores=True).probability for x in ("a", ("a", "b"))]
+    code, out, _ = run("classify", tmp_path / "run", stdin="a\na\tb\n")
+    found = [float(line.split("\t")[1]) for line in out.splitlines()]
+    assert code == 0
+    assert found == pytest.approx(wanted, abs=1e-4)
+    (tmp_path / "own.tsv").write_text("a\tb\tLABEL_0\nb\ta\tLABEL_1\n")
+    assert run("evaluate", tmp_path / "run", tmp_path / "own.tsv")[0] == 0
+
+
 def test_an_imported_run_is_a_run_like_any_other(run, folder, tmp_path):
     again = tmp_path / "again"
     run("import", folder, "--out", again, "--direction", "xx-yy")

@@ -3,9 +3,11 @@
 import json
 
 import pytest
+from chats import chat_folder
 from looked_at import LABELLED, encoder_run, saved, writer_run
 
 import regard
+from regard.server.texts.examples import examples
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +111,22 @@ def test_a_run_without_data_says_so_and_what_to_do(folders, refused, run_path, t
     (tmp_path / "some.txt").write_text("a b\n")
     told = refused("heads", run_path, "--texts", tmp_path / "some.txt")
     assert "heads of a translator are measured on pairs" in told
+
+
+def test_a_file_that_lies_here_by_chance_is_not_the_data_of_an_imported_run(
+    refused, run, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    imported = chat_folder(tmp_path, template=None)
+    (tmp_path / "train.txt").write_text("somebody else's text\n" * 30)
+    told = refused("evaluate", imported)
+    assert "was imported and has no data of its own; name a file" in told
+    shown = [example["text"] for example in examples(regard.load(imported, device="cpu"))]
+    assert not any("somebody" in text for text in shown)
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(
+        "task: language\ndata: {train: train.txt}\nmodel: {preset: gpt}\ntrain: {max_steps: 1}\n"
+    )
+    code, out, _ = run("evaluate", imported, "--data", recipe, "--split", "train", "--json")
+    assert code == 0
+    assert json.loads(out)["perplexity"] > 1

@@ -1,6 +1,7 @@
 """OpenAI's own client against the running server, and what it refuses."""
 
 import json
+import re
 
 import httpx
 import numpy as np
@@ -103,11 +104,22 @@ def test_a_key_is_asked_for(writer, serving):
 
 WRONG = [
     ({"model": "other"}, 404, "there is no model 'other'; this server has 'small'"),
-    ({"prompt": "a" * 41}, 422, "41 tokens, but the model's context holds 40"),
+    ({"prompt": "a" * 41}, 422, "41 tokens, but the model's context holds 40; shorten it$"),
+    ({"prompt": "a" * 41, "stream": True}, 422, "context holds 40; shorten it$"),
     ({"temperature": -1}, 422, "temperature must be at least 0"),
     ({"max_tokens": 0}, 422, "max_tokens must be at least 1"),
     ({"n": 2, "stream": True}, 422, "a stream holds one text"),
-    ({"prompt": 5}, 422, "prompt"),
+    ({"prompt": 5}, 422, "^prompt must be a text or a list of at most 64 texts$"),
+    ({"prompt": ["a", 5]}, 422, "^prompt must be a text or a list of at most 64 texts$"),
+    ({"prompt": []}, 422, "^prompt must not be empty$"),
+    ({"prompt": ["a" * 5001]}, 422, "^prompt may have at most 5,000 characters a text$"),
+    ({"stop": ["a", 5]}, 422, "^stop must be a text or a list of at most 16 texts$"),
+    ({"stop": ""}, 422, "^stop must not hold an empty text$"),
+    ({"max_tokens": True}, 422, "^max_tokens must be a number, not true or false$"),
+    ({"temperature": False}, 422, "^temperature must be a number, not true or false$"),
+    ({"top_p": 0}, 422, "^top_p must be more than 0"),
+    ({"seed": 2**63}, 422, "^seed must be less than 9223372036854775808$"),
+    ({"stream": "perhaps"}, 422, "^stream must be true or false$"),
 ]
 
 
@@ -117,7 +129,7 @@ def test_refusals_say_why(writer, serving, change, status, why):
     body = {"model": "small", "prompt": "a", "max_tokens": 2} | change
     answer = httpx.post(f"{address.rstrip('/')}/v1/completions", json=body)
     assert answer.status_code == status
-    assert why in answer.json()["error"]
+    assert re.search(why, answer.json()["error"])
 
 
 def test_a_run_offers_only_what_it_can(writer, embedder, serving):
@@ -138,3 +150,29 @@ def test_too_long_a_text_is_not_cut_in_silence(embedder, serving):
     answer = httpx.post(f"{address}/v1/embeddings", json=body)
     assert answer.status_code == 422
     assert "8 tokens, at most 7 go in" in answer.json()["error"]
+
+
+def test_a_stream_that_came_to_a_stop_says_so(writer, serving):
+    client = client_of(serving(writer))
+    texts = (writer.generate("a tea", max_new=12, seed=seed) for seed in range(99))
+    seed, text = next((seed, text) for seed, text in enumerate(texts) if len(text) > 5)
+    how = {"model": "small", "prompt": "a tea", "max_tokens": 12, "seed": seed, "stop": text[2]}
+    parts = list(client.completions.create(**how, stream=True))
+    assert "".join(part.choices[0].text for part in parts) == text[: text.index(text[2])]
+    assert parts[-1].choices[0].finish_reason == "stop"
+
+
+def test_vectors_have_as_many_numbers_as_they_have(embedder, serving):
+    address = f"{serving(embedder).rstrip('/')}/v1/embeddings"
+    body = {"model": "vectors", "input": "the cats"}
+    answer = httpx.post(address, json={**body, "dimensions": 5})
+    assert answer.status_code == 422
+    assert answer.json()["error"] == "dimensions must be 12, which all vectors of this model have"
+    assert httpx.post(address, json={**body, "dimensions": 12}).status_code == 200
+
+
+def test_a_body_that_is_no_json_is_a_bad_request_as_it_is_everywhere(writer, serving):
+    headers = {"content-type": "application/json"}
+    for path in ("/v1/completions", "/api/generate"):
+        answer = httpx.post(f"{serving(writer)}{path}", content=b'{"model": ', headers=headers)
+        assert (answer.status_code, answer.json()) == (400, {"error": "the body is no JSON"})

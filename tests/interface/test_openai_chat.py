@@ -68,11 +68,15 @@ def test_a_stream_joined_is_the_answer(talker, serving):
     assert parts[-1].finish_reason == whole.finish_reason
 
 
+PICTURE = 'messages.0.content may have parts of the "type" "text" only'
 WRONG = [
     ({"model": "other"}, 404, "there is no model 'other'"),
     ({"messages": []}, 422, "messages"),
     ({"messages": [{"role": "robot", "content": "a"}]}, 422, "messages.0.role must be 'system'"),
     ({"messages": [{"role": "user", "content": "a" * 130}]}, 422, "context holds 120; shorten it"),
+    ({"messages": [{"role": "user", "content": 5}]}, 422, "messages.0.content must be a text or"),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 422, PICTURE),
+    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, 422, "must be a text or"),
     ({"n": 2, "stream": True}, 422, "a stream holds one text"),
     ({"max_tokens": 0}, 422, "max_tokens must be at least 1"),
 ]
@@ -84,6 +88,7 @@ def test_refusals_say_why(talker, serving, change, status, why):
     answer = httpx.post(f"{serving(talker)}/v1/chat/completions", json=body)
     assert answer.status_code == status
     assert why in answer.json()["error"]
+    assert "[" not in answer.json()["error"]  # no types of the library
 
 
 def test_a_run_without_a_template_says_so(talker, serving, tmp_path):

@@ -391,7 +391,8 @@ def test_the_world_of_sentences_shows_the_lectures_examples_and_knows_their_word
 
 def test_files_that_have_gone_leave_no_examples_and_no_fault(run):
     gone = run.recipe.data.model_copy(update={"valid": "gone.tsv"})
-    assert examples(SimpleNamespace(recipe=SimpleNamespace(data=gone)), 128) == []
+    recipe = SimpleNamespace(data=gone)
+    assert examples(SimpleNamespace(recipe=recipe, folder=run.folder), 128) == []
 
 
 def test_examples_are_short_enough_to_be_looked_at(client_of, run, tmp_path):

@@ -211,6 +211,13 @@ WRONG = [
     ("language", "/api/generate", {"prompt": "a " * 30}, "the model's context holds 24"),
     ("language", "/api/generate", {"prompt": "a", "temperature": -1}, "temperature must be"),
     ("language", "/api/generate", {"prompt": "a", "stop": [""]}, "must not be empty"),
+    ("language", "/api/generate", {"max_tokens": True}, "max_tokens must be a number, not true"),
+    (
+        "language",
+        "/api/explain",
+        {"source": "a", "edits": [{"kind": "swap", "first": True, "second": 0}]},
+        "first must be a number, not true",
+    ),
     ("masked", "/api/fill", {"text": "<mask>", "n": 0}, "n must be at least 1"),
     ("similarity", "/api/nearest", {"text": "a", "others": []}, "others"),
     ("similarity", "/api/explain", {"source": "a", "other": "b"}, ""),
@@ -284,3 +291,23 @@ def test_all_that_costs_work_asks_for_the_key(runs):
 def test_words_that_a_language_model_can_say_are_offered(runs):
     with client_of(runs["language"]) as client:
         assert client.get("/api/words", params={"begins": "c"}).json() == ["c"]
+
+
+def test_a_text_that_fills_the_context_can_be_looked_at(post, runs):
+    run = runs["language"]
+    for n in range(1, 24):
+        prompt = " ".join("aceg"[i % 4] for i in range(n))
+        text = run.generate(prompt, max_new=50, temperature=0)
+        if len(run.framing.read(prompt)) + len(run.framing.inside(text)) == run.context + 1:
+            break
+    else:
+        pytest.fail("no text fills the context")
+    for packed in (None, {"name": "decoder.self", "layer": 0}):
+        status, sent = post(
+            "language", "/api/explain", {"source": prompt, "target": text, "packed": packed}
+        )
+        assert status == 200
+        assert sent["outcome"]["text"] == text
+        assert len(sent["source_tokens"]) + len(sent["target_tokens"]) == run.context
+    status, _ = post("language", "/api/explain", {"source": prompt, "target": f"{text} a a"})
+    assert status == 422

@@ -23,7 +23,8 @@ CHUNK = 1024
 def classify(path: RunPath, device: Device = None, as_json: Json = False) -> None:
     """Label the lines of standard input: `label TAB probability`, one by one.
 
-    Where a run was trained on pairs, a line is two texts with a tab between them.
+    Where a run was trained on pairs, a line is two texts with a tab between them. An imported run
+    reads such a line as a pair, and any other as one text.
     """
     from regard.runs.classifier import load_classifier
 
@@ -41,6 +42,8 @@ def classify(path: RunPath, device: Device = None, as_json: Json = False) -> Non
 
 
 def _texts(run: Classifier, lines: list[str], n_before: int) -> Texts:
+    if run.labels.pairs is None:  # a second text that is empty is none
+        return [(first, second) for first, _, second in (line.partition("\t") for line in lines)]
     if not run.labels.pairs:
         return lines
     pairs = []

@@ -75,7 +75,10 @@ def evaluate(
     run = _with_data(load(path, device=device), data, overrides or [])
     if run.task != "translation":
         _check_own_data(run.task, source, alignments, beam)
-        scores = _scores_of(run, split, stride) if file is None else _of_file(run, file, stride)
+        if file is None:
+            scores = _scores_of(run, split, stride, own=data is None)
+        else:
+            scores = _of_file(run, file, stride)
         _show_plain(scores, as_json)
         return
     _check_stride(run.task, stride)
@@ -87,7 +90,7 @@ def evaluate(
     elif file is not None:
         scores = _of_files(run, str(file), file.name, beam)
     else:
-        scores = _of_split(run, split or "test", beam)
+        scores = _of_split(run, split or "test", beam, own=data is None)
     if as_json:
         print(json.dumps(scores, ensure_ascii=False))
         return
@@ -130,7 +133,7 @@ def _check_stride(task: str, stride: int | None) -> None:
         raise ConfigError(f"--stride is for language models, and this is a run of the task {task}")
 
 
-def _scores_of(run: Any, split: str | None, stride: int | None) -> dict[str, Any]:
+def _scores_of(run: Any, split: str | None, stride: int | None, *, own: bool) -> dict[str, Any]:
     """On a split that is named; else on test or, where there is none, on valid."""
     from regard.runs.own_data import check_data
 
@@ -140,7 +143,8 @@ def _scores_of(run: Any, split: str | None, stride: int | None) -> dict[str, Any
     else:
         _check_stride(run.task, stride)
     data = run.recipe.data
-    check_data(run.folder, data, ELSEWHERE)
+    if own:
+        check_data(run.folder, data, ELSEWHERE)
     rows = run.task != "language" or data.prompt is not None
     held_out = data.hold_out is not None and rows  # of plain text, valid alone
     if split is None and data.world is None and data.test is None and not held_out:
@@ -217,13 +221,14 @@ def _of_files(run: Run, files: Files, name: str, beam: int | None) -> dict[str, 
     return evaluate_pairs(run, corpus.pairs, split=name, beam=beam).scores
 
 
-def _of_split(run: Run, split: str, beam: int | None) -> dict[str, Any]:
+def _of_split(run: Run, split: str, beam: int | None, *, own: bool) -> dict[str, Any]:
     from regard.runs.data import load_data
     from regard.runs.evaluate import evaluate_split
     from regard.runs.own_data import check_data
 
     remedy = f"{ELSEWHERE}, or two files with --source and --reference"
-    check_data(run.folder, run.recipe.data, remedy)
+    if own:
+        check_data(run.folder, run.recipe.data, remedy)
     data = load_data(run.recipe.data)
     for line in data.notes:
         note(line)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from regard.runs.writer import Truncate, Writer
 
 CHUNK = 64
-"""Prompts that are written on together."""
+"""Texts that are written together, or all of one prompt."""
 MOST_UNKNOWN = 10_000
 """So many unknown words are remembered: input may be endless, memory is not."""
 
@@ -67,7 +67,7 @@ def generate(
     manner = run.manner(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
     cut: Truncate = None if truncate is None else "left"
     desk = _Desk(run, manner, seeded(seed), tuple(stop or ()), cut)
-    for prompts in _prompts(1 if stream else CHUNK):
+    for prompts in _prompts(1 if stream else max(1, CHUNK // n)):
         if stream:
             desk.stream(prompts[0])
         else:

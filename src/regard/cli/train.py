@@ -106,7 +106,7 @@ def show_estimate(recipe: Recipe, device: str | None) -> None:
     for name, number in prepared.size.items():
         print(f"{name:18} {number:,}")
     print(f"parameters         {cost.parameters:,}")
-    print(f"FLOPs a token      {cost.flops_per_token:.3g}")
+    print(f"{f'FLOPs a {prepared.unit}':18} {cost.flops_per_token:.3g}")
     print(f"steps              {'until patience ends' if cost.steps is None else cost.steps}")
     print(f"training FLOPs     {'unknown' if cost.flops is None else f'{cost.flops:.3g}'}")
     print(f"memory             {cost.memory_bytes / 2**30:.2f} GiB")

@@ -11,9 +11,11 @@ from typing import Any
 from regard.core.errors import DataError
 from regard.core.registry import did_you_mean
 from regard.data.holding_out import hold_out, hold_out_linked
-from regard.data.lines import PACKED, excerpt, present, read_lines, read_parallel
+from regard.data.labelled_rows import json_line, text_field
+from regard.data.lines import excerpt, present, read_lines, read_parallel
 from regard.data.pairs import Pair
 from regard.data.settings import DataSettings, Files
+from regard.data.table_lines import ending
 
 Rows = Iterator[tuple[str, str]]
 
@@ -115,10 +117,9 @@ def _rows(files: Files, columns: tuple[int, ...] | None) -> Rows:
     if not isinstance(files, str):
         return read_parallel(Path(files[0]), Path(files[1]))
     path = Path(files)
-    kind = (path.with_suffix("") if path.suffix in PACKED else path).suffix
-    if kind == ".jsonl":
+    if ending(path) == ".jsonl":
         return _jsonl(path)
-    if kind in (".tsv", ".txt"):
+    if ending(path) in (".tsv", ".txt"):
         return _tsv(path) if columns is None else _table(path, columns)
     raise DataError(
         f"{path}: a single file must be .tsv, .txt (one tab a line) or .jsonl, perhaps with .gz or "
@@ -162,10 +163,7 @@ def _jsonl(path: Path) -> Rows:
             yield "", ""
             continue
         where = f"{path}:{number}"
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{where}: not JSON ({error}) in {excerpt(line)}") from None
+        entry = json_line(line, where)
         yield _text(entry, "source", where), _text(entry, "target", where)
 
 
@@ -177,11 +175,4 @@ def _text(entry: Any, key: str, where: str) -> str:
         keys = ", ".join(map(repr, entry)) or "none"
         hint = did_you_mean(key, entry)
         raise DataError(f"{where}: no key {key!r}{hint}; expected {expected}, found keys {keys}")
-    text = entry[key]
-    if not isinstance(text, str):
-        raise DataError(f"{where}: {key!r} must be a string, but is {excerpt(json.dumps(text))}")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise DataError(f"{where}: {key!r} holds half a character (a lone surrogate)") from None
-    return text
+    return text_field(entry[key], key, where)

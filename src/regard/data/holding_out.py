@@ -32,11 +32,16 @@ LEAST = 0.9
 """Share of what was asked for that must be held out: large groups may leave no better choice."""
 
 
-def hold_out(pairs: tuple[S, ...], n: int, seed: int) -> tuple[tuple[S, ...], tuple[S, ...]]:
+def hold_out(
+    pairs: tuple[S, ...], n: int, seed: int, *, linked: bool = False
+) -> tuple[tuple[S, ...], tuple[S, ...]]:
     """Pairs to keep and about ``n`` (at least one) to hold out, both in their old order.
 
-    All pairs with the same source go to the same side.
+    All pairs with the same source go to the same side; if they are ``linked``, so do pairs that
+    share any text, and their kin.
     """
+    if linked:
+        return _kin_held_out(pairs, n, seed)
     ranks = {source: _rank(source, seed) for source in {pair.source for pair in pairs}}
     if len(ranks) < 2:
         raise DataError(
@@ -45,6 +50,19 @@ def hold_out(pairs: tuple[S, ...], n: int, seed: int) -> tuple[tuple[S, ...], tu
         )
     groups = [ranks[pair.source] for pair in pairs]
     return _parted(pairs, groups, max(n, 1, Counter(groups)[min(groups)]))
+
+
+def _kin_held_out(pairs: tuple[S, ...], n: int, seed: int) -> tuple[tuple[S, ...], tuple[S, ...]]:
+    """Whole families, as many as ``n`` pairs have room for, or the smallest."""
+    families = _kinship(pairs, seed)
+    sizes = Counter(families)
+    if len(sizes) < 2:
+        raise DataError(
+            f"cannot hold out data for validation: the {len(pairs):,} pairs hang together by texts "
+            "that they share; give more, or name files in data.valid"
+        )
+    largest = max(sizes, key=lambda family: (sizes[family], family))
+    return _parted(pairs, families, max(n, min(sizes.values())), kept=largest)
 
 
 def hold_out_linked(pairs: tuple[S, ...], n: int, seed: int) -> tuple[tuple[S, ...], tuple[S, ...]]:
@@ -62,16 +80,17 @@ def hold_out_linked(pairs: tuple[S, ...], n: int, seed: int) -> tuple[tuple[S, .
 
 
 def _parted(
-    pairs: tuple[S, ...], groups: Sequence[bytes], n: int
+    pairs: tuple[S, ...], groups: Sequence[bytes], n: int, kept: bytes | None = None
 ) -> tuple[tuple[S, ...], tuple[S, ...]]:
     """Whole groups are held out, in their own order, until ``n`` pairs are together.
 
-    A group for which there is no room is passed over; the last is always kept.
+    A group for which there is no room is passed over. One is never held out: the last, unless
+    another is named.
     """
     sizes = Counter(groups)
     chosen: set[bytes] = set()
     room = n
-    for group in sorted(sizes)[:-1]:
+    for group in sorted({*sizes} - {kept or max(sizes)}):
         if sizes[group] <= room:
             chosen.add(group)
             room -= sizes[group]

@@ -8,7 +8,8 @@ a text and nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
@@ -51,12 +52,20 @@ class LabelledCorpus:
     examples: tuple[Labelled, ...]
     n_empty: int = 0
     n_headers: int = 0
+    doubtful: str | None = field(default=None, compare=False, kw_only=True)
+    """What the first line has for a label, where it looks like the name of the column."""
 
     def notes(self, name: str) -> list[str]:
         """What a user should know about a split."""
         found = {"lines skipped, being empty in some part": self.n_empty}
         found["header line passed over"] = self.n_headers
-        return [f"{name}: {n} {what}" for what, n in found.items() if n]
+        told = [f"{name}: {n} {what}" for what, n in found.items() if n]
+        if self.doubtful is not None:
+            told.append(
+                f"{name}: {self.doubtful!r} is the label of the first line alone; if that line "
+                "names the columns, take it out"
+            )
+        return told
 
 
 C = TypeVar("C", bound=LabelledCorpus)
@@ -70,12 +79,14 @@ def read_labelled_splits(settings: DataSettings, wanted: Wanted) -> dict[str, La
 def split_files(settings: DataSettings, read: Callable[[Files], C]) -> dict[str, C]:
     """What is read from the files of ``train``, ``valid`` and, if there is one, ``test``.
 
-    What has no file is held out of ``train`` as ``regard.data.corpora.read_splits`` does it.
+    What has no file is held out of ``train`` as ``regard.data.corpora.read_splits`` does it; of
+    pairs, no text of either side is in both parts.
     """
     assert settings.train is not None, "a world has no files"
     named = {"train": settings.train, "valid": settings.valid, "test": settings.test}
     found = located({name: files for name, files in named.items() if files}, settings.folder)
     splits = {name: read(files) for name, files in found.items()}
+    _check_alike(split.examples[0] for split in splits.values())
     missing = [name for name in ("test", "valid") if name not in splits]
     if settings.hold_out is None:
         missing = [name for name in missing if name == "valid"]
@@ -91,7 +102,9 @@ def _held_out(
 ) -> tuple[tuple[Labelled, ...], tuple[Labelled, ...]]:
     if settings.hold_out is not None:
         return hold_out_linked(examples, settings.hold_out, settings.world_seed)
-    return hold_out(examples, min(1000, len(examples) // 20), settings.world_seed)
+    linked = any(one.source != one.target for one in examples)
+    n = min(1000, len(examples) // 20)
+    return hold_out(examples, n, settings.world_seed, linked=linked)
 
 
 def read_labelled(
@@ -105,7 +118,16 @@ def read_labelled(
     if not examples:
         raise DataError(f"{name}: no example in it; expected one a line ({read.n_rows} empty)")
     _check_alike(examples)
-    return LabelledCorpus(tuple(examples), read.n_rows - len(examples), read.n_headers)
+    doubtful = _doubtful(examples) if read.headed and not read.n_headers else None
+    n_empty = read.n_rows - len(examples)
+    return LabelledCorpus(tuple(examples), n_empty, read.n_headers, doubtful=doubtful)
+
+
+def _doubtful(examples: Sequence[Labelled]) -> str | None:
+    """The label of the first line, if it is the only one that never comes again."""
+    counts = Counter(one.label for one in examples)
+    once = [label for label, n in counts.items() if n == 1]
+    return examples[0].label if once == [examples[0].label] else None
 
 
 def _example(row: Row) -> Labelled | None:
@@ -128,7 +150,7 @@ def _number(text: str, where: str) -> float:
 
 
 def _check_alike(examples: Iterable[Labelled]) -> None:
-    """All have the same parts as the first."""
+    """All have the same parts as the first; what can be learned from one is asked of another."""
     first, *others = examples
     for name in ("other", "score"):
         for one in others:

@@ -15,6 +15,8 @@ from regard.data.lines import excerpt, read_lines, read_parallel
 from regard.data.settings import Files
 from regard.data.table_lines import ending, table_lines
 
+TABLES = (".tsv", ".csv")
+"""Files whose lines are rows, whatever they hold."""
 LAYOUTS: Mapping[str, Mapping[int, tuple[str, ...]]] = {
     "label": {2: ("text", "label"), 3: ("text", "other", "label")},
     "score": {2: ("text", "other"), 3: ("text", "other", "score")},
@@ -35,15 +37,18 @@ class Row:
 
 
 class Rows(Iterator[Row]):
-    """The rows of a file, counted as they come; a header is none."""
+    """The rows of a file, counted as they come; a header is none.
+
+    ``headed`` says whether such a file may have one.
+    """
 
     def __init__(self, rows: Iterator[Row], *, headed: bool) -> None:
-        self._rows, self._headed = rows, headed
+        self._rows, self.headed = rows, headed
         self.n_rows = self.n_headers = 0
 
     def __next__(self) -> Row:
         row = next(self._rows)
-        if self._headed and not self.n_rows and not self.n_headers and _is_header(row):
+        if self.headed and not self.n_rows and not self.n_headers and _is_header(row):
             self.n_headers = 1
             row = next(self._rows)
         self.n_rows += 1
@@ -66,7 +71,7 @@ def rows_of(
         return Rows(_jsonl(path, wanted), headed=False)
     if pattern is not None:
         return Rows(_matched(path, re.compile(pattern), wanted), headed=False)
-    if wanted == "text":
+    if wanted == "text" and ending(path) not in TABLES:
         lines = enumerate(read_lines(path), start=1)
         return Rows((Row(f"{path}:{n}", {"text": line}) for n, line in lines), headed=False)
     return Rows(_table(path, layouts, columns), headed=True)
@@ -119,7 +124,7 @@ def _layout(
     if n in layouts:
         return layouts[n]
     known = " or ".join(" TAB ".join(names) for names in layouts.values())
-    more = "; name the columns that count in data.columns" if n > max(layouts) else ""
+    more = "; name the columns that count in data.columns" if n > max(layouts) > 1 else ""
     raise DataError(
         f"{where}: expected {known}, but found {counted(n, 'column')} in {excerpt(line)}{more}; "
         "lines of another kind can be described by data.pattern"

@@ -86,9 +86,9 @@ def read_parallel(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 
 
 def _open(path: Path) -> IO[bytes] | gzip.GzipFile | lzma.LZMAFile:
-    if path.suffix == ".gz":
+    if path.suffix.lower() == ".gz":
         return gzip.open(path, "rb")
-    if path.suffix == ".xz":
+    if path.suffix.lower() == ".xz":
         return lzma.open(path, "rb")
     return path.open("rb")
 

@@ -15,14 +15,14 @@ from regard.core.errors import ConfigError, DataError
 from regard.core.registry import did_you_mean
 from regard.data.corpora import located
 from regard.data.exercises import Exercises, exercise_splits, texts_of
-from regard.data.lines import PACKED, excerpt, read_lines
+from regard.data.labelled_rows import TABLES, json_line, text_field
+from regard.data.lines import excerpt, read_lines
 from regard.data.sentences import world as sentences
 from regard.data.settings import EVERYTHING, DataSettings, Files
+from regard.data.table_lines import ending
 
 Texts = tuple[str, ...]
 
-TABLES = (".tsv", ".csv")
-"""Files whose lines are no texts but rows."""
 HELD_OUT = 20
 """One line in so many is held out where nothing is said."""
 
@@ -53,7 +53,7 @@ def lines_go_on(settings: DataSettings) -> bool:
     Sentences of a world, entries of JSONL and answers to prompts stand alone.
     """
     plain = isinstance(settings.train, str) and settings.prompt is None
-    return plain and _ending(str(settings.train)) != ".jsonl"
+    return plain and ending(Path(str(settings.train))) != ".jsonl"
 
 
 def _from_files(settings: DataSettings) -> dict[str, Texts]:
@@ -78,6 +78,8 @@ def _check(settings: DataSettings) -> None:
             )
     if settings.columns is not None:
         raise ConfigError("data.columns is for pairs, and plain texts have none; leave it out")
+    if settings.pattern is not None:
+        raise ConfigError("data.pattern is for labels, and plain texts have none; leave it out")
     if settings.hold_out is not None and settings.valid is not None:
         raise ConfigError(
             "data.hold_out takes lines of train for valid, but data.valid names a file; keep one"
@@ -97,14 +99,14 @@ def _parted(texts: Texts, n: int | None, name: str) -> tuple[Texts, Texts]:
 
 def read_texts(name: str) -> Texts:
     """All texts of a file; what is wrong is told as ``file:line: finding; remedy``."""
-    path, ending = Path(name), _ending(name)
-    if ending in TABLES:
+    path = Path(name)
+    if ending(path) in TABLES:
         raise DataError(
             f"{name}: a table, but a language is learned from plain text; give a .txt file with a "
             'text a line, or .jsonl with {"text": "…"}, or say in data.prompt how rows are '
             "written as texts"
         )
-    texts = tuple(_jsonl(path) if ending == ".jsonl" else read_lines(path))
+    texts = tuple(_jsonl(path) if ending(path) == ".jsonl" else read_lines(path))
     if not texts:
         raise DataError(f"{name}: empty; expected a text a line")
     if not any(text.strip() for text in texts):
@@ -112,22 +114,11 @@ def read_texts(name: str) -> Texts:
     return texts
 
 
-def _ending(name: str) -> str:
-    for suffix in PACKED:
-        name = name.removesuffix(suffix)
-    return Path(name).suffix.lower()
-
-
 def _jsonl(path: Path) -> Iterator[str]:
     for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{where}: not JSON ({error}) in {excerpt(line)}") from None
-        yield _text(entry, where)
+        if line.strip():
+            where = f"{path}:{number}"
+            yield _text(json_line(line, where), where)
 
 
 def _text(entry: Any, where: str) -> str:
@@ -139,11 +130,4 @@ def _text(entry: Any, where: str) -> str:
         found = ", ".join(map(repr, keys)) or "none"
         hint = did_you_mean("text", keys)
         raise DataError(f"{where}: no key 'text'{hint}; expected {expected}, found keys {found}")
-    text = entry["text"]
-    if not isinstance(text, str):
-        raise DataError(f"{where}: 'text' must be a string, but is {excerpt(json.dumps(text))}")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise DataError(f"{where}: 'text' holds half a character (a lone surrogate)") from None
-    return text
+    return text_field(entry["text"], "text", where)

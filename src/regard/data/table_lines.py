@@ -30,8 +30,8 @@ def table_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def ending(path: Path) -> str:
-    """The last part of a file's name that is not about packing."""
-    return (path.with_suffix("") if path.suffix in PACKED else path).suffix
+    """The last part of a file's name that is not about packing, in small letters."""
+    return (path.with_suffix("") if path.suffix.lower() in PACKED else path).suffix.lower()
 
 
 def _records(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, str]]:

@@ -92,6 +92,8 @@ class Step(NamedTuple):
 
 Ended = Callable[[int, Sequence[int]], bool]
 """A row and what was written in it so far -> whether it shall end here."""
+Dropped = Callable[[], bool]
+"""Whether nobody waits for the texts any more; asked before each token."""
 
 
 def continuations(
@@ -102,13 +104,16 @@ def continuations(
     rng: torch.Generator,
     device: torch.device,
     ended: Ended | None = None,
+    dropped: Dropped | None = None,
 ) -> list[Continuation]:
     """What follows each prompt, in the order of the prompts.
 
     A text ends with an id of ``manner.end_ids``, which is left out, or where ``ended`` says so.
+    All stop where they are once they are ``dropped``.
     """
     written: list[list[Step]] = [[] for _ in prompts]
-    for step in steps(model, prompts, manner, rng=rng, device=device, ended=ended):
+    coming = steps(model, prompts, manner, rng=rng, device=device, ended=ended, dropped=dropped)
+    for step in coming:
         written[step.row].append(step)
     return [_continuation(of_row, manner.end_ids) for of_row in written]
 
@@ -121,17 +126,30 @@ def steps(
     rng: torch.Generator,
     device: torch.device,
     ended: Ended | None = None,
+    dropped: Dropped | None = None,
 ) -> Iterator[Step]:
-    """Each token as it is written. All random numbers are drawn before, prompt by prompt."""
-    rooms = [manner.room(len(prompt)) for prompt in prompts]
-    noise = torch.zeros(len(prompts), manner.max_new)
+    """Each token as it is written. All random numbers are drawn before, prompt by prompt.
+
+    For each prompt as many as the shortest one could need: how long the others are changes none.
+    """
+    rooms, most = [manner.room(len(prompt)) for prompt in prompts], manner.room(1)
+    noise = torch.zeros(len(prompts), most)
     if manner.temperature and prompts:
-        noise = noise_for([manner.max_new] * len(prompts), rng)
+        noise = noise_for([most] * len(prompts), rng)
+    ends = _Ends(manner.end_ids, ended or _never, dropped or _never)
     for rows in _groups(prompts, partial(_most_rows, model, manner)):
         ids = torch.tensor([prompts[row] for row in rows], dtype=torch.long, device=device)
         group = _Group(rows, ids, rooms[rows[0]], noise[rows].to(device))
         with place_for(model, len(rows), ids.shape[1], group.room) as place:
-            yield from _written(place, group, manner, ended or _never)
+            yield from _written(place, group, manner, ends)
+
+
+class _Ends(NamedTuple):
+    """What may end texts before their limit."""
+
+    ids: frozenset[int]
+    ended: Ended
+    dropped: Dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +185,12 @@ def _most_rows(model: Continuer, manner: Manner, n_read: int) -> int:
 
 
 @torch.inference_mode()
-def _written(place: Place, group: _Group, manner: Manner, ended: Ended) -> Iterator[Step]:
+def _written(place: Place, group: _Group, manner: Manner, ends: _Ends) -> Iterator[Step]:
     """Write on after all prompts of a group."""
     hidden = torch.tensor(manner.hidden_ids, dtype=torch.long, device=group.ids.device)
     written: list[tuple[int, list[int]]] = [(row, []) for row in group.rows]  # those that go on
+    if ends.dropped():
+        return
     logits, noise, glances = place.read(group.ids), group.noise, None
     for t in range(group.room):
         log_probs = _log_probs(logits, hidden)
@@ -182,9 +202,9 @@ def _written(place: Place, group: _Group, manner: Manner, ended: Ended) -> Itera
         more = t + 1 < group.room
         if more and place.ahead:
             logits = place.step(chosen)
-        told = _told(written, glances[0].read(), glances[1].read(), manner.end_ids, ended)
+        told = _told(written, glances[0].read(), glances[1].read(), ends)
         stay = yield from told
-        if not stay or not more:
+        if not stay or not more or ends.dropped():
             return
         if len(stay) < len(written):
             kept = torch.tensor(stay, device=chosen.device)
@@ -199,14 +219,13 @@ def _told(
     written: list[tuple[int, list[int]]],
     chosen: Sequence[int],
     scores: Sequence[float],
-    end_ids: frozenset[int],
-    ended: Ended,
+    ends: _Ends,
 ) -> Generator[Step, None, list[int]]:
     """Tell of one more token of each text -> who goes on, by their places in ``written``."""
     stay = []
     for at, ((row, before), number) in enumerate(zip(written, chosen, strict=True)):
         before.append(number)
-        over = number in end_ids or ended(row, before)
+        over = number in ends.ids or ends.ended(row, before)
         yield Step(row, number, _finite(scores[at]), over)
         if not over:
             stay.append(at)
@@ -234,5 +253,5 @@ def _finite(log_prob: float) -> float:
     )
 
 
-def _never(_row: int, _written: Sequence[int]) -> bool:
+def _never(*_: object) -> bool:
     return False

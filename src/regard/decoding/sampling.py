@@ -64,8 +64,9 @@ def distribution(
     [[0.0, 0.0, 3.0, 4.0]]
     """
     best = log_probs.max(dim=-1, keepdim=True).values
-    # The best stays 0, however small the temperature; one that rounds to 0 would make it NaN.
-    logits = (log_probs - best) / max(temperature, torch.finfo(log_probs.dtype).tiny)
+    # One that rounds to 0 would make the best NaN, and one that rounds to ∞ what is hidden.
+    limits = torch.finfo(log_probs.dtype)
+    logits = (log_probs - best) / min(max(temperature, limits.tiny), limits.max)
     if top_k is not None:
         kept, where = logits.topk(min(top_k, logits.shape[-1]))
         logits = torch.full_like(logits, -torch.inf).scatter(-1, where, kept)
@@ -81,7 +82,9 @@ def _nucleus(probs: Tensor, top_p: float) -> Tensor:
     """
     sorted_probs, where = probs.sort(dim=-1, descending=True, stable=True)
     before = sorted_probs.cumsum(dim=-1) - sorted_probs
-    kept = sorted_probs.masked_fill(before >= top_p, 0.0)
+    beyond = before >= top_p
+    beyond[..., 0] = False  # the best stays, even where top_p rounds to 0
+    kept = sorted_probs.masked_fill(beyond, 0.0)
     kept = kept / kept.sum(dim=-1, keepdim=True)
     return torch.zeros_like(probs).scatter(-1, where, kept)
 

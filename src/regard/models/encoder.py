@@ -163,6 +163,10 @@ class Encoder(nn.Module):
         for module in self.modules():
             _begin(module)
 
+    def inputs(self, ids: Tensor, segments: Tensor) -> tuple[Tensor, ...]:
+        """What ``forward`` takes: no segments, where the model tells no texts apart."""
+        return (ids, segments) if self.config.n_segments else (ids,)
+
     def states(self, ids: Tensor, segments: Tensor | None = None) -> Tensor:
         """ids (B, S), segments (B, S), all 0 where they are not given -> (B, S, D)."""
         mask = masks.padding(ids, pad=self.config.pad_id)

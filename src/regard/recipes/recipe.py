@@ -57,8 +57,8 @@ def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
         _noting(problems, lambda: _override(raw, override))  # noqa: B023
     recipe = _noting(problems, lambda: recipe_from(raw, f"recipe {name}"))
     model = _noting([], lambda: parse(ModelSettings, raw.get("model") or {}, "model"))
-    if model is not None:  # its own problems are noted already; do its parts fit together?
-        task = recipe.task if recipe is not None else "translation"
+    task = next((one for one in SMALLEST if one == raw.get("task", "translation")), None)
+    if model is not None and task is not None:  # problems of their own are noted already
         _noting(problems, lambda: resolve_for(task, model, **SMALLEST[task]))
     if problems or recipe is None:
         raise ConfigError("; ".join(problems))

@@ -12,9 +12,10 @@ import torch
 from regard.core.errors import ConfigError, DataError
 from regard.data.questions import Question
 from regard.evaluation.answers import exact_match, f1
-from regard.runs.encoder_run import READ_TOKENS, EncoderRun, Texts, one_or_many, open_encoder
+from regard.runs.encoder_run import READ_TOKENS, EncoderRun, Texts, open_encoder
 from regard.runs.evaluation import Evaluation
 from regard.runs.finding import Answer, Asked
+from regard.runs.given import one_or_many
 from regard.runs.questions import load_questions
 
 

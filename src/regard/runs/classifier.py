@@ -12,8 +12,9 @@ from torch import Tensor
 from regard.core.errors import CheckpointError, DataError
 from regard.data.labelled import Labelled, numbered
 from regard.evaluation.labels import accuracy, macro_f1
-from regard.runs.encoder_run import EncoderRun, Texts, Vectors, one_or_many, open_encoder
+from regard.runs.encoder_run import EncoderRun, Texts, Vectors, open_encoder
 from regard.runs.evaluation import Evaluation
+from regard.runs.given import listed, one_or_many
 from regard.runs.labelled import load_labelled
 from regard.runs.labels import LABELS, Labels, load_labels
 from regard.runs.look_outcome import Outcome, label
@@ -36,11 +37,12 @@ class Classifier(EncoderRun):
     def classify(self, texts: Any, *, with_scores: bool = False) -> Any:
         """The label of a text, or of each of a list: str -> str, list -> list.
 
-        A run that was trained on pairs takes a pair of texts, or a list of pairs. With
-        ``with_scores`` each label is a ``Classified(label, probability)``.
+        A run that was trained on pairs takes a pair of texts, or a list of pairs; one that was
+        imported takes either, and a tuple of two is its pair. With ``with_scores`` each label is a
+        ``Classified(label, probability)``.
         """
-        single = isinstance(texts, str) or (self.labels.pairs and _is_pair(texts))
-        many = self.inputs([texts] if single else texts)
+        single = isinstance(texts, str) or (self._may_be_pair(texts) and _is_pair(texts))
+        many = self.inputs([texts] if single else listed(texts))
         found = [self._best(row, with_scores) for row in self.probabilities(many)]
         return found[0] if single else found
 
@@ -55,13 +57,13 @@ class Classifier(EncoderRun):
 
     def inputs(self, texts: Sequence[Any]) -> Texts:
         """Texts, or pairs, as this run was trained on; others are refused."""
-        if not self.labels.pairs:
+        either = self.labels.pairs is None and not any(_is_pair(one) for one in texts)
+        if self.labels.pairs is False or either:
             return one_or_many(texts)
         for one in texts:
             if not _is_pair(one):
-                raise DataError(
-                    f"this run was trained on pairs: expected two texts, but found {one!r}"
-                )
+                why = "was trained on pairs" if self.labels.pairs else "is given pairs"
+                raise DataError(f"this run {why}: expected two texts, but found {one!r}")
         return [(one[0], one[1]) for one in texts]
 
     def _best(self, row: Any, with_scores: bool) -> str | Classified:
@@ -72,7 +74,11 @@ class Classifier(EncoderRun):
     @property
     def takes_pairs(self) -> bool:
         """Whether it was trained on pairs."""
-        return self.labels.pairs
+        return bool(self.labels.pairs)
+
+    def _may_be_pair(self, texts: Any) -> bool:
+        """A list of two texts is a pair where there is nothing else, a tuple where both are."""
+        return bool(self.labels.pairs) or (self.labels.pairs is None and isinstance(texts, tuple))
 
     def outcome(self, output: Tensor, laid: Laid) -> Outcome:
         """How likely each label is."""

@@ -15,6 +15,7 @@ from regard.data.pairs import Pair
 from regard.data.sentences import world as sentences
 from regard.data.settings import DataSettings
 from regard.data.stored import stored_table
+from regard.runs.evaluation import test_sets_of
 from regard.runs.tokenizers import Tokenizers
 
 Splits = Mapping[str, Sequence[Pair]]
@@ -30,8 +31,8 @@ class Data:
 
     @property
     def test_sets(self) -> list[str]:
-        """The splits that neither train nor choose anything; ``valid`` where there are none."""
-        return [name for name in self.splits if name not in ("train", "valid")] or ["valid"]
+        """As ``test_sets_of``."""
+        return test_sets_of(self.splits)
 
 
 def load_data(settings: DataSettings) -> Data:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.counting import counted
-from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.core.errors import CheckpointError, ConfigError
 from regard.data.encoder_batches import in_order
 from regard.data.examples import Column, Table
 from regard.data.layout import Layout
@@ -26,6 +26,7 @@ from regard.recipes.recipe import Recipe
 from regard.runs.device import pick_device
 from regard.runs.evaluation import Evaluation
 from regard.runs.framing import load_tokenizer
+from regard.runs.given import one_or_many
 from regard.runs.look import Look
 from regard.runs.look_outcome import Outcome, answer
 from regard.runs.look_reading import Laid, Reader
@@ -94,12 +95,12 @@ class EncoderRun(ABC):
         return Table(*(Column.joined(side) for side in sides))
 
     @torch.inference_mode()
-    def read(self, table: Table, reading: Callable[[Tensor, Tensor], Tensor], width: int) -> Tensor:
+    def read(self, table: Table, reading: Callable[..., Tensor], width: int) -> Tensor:
         """What a reading of ids and segments gives for each text (n, width), in their order."""
         found = torch.zeros(len(table), width)
         for rows in in_order(table, self.layout, READ_TOKENS) if len(table) else []:
             ids, segments = self.layout.texts(table, rows)
-            given = reading(ids.to(self.device), segments.to(self.device))
+            given = reading(*self.model.inputs(ids.to(self.device), segments.to(self.device)))
             found[torch.from_numpy(rows)] = given.float().cpu()
         return found
 
@@ -157,16 +158,6 @@ class EncoderRun(ABC):
     @abstractmethod
     def evaluate(self, split: str = "test") -> Evaluation:
         """Scores on a split of the data the run was trained with."""
-
-
-def one_or_many(texts: str | Sequence[str]) -> list[str]:
-    """One text or several, as a list."""
-    many = [texts] if isinstance(texts, str) else list(texts)
-    for one in many:
-        if not isinstance(one, str):
-            found = f"{type(one).__name__}: {one!r}"
-            raise DataError(f"expected a text or a list of texts, found {found}")
-    return many
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ class Estimate:
 
     parameters: int
     flops_per_token: float
-    """Of training, for one target token and its share of the source."""
+    """Of training, for one target token and its share of the source; for encoders, one text, pair
+    or guess (``Prepared.unit``)."""
     steps: int | None
     """None where only time or patience ends the run."""
     flops: float | None

@@ -21,6 +21,7 @@ from regard.models.encoder import Encoder
 from regard.models.encoder_heads import MaskedHead
 from regard.runs.encoder_run import READ_TOKENS, EncoderRun, open_encoder
 from regard.runs.evaluation import Evaluation
+from regard.runs.given import one_text
 from regard.runs.labelled import load_labelled
 from regard.runs.look_outcome import MOST, Choice, Outcome, Place
 from regard.runs.look_reading import Laid
@@ -50,35 +51,36 @@ class Filler(EncoderRun):
         """Guess what stands at each ``<mask>`` of a text, each by itself, the best first."""
         if n < 1:
             raise ConfigError(f"n={n} guesses were asked for; ask for at least 1")
-        ids = self._masked(text)
-        read, segments = self.layout.row(ids)
+        read, segments = self.layout.row(self._masked(one_text(text)))
         if len(read) > self.model.config.max_len:
             raise DataError(
                 f"the text has {len(read)} tokens with those at its ends, and the model reads "
                 f"{self.model.config.max_len}; shorten it"
             )
         with torch.inference_mode():
-            batch = (torch.tensor([row], device=self.device) for row in (read, segments))
-            return self._filled(self.model(*batch)[0], read, n)
+            ids, kinds = (torch.tensor([row], device=self.device) for row in (read, segments))
+            return self._filled(self.model(*self.model.inputs(ids, kinds))[0], read, n)
 
     def _filled(self, logits: Tensor, read: Sequence[int], n: int) -> Filled:
         """The guesses for each mask of what was read, given logits (S, V)."""
         mask = self.tokenizer.marks.mask
         places = [i for i, token in enumerate(read) if token == mask]
         shares = logits[places].float().softmax(dim=-1).cpu()
-        shares[:, [*self.tokenizer.marks.named().values()]] = 0  # they are no words
-        best = shares[:, : self.tokenizer.n_vocab].topk(min(n, self.tokenizer.n_vocab))
+        width = shares.shape[-1]
+        silent = {*self.tokenizer.marks.named().values(), *self.tokenizer.nameless(width)}
+        shares[:, [*silent]] = -1  # they are no words, and come after all of them
+        best = shares.topk(min(n, width - len(silent)))
         chosen = iter(best.indices[:, 0].tolist())
         written = [next(chosen) if token == mask else token for token in read]
         return Filled(self.tokenizer.decode(written), self._guesses(best.values, best.indices))
 
     def looked_at(self, text: str) -> list[int]:
         """The ids of a text, which may have masks."""
-        return self._masked(text) if MASK in text else self.tokenizer.encode(text)
+        return self._masked(text) if MASK in self._marked(text) else self.tokenizer.encode(text)
 
     def unknown_words(self, text: str) -> list[str]:
         """As ``EncoderRun.unknown_words``; a mask is none."""
-        return EncoderRun.unknown_words(self, text.replace(MASK, " "))
+        return EncoderRun.unknown_words(self, self._marked(text).replace(MASK, " "))
 
     def outcome(self, output: Tensor, laid: Laid) -> Outcome:
         """The text with its masks filled, and the guesses for each."""
@@ -91,9 +93,14 @@ class Filler(EncoderRun):
         ]
         return Outcome("words", found.text if places else "", tuple(places))
 
+    def _marked(self, text: str) -> str:
+        """The text with our mask, if it was written with the tokenizer's own, such as [MASK]."""
+        mask = self.tokenizer.marks.mask
+        return text if mask is None else text.replace(self.tokenizer.tokens([mask])[0], MASK)
+
     def _masked(self, text: str) -> list[int]:
         """Ids of a text with masks; a piece takes the space before it along, so a mask does."""
-        first, *others = text.split(MASK)
+        first, *others = self._marked(text).split(MASK)
         mask = self.tokenizer.marks.mask
         if not others or mask is None:
             raise DataError(f"there is no {MASK} in {text!r}; write it where a word is left out")
@@ -147,7 +154,7 @@ def guessing(
 def masked_states(model: Encoder, ids: Tensor, segments: Tensor, places: Tensor) -> Tensor:
     """What the last layer reads at some of the B · S places -> (N, D)."""
     assert isinstance(model.head, MaskedHead)
-    return model.head.transformed(model.states(ids, segments).flatten(0, 1)[places])
+    return model.head.transformed(model.states(*model.inputs(ids, segments)).flatten(0, 1)[places])
 
 
 def masked_logits(model: Encoder, ids: Tensor, segments: Tensor, places: Tensor) -> Tensor:

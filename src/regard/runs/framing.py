@@ -40,13 +40,14 @@ class Framing:
     @property
     def end_ids(self) -> frozenset[int]:
         """What ends a text that is written."""
-        return frozenset() if self.lines else frozenset({self.end})
+        marks = self.tokenizer.marks
+        return frozenset() if self.lines else frozenset({marks.end, *marks.other_ends})
 
     @property
     def hidden_ids(self) -> tuple[int, ...]:
         """What is never written: all that is no text, unless it is the end as well."""
         marks = self.tokenizer.marks
-        silent = {marks.pad, marks.begin, marks.unknown} - {None, marks.end}
+        silent = {marks.pad, marks.begin, marks.unknown} - {None, marks.end, *marks.other_ends}
         return tuple(sorted(number for number in silent if number is not None))
 
     def laid(self, texts: Sequence[str]) -> Ids:

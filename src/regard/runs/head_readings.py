@@ -32,7 +32,7 @@ def encoder_readings(run: EncoderRun, texts: Texts) -> Iterator[Reading]:
         n = len(some[0][1])
         ids = _padded([ids for _, ids in some], n, run.model.config.pad_id)
         segments = _padded([rows[i][1][:n] for i, _ in some], n, 0)
-        yield Reading((ids, segments), _same(some, marks))
+        yield Reading(run.model.inputs(ids, segments), _same(some, marks))
 
 
 def writer_readings(run: Writer, texts: Sequence[str]) -> Iterator[Reading]:

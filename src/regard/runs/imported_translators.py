@@ -7,21 +7,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.checkpoints.interop.ctranslate2_reading import read_ctranslate2
-from regard.checkpoints.interop.hf_folder import read_json
+from regard.checkpoints.interop.hf_folder import GENERATION, read_json
 from regard.checkpoints.interop.imported import Imported
 from regard.checkpoints.interop.marian import marian_numbering, read_marian
 from regard.checkpoints.interop.renumbering import SOURCE_TOKENS, TARGET_TOKENS
-from regard.checkpoints.run_folder import RunFolder, save_model, save_settings
+from regard.checkpoints.run_folder import RunFolder, save_model
 from regard.core.errors import CheckpointError
-from regard.models.settings import ModelSettings
 from regard.models.transformer import TransformerConfig
-from regard.recipes.recipe import recipe_from
+from regard.runs.imported_recipe import save_recipe
 from regard.runs.tokenizers import SHARED, SOURCE, TARGET, Tokenizers
 from regard.text.foreign import MARKS, ForeignTokenizer
 from regard.text.lookup import character_table, word_table
 from regard.text.marks import Marks
 from regard.text.sentencepiece_file import read_sentencepieces, unigram
-from regard.text.settings import N_BYTES
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS, UNKNOWN_ID
 from regard.text.tokenizer import Tokenizer
 
@@ -31,8 +29,6 @@ JOINTS = ("▁", "@@", "￭", "##", "Ġ")
 """What pieces of words carry, in one tokenizer or another."""
 UNKNOWN_LANGUAGES = "und-und"
 """ISO 639's code for a language that nobody told."""
-TRAINING_FILE = "train.tsv"
-"""Named in the recipe of a run that has no data: whoever trains on gives their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +47,16 @@ def from_marian(folder: Path) -> Translator:
     said = read_json(path) if (path := folder / "tokenizer_config.json").exists() else {}
     codes = [said.get("source_lang"), said.get("target_lang")]
     languages = "-".join(map(str, codes)) if all(codes) else None
-    search = read_json(path) if (path := folder / "generation_config.json").exists() else {}
     tokenizers = _our_own(folder) or tokenizers_beside(folder, *_marian_tokens(folder))
-    return Translator(model, tokenizers, languages, int(search.get("num_beams") or 1))
+    return Translator(model, tokenizers, languages, _beam(folder / GENERATION))
+
+
+def _beam(path: Path) -> int:
+    """How many translations are kept while one is sought."""
+    found = (read_json(path) if path.exists() else {}).get("num_beams") or 1
+    if type(found) is not int or found < 1:
+        raise CheckpointError(f"{path} must say num_beams as a number from 1, found {found!r}")
+    return found
 
 
 def _marian_tokens(folder: Path) -> tuple[list[str], list[str]]:
@@ -129,25 +132,15 @@ def write_translator(
     config = model.config
     assert isinstance(config, TransformerConfig)
     tokenizers = translator.tokenizers
-    known = config.model_dump(include=set(ModelSettings.model_fields), exclude_none=True)
-    recipe = recipe_from(
-        {
-            "data": {
-                "direction": direction or translator.languages or UNKNOWN_LANGUAGES,
-                "train": TRAINING_FILE,
-            },
-            "text": {
-                "kind": tokenizers.target.kind,
-                "vocab_size": max(config.n_target_vocab, N_BYTES + len(SPECIALS)),
-                "shared": tokenizers.shared,
-            },
-            "model": {"preset": "transformer", **known},
-            "train": {"max_steps": 1000, "lr": 1e-4, "warmup_steps": 100},
-            "decode": {"beam": translator.beam},
-        },
-        "the imported run",
+    save_recipe(
+        folder,
+        config,
+        preset="transformer",
+        n_vocab=config.n_target_vocab,
+        data={"direction": direction or translator.languages or UNKNOWN_LANGUAGES},
+        text={"kind": tokenizers.target.kind, "shared": tokenizers.shared},
+        decode={"beam": translator.beam},
     )
-    save_settings(folder, recipe.model_dump(mode="json"))
     tokenizers.save(folder.path)
     save_model(folder, config, model.weights)
     return model.notes

@@ -12,6 +12,7 @@ from regard.data.sentences import labelled_world
 from regard.data.sentences import world as sentences
 from regard.data.sentences.labelled_world import LABELLED_WORLDS
 from regard.data.settings import DataSettings
+from regard.runs.evaluation import test_sets_of
 
 _WORLDS: Mapping[Wanted, tuple[str, ...]] = {
     "label": (*LABELLED_WORLDS,),
@@ -30,8 +31,8 @@ class LabelledData:
 
     @property
     def test_sets(self) -> list[str]:
-        """The splits that neither train nor choose anything; ``valid`` where there are none."""
-        return [name for name in self.splits if name not in ("train", "valid")] or ["valid"]
+        """As ``test_sets_of``."""
+        return test_sets_of(self.splits)
 
     def split(self, name: str) -> Sequence[Labelled]:
         """One of them; a wrong name is told."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from regard.core.errors import CheckpointError
 from regard.core.files import write_whole
@@ -19,8 +20,8 @@ class Labels:
     """Names in the order of their numbers."""
 
     names: tuple[str, ...]
-    pairs: bool
-    """Whether two texts together have a label."""
+    pairs: bool | None
+    """Whether two texts together have a label; None where nobody told, and both are taken."""
 
     @classmethod
     def of(cls, examples: Iterable[Labelled]) -> Labels:
@@ -48,11 +49,20 @@ def load_labels(folder: Path) -> Labels:
     path = folder / LABELS
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        names, pairs = facts["labels"], facts["pairs"]
-        assert all(isinstance(name, str) for name in names)
-        assert isinstance(pairs, bool)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AssertionError) as error:
-        raise CheckpointError(f"{path} is damaged: it holds no labels") from error
+    except (ValueError, RecursionError):
+        facts = None
+    known = facts if isinstance(facts, dict) else {}
+    names, pairs = known.get("labels"), known.get("pairs", "untold")
+    if names is None or not _are_names(names) or not (pairs is None or isinstance(pairs, bool)):
+        raise CheckpointError(
+            f'{path} is damaged: it holds no labels; expected {{"labels": ["…", "…"], "pairs": '
+            "true, false or null}, no label twice"
+        )
     return Labels(tuple(names), pairs)
+
+
+def _are_names(names: Any) -> bool:
+    strings = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return strings and len({*names}) == len(names) > 0

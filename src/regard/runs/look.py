@@ -48,7 +48,9 @@ class Look:
 
     An encoder alone has no target. A language model's source is the prompt and its target what
     follows; rows and columns of its ``decoder.self`` are all of these, and row t is the position
-    that has just *read* token t. Both have an ``outcome``, and no end token beyond what was read.
+    that has just *read* token t. Both have an ``outcome``, and no end token beyond what was read;
+    nor has a language model's look the token that fills its context, which it writes and never
+    reads.
     """
 
     source_tokens: tuple[str, ...]
@@ -151,9 +153,9 @@ class Look:
         lists = {
             name: [layer.tolist() for layer in layers] for name, layers in self.attentions.items()
         }
-        return self._payload() | {"attentions": lists}
+        return self.payload() | {"attentions": lists}
 
-    def _payload(self) -> dict[str, Any]:
+    def payload(self) -> dict[str, Any]:
         """The same with weights as arrays, which are far smaller than lists of numbers."""
         return {
             "source": self.source,
@@ -178,7 +180,7 @@ class Look:
         of all heads in the last layer of ``decoder.cross``.
         """
         chosen = selected or Selected()
-        payload = self.as_json() if form == "json" else self._payload()
+        payload = self.as_json() if form == "json" else self.payload()
         steps = steps_shown(payload, self.steps, chosen) if self.records else ()
         return look_file(payload, form, selected=chosen, steps=steps)
 
@@ -200,10 +202,10 @@ class Look:
         return f"<Look at {said}: {', '.join(parts) or 'no attention'}{under}>"
 
     def __str__(self) -> str:
-        return plain_text([look_text(self._payload(), width=WIDTH)], WIDTH)
+        return plain_text([look_text(self.payload(), width=WIDTH)], WIDTH)
 
     def _repr_html_(self) -> str:
-        payload = self._payload()
+        payload = self.payload()
         steps = steps_shown(payload, self.steps, Selected()) if self.records else ()
         return look_fragment(payload, steps)
 

@@ -61,7 +61,10 @@ def label(logits: Tensor, names: Sequence[str]) -> Outcome:
 
 def next_tokens(logits: Tensor, tokenizer: Tokenizer, written: str) -> Outcome:
     """Logits (T, V) -> what was written, and what may come after each token that was read."""
-    best = logits[:, : tokenizer.n_vocab].topk(min(MOST, tokenizer.n_vocab))
+    named = logits.clone()
+    nameless = tokenizer.nameless(logits.shape[-1])
+    named[:, nameless] = -math.inf
+    best = named.topk(min(MOST, logits.shape[-1] - len(nameless)))
     shares = (best.values.float() - logits.float().logsumexp(dim=-1, keepdim=True)).exp()
     places = [
         Place((t, t + 1), tuple(map(Choice, tokenizer.tokens(ids), some)))

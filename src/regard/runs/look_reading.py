@@ -61,9 +61,9 @@ class Reader:
         source = edits.swapped(self._source(text, other), changes)
         laid = self._laid(source.split(TAB, 1) if self.pairs else [source])
         check_length(self.model.config, len(laid.ids))
-        read = (torch.tensor([row], device=self.device) for row in (laid.ids, laid.segments))
+        ids, kinds = (torch.tensor([row], device=self.device) for row in (laid.ids, laid.segments))
         with edited(self.model, edits.of_model(changes)):
-            output, found = recorded_call(self.model, *read)
+            output, found = recorded_call(self.model, *self.model.inputs(ids, kinds))
         edits.check_keys(changes, found)
         return Look(
             source=source,

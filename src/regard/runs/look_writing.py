@@ -47,15 +47,14 @@ class Prompt:
             else:
                 written = self.framing.inside(_text(continuation))
             written = self._forced(read, written, changes, max_tokens)
-            self._check(len(read) + len(written))
-            ids = torch.tensor([[*read, *written]], device=self.device)
-            logits, found = recorded_call(self.model, ids)
+            seen = self._seen(read, written)
+            logits, found = recorded_call(self.model, torch.tensor([seen], device=self.device))
         edits.check_keys(changes, found)
         said, tokens = self.framing.said_after(read, written), self.framing.tokenizer.tokens
         return Look(
             source=prompt,
             source_tokens=tuple(tokens(read)),
-            target_tokens=tuple(tokens(written)),
+            target_tokens=tuple(tokens(seen[len(read) :])),
             translation=said,
             attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
             records=found,
@@ -63,6 +62,13 @@ class Prompt:
             task="language",
             outcome=next_tokens(logits[0], self.framing.tokenizer, said),
         )
+
+    def _seen(self, read: Sequence[int], written: Sequence[int]) -> list[int]:
+        """What the model reads of both: the last token of a full context is written, never read."""
+        whole, context = [*read, *written], self.model.config.max_len
+        seen = whole[:-1] if written and len(whole) == context + 1 else whole
+        self._check(len(seen))
+        return seen
 
     def _check(self, n_tokens: int, max_tokens: int = 0) -> None:
         if max_tokens < 0:
@@ -78,7 +84,7 @@ class Prompt:
     def _continued(self, read: Sequence[int], begun: Sequence[int], max_tokens: int) -> list[int]:
         """What begins so and is written on, always by the most probable token."""
         before = [*read, *begun]
-        room = min(max_tokens - len(begun), self.model.config.max_len - len(before))
+        room = min(max_tokens - len(begun), self.model.config.max_len + 1 - len(before))
         if room < 1:
             return list(begun)
         manner = replace(self.manner, max_new=room, temperature=0.0)

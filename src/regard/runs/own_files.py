@@ -39,7 +39,7 @@ def score_labels(run: Classifier, path: Path) -> FileScores:
     """Texts, or pairs of them, with labels that the run knows."""
     corpus = _read(run, path, "label")
     first = corpus.examples[0]
-    if (first.other is not None) != run.labels.pairs:
+    if run.labels.pairs is not None and (first.other is not None) != run.labels.pairs:
         wanted, found = ("two texts", "one") if run.labels.pairs else ("one text", "two")
         raise DataError(
             f"{first.where}: expected {wanted} with a label, as in training, but found {found}"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from regard.core.errors import ConfigError
-from regard.decoding.continuing import Manner, continuations, steps
+from regard.decoding.continuing import Dropped, Manner, continuations, steps
 from regard.decoding.place import Continuer
 from regard.models.decoder import LanguageModel
 from regard.runs.framing import Framing
@@ -17,6 +17,8 @@ from regard.runs.pieces import certain, cut_at
 
 Stop = str | Sequence[str]
 """Words before which a text ends."""
+MOST_TEXTS = 10_000
+"""After one prompt: all of them are in memory at once."""
 
 
 class Written(NamedTuple):
@@ -52,10 +54,11 @@ class Pen:
         rng: torch.Generator,
         n: int = 1,
         stop: Stop = (),
+        dropped: Dropped | None = None,
     ) -> list[list[Written]]:
-        """``n`` texts for each prompt."""
-        if n < 1:
-            raise ConfigError(f"n must be at least 1: {n}")
+        """``n`` texts for each prompt, or what there is of them once they are ``dropped``."""
+        if not 1 <= n <= MOST_TEXTS:
+            raise ConfigError(f"n must be at least 1 and at most {MOST_TEXTS:,}: {n}")
         stops = _stops(stop)
         rows = [ids for ids in prompts for _ in range(n)]
 
@@ -63,7 +66,9 @@ class Pen:
             return cut_at(self.framing.said_after(rows[row], ids), stops)[1]
 
         ended = stopped if stops else None
-        found = continuations(self.quick, rows, manner, rng=rng, device=self.device, ended=ended)
+        found = continuations(
+            self.quick, rows, manner, rng=rng, device=self.device, ended=ended, dropped=dropped
+        )
         texts = [
             Written(
                 cut_at(self.framing.said_after(ids, one.ids), stops)[0],
@@ -76,11 +81,18 @@ class Pen:
         return [texts[i : i + n] for i in range(0, len(texts), n)]
 
     def pieces(
-        self, prompt: Sequence[int], manner: Manner, *, rng: torch.Generator, stop: Stop = ()
+        self,
+        prompt: Sequence[int],
+        manner: Manner,
+        *,
+        rng: torch.Generator,
+        stop: Stop = (),
+        dropped: Dropped | None = None,
     ) -> Generator[str, None, bool]:
         """One text as it comes; what may still change is held back. -> whether it ended itself."""
         stops, said, written, finished = _stops(stop), "", list[int](), False
-        for step in steps(self.quick, [prompt], manner, rng=rng, device=self.device):
+        coming = steps(self.quick, [prompt], manner, rng=rng, device=self.device, dropped=dropped)
+        for step in coming:
             if step.id in manner.end_ids:
                 finished = True
                 break

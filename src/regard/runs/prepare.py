@@ -17,6 +17,7 @@ from regard.runs.tasks.language import prepare_language
 from regard.runs.tasks.masked import prepare_masked
 from regard.runs.tasks.similarity import prepare_similarity
 from regard.runs.tasks.translation import prepare_translation
+from regard.runs.tasks.unused import check_used
 from regard.runs.word_vectors import with_vectors
 
 PREPARE: Registry[Callable[..., Prepared]] = Registry("task")
@@ -36,11 +37,7 @@ def prepare(
     A run that was ``begun`` keeps its tokenizers, and its weights are known: word vectors are
     needed by a fresh one only. What can be kept of the data goes into ``cache``.
     """
-    if recipe.data.prompt is not None and recipe.task != "language":
-        raise ConfigError(
-            f"data.prompt is for language models, and the task is {recipe.task}; leave it out, or "
-            "set task: language"
-        )
+    check_used(recipe)
     prepared = PREPARE[recipe.task](recipe, device, begun=begun, cache=cache)
     if recipe.train.criterion not in prepared.criteria:
         raise ConfigError(

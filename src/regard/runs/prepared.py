@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +17,9 @@ from regard.recipes.recipe import Recipe
 from regard.runs.evaluation import Evaluation
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Objective
+
+SHORT = 1000
+"""Fewer steps than this are over before compiling has paid."""
 
 
 class Validation(Protocol):
@@ -66,6 +69,11 @@ class Prepared(ABC):
         return ("loss",)
 
     @property
+    def unit(self) -> str:
+        """What a loss is averaged over, for people."""
+        return "token"
+
+    @property
     def vocabularies(self) -> tuple[Tokenizer, ...]:
         """What ids stand for: one for all texts, or one for the source and one for the target."""
         return ()
@@ -106,3 +114,30 @@ class Prepared(ABC):
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write what text is read and written with."""
+
+
+class NoMemory:
+    """An objective that remembers nothing between batches."""
+
+    def state(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+
+class Scoring:
+    """An evaluator for the training loop that gives what a function finds."""
+
+    def __init__(self, scores: Callable[[Any], Mapping[str, float]]) -> None:
+        self._scores = scores
+
+    @torch.inference_mode()
+    def __call__(self, model: Any) -> Mapping[str, float]:
+        """Scores by name, ``loss`` among them."""
+        return self._scores(model)
+
+    def rehearse(self, model: Any) -> None:
+        """What a validation will cost: there is no writing that a fresh model could not end."""
+        self(model)

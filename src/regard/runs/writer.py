@@ -15,7 +15,7 @@ from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.registry import did_you_mean
 from regard.data.exercises import Exercise, exercise_splits
 from regard.data.plain_texts import text_splits
-from regard.decoding.continuing import Manner
+from regard.decoding.continuing import Dropped, Manner
 from regard.models.decoder import LanguageModel
 from regard.models.presets import n_parameters
 from regard.recipes.recipe import Recipe
@@ -24,6 +24,7 @@ from regard.runs.device import pick_device
 from regard.runs.evaluation import Evaluation
 from regard.runs.exercises import exercise_scores
 from regard.runs.framing import Framing, framing_for, load_tokenizer
+from regard.runs.given import one_or_many, one_text, several
 from regard.runs.language_scores import (
     judged,
     judged_each,
@@ -102,7 +103,7 @@ class Writer:
         list of so many texts. Temperature 0 takes the most probable token each time. Each text
         stops before the first ``stop``, if it comes to one.
         """
-        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+        prompts = one_or_many(prompt)
         manner = self.manner(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
         written = self.written(
             prompts, manner, rng=seeded(seed), n=1 if n is None else n, stop=stop, truncate=truncate
@@ -126,7 +127,7 @@ class Writer:
     ) -> Iterator[str]:
         """As ``generate``, in pieces as they come; joined, they are the same text."""
         manner = self.manner(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
-        ids = self.prompt_ids(prompt, max_new, truncate)
+        ids = self.prompt_ids(one_text(prompt), max_new, truncate)
         return self.pen.pieces(ids, manner, rng=seeded(seed), stop=stop)
 
     def chat(self, messages: Sequence[Message], **how: Any) -> str:
@@ -140,10 +141,11 @@ class Writer:
     def manner(self, **choices: Any) -> Manner:
         """How to write, within what this model can."""
         framing = self.framing
+        nameless = self.tokenizer.nameless(self.model.config.n_vocab)
         return Manner(
             context=self.context,
             end_ids=framing.end_ids,
-            hidden_ids=framing.hidden_ids,
+            hidden_ids=(*framing.hidden_ids, *nameless),
             **choices,
         )
 
@@ -156,10 +158,14 @@ class Writer:
         n: int = 1,
         stop: Stop = (),
         truncate: Truncate = None,
+        dropped: Dropped | None = None,
     ) -> list[list[Written]]:
-        """``n`` texts for each prompt, with all there is to know about them."""
+        """``n`` texts for each prompt, with all there is to know about them.
+
+        Once ``dropped`` says that nobody waits any more, they stay as they are.
+        """
         ids = [self.prompt_ids(prompt, manner.max_new, truncate) for prompt in prompts]
-        return self.pen.write(ids, manner, rng=rng, n=n, stop=stop)
+        return self.pen.write(ids, manner, rng=rng, n=n, stop=stop, dropped=dropped)
 
     @property
     def pen(self) -> Pen:
@@ -171,14 +177,17 @@ class Writer:
         """A prompt as ids that fit into the context.
 
         Where its beginning is cut off, room is made for ``max_new`` tokens, but at least half of
-        the context is kept.
+        the context is kept. What a foreign model finds before every text stays there.
         """
         ids = self.framing.read(prompt)
         if len(ids) <= self.context:
             return ids
         if truncate is None:
             raise DataError(self.too_long(prompt))
-        return ids[-max(self.context // 2, self.context + 1 - max_new) :]
+        foreign = isinstance(self.tokenizer, ForeignTokenizer)
+        opening = self.framing.opening if foreign else ()
+        n = max(self.context // 2, self.context + 1 - max_new) - len(opening)
+        return [*opening, *ids[-max(1, n) :]]
 
     def fits(self, prompt: str) -> bool:
         """Whether the context holds a prompt."""
@@ -199,7 +208,7 @@ class Writer:
         What is longer than the context is judged with at least half a context before each token.
         The first token of a foreign model that knows no beginning is not counted.
         """
-        many = [texts] if isinstance(texts, str) else list(texts)
+        many = one_or_many(texts)
         ids = [self.framing.scored([text]) for text in many]
         found = judged_each(self.model, ids, device=self.device)
         totals = [float(one.log_probs.double().sum()) for one in found]
@@ -212,7 +221,7 @@ class Writer:
         least context - stride tokens before it where there are so many. Without a stride windows
         do not overlap.
         """
-        many = [texts] if isinstance(texts, str) else list(texts)
+        many = one_or_many(texts)
         ids = self.framing.scored(many)
         found = judged(self.model, ids, device=self.device, stride=stride)
         return float(summed_up(found)["perplexity"])
@@ -222,12 +231,13 @@ class Writer:
 
         An option begins with a space where one belongs between it and the prompt.
         """
-        if isinstance(options, str) or len(set(options)) < 2:
+        among = several(options)
+        if not 2 <= len(among) == len(set(among)):
             raise DataError(f"choose takes two options or more, all different: {options!r}")
-        before = self.framing.read(prompt)
-        asked = [(before, self.framing.inside(option)) for option in options]
+        before = self.framing.read(one_text(prompt))
+        asked = [(before, self.framing.inside(option)) for option in among]
         scores = log_probs_after(self.model, asked, device=self.device)
-        return dict(zip(options, shares(scores), strict=True))
+        return dict(zip(among, shares(scores), strict=True))
 
     def evaluate(self, split: str = "test", *, stride: int | None = None) -> Evaluation:
         """Scores on a split of the data the run was trained with; ``stride`` as ``perplexity``."""
@@ -264,7 +274,7 @@ class Writer:
             **summed_up(found),
             **({} if stride is None else {"stride": stride}),
         }
-        n_unknown = int((ids[1:] == self.tokenizer.marks.unknown).sum())
+        n_unknown = int((ids[1:] == self._unknown).sum()) if self._unknown is not None else 0
         if n_unknown:
             scores["unknown"] = n_unknown
         else:
@@ -293,10 +303,16 @@ class Writer:
 
     # ---------------------------------------------------------------- telling
 
+    @property
+    def _unknown(self) -> int | None:
+        """What stands for the unknown; GPT-2 calls its end so, and reads everything."""
+        marks = self.tokenizer.marks
+        return None if marks.unknown == marks.end else marks.unknown
+
     def unknown_words(self, text: str) -> list[str]:
         """The words of a text in which something is that the model has never seen."""
         ids, numbers = self.tokenizer.encode(text), self.tokenizer.word_ids(text)
-        known, unknown = words.split(text), self.tokenizer.marks.unknown
+        known, unknown = words.split(text), self._unknown
         strange = [n for i, n in zip(ids, numbers, strict=True) if i == unknown]
         return list(dict.fromkeys(known[n] for n in strange if n is not None))
 

@@ -58,7 +58,9 @@ def add_refusals(app: FastAPI) -> None:
 
     async def invalid(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return refusal(422, problems(error.errors()))
+        found = error.errors()
+        broken = any(one["type"] == "json_invalid" for one in found)
+        return refusal(400 if broken else 422, problems(found))
 
     async def http(_request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

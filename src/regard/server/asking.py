@@ -6,11 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from regard.server.fields import Numbered, no_flag
 from regard.server.limits import MAX_BEAMS, MAX_CHARACTERS, MAX_EDITS, MAX_NAME
 
 Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 Name = Annotated[str, Field(max_length=MAX_NAME)]
-Count = Annotated[int, Field(ge=0, le=100_000)]
+Count = Annotated[int, Field(ge=0, le=100_000), BeforeValidator(no_flag)]
 """A layer, a head or a position, from 0."""
 Key = Annotated[str | None, Field(max_length=MAX_NAME, description="If the server has one.")]
 """The server's own; who checks it has read it before."""
@@ -22,13 +23,19 @@ def _row(value: Any) -> Any:
     return value
 
 
-class Asked(BaseModel):
+class Asked(Numbered):
     """What is not known here is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Ablate(Asked):
+class Change(BaseModel):
+    """A what-if; its kind says which."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Ablate(Change):
     """A head brings nothing home."""
 
     kind: Literal["ablate"]
@@ -37,7 +44,7 @@ class Ablate(Asked):
     head: Count
 
 
-class Force(Asked):
+class Force(Change):
     """A head looks at one key and nowhere else."""
 
     kind: Literal["force"]
@@ -47,21 +54,21 @@ class Force(Asked):
     key: Count
 
 
-class Temperature(Asked):
+class Temperature(Change):
     """Scores are divided by a value, in one kind of attention or all."""
 
     kind: Literal["temperature"]
-    value: float = Field(ge=0.01, le=100, allow_inf_nan=False)
+    value: Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False), BeforeValidator(no_flag)]
     name: Name | None = None
 
 
-class NoPositions(Asked):
+class NoPositions(Change):
     """The model is not told where words stand."""
 
     kind: Literal["no_positions"]
 
 
-class Swap(Asked):
+class Swap(Change):
     """Two words of the source change places."""
 
     kind: Literal["swap"]
@@ -69,7 +76,7 @@ class Swap(Asked):
     second: Count
 
 
-class ForceToken(Asked):
+class ForceToken(Change):
     """The target has this token at a position, and is written on from there."""
 
     kind: Literal["force_token"]

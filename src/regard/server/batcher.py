@@ -34,6 +34,8 @@ class _Job:
     texts: tuple[str, ...] = ()
     """What it would share a batch with; nothing where it must be alone."""
     future: Future[Any] = field(default_factory=Future)
+    dropped: threading.Event = field(default_factory=threading.Event)
+    """Set when nobody waits for it any more."""
     arrived: float = field(default_factory=time.monotonic)
 
     @property
@@ -72,9 +74,12 @@ class Worker:
         many = list(texts)
         return await self._done(_Job(lambda: self._together(many), tuple(many)))
 
-    async def call(self, work: Callable[[], T]) -> T:
-        """What ``work`` gives when it has the model to itself."""
-        return await self._done(_Job(work))
+    async def call(self, work: Callable[[], T], dropped: threading.Event | None = None) -> T:
+        """What ``work`` gives when it has the model to itself.
+
+        Work that takes long looks at ``dropped`` now and then: once it is set, nobody waits.
+        """
+        return await self._done(_Job(work, dropped=dropped or threading.Event()))
 
     def open(self) -> None:
         """Take work again, after ``close``."""
@@ -108,9 +113,13 @@ class Worker:
         try:  # past the time the job is cancelled; where it has begun, its result is dropped
             return await asyncio.wait_for(asyncio.wrap_future(job.future), self.limits.seconds)
         except TimeoutError:
+            job.dropped.set()
             raise BusyError(
                 f"this took more than {self.limits.seconds:g} s; ask again later"
             ) from None
+        except asyncio.CancelledError:  # the client has gone
+            job.dropped.set()
+            raise
 
     def _put(self, job: _Job) -> None:
         with self._changed:

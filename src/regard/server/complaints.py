@@ -10,6 +10,7 @@ _MOST = 5
 _OBJECT = "must be a JSON object"
 _NUMBER = "must be a number"
 _WHOLE = "must be a whole number"
+_FLAG = "must be true or false"
 
 Words = str | Callable[[Mapping[str, Any]], str]
 
@@ -29,6 +30,11 @@ _WORDS: Mapping[str, Words] = {
     "greater_than_equal": lambda about: f"must be at least {about['ge']}",
     "less_than_equal": lambda about: f"must be at most {about['le']}",
     "list_type": "must be a list",
+    "too_short": "must not be empty",
+    "bool_type": _FLAG,
+    "bool_parsing": _FLAG,
+    "greater_than": lambda about: f"must be more than {about['gt']}",
+    "less_than": lambda about: f"must be less than {about['lt']}",
     "too_long": lambda about: f"may have at most {about['max_length']} entries",
     "literal_error": lambda about: f"must be {about['expected']}",
     "model_type": _OBJECT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -15,24 +16,33 @@ Event = tuple[str, dict[str, Any]]
 """Its name, and its data; the last one's name is ``done``."""
 
 
-async def streamed(worker: Worker, events: Iterator[Event], where: str) -> StreamingResponse:
-    """The events as an answer. ``where`` is the path, for the log."""
-    first = await worker.call(lambda: next(events))  # too busy? say so with a status
+async def streamed(
+    worker: Worker, events: Iterator[Event], where: str, dropped: threading.Event | None = None
+) -> StreamingResponse:
+    """The events as an answer. ``where`` is the path, for the log.
+
+    ``dropped`` is as ``Worker.call`` has it.
+    """
+    first = await worker.call(lambda: next(events), dropped)  # too busy? say so with a status
     return StreamingResponse(
-        _sent(worker, events, first, where),
+        _sent(worker, events, first, where, dropped),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store"},
     )
 
 
 async def _sent(
-    worker: Worker, events: Iterator[Event], event: Event, where: str
+    worker: Worker,
+    events: Iterator[Event],
+    event: Event,
+    where: str,
+    dropped: threading.Event | None,
 ) -> AsyncIterator[str]:
     """The events as they go over the line. Between two of them others have their turn."""
     yield _line(*event)
     while event[0] != "done":
         try:
-            event = await worker.call(lambda: next(events))
+            event = await worker.call(lambda: next(events), dropped)
         except BusyError as busy:
             yield _line("error", {"error": str(busy)})
             return

@@ -10,6 +10,7 @@ from regard.data.corpora import located, read_pairs
 from regard.data.pairs import Pair
 from regard.data.settings import DataSettings
 from regard.runs.data import load_data
+from regard.runs.own_data import has_data
 from regard.runs.run import Run
 
 LECTURES = {
@@ -39,6 +40,8 @@ def examples(run: Run, at_most: int) -> list[str]:
     data = run.recipe.data
     if data.world == "sentences":
         return list(LECTURES[data.direction.split("-")[0]])
+    if not has_data(run.folder, data):
+        return []
     try:
         sources = (pair.source for pair in _held_out(data))
         fitting = (text for text in sources if _can_be_read(run, text, at_most))

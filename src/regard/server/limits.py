@@ -32,6 +32,8 @@ class Limits:
     """A larger body gets 413."""
     tokens: int = 512
     """Of a text to translate; a longer one gets 422."""
+    new_tokens: int = 32_768
+    """To be written for one request, all its texts together; more get 422."""
     look_tokens: int = 128
     """Of a text to look at: weights grow with the square of the length."""
     requests: int = 512

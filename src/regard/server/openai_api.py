@@ -7,6 +7,7 @@ their own.
 from __future__ import annotations
 
 import base64
+import threading
 import time
 import uuid
 from functools import partial
@@ -23,7 +24,7 @@ from regard.runs.writer import Writer
 from regard.server.answers import RefusedError, as_json, json_response
 from regard.server.openai_bodies import CompletionRequest, EmbeddingRequest
 from regard.server.openai_chat import add_chat
-from regard.server.openai_stream import reason, streamed, usage
+from regard.server.openai_stream import Coming, reason, streamed, usage
 from regard.server.text_service import TextService
 
 
@@ -62,11 +63,13 @@ def _add_completions(router: APIRouter, service: TextService, run: Writer) -> No
     async def completions(asked: CompletionRequest) -> Response:
         service.check_name(asked.model)
         service.check_prompts(asked.prompts)
+        service.check_written(len(asked.prompts) * (asked.n or 1), asked.max_tokens or 16)
         if asked.stream:
             if len(asked.prompts) > 1 or (asked.n or 1) > 1:
                 raise RefusedError(422, "a stream holds one text: send one prompt, and n 1")
             return await _streamed(service, run, asked)
-        found = await service.worker.call(partial(_written, run, asked))
+        dropped = threading.Event()
+        found = await service.worker.call(partial(_written, run, asked, dropped), dropped)
         texts = [one for several in found for one in several]
         choices = [_choice(i, one.text, reason(one.finished)) for i, one in enumerate(texts)]
         answer = _completion(service, choices)
@@ -74,9 +77,16 @@ def _add_completions(router: APIRouter, service: TextService, run: Writer) -> No
         return _json(answer | {"usage": usage(n_read, texts)})
 
 
-def _written(run: Writer, asked: CompletionRequest) -> list[list[Written]]:
+def _written(
+    run: Writer, asked: CompletionRequest, dropped: threading.Event
+) -> list[list[Written]]:
     return run.written(
-        asked.prompts, _manner(run, asked), rng=seeded(asked.seed), n=asked.n or 1, stop=asked.stops
+        asked.prompts,
+        _manner(run, asked),
+        rng=seeded(asked.seed),
+        n=asked.n or 1,
+        stop=asked.stops,
+        dropped=dropped.is_set,
     )
 
 
@@ -102,13 +112,14 @@ def _completion(service: TextService, choices: list[dict[str, Any]]) -> dict[str
 
 async def _streamed(service: TextService, run: Writer, asked: CompletionRequest) -> Response:
     ids = run.prompt_ids(asked.prompts[0], asked.max_tokens or 16)
-    pieces = run.pen.pieces(ids, _manner(run, asked), rng=seeded(asked.seed), stop=asked.stops)
+    manner, rng, dropped = _manner(run, asked), seeded(asked.seed), threading.Event()
+    pieces = run.pen.pieces(ids, manner, rng=rng, stop=asked.stops, dropped=dropped.is_set)
     whole = _completion(service, [])
 
     def frame(piece: str, why: str | None) -> dict[str, Any]:
         return whole | {"choices": [_choice(0, piece, why)]}
 
-    return await streamed(service, pieces, frame, "POST /v1/completions")
+    return await streamed(service, Coming(pieces, dropped), frame, "POST /v1/completions")
 
 
 def _add_embeddings(router: APIRouter, service: TextService, run: EncoderRun) -> None:
@@ -121,6 +132,11 @@ def _add_embeddings(router: APIRouter, service: TextService, run: EncoderRun) ->
     async def embeddings(asked: EmbeddingRequest) -> Response:
         service.check_name(asked.model)
         service.check_texts(asked.texts)
+        width = run.model.config.d_model
+        if asked.dimensions not in (None, width):
+            raise RefusedError(
+                422, f"dimensions must be {width}, which all vectors of this model have"
+            )
         found = await service.worker.call(partial(run.embed, asked.texts))
         n_tokens = sum(len(run.tokenizer.encode(text)) for text in asked.texts)
         data = [

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from regard.server.fields import MAX_STOPS, Numbered, parts, stops, texts
 from regard.server.limits import MAX_CHARACTERS, MAX_NAME, MAX_TEXTS
 
 MAX_NEW = 4096
@@ -17,15 +18,22 @@ MAX_ANSWER = 500
 """Tokens of an answer where nothing is said."""
 MAX_TURNS = 256
 MAX_CHOICES = 16
-MAX_STOPS = 16
 
 Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
-Texts = Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
+Texts = Annotated[
+    Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)],
+    BeforeValidator(texts(none=False)),
+]
+"""One or many."""
 Name = Annotated[str, Field(max_length=MAX_NAME)]
 Stop = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+Stops = Annotated[
+    Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None, BeforeValidator(stops)
+]
+"""None, one or many."""
 
 
-class _Asked(BaseModel):
+class _Asked(Numbered):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     model: Name = Field(description="The name of the run, as /v1/models tells it.")
@@ -42,9 +50,7 @@ class _Writing(_Asked):
     )
     n: int | None = Field(1, ge=1, le=MAX_CHOICES, description="Texts to choose from.")
     stream: bool | None = Field(False, description="Send the text as it comes.")
-    stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = Field(
-        None, description="Words before which a text ends."
-    )
+    stop: Stops = Field(None, description="Words before which a text ends.")
     seed: int | None = Field(None, ge=0, lt=2**63, description="For the same text again.")
 
     @property
@@ -66,7 +72,7 @@ class _Writing(_Asked):
 class CompletionRequest(_Writing):
     """A prompt to write on from."""
 
-    prompt: Text | Texts = Field("", description="A text, or a list of texts.")
+    prompt: Texts = Field("", description="A text, or a list of texts.")
     max_tokens: int | None = Field(16, ge=1, le=MAX_NEW, description="Tokens to write at most.")
 
     @property
@@ -90,7 +96,9 @@ class Turn(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     role: Literal["system", "user", "assistant"]
-    content: Text | Annotated[list[TextPart], Field(max_length=MAX_TEXTS)]
+    content: Annotated[
+        Text | Annotated[list[TextPart], Field(max_length=MAX_TEXTS)], BeforeValidator(parts)
+    ]
 
     @property
     def words(self) -> str:
@@ -125,9 +133,12 @@ class ChatRequest(_Writing):
 class EmbeddingRequest(_Asked):
     """Texts whose vectors are wanted."""
 
-    input: Text | Texts = Field(description="A text, or a list of texts.")
+    input: Texts = Field(description="A text, or a list of texts.")
     encoding_format: Literal["float", "base64"] = Field(
         "float", description="Numbers, or their float32 bytes in base64."
+    )
+    dimensions: int | None = Field(
+        None, ge=1, description="How many numbers a vector has, if you would like to be sure."
     )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from functools import partial
@@ -17,7 +18,7 @@ from regard.runs.pen import Written, seeded
 from regard.runs.writer import Writer
 from regard.server.answers import RefusedError, as_json, json_response
 from regard.server.openai_bodies import ChatRequest
-from regard.server.openai_stream import reason, streamed, usage
+from regard.server.openai_stream import Coming, reason, streamed, usage
 from regard.server.text_service import TextService
 
 PATH = "/chat/completions"
@@ -44,7 +45,10 @@ def add_chat(router: APIRouter, service: TextService, run: Writer) -> None:
 
 
 async def _answered(service: TextService, run: Writer, chat: Chat, asked: ChatRequest) -> Response:
+    service.check_written(asked.n or 1, asked.max_new)
     manner, rng, frame = _manner(run, chat, asked), seeded(asked.seed), _frame(service)
+    dropped = threading.Event()
+    how: dict[str, Any] = {"rng": rng, "stop": asked.stops, "dropped": dropped.is_set}
     ids = await service.worker.call(partial(chat.prompts.ids, asked.turns))
     if len(ids) > run.context:
         found = f"{len(ids)} tokens, but the model's context holds {run.context}"
@@ -52,10 +56,10 @@ async def _answered(service: TextService, run: Writer, chat: Chat, asked: ChatRe
     if asked.stream:
         if (asked.n or 1) > 1:
             raise RefusedError(422, "a stream holds one text: send n 1")
-        pieces = chat.pen.pieces(ids, manner, rng=rng, stop=asked.stops)
-        return await streamed(service, pieces, partial(_piece, frame), f"POST /v1{PATH}")
-    work = partial(chat.pen.write, [ids], manner, rng=rng, n=asked.n or 1, stop=asked.stops)
-    (texts,) = await service.worker.call(work)
+        coming = Coming(chat.pen.pieces(ids, manner, **how), dropped)
+        return await streamed(service, coming, partial(_piece, frame), f"POST /v1{PATH}")
+    work = partial(chat.pen.write, [ids], manner, n=asked.n or 1, **how)
+    (texts,) = await service.worker.call(work, dropped)
     choices = [_choice(i, one) for i, one in enumerate(texts)]
     return json_response(as_json(frame | {"choices": choices, "usage": usage(len(ids), texts)}))
 

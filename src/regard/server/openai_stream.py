@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Generator
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.responses import Response, StreamingResponse
 
@@ -15,15 +16,24 @@ from regard.server.text_service import TextService
 
 DONE = "data: [DONE]\n\n"
 Pieces = Generator[str, None, bool]
+
+
+class Coming(NamedTuple):
+    """Pieces of one text, and whether nobody waits for them any more."""
+
+    pieces: Pieces
+    dropped: threading.Event
+
+
 Frame = Callable[[str, str | None], dict[str, Any]]
 """A piece, and after the last one why it was the last → what is sent of it."""
 
 
-async def streamed(service: TextService, pieces: Pieces, frame: Frame, where: str) -> Response:
+async def streamed(service: TextService, coming: Coming, frame: Frame, where: str) -> Response:
     """Pieces of one text as they come; between two of them others have their turn."""
-    first = await service.worker.call(lambda: _next(pieces))  # too busy? say so with a status
+    first = await _called(service, coming)  # too busy? say so with a status
     return StreamingResponse(
-        _sent(service, pieces, first, frame, where),
+        _sent(service, coming, first, frame, where),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store"},
     )
@@ -40,6 +50,10 @@ def usage(n_read: int, texts: list[Written]) -> dict[str, int]:
     return {"prompt_tokens": n_read, "completion_tokens": written, "total_tokens": n_read + written}
 
 
+async def _called(service: TextService, coming: Coming) -> tuple[str, str | None]:
+    return await service.worker.call(lambda: _next(coming.pieces), coming.dropped)
+
+
 def _next(pieces: Pieces) -> tuple[str, str | None]:
     """The next piece; after the last one nothing, and why it was the last."""
     try:
@@ -49,14 +63,14 @@ def _next(pieces: Pieces) -> tuple[str, str | None]:
 
 
 async def _sent(
-    service: TextService, pieces: Pieces, found: tuple[str, str | None], frame: Frame, where: str
+    service: TextService, coming: Coming, found: tuple[str, str | None], frame: Frame, where: str
 ) -> AsyncIterator[str]:
     while True:
         yield _line(frame(*found))
         if found[1] is not None:
             break
         try:
-            found = await service.worker.call(lambda: _next(pieces))
+            found = await _called(service, coming)
         except BusyError as busy:
             yield _line({"error": str(busy)})
             return

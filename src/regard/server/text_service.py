@@ -51,6 +51,16 @@ class TextService:
                     f"{run.context}; shorten it",
                 )
 
+    def check_written(self, n_texts: int, max_new: int) -> None:
+        """Refuse more tokens than one request may have written, all its texts together."""
+        each, most = min(max_new, self.run.context), self.limits.new_tokens
+        if n_texts * each > most:
+            raise RefusedError(
+                422,
+                f"{n_texts} texts of up to {each} tokens are {n_texts * each:,} tokens, and one "
+                f"request may ask for {most:,}; ask for fewer texts, or for shorter ones",
+            )
+
     def check_read(self, text: str, other: str | None = None) -> None:
         """Refuse a text, or a pair of them, that is too long to be read whole."""
         self._check(self._n_tokens(text, other), self.limits.tokens, other, "go in")
@@ -65,13 +75,14 @@ class TextService:
 
         That there is a token to read is what a run itself asks for.
         """
-        most = min(self.limits.look_tokens, self.run.context)
+        full = self.run.context + 1  # what comes last is written and never read
+        most = min(self.limits.look_tokens, full if target else full - 1)
         n_tokens = len(self.run.framing.read(prompt)) + self._n_tokens(target)
         if n_tokens > most:
             raise RefusedError(
                 422, f"the text has {n_tokens} tokens, at most {most} can be looked at; shorten it"
             )
-        return max(1, most - n_tokens)
+        return max(1, min(self.limits.look_tokens, full) - n_tokens)
 
     def _n_tokens(self, *texts: str | None) -> int:
         return sum(len(self.run.tokenizer.encode(text)) for text in texts if text)

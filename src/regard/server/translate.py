@@ -9,10 +9,11 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 from starlette.responses import Response
 
 from regard.server.answers import RefusedError, as_json
+from regard.server.fields import Numbered, texts
 from regard.server.guards import bearer, check_key
 from regard.server.limits import MAX_ALTERNATIVES, MAX_CHARACTERS, MAX_NAME, MAX_TEXTS
 from regard.server.lines import alternatives, joined
@@ -23,24 +24,14 @@ NAMES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French", "it":
 """Languages by code; one that is not here is called by its code."""
 
 
-def _texts(value: Any) -> Any:
-    """Refuse what is neither a text nor texts, in words that say so."""
-    many = value if isinstance(value, list) else [value]
-    if not all(isinstance(one, str) for one in many) or len(many) > MAX_TEXTS:
-        raise ValueError(f"must be a text or a list of at most {MAX_TEXTS} texts")
-    if any(len(one) > MAX_CHARACTERS for one in many):
-        raise ValueError(f"may have at most {MAX_CHARACTERS:,} characters a text")
-    return value
-
-
 Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 Texts = Annotated[
-    Text | Annotated[list[Text], Field(max_length=MAX_TEXTS)], BeforeValidator(_texts)
+    Text | Annotated[list[Text], Field(max_length=MAX_TEXTS)], BeforeValidator(texts())
 ]
 Code = Annotated[str, Field(max_length=MAX_NAME)]
 
 
-class DetectRequest(BaseModel):
+class DetectRequest(Numbered):
     """Whose language is asked. Fields that are not known here are ignored."""
 
     model_config = ConfigDict(extra="ignore")

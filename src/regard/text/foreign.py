@@ -33,19 +33,28 @@ class ForeignTokenizer(Tokenizer):
         self._marks = marks
         self._in_bytes = _in_bytes(inner)
         self.kind: Kind = "bpe"  # pieces of words, whatever they are called
-        self.n_vocab: int = max(self._tokens) + 1
+        self.n_vocab: int = max(self._tokens, default=-1) + 1
+        if strange := marks.strange(self._tokens):
+            raise CheckpointError(
+                f"special tokens must be ids of the tokenizer, 0 to {self.n_vocab - 1}, but found "
+                f"{', '.join(strange)}: the tokenizer and what names its special tokens do not "
+                "belong together"
+            )
 
     @classmethod
     def load(cls, path: Path) -> ForeignTokenizer:
         """The tokenizer that ``save`` wrote."""
         try:
             inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-            marks = Marks(**json.loads(path.with_name(MARKS).read_text(encoding="utf-8")))
+            marks = Marks.from_json(json.loads(path.with_name(MARKS).read_text(encoding="utf-8")))
         except OSError as error:
             raise CheckpointError(f"cannot read {error.filename}: {error.strerror}") from error
         except Exception as error:  # the library raises bare Exception
             raise CheckpointError(f"{path} or its {MARKS} is damaged: {error}") from error
-        return cls(inner, marks)
+        try:
+            return cls(inner, marks)
+        except CheckpointError as error:
+            raise CheckpointError(f"{path.with_name(MARKS)} is damaged: {error}") from None
 
     def save(self, path: Path) -> None:
         """Write the file, and the marks beside it."""

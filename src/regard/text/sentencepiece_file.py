@@ -6,6 +6,7 @@ model, and the table by which characters are normalised; the rest is passed over
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ LAST_RESORT = 10.0
 _SPELLED = rf"<(?=(?:{'|'.join(re.escape(one[1:]) for one in SPECIALS)}))"
 """The sign that begins a special token in a text: a space after it, and it is text."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_LONGEST = 10
+"""Bytes of a number: it has 64 bits at most."""
 _UNIGRAM = 1
 _NORMAL, _USER_DEFINED, _BYTE = 1, 4, 6
 
@@ -55,7 +58,8 @@ def read_sentencepieces(path: Path) -> SentencePieces:
 
 def _pieces_of(data: bytes, path: Path) -> SentencePieces:
     scores: dict[str, float] = {}
-    table, kind = b"", _UNIGRAM
+    table = b""
+    kind: int | bytes = _UNIGRAM
     for number, value in _fields(data):
         if number == 1 and isinstance(value, bytes):
             piece = dict(_fields(value))
@@ -63,19 +67,33 @@ def _pieces_of(data: bytes, path: Path) -> SentencePieces:
             if sort == _BYTE:
                 raise CheckpointError(f"{path} falls back to bytes, which is not supported")
             if sort in (_NORMAL, _USER_DEFINED):
-                text, score = piece[1], piece.get(2, bytes(4))
-                assert isinstance(text, bytes)
-                assert isinstance(score, bytes)
-                scores[text.decode("utf-8")] = struct.unpack("<f", score)[0]
+                text = _bytes_in(piece, 1, b"").decode("utf-8")
+                scores[text] = _score(_bytes_in(piece, 2, bytes(4)), text)
         elif number == 2 and isinstance(value, bytes):
-            kind = int(dict(_fields(value)).get(3, _UNIGRAM))
+            kind = dict(_fields(value)).get(3, _UNIGRAM)
         elif number == 3 and isinstance(value, bytes):
-            table = bytes(dict(_fields(value)).get(2, b""))
+            table = _bytes_in(dict(_fields(value)), 2, b"")
     if kind != _UNIGRAM:
-        raise CheckpointError(f"{path} is of kind {kind}; only unigram models (1) are supported")
+        raise CheckpointError(f"{path} is of kind {kind!r}; only unigram models (1) are supported")
     if not scores:
         raise ValueError("it has no pieces")
+    _normaliser(table)  # so that a damaged one is found here, where the file has a name
     return SentencePieces(scores, table, min(scores.values()))
+
+
+def _bytes_in(message: Mapping[int, int | bytes], number: int, otherwise: bytes) -> bytes:
+    """A field that is no number."""
+    found = message.get(number, otherwise)
+    if not isinstance(found, bytes):
+        raise ValueError(f"field {number} is a number, where bytes are expected")
+    return found
+
+
+def _score(data: bytes, text: str) -> float:
+    found: float = struct.unpack("<f", data)[0]
+    if not text or not math.isfinite(found):
+        raise ValueError(f"a piece is {text!r} with the score {found}")
+    return found
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -102,13 +120,12 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
     """Seven bits a byte, the lowest first."""
-    found = shift = 0
-    while True:
-        byte = data[place]
-        found |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
+    found = 0
+    for i, byte in enumerate(data[place : place + _LONGEST]):
+        found |= (byte & 0x7F) << 7 * i
         if byte < 0x80:
-            return found, place
+            return found, place + i + 1
+    raise ValueError("a number has no end")
 
 
 def unigram(pieces: SentencePieces, tokens: Sequence[str]) -> tokenizers.Tokenizer:
@@ -126,10 +143,9 @@ def unigram(pieces: SentencePieces, tokens: Sequence[str]) -> tokenizers.Tokeniz
         else:
             table.append((OTHER_SIDE + token, pieces.least))
     inner = tokenizers.Tokenizer(models.Unigram(table, UNKNOWN_ID, byte_fallback=False))
-    first = [normalizers.Precompiled(pieces.normalisation)] if pieces.normalisation else []
     inner.normalizer = normalizers.Sequence(
         [
-            *first,
+            *_normaliser(pieces.normalisation),
             normalizers.Replace(Regex(_SPELLED), "< "),
             normalizers.Strip(),
             normalizers.Replace(Regex(" {2,}"), " "),
@@ -141,3 +157,11 @@ def unigram(pieces: SentencePieces, tokens: Sequence[str]) -> tokenizers.Tokeniz
     )
     inner.add_special_tokens(list(SPECIALS))
     return inner
+
+
+def _normaliser(table: bytes) -> list[normalizers.Normalizer]:
+    """What reads the table of a file; nothing, where there is none."""
+    try:
+        return [normalizers.Precompiled(table)] if table else []
+    except Exception as error:  # the library raises bare Exception
+        raise ValueError(str(error)) from error

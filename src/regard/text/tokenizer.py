@@ -189,6 +189,10 @@ class Tokenizer:
         """
         return [self._shown(self._tokens[number]) for number in ids]
 
+    def nameless(self, n: int) -> list[int]:
+        """The ids below ``n`` that no token has: a model of others may have rows for them."""
+        return [number for number in range(n) if number not in self._tokens]
+
     def word_ids(self, text: str) -> list[int | None]:
         """For each token of ``encode(text)``, its word in ``words.split(text)``, counted from 0.
 

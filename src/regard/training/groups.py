@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -11,7 +12,8 @@ from torch import nn
 from regard.core.errors import ConfigError
 from regard.training.settings import TrainSettings
 
-_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+_LAYER = re.compile(r"(?P<stack>(?:^|.*?\.))layers\.(?P<number>\d+)\.")
+_EMBEDDING = re.compile(r"(?P<stack>(?:^|.*?\.))embedding\.")
 
 
 def freeze(model: nn.Module, settings: TrainSettings) -> None:
@@ -35,17 +37,14 @@ def parameter_groups(model: nn.Module, settings: TrainSettings) -> list[dict[str
     """What learns, by how fast and what it forgets: ``scale`` is the share of the learning rate.
 
     What is above the layers learns at the full rate, the last layer ``layer_decay`` times as fast,
-    the one below it ``layer_decay``² times, and so on down to the embedding. Only what has rows
-    and columns decays.
+    the one below it ``layer_decay``² times, and so on down to the embedding. An encoder and a
+    decoder are two stacks, each counted from its own top. Only what has rows and columns decays.
     """
-    depths = [
-        int(found[1]) for name, _ in model.named_parameters() if (found := _LAYER.search(name))
-    ]
-    n_layers = max(depths, default=-1) + 1
+    heights = _heights(name for name, _ in model.named_parameters())
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            scale = settings.layer_decay ** _below(name, n_layers)
+            scale = settings.layer_decay ** _below(name, heights)
             decay = settings.weight_decay if parameter.dim() > 1 else 0.0
             groups.setdefault((scale, decay), []).append(parameter)
     return [
@@ -54,9 +53,18 @@ def parameter_groups(model: nn.Module, settings: TrainSettings) -> list[dict[str
     ]
 
 
-def _below(name: str, n_layers: int) -> int:
-    """How many steps a weight lies below what is on top."""
-    found = _LAYER.search(name)
-    if found is not None:
-        return n_layers - int(found[1])
-    return n_layers + 1 if "embedding" in name.split(".")[0] else 0
+def _heights(names: Iterable[str]) -> dict[str, int]:
+    """How many layers each stack has, by what the names of its weights begin with."""
+    heights: dict[str, int] = {}
+    for found in filter(None, map(_LAYER.match, names)):
+        heights[found["stack"]] = max(heights.get(found["stack"], 0), int(found["number"]) + 1)
+    return heights
+
+
+def _below(name: str, heights: Mapping[str, int]) -> int:
+    """How many steps a weight lies below what is on top of its stack."""
+    if (layer := _LAYER.match(name)) is not None:
+        return heights[layer["stack"]] - int(layer["number"])
+    if (embedding := _EMBEDDING.match(name)) is not None:
+        return heights.get(embedding["stack"], 0) + 1
+    return 0

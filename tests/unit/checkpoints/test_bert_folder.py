@@ -226,6 +226,7 @@ def test_settings_without_counterpart_are_all_told_at_once(masked):
         "add_cross_attention": True,
         "pruned_heads": {"0": [1]},
         "quantization_config": {"bits": 8},
+        "type_vocab_size": 0,
     }
     changed(masked[1], pad_token_id=None, **wrong)
     with pytest.raises(CheckpointError) as told:

@@ -74,6 +74,16 @@ def test_whole_numbers_are_divided_by_their_scale_row_by_row(tmp_path):
     assert found["other"].tolist() == [[0.25, 0.5]]
 
 
+def test_a_tensor_without_bytes_has_no_numbers(tmp_path):
+    path, empty = tmp_path / "model.bin", torch.zeros(0, 4)
+    path.write_bytes(bin_file({"a": empty}))
+    assert read_file(path).tensors["a"].shape == (0, 4)
+    shape = struct.pack("<BII", 2, 0, 4)
+    path.write_bytes(bin_file({"a": empty}).replace(shape, struct.pack("<BII", 2, 64, 4)))
+    with pytest.raises(CheckpointError, match=r"model\.bin is damaged .*size 0"):
+        read_file(path)
+
+
 def test_a_file_cut_off_anywhere_is_told_as_damaged(tmp_path):
     whole = bin_file({"a": torch.ones(3), "b": torch.ones(2)}, aliases=[("c", "a")])
     for n in range(len(whole)):

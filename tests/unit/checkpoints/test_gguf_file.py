@@ -95,7 +95,7 @@ def test_what_a_file_says_about_its_tokenizer_is_read(path):
 
 
 def test_a_file_without_a_tokenizer_says_so(path, monkeypatch):
-    monkeypatch.setattr(gguf_files, "add_tokenizer", lambda _writer: None)
+    monkeypatch.setattr(gguf_files, "add_tokenizer", lambda *_: None)
     write_gguf(path, gguf_model("llama"))
     assert read_gguf(path).config.pad_id == 0
     with pytest.raises(CheckpointError, match="carries no tokenizer"):

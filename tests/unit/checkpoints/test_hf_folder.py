@@ -47,7 +47,7 @@ def test_a_missing_configuration_is_named(tmp_path):
         read_config(tmp_path)
 
 
-@pytest.mark.parametrize("damage", [b'{"model_type": ', b"\xff\xfe\x00", b""])
+@pytest.mark.parametrize("damage", [b'{"model_type": ', b"\xff\xfe\x00", b"", b"[" * 99999])
 def test_a_damaged_configuration_is_told_as_such(tmp_path, damage):
     (tmp_path / "config.json").write_bytes(damage)
     with pytest.raises(CheckpointError, match="config.json is damaged"):
@@ -140,6 +140,15 @@ def test_a_bare_pickle_with_code_in_it_is_refused_and_not_run(tmp_path):
 def test_a_dict_of_other_things_is_refused_with_their_names(tmp_path):
     torch.save({"model": tensors(), "step": 3}, tmp_path / "pytorch_model.bin")
     with pytest.raises(CheckpointError, match="no plain state dict.*other things in it: model, st"):
+        read_tensors(tmp_path)
+
+
+@pytest.mark.parametrize("change", [torch.Tensor.to_sparse, lambda x: x.to("meta")])
+def test_tensors_without_all_their_numbers_are_refused_by_name(tmp_path, change):
+    torch.save(tensors() | {"odd": change(torch.ones(2))}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(
+        CheckpointError, match=r"dense tensors by name\), but .* things in it: odd;"
+    ):
         read_tensors(tmp_path)
 
 

@@ -82,11 +82,19 @@ def test_weights_of_half_precision_become_float32(folder):
     [
         ({"normalize_before": True}, "normalize_before=True \\(supported: False\\)"),
         ({"decoder_layers": 3}, "encoder_layers=2 beside decoder_layers=3"),
-        ({"activation_function": "tanh"}, "activation_function='tanh' \\(supported: relu, gelu"),
+        ({"activation_function": "tanh"}, "activation_function='tanh' \\(supported: gelu, "),
         ({"static_position_embeddings": False}, "static_position_embeddings=False"),
         ({"d_model": 13}, "d_model=13 is not a multiple of n_heads=3"),
-        ({"eos_token_id": None}, "must say eos_token_id as one number, found None"),
+        ({"eos_token_id": None}, "must say eos_token_id as one number from 0 to .*, found None"),
         ({"vocab_size": "many"}, "describes no model: .*n_source_vocab"),
+        ({"vocab_size": "13"}, "n_source_vocab: .* valid integer, found '13'"),
+        ({"activation_function": []}, "activation_function=\\[\\] \\(supported: gelu, "),
+        ({"pad_token_id": 99}, "must say pad_token_id as one number from 0 to 12, found 99"),
+        ({"pad_token_id": -1}, "must say pad_token_id as one number from 0 to 12, found -1"),
+        ({"decoder_start_token_id": 13}, "decoder_start_token_id .* from 0 to 12, found 13"),
+        ({"unk_token_id": "x"}, "unk_token_id as one number from 0 to 12, found 'x'"),
+        ({"encoder_layers": 10**9, "decoder_layers": 10**9}, "says 1000000000 layers, and holds"),
+        ({"vocab_size": 10**18, "decoder_vocab_size": None}, "no model can have the sizes"),
     ],
 )
 def test_a_description_without_counterpart_is_refused_by_field(folder, changes, words):

@@ -44,5 +44,20 @@ def test_numbers_become_float32(rng):
 
 def test_the_settings_that_decide_a_shape_are_named(rng):
     tensors = renamed(ROWS, ours(rng), "theirs") | {"norm": torch.zeros(5)}
-    with pytest.raises(CheckpointError, match=r"norm is \(5,\), .* \(3,\) \(n, by d_model=3\)"):
-        taken(ROWS, tensors, SHAPES, "a file", settings={"d_model": 3, "n_heads": 2})
+    with pytest.raises(CheckpointError, match=r"norm is \(5,\), .* \(3,\) \(n, by width=3\)"):
+        taken(ROWS, tensors, SHAPES, "a file", deciding=lambda names: ["width=3"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (torch.zeros(3, dtype=torch.int8), r"kept as int8 \(supported: floating point\): norm"),
+        (torch.zeros(3, dtype=torch.complex64), r"kept as complex64 .*: norm"),
+        (torch.tensor([1.0, float("nan"), 0.0]), "with numbers that are not finite: norm"),
+        (torch.tensor([1.0, float("-inf"), 0.0]).half(), "with numbers that are not finite: norm"),
+    ],
+)
+def test_what_is_no_number_to_compute_with_is_refused(rng, changed, words):
+    tensors = renamed(ROWS, ours(rng), "theirs") | {"norm": changed}
+    with pytest.raises(CheckpointError, match=f"^a file does not fit its own description: {words}"):
+        taken(ROWS, tensors, SHAPES, "a file")

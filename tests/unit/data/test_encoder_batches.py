@@ -118,6 +118,17 @@ def test_other_labels_are_other_data():
         stream(labels=[0] * 60).restore(state)
 
 
+def test_other_scores_are_other_data():
+    layout = Layout(MARKS, 16, joined=False)
+
+    def pairs(scores):
+        return PairStream(made(9), scores, layout, batch_tokens=64, seed=1)
+
+    state = pairs([i / 9 for i in range(9)]).state()
+    with pytest.raises(CheckpointError, match="scores was"):
+        pairs([0.5] * 9).restore(state)
+
+
 def test_rows_do_not_depend_on_their_company():
     one = stream()
     table = LAYOUT.cut(made(60))[0]

@@ -95,3 +95,19 @@ def test_pairs_that_hang_together_cannot_be_parted():
 def test_not_everything_can_be_held_out():
     with pytest.raises(DataError, match="cannot hold out 60 of 50 pairs: only 49"):
         hold_out_linked(numbered(50), 60, seed=0)
+
+
+def test_any_shared_text_may_link_and_the_smallest_family_is_held_out_at_least():
+    mirrored = tuple(p for one in numbered(30) for p in (one, one.reversed()))
+    kept, held = hold_out(mirrored, 1, seed=0, linked=True)
+    assert (len(kept), len(held)) == (58, 2)
+    assert held[0].reversed() == held[1]
+    chain = tuple(Pair(f"c {i}", f"c {i + 1}") for i in range(40))
+    for seed in range(9):  # whichever comes first
+        assert len(hold_out((*chain, Pair("a", "b")), 1, seed=seed, linked=True)[1]) == 1
+
+
+def test_pairs_that_all_hang_together_are_told():
+    chain = tuple(Pair(f"c {i}", f"c {i + 1}") for i in range(40))
+    with pytest.raises(DataError, match=r"the 40 pairs hang together.*name files in data\.valid"):
+        hold_out(chain, 2, seed=0, linked=True)

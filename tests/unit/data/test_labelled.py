@@ -250,3 +250,78 @@ def test_labels_get_numbers_and_an_unknown_one_is_told_with_its_place():
     assert str(caught.value).startswith(
         "dev.tsv:7: label 'maybe' was not seen in training, which knows no, yes"
     )
+
+
+def texts_of(corpus):
+    return {text for one in corpus.examples for text in (one.text, one.other)}
+
+
+def test_of_pairs_neither_text_is_in_both_parts(write):
+    """Each pair stands there twice, the second time the other way round."""
+    pairs = [(f"a {i}", f"b {i}") for i in range(200)]
+    lines = "".join(f"{a}\t{b}\n{b}\t{a}\n" for a, b in pairs)
+    splits = read_labelled_splits(settings(train=write("t.tsv", lines)), "score")
+    assert len(splits["valid"].examples) == 20
+    assert not texts_of(splits["train"]) & texts_of(splits["valid"])
+
+
+@pytest.mark.parametrize(
+    ("train", "valid", "wanted", "lacking"),
+    [
+        ("a\tb\tx\n", "a\tx\n", "label", "other"),
+        ("a\tx\n", "a\tb\tx\n", "label", "other"),
+        ("a\tb\t1\n", "a\tb\n", "score", "score"),
+    ],
+)
+def test_splits_of_different_kinds_are_refused(write, train, valid, wanted, lacking):
+    files = {"train": write("t.tsv", train), "valid": write("v.tsv", valid)}
+    with pytest.raises(DataError) as caught:
+        read_labelled_splits(settings(**files), wanted)
+    lacks, has = files.values() if len(train) < len(valid) else reversed(files.values())
+    assert str(caught.value) == (
+        f"{lacks}:1: no {lacking!r}, but {has}:1 has one; give it in all lines or in none"
+    )
+
+
+@pytest.mark.parametrize("name", ["A.JSONL", "a.Jsonl.GZ"])
+def test_the_ending_of_a_name_may_have_capitals(write, name, tmp_path):
+    text = b'{"text": "a", "label": "x"}\n'
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text) if name.endswith("GZ") else text)
+    assert read_labelled(str(path), "label").examples == (Labelled("a", label="x"),)
+
+
+@pytest.mark.parametrize(("name", "line"), [("a.tsv", "one\t1"), ("a.csv", "one,1")])
+def test_a_table_with_several_columns_is_no_list_of_texts(write, name, line):
+    path = write(name, f"{line}\n")
+    message = told(path, "text")
+    assert message.startswith(f"{path}:1: expected text, but found 2 columns in")
+    assert message.endswith("; lines of another kind can be described by data.pattern")
+    assert "data.columns" not in message  # which are two at least
+    plain = read_labelled(write(name, "one 1\n\ntwo\n"), "text")
+    assert plain == LabelledCorpus((Labelled("one 1"), Labelled("two")), n_empty=1)
+
+
+HEADED = "sentence\tsentiment\n" + "good\t1\nbad\t0\n" * 2
+
+
+def test_a_label_of_the_first_line_alone_is_told(write):
+    found = read_labelled(write("a.tsv", HEADED), "label")
+    assert len(found.examples) == 5
+    assert found.notes("train") == [
+        "train: 'sentiment' is the label of the first line alone; if that line names the columns, "
+        "take it out"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("twice.tsv", HEADED + "x\tsentiment\n"),
+        ("later.tsv", "good\t1\n" + HEADED),
+        ("rare.tsv", HEADED + "x\t2\n"),
+        ("parted.jsonl", '{"text": "a", "label": "x"}\n' + '{"text": "b", "label": "y"}\n' * 2),
+    ],
+)
+def test_other_rare_labels_are_not_told(write, name, text):
+    assert read_labelled(write(name, text), "label").notes("train") == []

@@ -85,6 +85,7 @@ def test_files_for_every_split_are_read_from_their_folder(write, tmp_path):
     [
         ({"train": ["a.en", "a.fr"]}, "data.train names two files"),
         ({"train": "a.txt", "columns": [1, 2]}, "data.columns is for pairs"),
+        ({"train": "a.txt", "pattern": "(?P<text>.*)"}, "data.pattern is for labels"),
         ({"train": "a.txt", "valid": "b.txt", "hold_out": 3}, "data.valid names a file; keep one"),
         ({"world": "copy"}, "'copy' has pairs and no texts to write on; choose sentences"),
     ],

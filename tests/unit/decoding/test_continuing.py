@@ -214,3 +214,31 @@ def test_what_is_longer_than_learned_positions_is_refused_in_place_too():
     for one in (model, model.quick()):
         with pytest.raises(regard.ShapeError, match="know 17 places, but the text has 18"):
             written(one, [[5] * 15], max_new=4, temperature=0.0)
+
+
+def test_how_long_other_prompts_are_changes_no_draw():
+    model = language_model()
+    first, second = (
+        written(model, [[5] * n, [7, 3]], max_new=12, context=17, temperature=2.0)[1]
+        for n in (3, 16)  # the latter has room for two tokens only
+    )
+    assert first.ids == second.ids
+
+
+def test_no_more_numbers_are_drawn_than_the_context_has_room_for():
+    found = written(language_model(), [[5], [7, 3]], max_new=10**12, context=17)
+    assert [len(one.ids) for one in found] == [17, 16]
+
+
+def test_what_nobody_waits_for_stops_at_the_next_token():
+    asked = []
+    found = continuations(
+        language_model(),
+        PROMPTS,  # of three lengths, so three groups
+        Manner(max_new=9, temperature=0.0),
+        rng=rng(),
+        device=CPU,
+        dropped=lambda: asked.append(1) or len(asked) > 3,
+    )
+    assert [len(one.ids) for one in found] == [3, 0, 3, 0, 3]
+    assert not any(one.finished for one in found)

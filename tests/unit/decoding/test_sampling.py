@@ -236,3 +236,18 @@ def test_logits_that_are_no_numbers_are_reported():
 def test_impossible_settings_are_refused_with_their_values(settings, message):
     with pytest.raises(ConfigError, match=message):
         drawn(TableModel(random_table(0, n_vocab=7)), **settings)
+
+
+@pytest.mark.parametrize("top_p", [5e-324, 1e-46, 1e-9])
+def test_a_share_that_rounds_to_nothing_still_holds_the_best(top_p):
+    log_probs = torch.tensor([[0.1, 0.4, 0.3, 0.2]]).log()
+    probs = distribution(log_probs, temperature=1.0, top_p=top_p)
+    assert probs.tolist() == [[0.0, 1.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-40, 1e39, 1e308])
+def test_no_temperature_makes_a_probability_of_what_is_hidden_or_no_number(temperature):
+    log_probs = torch.tensor([[-1.0, -math.inf, -2.0]])
+    probs = distribution(log_probs, temperature=temperature, top_p=0.9)
+    assert probs[0, 1] == 0
+    assert probs.sum() == pytest.approx(1.0)

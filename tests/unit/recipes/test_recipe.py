@@ -122,3 +122,28 @@ def test_an_unknown_recipe_is_answered_with_the_nearest():
 def test_a_recipe_survives_its_own_dump():
     recipe = load_recipe("transformer")
     assert Recipe.model_validate(recipe.model_dump(mode="json")) == recipe
+
+
+@pytest.mark.parametrize("task", ["classification", "masked", "similarity", "answers"])
+def test_a_wrong_setting_is_the_only_complaint_whatever_the_task(tmp_path, task):
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        f"task: {task}\ndata: {{train: a.tsv}}\nmodel: {{preset: bert}}\n"
+        "train: {max_steps: 3, lr: -1}\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_recipe(str(path))
+    assert "train.lr=-1" in str(caught.value)
+    assert "translation" not in str(caught.value)
+    assert ";" not in str(caught.value)
+
+
+@pytest.mark.parametrize("task", ["writing", "[masked]"])
+def test_an_unknown_task_is_told_and_nothing_else(tmp_path, task):
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        f"task: {task}\ndata: {{world: copy}}\nmodel: {{preset: bert}}\ntrain: {{max_steps: 3}}\n"
+    )
+    with pytest.raises(ConfigError, match="^task=") as caught:
+        load_recipe(str(path))
+    assert "preset" not in str(caught.value)

@@ -162,7 +162,7 @@ def test_prompts_are_for_language_models(table):
             "train": {"max_steps": 1},
         }
     )
-    with pytest.raises(ConfigError, match="is for language models, and the task is classification"):
+    with pytest.raises(ConfigError, match=r"data\.prompt=.* does nothing in the task classif"):
         prepare(recipe, CPU)
 
 

@@ -15,7 +15,7 @@ TEXTS = ["the cat sat", "the dogs sat down"] * 5
 LINES, APART = DataSettings(train="a.txt"), DataSettings(train="a.jsonl")
 
 
-def foreign(begin=None):
+def foreign(begin=None, other_ends=()):
     inner = tokenizers.Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
@@ -30,7 +30,7 @@ def foreign(begin=None):
         inner.post_processor = processors.TemplateProcessing(
             single=f"{begin} $A", special_tokens=[(begin, inner.token_to_id(begin))]
         )
-    return ForeignTokenizer(inner, Marks(pad=0, begin=1, end=0, unknown=None))
+    return ForeignTokenizer(inner, Marks(0, 1, 0, None, other_ends=other_ends))
 
 
 def test_our_texts_open_with_the_end_of_another_and_are_closed():
@@ -70,6 +70,12 @@ def test_of_others_texts_open_as_their_own_tokenizer_says_and_stay_open():
     assert opened.read("the cat") == [1, *ids]
     assert opened.said_after([1, *ids], opened.inside(" sat")) == " sat"
     assert framing_for(foreign("<|end|>"), LINES).read("the cat") == [0, *ids]
+
+
+def test_each_of_several_ends_ends_a_text_and_may_be_written():
+    several = framing_for(foreign(other_ends=(1, 7)), LINES)
+    assert several.end_ids == {0, 1, 7}
+    assert several.hidden_ids == ()
 
 
 @pytest.mark.parametrize("begin", [None, "<s>"])

@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -386,3 +387,18 @@ def test_printed_it_says_what_came_out():
 
 def test_unknown_words_are_named():
     assert encoder_run("masked").unknown_words("a zebra b") == ["zebra"]
+
+
+def test_a_token_that_fills_the_context_is_written_and_not_looked_at():
+    run = writer_run(max_len=6)
+    for prompt in map(" ".join, product("abcdefgh", repeat=3)):
+        text = run.generate(prompt, max_new=50, temperature=0)
+        ids = [*run.framing.read(prompt), *run.framing.inside(text)]
+        if len(ids) == 7:  # the last one is never read
+            break
+    for look in (run.explain(prompt, text), run.explain(prompt, max_tokens=50)):
+        assert look.translation == look.outcome.text == text
+        assert [*look.source_tokens, *look.target_tokens] == run.tokenizer.tokens(ids[:-1])
+        assert look.weights("decoder.self").shape[-2:] == (6, 6)
+    with pytest.raises(DataError, match="8 tokens, but the model's context holds 6"):
+        run.explain(prompt, text + " a")

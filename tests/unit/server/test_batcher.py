@@ -215,3 +215,25 @@ def test_what_is_abandoned_is_neither_waited_for_nor_finished():
     assert asyncio.run(story()) == ["a"]
     worker.close()
     assert done == [["d"], ["a"]]
+
+
+def test_work_is_told_when_nobody_waits_for_it_any_more():
+    worker = Worker(list, limits=Limits(seconds=0.05))
+    late, left, done = (threading.Event() for _ in range(3))
+
+    async def story():
+        with pytest.raises(BusyError, match="more than 0.05 s"):
+            await worker.call(lambda: late.wait(30), late)
+        leaving = asyncio.create_task(worker.call(lambda: left.wait(30), left))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        worker.limits = Limits()
+        return await worker.call(lambda: 7, done)
+
+    assert asyncio.run(story()) == 7
+    worker.close()
+    assert late.is_set()
+    assert left.is_set()
+    assert not done.is_set()

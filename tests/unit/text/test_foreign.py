@@ -82,3 +82,30 @@ def test_without_its_marks_it_is_no_tokenizer(tmp_path, pieces):
     (tmp_path / "marks.json").unlink()
     with pytest.raises(CheckpointError, match=r"cannot read .*marks\.json"):
         ForeignTokenizer.load(tmp_path / "tokenizer.json")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ('{"pad": 0, "begin": 2, "end": 9999, "unknown": 1}', "0 to 10, but found end=9999"),
+        ('{"pad": "x", "begin": null, "end": 3, "unknown": null}', "but found pad='x'"),
+        ('{"pad": 0, "begin": null, "end": null, "unknown": 1}', "but found end=None"),
+        ('{"pad": 0, "begin": -1, "end": 3, "unknown": true}', "found begin=-1, unknown=True"),
+        ('{"pad": 0, "begin": 2, "end": 3, "unknown": 1, "other_ends": [4, 11]}', "other_ends=11"),
+        ("[]", ""),
+    ],
+)
+def test_marks_that_are_no_ids_of_the_tokenizer_are_refused(tmp_path, pieces, said, words):
+    pieces.save(tmp_path / "tokenizer.json")
+    (tmp_path / "marks.json").write_text(said)
+    with pytest.raises(CheckpointError, match=rf"marks\.json is damaged: .*{words}"):
+        ForeignTokenizer.load(tmp_path / "tokenizer.json")
+
+
+def test_other_ends_are_kept_and_have_no_name(tmp_path, pieces):
+    marks = Marks(pad=0, begin=2, end=3, unknown=1, other_ends=(4, 5))
+    assert marks.named() == {"pad": 0, "begin": 2, "end": 3, "unknown": 1}
+    pieces.save(tmp_path / "tokenizer.json")
+    inner = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    ForeignTokenizer(inner, marks).save(tmp_path / "tokenizer.json")
+    assert ForeignTokenizer.load(tmp_path / "tokenizer.json").marks == marks

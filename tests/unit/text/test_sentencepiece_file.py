@@ -104,3 +104,29 @@ def test_other_files_are_refused(tmp_path, data, words):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(CheckpointError, match="cannot read .*source.spm: No such file"):
         read_sentencepieces(tmp_path / "source.spm")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (field(1, field(2, -1.0)), "a piece is '' with the score -1.0"),
+        (field(1, field(1, 5)), "field 1 is a number, where bytes are expected"),
+        (field(1, field(1, b"q") + field(2, 7)), "field 2 is a number, where bytes are expected"),
+        (field(1, field(1, b"q") + field(2, float("nan"))), "a piece is 'q' with the score nan"),
+        (field(1, field(1, b"q") + field(2, b"12")), "unpack requires a buffer of 4 bytes"),
+        (field(3, field(2, 10**12)), "field 2 is a number, where bytes are expected"),
+        (field(3, field(2, 10**25)), "a number has no end"),
+        (field(3, field(2, b"garbage")), "Cannot parse precompiled_charsmap"),
+        (b"\xff" * 300_000, "a number has no end"),
+    ],
+)
+def test_fields_of_another_kind_are_told_as_damage(file, more, words):
+    file.write_bytes(spm() + more)
+    with pytest.raises(CheckpointError, match=f"damaged or no SentencePiece file: .*{words}"):
+        read_sentencepieces(file)
+
+
+def test_a_kind_that_is_no_number_is_refused(file):
+    file.write_bytes(spm() + field(2, field(3, b"1")))
+    with pytest.raises(CheckpointError, match="is of kind b'1'; only unigram models"):
+        read_sentencepieces(file)

@@ -5,6 +5,8 @@ import torch
 
 from regard.core.errors import ConfigError
 from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.training.groups import parameter_groups
 from regard.training.settings import TrainSettings
 from regard.training.update import Update
 
@@ -107,3 +109,39 @@ def test_decay_and_slower_layers_go_together():
     one = made(weight_decay=0.5, layer_decay=0.5)
     found = {(group["scale"], group["weight_decay"]) for group in one.optimiser.param_groups}
     assert found == {(0.5**below, decay) for below in range(4) for decay in (0.0, 0.5)}
+
+
+def test_encoder_and_decoder_are_two_stacks_each_on_its_own_embedding():
+    sizes = {"d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12}
+    config = TransformerConfig(n_source_vocab=9, n_target_vocab=9, shared_vocab=False, **sizes)
+    model = Transformer(config)
+    settings = TrainSettings(max_steps=1, layer_decay=0.5)
+    scales = {
+        id(p): group["scale"]
+        for group in parameter_groups(model, settings)
+        for p in group["params"]
+    }
+    found = {}
+    for name, p in model.named_parameters():
+        stack, part, number, *_ = name.split(".")
+        found.setdefault(f"{stack}.{part}.{number}", set()).add(scales[id(p)])
+    for stack in ("encoder", "decoder"):
+        assert found[f"{stack}.layers.1"] == {0.5}
+        assert found[f"{stack}.layers.0"] == {0.25}
+        assert found[f"{stack}.embedding.tokens"] == {0.125}
+
+
+def test_a_stack_of_fewer_layers_is_counted_from_its_own_top():
+    model = torch.nn.ModuleDict(
+        {
+            name: torch.nn.ModuleDict(
+                {"layers": torch.nn.ModuleList(torch.nn.Linear(1, 1) for _ in range(n))}
+            )
+            for name, n in (("encoder", 1), ("decoder", 3))
+        }
+    )
+    settings = TrainSettings(max_steps=1, layer_decay=0.5)
+    groups = parameter_groups(model, settings)
+    scales = {id(p): group["scale"] for group in groups for p in group["params"]}
+    assert scales[id(model["encoder"]["layers"][0].weight)] == 0.5
+    assert [scales[id(layer.weight)] for layer in model["decoder"]["layers"]] == [0.125, 0.25, 0.5]

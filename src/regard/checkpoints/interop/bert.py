@@ -20,12 +20,13 @@ from regard.checkpoints.interop.bert_config import NAME, config_of, described, r
 from regard.checkpoints.interop.bert_names import LAYER, WITHOUT_PREFIX, rows
 from regard.checkpoints.interop.hf_folder import CONFIG, WEIGHTS, read_config, read_tensors
 from regard.checkpoints.interop.imported import Imported
-from regard.checkpoints.interop.naming import renamed, taken
+from regard.checkpoints.interop.naming import renamed
+from regard.checkpoints.interop.skeleton import fitted
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import write_whole
 from regard.functional.positions import sinusoid
 from regard.models.base import ModelConfig
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.encoder import EncoderConfig
 
 BUFFERS = ("embeddings.position_ids",)
 """Numbers from 0 on, which old folders keep."""
@@ -47,14 +48,7 @@ def read_bert(folder: Path) -> Imported:
     if config.head == "masked":
         tensors = _without_copies(tensors, folder)
     aside = _set_aside(config, tensors)
-    weights = taken(
-        rows(config),
-        tensors,
-        _shapes(config),
-        str(folder),
-        passed_over=(*BUFFERS, *aside),
-        settings=config.model_dump(),
-    )
+    weights = fitted(config, rows(config), tensors, str(folder), passed_over=(*BUFFERS, *aside))
     return Imported(config, weights, (*_told(aside), *_of_training(raw, config)))
 
 
@@ -89,11 +83,6 @@ def _set_aside(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> list[str
     """Heads that BERT has been trained with and that are not asked for."""
     parts = {"classify": (), "masked": ("pooler.", "cls.seq_relationship.")}
     return [name for name in tensors if name.startswith(parts.get(config.head, ("pooler.",)))]
-
-
-def _shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
-    with torch.device("meta"):
-        return {name: tuple(one.shape) for name, one in Encoder(config).named_parameters()}
 
 
 def _told(aside: list[str]) -> list[str]:

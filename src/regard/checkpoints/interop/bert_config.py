@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.checkpoints.interop.bert_names import ARCHITECTURES
+from regard.checkpoints.interop.hf_folder import ACTIVATIONS, their_activation
+from regard.checkpoints.interop.naming import no_counterpart
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
 from regard.models.base import ModelConfig
@@ -27,16 +29,6 @@ FIELDS: dict[str, tuple[str, Any]] = {
     "pad_token_id": ("pad_id", 0),
 }
 """Their settings: ours, and what holds where a folder does not say."""
-
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-}
-"""Theirs, ours; of several the first is written."""
 
 READABLE = {theirs: head for head, theirs in ARCHITECTURES.items()} | {
     "BertForPreTraining": "masked"
@@ -92,6 +84,8 @@ def _without_counterpart(raw: Mapping[str, Any]) -> list[str]:
         for field, known in _SUPPORTED.items()
         if field in raw and raw[field] not in known
     ]
+    if raw.get("type_vocab_size", 2) == 0:
+        problems.append("type_vocab_size=0 (supported: 1 or more)")
     if raw.get("pad_token_id", 0) is None:
         problems.append("pad_token_id=None (supported: the id of the padding token)")
     return problems
@@ -115,12 +109,7 @@ def refusal(config: ModelConfig) -> str | None:
         "positions": ("learned", "sinusoidal", "none"),
         "pooling": ("cls",) if config.head == "classify" else ("cls", "mean"),
     }
-    wrong = [
-        f"{name}={value!r}"
-        for name, values in known.items()
-        if (value := getattr(config, name)) not in values
-    ]
-    return f"{NAME} has no counterpart of {', '.join(wrong)}" if wrong else None
+    return no_counterpart(config, known, NAME)
 
 
 def described(config: EncoderConfig) -> dict[str, Any]:
@@ -128,9 +117,7 @@ def described(config: EncoderConfig) -> dict[str, Any]:
     found: dict[str, Any] = {"architectures": [ARCHITECTURES[config.head]], "model_type": "bert"}
     found |= {theirs: getattr(config, ours) for theirs, (ours, _) in FIELDS.items()}
     found |= {"type_vocab_size": max(1, config.n_segments), "attention_probs_dropout_prob": 0.0}
-    found["hidden_act"] = next(
-        theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation
-    )
+    found["hidden_act"] = their_activation(config.activation)
     if config.n_labels is not None:
         names = [f"LABEL_{i}" for i in range(config.n_labels)]
         found["id2label"] = dict(enumerate(names))

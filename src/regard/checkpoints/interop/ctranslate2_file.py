@@ -61,9 +61,9 @@ class _Reader:
         else:
             dtype, n_bytes = OLD_TYPES[kind], length * kind
         data = bytearray(self.take(n_bytes))
-        if not data:
-            return torch.empty(shape, dtype=dtype)
-        return torch.frombuffer(data, dtype=dtype).view(shape)
+        # torch refuses an empty buffer; a shape that asks for more than there is fails in both
+        found = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
+        return found.view(shape)
 
 
 def read_file(path: Path) -> Kept:

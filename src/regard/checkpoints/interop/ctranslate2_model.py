@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.checkpoints.interop.ctranslate2_names import rows
-from regard.checkpoints.interop.naming import renamed
+from regard.checkpoints.interop.naming import no_counterpart, renamed
 from regard.core.errors import CheckpointError, ConfigError
 from regard.functional.positions import sinusoid
 from regard.models.base import SequenceConfig, SequenceModel
@@ -58,12 +58,7 @@ def refusal(config: SequenceConfig) -> str | None:
     """Why a model cannot be exported, or None where it can."""
     if not isinstance(config, TransformerConfig):
         return f"{NAME} runs Transformers, and this is a model of the family {config.family!r}"
-    wrong = [
-        f"{name}={value!r}"
-        for name, known in _COUNTERPARTS.items()
-        if (value := getattr(config, name)) not in known
-    ]
-    return f"{NAME} has no counterpart of {', '.join(wrong)}" if wrong else None
+    return no_counterpart(config, _COUNTERPARTS, NAME)
 
 
 def n_positions(config: SequenceConfig) -> int:

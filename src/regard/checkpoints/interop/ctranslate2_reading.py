@@ -26,10 +26,10 @@ from regard.checkpoints.interop.ctranslate2_positions import (
 )
 from regard.checkpoints.interop.ctranslate2_vocabularies import Vocabularies, read_vocabularies
 from regard.checkpoints.interop.imported import Imported
-from regard.checkpoints.interop.naming import taken
 from regard.checkpoints.interop.renumbering import renumbered
+from regard.checkpoints.interop.skeleton import fitted, shapes
 from regard.core.errors import CheckpointError
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer import TransformerConfig
 from regard.text.specials import END_ID
 
 MODEL = "model.bin"
@@ -58,15 +58,10 @@ def read_ctranslate2(folder: Path) -> tuple[Imported, list[str], list[str]]:
     words = read_vocabularies(folder, n_source, n_target)
     config = _config(tensors, numbers, words, folder / MODEL)
     notes = told_positions(tensors, config)
-    shapes, own = _shapes(config)
-    weights = taken(
-        rows(config),
-        with_tables(tensors, config),
-        shapes,
-        str(folder / MODEL),
-        settings=config.model_dump(),
-    )
-    weights = {name: weights[name].clone() for name in own}  # what was an alias stands alone
+    weights = fitted(config, rows(config), with_tables(tensors, config), str(folder / MODEL))
+    weights = {
+        name: weights[name].clone() for name in shapes(config)
+    }  # what was an alias stands alone
     source, target = words.numbering()
     config, weights = renumbered(config, weights, source, target)
     if words.shared and not config.shared_vocab:
@@ -190,12 +185,3 @@ def _queries_scale(numbers: Mapping[str, float], side: str) -> float | None:
         if name.startswith(side) and name.endswith("/queries_scale")
     ]
     return next((value for value in found if value != 1.0), found[0] if found else None)
-
-
-def _shapes(config: TransformerConfig) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Of all names, those of tied tensors included; and the names without the copies."""
-    with torch.device("meta"):
-        skeleton = Transformer(config)
-    every = skeleton.named_parameters(remove_duplicate=False)
-    own = [name for name, _ in skeleton.named_parameters()]
-    return {name: tuple(one.shape) for name, one in every}, own

@@ -12,20 +12,14 @@ from torch import Tensor
 
 from regard.checkpoints.interop.hf_folder import CONFIG, WEIGHTS
 from regard.checkpoints.interop.imported import Imported
-from regard.checkpoints.interop.naming import Row, Shape, taken
+from regard.checkpoints.interop.naming import Row
+from regard.checkpoints.interop.skeleton import fitted
 from regard.core.errors import CheckpointError
 from regard.core.files import write_whole
-from regard.models.decoder import DecoderConfig, LanguageModel
+from regard.models.decoder import DecoderConfig
 
 Names = tuple[str, ...]
 """Theirs, then ours."""
-
-
-def shapes(config: DecoderConfig) -> dict[str, Shape]:
-    """What each parameter of such a model is called, and its shape."""
-    with torch.device("meta"):
-        model = LanguageModel(config)
-    return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
 
 
 def parts(
@@ -47,14 +41,7 @@ def imported(
     notes: Iterable[str | None] = (),
 ) -> Imported:
     """Their tensors as the weights of our model; the message names ``of`` where they do not fit."""
-    weights = taken(
-        rows,
-        tensors,
-        shapes(config),
-        of,
-        passed_over=passed_over,
-        settings=config.model_dump(),
-    )
+    weights = fitted(config, rows, tensors, of, passed_over=passed_over)
     return Imported(config, weights, tuple(note for note in notes if note))
 
 

@@ -16,7 +16,6 @@ from regard.checkpoints.interop.decoders import (
     check_tied,
     imported,
     parts,
-    shapes,
     write_hf,
 )
 from regard.checkpoints.interop.gpt2_config import (
@@ -28,6 +27,7 @@ from regard.checkpoints.interop.gpt2_config import (
 from regard.checkpoints.interop.hf_folder import CONFIG, read_config, read_tensors
 from regard.checkpoints.interop.imported import Imported
 from regard.checkpoints.interop.naming import Row, renamed
+from regard.checkpoints.interop.skeleton import shapes
 from regard.core.errors import ConfigError
 from regard.core.settings import parse
 from regard.functional.positions import sinusoid
@@ -45,7 +45,7 @@ LAYER: tuple[Names, ...] = (
     ("mlp.c_fc", "feed_forward.inner"),
     ("mlp.c_proj", "feed_forward.outer"),
 )
-BUFFERS = ("attn.bias", "attn.masked_bias")
+BUFFERS = (".attn.bias", ".attn.masked_bias")
 """Of a layer: masks, which some folders carry."""
 TURNED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
 
@@ -67,7 +67,7 @@ def read_gpt2(folder: Path) -> Imported:
     config = said.ours()
     tensors = read_tensors(folder)
     prefix = PREFIX if any(name.startswith(PREFIX) for name in tensors) else ""
-    passed_over = {f"{prefix}h.{i}.{name}" for i in range(config.n_layers) for name in BUFFERS}
+    passed_over = {name for name in tensors if name.endswith(BUFFERS)}
     if config.tied:
         check_tied(tensors, prefix + TOKENS, OUTPUT)
         passed_over.add(OUTPUT)

@@ -7,19 +7,12 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from regard.checkpoints.interop.decoders import padding
-from regard.checkpoints.interop.hf_folder import CONFIG
+from regard.checkpoints.interop.hf_folder import ACTIVATIONS, CONFIG, their_activation
+from regard.checkpoints.interop.naming import no_counterpart
 from regard.core.settings import parse
 from regard.models.decoder import DecoderConfig
 
 NAME = "GPT-2"
-ACTIVATIONS = {
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-}
-"""Theirs, ours; the first that fits is written."""
 
 
 class Description(BaseModel):
@@ -34,9 +27,9 @@ class Description(BaseModel):
     n_layer: int
     n_head: int
     n_inner: int | None = None
-    activation_function: Literal["gelu_new", "gelu_pytorch_tanh", "gelu", "relu", "silu"] = (
-        "gelu_new"
-    )
+    activation_function: Literal[
+        "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish"
+    ] = "gelu_new"
     resid_pdrop: float = 0.1
     embd_pdrop: float = 0.1
     attn_pdrop: float = 0.1
@@ -87,22 +80,17 @@ class Description(BaseModel):
 
 def refusal(config: DecoderConfig) -> str | None:
     """Why a model cannot be written as a GPT-2, or None where it can."""
-    wrong = [
-        f"{name}={getattr(config, name)!r}"
-        for name, known in (
-            ("norm", ("layer",)),
-            ("positions", ("learned", "sinusoidal", "none")),
-            ("n_kv_heads", (None, config.n_heads)),
-            ("activation", tuple(ACTIVATIONS.values())),
-        )
-        if getattr(config, name) not in known
-    ]
-    return f"{NAME} has no counterpart of {', '.join(wrong)}" if wrong else None
+    known = {
+        "norm": ("layer",),
+        "positions": ("learned", "sinusoidal", "none"),
+        "n_kv_heads": (None, config.n_heads),
+        "activation": tuple(ACTIVATIONS.values()),
+    }
+    return no_counterpart(config, known, NAME)
 
 
 def described(config: DecoderConfig) -> dict[str, object]:
     """What config.json is to say of our model."""
-    activation = next(a for a, ours in ACTIVATIONS.items() if ours == config.activation)
     return {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
@@ -112,7 +100,7 @@ def described(config: DecoderConfig) -> dict[str, object]:
         "n_layer": config.n_layers,
         "n_head": config.n_heads,
         "n_inner": config.d_ff,
-        "activation_function": activation,
+        "activation_function": their_activation(config.activation),
         "resid_pdrop": config.dropout,
         "embd_pdrop": config.dropout,
         "attn_pdrop": 0.0,

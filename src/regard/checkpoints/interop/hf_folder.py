@@ -11,7 +11,7 @@ import json
 import warnings
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, overload
 
 import torch
 from safetensors import SafetensorError
@@ -21,10 +21,26 @@ from torch import Tensor
 from regard.core.errors import CheckpointError
 
 CONFIG = "config.json"
+GENERATION = "generation_config.json"
 WEIGHTS = "model.safetensors"
 PICKLED = "pytorch_model.bin"
 INDEX = ".index.json"
 """After the name of weights that lie in parts."""
+
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+"""What descriptions call activations, and what we call them; of several the first is written."""
+
+
+def their_activation(ours: str) -> str:
+    """What a description calls an activation of ours."""
+    return next(theirs for theirs, known in ACTIVATIONS.items() if known == ours)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -32,8 +48,16 @@ def read_config(folder: Path) -> dict[str, Any]:
     return read_json(folder / CONFIG)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file."""
+@overload
+def read_json(path: Path) -> dict[str, Any]: ...
+
+
+@overload
+def read_json(path: Path, kind: type[list[Any]]) -> list[Any]: ...
+
+
+def read_json(path: Path, kind: type = dict) -> Any:
+    """The object, or the list, in a JSON file."""
     if not path.parent.is_dir():
         raise CheckpointError(f"there is no folder {path.parent}")
     try:
@@ -42,10 +66,11 @@ def read_json(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path.parent} has no {path.name}") from None
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:  # no JSON, or no UTF-8
+    except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, or lists without end
         raise CheckpointError(f"{path} is damaged: {error}") from error
-    if not isinstance(found, dict):
-        raise CheckpointError(f"{path} must hold an object, and holds {type(found).__name__}")
+    if not isinstance(found, kind):
+        wanted = "an object" if kind is dict else "a list"
+        raise CheckpointError(f"{path} must hold {wanted}, and holds {type(found).__name__}")
     return found
 
 
@@ -98,19 +123,28 @@ def _read_pickle(path: Path) -> dict[str, Tensor]:
     except Exception as error:  # a torn pickle fails in any way
         raise CheckpointError(f"{path} is damaged ({error}); copy it again") from error
     plain = isinstance(found, dict) and all(
-        isinstance(name, str) and isinstance(one, Tensor) for name, one in found.items()
+        isinstance(name, str) and _is_plain(one) for name, one in found.items()
     )
     if not plain:
         raise CheckpointError(
-            f"{path} is no plain state dict (tensors by name), but {_told(found)}; "
+            f"{path} is no plain state dict (dense tensors by name), but {_told(found)}; "
             f"save its state dict alone, or better {WEIGHTS}"
         )
     return dict(found)
 
 
+def _is_plain(one: object) -> bool:
+    """Whether it is a tensor with all its numbers: not sparse, not without any, not quantised."""
+    return (
+        isinstance(one, Tensor)
+        and one.layout is torch.strided
+        and not (one.is_meta or one.is_quantized or one.is_nested)
+    )
+
+
 def _told(found: object) -> str:
     if not isinstance(found, dict):
         return f"a {type(found).__name__}"
-    others = [str(name) for name, one in found.items() if not isinstance(one, Tensor)]
+    others = [str(name) for name, one in found.items() if not _is_plain(one)]
     shown = ", ".join(others[:5]) + (", …" if len(others) > 5 else "")
     return f"a dict with other things in it: {shown}" if others else "a dict with names of no text"

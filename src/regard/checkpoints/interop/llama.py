@@ -43,7 +43,7 @@ LINEARS: tuple[Names, ...] = (
     ("mlp.up_proj", "feed_forward.beside"),
     ("mlp.down_proj", "feed_forward.outer"),
 )
-BUFFER = "self_attn.rotary_emb.inv_freq"
+BUFFER = ".self_attn.rotary_emb.inv_freq"
 """Of a layer: angles, which old folders carry."""
 
 
@@ -65,7 +65,7 @@ def read_llama(folder: Path) -> Imported:
     config = said.ours()
     tensors = read_tensors(folder)
     prefix = PREFIX if any(name.startswith(PREFIX) for name in tensors) else ""
-    passed_over = {f"{prefix}layers.{i}.{BUFFER}" for i in range(config.n_layers)}
+    passed_over = {name for name in tensors if name.endswith(BUFFER)}
     if config.tied:
         check_tied(tensors, prefix + TOKENS, OUTPUT)
         passed_over.add(OUTPUT)

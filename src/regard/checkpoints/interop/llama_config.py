@@ -8,6 +8,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from regard.checkpoints.interop.decoders import padding
 from regard.checkpoints.interop.hf_folder import CONFIG
+from regard.checkpoints.interop.naming import no_counterpart
 from regard.core.settings import parse
 from regard.functional.positions import BASE
 from regard.models.decoder import DecoderConfig
@@ -109,12 +110,8 @@ class Description(BaseModel):
 
 def refusal(config: DecoderConfig) -> str | None:
     """Why a model cannot be written as a LLaMA, or None where it can."""
-    wrong = [
-        f"{name}={getattr(config, name)!r}"
-        for name, needed in ARCHITECTURE.items()
-        if getattr(config, name) != needed
-    ]
-    return f"{NAME} has no counterpart of {', '.join(wrong)}" if wrong else None
+    known = {name: (needed,) for name, needed in ARCHITECTURE.items()}
+    return no_counterpart(config, known, NAME)
 
 
 def described(config: DecoderConfig) -> dict[str, object]:

@@ -11,6 +11,7 @@ Exported, a translator keeps its ids, and the description tells what they are.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from regard.checkpoints.interop.hf_folder import (
     CONFIG,
+    GENERATION,
     WEIGHTS,
     read_config,
     read_json,
@@ -37,7 +39,7 @@ from regard.checkpoints.interop.marian_names import (
     rows,
     taking_turns,
 )
-from regard.checkpoints.interop.naming import renamed, taken
+from regard.checkpoints.interop.naming import renamed
 from regard.checkpoints.interop.renumbering import (
     OUTPUT_BIAS as OUR_BIAS,
 )
@@ -48,29 +50,23 @@ from regard.checkpoints.interop.renumbering import (
     renumbered,
     specials_first,
 )
+from regard.checkpoints.interop.skeleton import fitted
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import write_whole
 from regard.models.base import SequenceModel
-from regard.models.transformer import Transformer, TransformerConfig
-from regard.text.specials import BEGIN_ID, PAD_ID
+from regard.models.transformer import TransformerConfig
+from regard.text.specials import BEGIN_ID, PAD_ID, UNKNOWN
 
-GENERATION = "generation_config.json"
+START = "decoder_start_token_id"
 
 
 def read_marian(folder: Path) -> Imported:
     """The translator of a folder with config.json and weights, with our special ids."""
-    raw = read_config(folder)
-    config = config_of(raw, str(folder / CONFIG))
+    config = config_of(read_config(folder), str(folder / CONFIG))
     tensors = _untied(read_tensors(folder), config)
     unused = (SHARED,) if not config.shared_vocab else ()
-    weights = taken(
-        rows(config),
-        tensors,
-        _shapes(config),
-        str(folder),
-        passed_over=(*COMPUTED, *unused),
-        settings=config.model_dump(),
-    )
+    passed_over = (*COMPUTED, *unused)
+    weights = fitted(config, rows(config), tensors, str(folder), passed_over=passed_over)
     weights = taking_turns(weights, config.d_model)
     source, target = marian_numbering(folder)
     if target.same and not weights[OUR_BIAS].any():  # as we export
@@ -82,35 +78,39 @@ def read_marian(folder: Path) -> Imported:
 
 def marian_numbering(folder: Path, unknown: int | None = None) -> tuple[Renumbering, Renumbering]:
     """How the ids of source and target become ours; ``unknown`` as the vocabulary has it."""
-    raw = read_config(folder)
-    n_source = raw["vocab_size"]
-    n_target = raw.get("decoder_vocab_size") or n_source
-    pad, end = _id(raw, "pad_token_id", folder), _id(raw, "eos_token_id", folder)
-    begin = raw.get("decoder_start_token_id")
-    unknown = raw.get("unk_token_id", unknown)
-    if unknown is None:
-        unknown = _unknown(folder)
+    raw, path = read_config(folder), folder / CONFIG
+    config = config_of(raw, str(path))
+    sizes = (config.n_source_vocab, config.n_target_vocab)
+    least = min(sizes)
+    pad, end = (_id(raw, name, least, path) for name in ("pad_token_id", "eos_token_id"))
+    begin = pad if raw.get(START) is None else _id(raw, START, least, path)
+    if raw.get("unk_token_id") is not None:
+        unknown = _id(raw, "unk_token_id", least, path)
+    elif unknown is None:
+        unknown = _unknown(folder, least)
     first, second = (
-        specials_first(n, pad=pad, begin=pad if begin is None else begin, end=end, unknown=unknown)
-        for n in (n_source, n_target)
+        specials_first(n, pad=pad, begin=begin, end=end, unknown=unknown) for n in sizes
     )
     return first, second
 
 
-def _id(raw: dict[str, object], name: str, folder: Path) -> int:
+def _id(raw: Mapping[str, object], name: str, n: int, path: Path) -> int:
+    """An id that a file says, of a vocabulary of n tokens."""
     found = raw.get(name)
-    if not isinstance(found, int):
-        raise CheckpointError(f"{folder / CONFIG} must say {name} as one number, found {found!r}")
+    if type(found) is not int or not 0 <= found < n:
+        raise CheckpointError(
+            f"{path} must say {name} as one number from 0 to {n - 1}, found {found!r}"
+        )
     return found
 
 
-def _unknown(folder: Path) -> int | None:
+def _unknown(folder: Path, n: int) -> int | None:
     """The id of ``<unk>`` in vocab.json, where there is one."""
     path = folder / "vocab.json"
     if not path.exists():
         return None
-    found = read_json(path).get("<unk>")
-    return found if isinstance(found, int) else None
+    ids = read_json(path)
+    return _id(ids, UNKNOWN, n, path) if UNKNOWN in ids else None
 
 
 def _untied(tensors: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
@@ -126,15 +126,9 @@ def _untied(tensors: dict[str, Tensor], config: TransformerConfig) -> dict[str, 
         output = found.pop(OUTPUT, None)
         if TARGET not in found and output is not None:
             found[TARGET] = output
-    bias = found.get(OUTPUT_BIAS)
-    found[OUTPUT_BIAS] = torch.zeros(config.n_target_vocab) if bias is None else bias.reshape(-1)
+    n = len(found.get(SHARED, found.get(TARGET, ())))  # as many as there are, whatever is said
+    found[OUTPUT_BIAS] = found.get(OUTPUT_BIAS, torch.zeros(n)).reshape(-1)
     return found
-
-
-def _shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
-    with torch.device("meta"):
-        skeleton = Transformer(config)
-    return {name: tuple(one.shape) for name, one in skeleton.named_parameters()}
 
 
 def write_marian(model: SequenceModel, folder: Path) -> None:

@@ -7,21 +7,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from regard.checkpoints.interop.hf_folder import ACTIVATIONS, their_activation
+from regard.checkpoints.interop.naming import no_counterpart
 from regard.core.errors import CheckpointError
 from regard.models.base import ModelConfig
 from regard.models.transformer import TransformerConfig
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 NAME = "MarianMT"
-ACTIVATIONS = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "swish": "silu",
-    "silu": "silu",
-}
-"""Theirs, ours."""
 
 _ONLY = {
     "normalize_before": False,
@@ -59,26 +52,30 @@ def config_of(raw: Mapping[str, Any], where: str) -> TransformerConfig:
         raise CheckpointError(f"{where} describes what Regard has no counterpart of: {problems}")
     tied = raw.get("tie_word_embeddings", True)
     try:
-        return TransformerConfig(
-            n_source_vocab=raw["vocab_size"],
-            n_target_vocab=raw.get("decoder_vocab_size") or raw["vocab_size"],
+        ours = {
+            "n_source_vocab": raw["vocab_size"],
+            "n_target_vocab": raw.get("decoder_vocab_size") or raw["vocab_size"],
             # Where nothing is tied, the embeddings of both sides aren't either.
-            shared_vocab=tied and raw.get("share_encoder_decoder_embeddings", True),
-            d_model=raw["d_model"],
-            n_layers=raw["encoder_layers"],
-            n_heads=raw["encoder_attention_heads"],
-            d_ff=raw["encoder_ffn_dim"],
-            dropout=raw.get("dropout", 0.1),
-            max_len=raw.get("max_position_embeddings", 512),
-            activation=ACTIVATIONS[raw.get("activation_function", "gelu")],
-            embedding_scale=raw.get("scale_embedding", False),
-            output_bias=True,
-            tied_output=tied,
-        )
+            "shared_vocab": tied and raw.get("share_encoder_decoder_embeddings", True),
+            "d_model": raw["d_model"],
+            "n_layers": raw["encoder_layers"],
+            "n_heads": raw["encoder_attention_heads"],
+            "d_ff": raw["encoder_ffn_dim"],
+            "dropout": raw.get("dropout", 0.1),
+            "max_len": raw.get("max_position_embeddings", 512),
+            "activation": ACTIVATIONS[raw.get("activation_function", "gelu")],
+            "embedding_scale": raw.get("scale_embedding", False),
+            "output_bias": True,
+            "tied_output": tied,
+        }
+        return TransformerConfig.model_validate(ours, strict=True)
     except KeyError as error:
         raise CheckpointError(f"{where} does not say its {error.args[0]}") from None
     except ValidationError as error:
-        told = "; ".join(f"{one['loc']}: {one['msg']}" for one in error.errors())
+        told = "; ".join(
+            f"{'.'.join(map(str, one['loc']))}: {one['msg']}, found {one['input']!r}"
+            for one in error.errors()
+        )
         raise CheckpointError(f"{where} describes no model: {told}") from None
 
 
@@ -94,7 +91,7 @@ def _strange(raw: Mapping[str, Any]) -> str:
         if one in raw and raw.get(other, raw[one]) != raw[one]
     ]
     activation = raw.get("activation_function", "gelu")
-    if activation not in ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
         problems.append(f"activation_function={activation!r} (supported: {known})")
     return "; ".join(problems)
@@ -104,17 +101,11 @@ def refusal(config: ModelConfig) -> str | None:
     """Why a model cannot be exported, or None where it can."""
     if not isinstance(config, TransformerConfig):
         return f"{NAME} is a Transformer, and this is a model of the family {config.family!r}"
-    wrong = [
-        f"{name}={value!r}"
-        for name, known in _COUNTERPARTS.items()
-        if (value := getattr(config, name)) not in known
-    ]
-    return f"{NAME} has no counterpart of {', '.join(wrong)}" if wrong else None
+    return no_counterpart(config, _COUNTERPARTS, NAME)
 
 
 def described(config: TransformerConfig) -> dict[str, Any]:
     """Marian's description of a model of ours, whose ids stay as they are."""
-    theirs = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
     return {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],
@@ -133,7 +124,7 @@ def described(config: TransformerConfig) -> dict[str, Any]:
         "dropout": config.dropout,
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,
-        "activation_function": theirs[config.activation],
+        "activation_function": their_activation(config.activation),
         "scale_embedding": config.embedding_scale,
         "max_position_embeddings": config.max_len,
         "pad_token_id": PAD_ID,

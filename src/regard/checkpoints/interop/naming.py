@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from pydantic import BaseModel
 from torch import Tensor
 
 from regard.core.errors import CheckpointError
@@ -19,6 +20,18 @@ class Row:
 
     theirs: str
     ours: tuple[str, ...]
+
+
+def no_counterpart(
+    config: BaseModel, known: Mapping[str, Collection[object]], of: str
+) -> str | None:
+    """Which settings of ours have values that a format does not know, or None."""
+    wrong = [
+        f"{name}={value!r}"
+        for name, values in known.items()
+        if (value := getattr(config, name)) not in values
+    ]
+    return f"{of} has no counterpart of {', '.join(wrong)}" if wrong else None
 
 
 def renamed(rows: Iterable[Row], weights: Mapping[str, Tensor], to: str) -> dict[str, Tensor]:
@@ -48,14 +61,14 @@ def taken(
     of: str,
     *,
     passed_over: Collection[str] = (),
-    settings: Mapping[str, object] | None = None,
+    deciding: Callable[[Sequence[str]], list[str]] = lambda names: [],
 ) -> dict[str, Tensor]:
     """The inverse of ``renamed``: their tensors under our names, float32.
 
     ``shapes`` are those of our model's tensors. What the table wants and ``of`` lacks, what it has
     beyond the table and ``passed_over`` (names, or beginnings of names that end with a dot), and
-    what has another shape than the model asks for, with the ``settings`` that decide it: all are
-    named in one error.
+    what has another shape than the model asks for, with the settings ``deciding`` it, and what
+    holds no numbers to compute with: all are named in one error.
     """
     table = list(rows)
     wanted = {row.theirs for row in table}
@@ -65,12 +78,14 @@ def taken(
         for name in tensors
         if name not in wanted and not _passed_over(name, passed_over)
     ]
-    told = settings or {}
+    there = [row for row in table if row.theirs in tensors]
     problems += [
-        f"{row.theirs} is {tuple(tensors[row.theirs].shape)}, but {_expected(row, shapes, told)}"
-        for row in table
-        if row.theirs in tensors and tuple(tensors[row.theirs].shape) != _whole(row, shapes)
+        f"{row.theirs} is {tuple(tensors[row.theirs].shape)}, but its configuration asks for "
+        f"{_whole(row, shapes)} ({', '.join(row.ours)}{_by(deciding(row.ours))})"
+        for row in there
+        if tuple(tensors[row.theirs].shape) != _whole(row, shapes)
     ]
+    problems += _no_numbers({row.theirs: tensors[row.theirs] for row in there})
     if problems:
         raise CheckpointError(f"{of} does not fit its own description: {'; '.join(problems)}")
     found: dict[str, Tensor] = {}
@@ -92,15 +107,20 @@ def _whole(row: Row, shapes: Mapping[str, Shape]) -> Shape:
     return (sum(shapes[name][0] for name in row.ours), *first[1:])
 
 
-def _expected(row: Row, shapes: Mapping[str, Shape], settings: Mapping[str, object]) -> str:
-    wanted = _whole(row, shapes)
-    deciding = [
-        f"{name}={value}"
-        for name, value in settings.items()
-        if type(value) is int and value in wanted
-    ]
-    decided = f", by {', '.join(deciding)}" if deciding else ""
-    return f"its configuration asks for {wanted} ({', '.join(row.ours)}{decided})"
+def _by(settings: list[str]) -> str:
+    return f", by {', '.join(settings)}" if settings else ""
+
+
+def _no_numbers(tensors: Mapping[str, Tensor]) -> list[str]:
+    """What cannot be a weight: whole numbers, for one, need a scale that nobody told us."""
+    wrong: dict[str, list[str]] = {}
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            wrong.setdefault(f"kept as {kind} (supported: floating point)", []).append(name)
+        elif not tensor.isfinite().all():
+            wrong.setdefault("with numbers that are not finite", []).append(name)
+    return [f"{why}: {', '.join(names)}" for why, names in wrong.items()]
 
 
 def _passed_over(name: str, others: Collection[str]) -> bool:

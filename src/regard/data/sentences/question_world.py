@@ -24,7 +24,7 @@ ALIKE = 0.5
 _TENTHS = ("test", "valid", *["train"] * 8)
 
 
-def build(*, seed: int = 0, n_train: int = 20_000) -> Mapping[str, tuple[Question, ...]]:
+def build(*, seed: int = 0, n_train: int = 40_000) -> Mapping[str, tuple[Question, ...]]:
     """``train``, ``valid`` and ``test``, which share no sentence; the same on every machine."""
     draw = Draw(seed)
     facts = Facts(draw)

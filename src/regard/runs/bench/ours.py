@@ -11,7 +11,7 @@ from regard.runs.bench.contest import Work
 from regard.runs.bench.shapes import Sentences
 from regard.runs.bench.steps import CLIP, LABEL_SMOOTHING, LR
 from regard.runs.objective import TokenLoss
-from regard.runs.tasks.translation import SHORT
+from regard.runs.prepared import SHORT
 from regard.training.captured import CapturedUpdate
 from regard.training.settings import TrainSettings
 from regard.training.update import Update

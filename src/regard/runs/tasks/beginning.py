@@ -45,6 +45,8 @@ class Wish:
     n_labels: int | None = None
     same_head: Callable[[Path], bool] = lambda _folder: True
     """Whether the head of a run, if it is of the same kind, answers the same question."""
+    pairs: bool = False
+    """Whether two texts are read together, which the model must then tell apart."""
 
 
 def begin(
@@ -68,6 +70,7 @@ def begin(
     sizes: dict[str, Any] = {"n_vocab": tokenizer.n_vocab, "pad_id": tokenizer.marks.pad}
     config = resolve_for(recipe.task, recipe.model, **sizes, head=wish.head, n_labels=wish.n_labels)
     assert isinstance(config, EncoderConfig), "only encoders have these tasks"
+    _check_segments(config, wish, "set it to 2")
     check_memory(config, device)
     return Begun(config, Encoder(config).to(device), tokenizer, ())
 
@@ -78,11 +81,20 @@ def _check_training(settings: TrainSettings) -> None:
         raise ConfigError("train.compile=true: encoders are not compiled; leave it at auto")
 
 
+def _check_segments(config: EncoderConfig, wish: Wish, remedy: str) -> None:
+    """Refuse pairs of texts where the model could not tell which is which."""
+    if config.n_segments < 2 and (wish.pairs or wish.head == "spans"):
+        raise ConfigError(
+            f"model.n_segments={config.n_segments}, but two texts are read together; {remedy}"
+        )
+
+
 def _from_run(wish: Wish, init: RunFolder, tokenizer: Tokenizer, device: torch.device) -> Begun:
     """The encoder of a run; its head too, where that answers the same question."""
     old = encoder_in(init)
     asked = {**wish.recipe.model.given(), "head": wish.head, "n_labels": wish.n_labels}
     config = parse(EncoderConfig, {**old.config.model_dump(), **asked}, "model")
+    _check_segments(config, wish, f"{init.path} tells no two apart; begin from a run that does")
     check_memory(config, device)
     model = build(config)
     assert isinstance(model, Encoder)

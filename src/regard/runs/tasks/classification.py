@@ -22,14 +22,9 @@ from regard.recipes.recipe import Recipe
 from regard.runs.classifier import load_classifier
 from regard.runs.labelled import load_labelled
 from regard.runs.labels import LABELS, Labels, load_labels
+from regard.runs.prepared import NoMemory, Scoring
 from regard.runs.tasks.beginning import Wish, begin
-from regard.runs.tasks.encoding import (
-    NoMemory,
-    PreparedEncoding,
-    Scoring,
-    all_texts,
-    parts,
-)
+from regard.runs.tasks.encoding import PreparedEncoding, all_texts, parts
 
 
 class LabelLoss(NoMemory):
@@ -40,7 +35,7 @@ class LabelLoss(NoMemory):
 
     def __call__(self, model: Encoder, batch: TextBatch) -> Tensor:
         """The wanted distribution is 1 - ε on the label, ε being spread over all labels."""
-        logits = model(batch.ids, batch.segments).float()
+        logits = model(*model.inputs(batch.ids, batch.segments)).float()
         return F.cross_entropy(
             logits, batch.labels, label_smoothing=self.smoothing, reduction="sum"
         )
@@ -81,18 +76,15 @@ class PreparedClassification(PreparedEncoding):
         return LabelLoss(self.recipe.train.label_smoothing)
 
     def validation(self) -> Scoring:
-        """As ``Prepared.validation``."""
+        """As ``Prepared.validation``; the loss is the plain one, without smoothing."""
         parts = in_order(self.valid, self.layout, self.recipe.train.batch_tokens)
         batches = [text_batch(self.valid, rows, self.layout, self.valid_labels) for rows in parts]
 
         def scores(model: Encoder) -> Mapping[str, float]:
             loss, given, right = 0.0, [], []
             for batch in (one.to(self.device) for one in batches):
-                logits = model(batch.ids, batch.segments).float()
-                smoothing = self.recipe.train.label_smoothing
-                loss += F.cross_entropy(
-                    logits, batch.labels, label_smoothing=smoothing, reduction="sum"
-                ).item()
+                logits = model(*model.inputs(batch.ids, batch.segments)).float()
+                loss += F.cross_entropy(logits, batch.labels, reduction="sum").item()
                 given += logits.argmax(dim=-1).tolist()
                 right += batch.labels.tolist()
             return {
@@ -125,7 +117,13 @@ def prepare_classification(
             f"all training examples have the label {labels.names[0]!r}; two at least are needed"
         )
     numbers = {name: numbered(split, labels.numbers) for name, split in data.splits.items()}
-    wish = Wish(recipe, "classify", len(labels.names), lambda folder: _same(folder, labels))
+    wish = Wish(
+        recipe,
+        "classify",
+        len(labels.names),
+        same_head=lambda folder: _same(folder, labels),
+        pairs=bool(labels.pairs),
+    )
     start = begin(wish, lambda: all_texts(examples), device, begun)
     layout = Layout(start.tokenizer.marks, start.config.max_len)
     return PreparedClassification(
@@ -138,4 +136,8 @@ def prepare_classification(
 
 
 def _same(folder: Path, labels: Labels) -> bool:
-    return (folder / LABELS).exists() and load_labels(folder) == labels
+    """Whether a run gives these labels, and to what they are given to here."""
+    if not (folder / LABELS).exists():
+        return False
+    old = load_labels(folder)
+    return old.names == labels.names and old.pairs in (None, labels.pairs)

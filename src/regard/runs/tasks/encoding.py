@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +18,8 @@ from regard.runs.encoder_run import EncoderRun
 from regard.runs.evaluation import Evaluation
 from regard.runs.labelled import LabelledData
 from regard.runs.prepared import Judged, Prepared
+from regard.runs.prepared import NoMemory as NoMemory
+from regard.runs.prepared import Scoring as Scoring
 from regard.runs.tasks.beginning import Begun
 from regard.runs.tasks.encoding_report import write_encoding_report
 from regard.runs.tokenizers import SHARED
@@ -53,6 +55,11 @@ class PreparedEncoding(Prepared):
         return {"training texts": len(self.train), "vocabulary": self.tokenizer.n_vocab}
 
     @property
+    def unit(self) -> str:
+        """As ``Prepared.unit``."""
+        return "text"
+
+    @property
     def vocabularies(self) -> tuple[Tokenizer, ...]:
         """As ``Prepared.vocabularies``."""
         return (self.tokenizer,)
@@ -83,33 +90,6 @@ class PreparedEncoding(Prepared):
     def save(self, folder: Path) -> None:
         """As ``Prepared.save``."""
         self.tokenizer.save(folder / SHARED)
-
-
-class NoMemory:
-    """An objective that remembers nothing between batches."""
-
-    def state(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Nothing."""
-
-
-class Scoring:
-    """An evaluator for the training loop that gives what a function finds."""
-
-    def __init__(self, scores: Callable[[Encoder], Mapping[str, float]]) -> None:
-        self._scores = scores
-
-    @torch.inference_mode()
-    def __call__(self, model: Encoder) -> Mapping[str, float]:
-        """Scores by name, ``loss`` among them."""
-        return self._scores(model)
-
-    def rehearse(self, model: Encoder) -> None:
-        """What a validation will cost: there is no writing that a fresh model could not end."""
-        self(model)
 
 
 def parts(

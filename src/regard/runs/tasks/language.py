@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.core.errors import ConfigError
 from regard.core.files import write_whole
 from regard.data.examples import Ids
 from regard.data.exercises import Exercises, exercise_splits
@@ -19,12 +18,12 @@ from regard.data.windows import Tape, WindowBatch, WindowStream
 from regard.functional.linear_cross_entropy import linear_cross_entropy
 from regard.models.decoder import DecoderConfig, LanguageModel
 from regard.recipes.recipe import Recipe
+from regard.runs.evaluation import test_sets_of
 from regard.runs.framing import Framing, framing_for
 from regard.runs.language_report import write_language_report
 from regard.runs.language_scores import judged, summed_up
-from regard.runs.prepared import Judged, Prepared
+from regard.runs.prepared import SHORT, Judged, NoMemory, Prepared
 from regard.runs.tasks.language_beginning import begin_language
-from regard.runs.tasks.translation import SHORT
 from regard.runs.tokenizers import SHARED
 from regard.runs.writer import load_writer
 from regard.text.chat_template import TEMPLATE
@@ -36,8 +35,8 @@ NO_PAD = -1
 """Windows are full: no target is padding."""
 
 
-class NextTokenLoss:
-    """The loss of a batch of windows, summed over its tokens. It remembers nothing."""
+class NextTokenLoss(NoMemory):
+    """The loss of a batch of windows, summed over its tokens."""
 
     def __init__(self, settings: TrainSettings, *, compiled: bool = False) -> None:
         self.smoothing = settings.label_smoothing
@@ -52,13 +51,6 @@ class NextTokenLoss:
             pad=NO_PAD,
             label_smoothing=self.smoothing,
         )
-
-    def state(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Nothing to remember."""
 
 
 def _states(model: LanguageModel, ids: Tensor) -> Tensor:
@@ -145,15 +137,10 @@ class PreparedLanguage(Prepared):
         """As ``Prepared.example``: the window that begins there."""
         return self.framing.say(self.tape.ids[number : number + self.tape.max_len].tolist())
 
-    @property
-    def test_sets(self) -> list[str]:
-        """The splits that neither train nor choose anything; ``valid`` where there are none."""
-        return [name for name in self.splits if name not in ("train", "valid")] or ["valid"]
-
     def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
         """As ``Prepared.judged``."""
         run = load_writer(out, device=str(self.device))
-        names = self.test_sets if test_sets is None else test_sets
+        names = test_sets_of(self.splits) if test_sets is None else test_sets
         evaluations = {}
         for name in names:
             found = run.evaluate_texts(self.splits[name], split=name)
@@ -179,7 +166,6 @@ def prepare_language(
     Draws from torch's default generator, which is left where the first training step begins.
     """
     del cache  # ids are made as fast as they would be read
-    _check(recipe)
     exercises = exercise_splits(recipe.data)
     splits = text_splits(recipe.data, exercises)
     begin = begin_language(recipe, splits["train"], device, begun)
@@ -197,21 +183,6 @@ def prepare_language(
         notes=(*begin.notes, *_notes(framing, splits)),
         device=device,
     )
-
-
-def _check(recipe: Recipe) -> None:
-    """Refuse settings that only translators know."""
-    problems = []
-    if recipe.text.bpe_dropout:
-        problems.append("text.bpe_dropout is for translation; set it to 0")
-    if recipe.train.teacher_forcing != 1:
-        problems.append("train.teacher_forcing is for translation; set it to 1")
-    if recipe.train.criterion != "loss":
-        problems.append(
-            f"train.criterion={recipe.train.criterion} is for other tasks; set it to loss"
-        )
-    if problems:
-        raise ConfigError("; ".join(problems))
 
 
 def _notes(framing: Framing, splits: Mapping[str, Texts]) -> tuple[str, ...]:

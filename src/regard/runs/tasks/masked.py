@@ -17,14 +17,9 @@ from regard.models.encoder_heads import MaskedHead
 from regard.recipes.recipe import Recipe
 from regard.runs.filler import guessing, load_filler, masked_states
 from regard.runs.labelled import load_labelled
+from regard.runs.prepared import NoMemory, Scoring
 from regard.runs.tasks.beginning import Wish, begin
-from regard.runs.tasks.encoding import (
-    NoMemory,
-    PreparedEncoding,
-    Scoring,
-    all_texts,
-    parts,
-)
+from regard.runs.tasks.encoding import PreparedEncoding, all_texts, parts
 
 
 class MaskedLoss(NoMemory):
@@ -50,6 +45,11 @@ class PreparedMasked(PreparedEncoding):
     """Texts, and an encoder that guesses what is left out of them."""
 
     masking: Masking
+
+    @property
+    def unit(self) -> str:
+        """As ``Prepared.unit``."""
+        return "guess"
 
     @property
     def criteria(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ round), which is how sentence encoders are trained contrastively.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,21 +17,17 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.encoder_batches import PairBatch, PairStream, in_order, pair_batch
+from regard.core.errors import ConfigError
+from regard.data.encoder_batches import PairBatch, PairStream, in_order, pair_batch, planned
 from regard.data.labelled import Labelled
 from regard.data.layout import Layout
 from regard.models.encoder import Encoder
 from regard.recipes.recipe import Recipe
 from regard.runs.embedder import agreement, load_embedder
-from regard.runs.labelled import load_labelled
+from regard.runs.labelled import LabelledData, load_labelled
+from regard.runs.prepared import NoMemory, Scoring
 from regard.runs.tasks.beginning import Wish, begin
-from regard.runs.tasks.encoding import (
-    NoMemory,
-    PreparedEncoding,
-    Scoring,
-    all_texts,
-    parts,
-)
+from regard.runs.tasks.encoding import PreparedEncoding, all_texts, parts
 
 TEMPERATURE = 0.05
 """Cosines are divided by it, so that a softmax can tell them apart."""
@@ -78,6 +74,11 @@ class PreparedSimilarity(PreparedEncoding):
     valid_scores: Scores
 
     @property
+    def unit(self) -> str:
+        """As ``Prepared.unit``."""
+        return "pair"
+
+    @property
     def criteria(self) -> tuple[str, ...]:
         """As ``Prepared.criteria``: where pairs have scores, nothing is right or wrong."""
         return ("loss",) if len(self.valid_scores) else ("loss", "accuracy")
@@ -107,6 +108,7 @@ class PreparedSimilarity(PreparedEncoding):
         parts = in_order(self.valid, self.layout, self.recipe.train.batch_tokens)
         batches = [pair_batch(self.valid, rows, self.layout, self.valid_scores) for rows in parts]
         order = np.concatenate(parts)
+        others = [self.data.splits["valid"][i].other or "" for i in order.tolist()]
         loss_of = SimilarityLoss()
 
         def scores(model: Encoder) -> Mapping[str, float]:
@@ -115,7 +117,7 @@ class PreparedSimilarity(PreparedEncoding):
             found = [vectors(model, batch) for batch in here]
             first, second = (torch.cat(side).cpu().numpy() for side in zip(*found, strict=True))
             wanted = self.valid_scores[order].tolist() if len(self.valid_scores) else []
-            return {"loss": loss / len(order), **agreement(first, second, wanted)}
+            return {"loss": loss / len(order), **agreement(first, second, others, wanted)}
 
         return Scoring(scores)
 
@@ -132,12 +134,38 @@ def prepare_similarity(
     pairs = data.splits["train"]
     start = begin(Wish(recipe, "none"), lambda: all_texts(pairs), device, begun)
     layout = Layout(start.tokenizer.marks, start.config.max_len, joined=False)
-    return PreparedSimilarity(
+    prepared = PreparedSimilarity(
         **parts(recipe, data, start, layout, device),
         load=load_embedder,
         train_scores=_scaled(pairs, pairs),
         valid_scores=_scaled(data.splits["valid"], pairs),
     )
+    return replace(prepared, notes=(*prepared.notes, *_told_apart(prepared), *_alike(data)))
+
+
+def _told_apart(prepared: PreparedSimilarity) -> list[str]:
+    """Pairs without scores are learned by telling them apart: one alone in a batch teaches none."""
+    if len(prepared.train_scores):
+        return []
+    size = prepared.recipe.train.batch_tokens
+    batches = planned(prepared.train, prepared.layout, size, np.random.default_rng(0))
+    n_alone = sum(len(batch) == 1 for batch in batches)
+    if n_alone == len(batches):
+        raise ConfigError(
+            f"train.batch_tokens={size} leaves one pair a batch, and pairs without scores are "
+            "learned by telling them apart: raise it, or give more pairs"
+        )
+    alone = f"train: about {n_alone} of {len(batches)} batches hold one pair, which teaches nothing"
+    return [f"{alone}; raise train.batch_tokens"] if n_alone else []
+
+
+def _alike(data: LabelledData) -> list[str]:
+    """Where scores do not differ, there is nothing to agree with."""
+    return [
+        f"{name}: all pairs have the same score, so there is no correlation to tell"
+        for name, pairs in data.splits.items()
+        if len({one.score for one in pairs} - {None}) == 1
+    ]
 
 
 def _scaled(examples: Sequence[Labelled], training: Sequence[Labelled]) -> Scores:

@@ -23,16 +23,13 @@ from regard.runs.data import Data, Encoded, encode_within, load_data
 from regard.runs.evaluate import evaluate_split
 from regard.runs.memory import check_memory
 from regard.runs.objective import TokenLoss
-from regard.runs.prepared import Judged, Prepared
+from regard.runs.prepared import SHORT, Judged, Prepared
 from regard.runs.report import write_report
 from regard.runs.run import load
 from regard.runs.tokenizers import Tokenizers, load_tokenizers, train_tokenizers
 from regard.runs.translation import Validation
 from regard.text.tokenizer import Tokenizer
 from regard.training.flops import FlopFormula, flop_formula
-
-SHORT = 1000
-"""Fewer steps than this are over before compiling has paid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,11 @@ import { wordsOf } from "./words.js";
  * @param {Object} payload of the plain run: its tokens are offered
  * @param {string[]} kinds of edits that the task knows
  * @param {{refused: {edit: Object, why: string}[], trouble: string}} said about the edits
- * @param {(part: Partial<State>) => void} change
+ * @param {(part: (now: State) => Partial<State>) => void} change
  */
 export function showSwitches(box, state, payload, kinds, { refused, trouble }, change) {
-  const set = (edits) => change({ edits, plain: false });
+  // By the edits as they are when it is called: another may be new, and not drawn yet.
+  const set = (next) => change(({ edits }) => ({ edits: next(edits), plain: false }));
   const attends = Boolean(payload.attentions[state.name]);
   const about = (...some) => refusals(payload, refused, (kind) => some.includes(kind));
   const parts = [active(state, payload, set)];
@@ -63,13 +64,13 @@ function active(state, { source }, set) {
         type: "button",
         "aria-label": `Take back: ${words}`,
         "data-control": `take back ${words}`,
-        onclick: () => set(state.edits.filter((other) => other !== edit)),
+        onclick: () => set((edits) => without(edits, edit)),
       },
       "×",
     );
     return el("li", {}, el("span", {}, words), undo);
   });
-  const undoAll = { type: "button", class: "quiet", "data-control": "Undo all", onclick: () => set([]) };
+  const undoAll = { type: "button", class: "quiet", "data-control": "Undo all", onclick: () => set(() => []) };
   const all = el("button", undoAll, "Undo all");
   return el("div", { class: "active" }, el("ul", {}, ...items), all);
 }
@@ -84,30 +85,29 @@ function headSwitches(state, payload, set) {
     const where = state.view === "lines" || state.view === "matrix" ? "above the picture" : "in Lines or Matrix";
     return [el("p", { class: "hint" }, `Pick one head ${where}, then switch it here.`)];
   }
+  const turn = (on, edit) => set((now) => (on ? withEdit(now, edit) : without(now, edit)));
   const ablate = { kind: "ablate", name, layer, head };
   const force = { kind: "force", name, layer, head, key: 0 };
   const forced = found(edits, force);
   const keys = tokensOf(payload, name).columns.map((token, s) => [String(s), `${s}: ${token}`]);
   const options = [["", "where it likes"], ...keys];
   return [
-    tick("Ablate it", Boolean(found(edits, ablate)), (on) =>
-      set(on ? withEdit(edits, ablate) : without(edits, ablate)),
-    ),
+    tick("Ablate it", Boolean(found(edits, ablate)), (on) => turn(on, ablate)),
     choice("It looks at", options, forced ? String(forced.key) : "", (key) =>
-      set(key === "" ? without(edits, force) : withEdit(edits, { ...force, key: Number(key) })),
+      turn(key !== "", { ...force, key: Number(key) }),
     ),
   ];
 }
 
 /** A slider from 1/8 to 8 in powers of two: sharpening and spreading get the same room. */
 function temperature(state, payload, set) {
-  const now = found(state.edits, { kind: "temperature" }) ?? { value: 1, name: null };
-  const apply = (value, name) =>
-    set(
-      value === 1
-        ? without(state.edits, { kind: "temperature" })
-        : withEdit(state.edits, { kind: "temperature", value, name }),
-    );
+  const heldIn = (edits) => found(edits, { kind: "temperature" }) ?? { kind: "temperature", value: 1, name: null };
+  const now = heldIn(state.edits);
+  const apply = (part) =>
+    set((edits) => {
+      const edit = { ...heldIn(edits), ...part };
+      return edit.value === 1 ? without(edits, edit) : withEdit(edits, edit);
+    });
   const shown = el("b", {}, String(now.value));
   const valueOf = (slider) => Number((2 ** Number(slider.value)).toPrecision(3));
   const slider = el("input", {
@@ -118,11 +118,11 @@ function temperature(state, payload, set) {
     value: Math.log2(now.value),
     "data-control": "Temperature",
     oninput: (event) => (shown.textContent = String(valueOf(event.target))),
-    onchange: (event) => apply(valueOf(event.target), now.name),
+    onchange: (event) => apply({ value: valueOf(event.target) }),
   });
   const names = Object.keys(payload.attentions).map((name) => [name, name]);
   const where = choice("Temperature of", [["", "all attentions"], ...names], now.name ?? "", (name) =>
-    apply(now.value, name || null),
+    apply({ name: name || null }),
   );
   if (now.value === 1) where.querySelector("select").disabled = true;
   const label = el("label", { class: "choice" }, el("span", {}, "Temperature ", shown), slider);
@@ -132,7 +132,7 @@ function temperature(state, payload, set) {
 function positions(state, set) {
   const edit = { kind: "no_positions" };
   return tick("Without positions", Boolean(found(state.edits, edit)), (on) =>
-    set(on ? withEdit(state.edits, edit) : without(state.edits, edit)),
+    set((edits) => (on ? withEdit(edits, edit) : without(edits, edit))),
   );
 }
 
@@ -145,8 +145,8 @@ function swap(state, { source }, set) {
   function apply() {
     const [a, b] = [first, second].map((one) => one.querySelector("select").value);
     if (a !== "" && b !== "" && a !== b) {
-      set(withEdit(state.edits, { kind: "swap", first: Number(a), second: Number(b) }));
-    } else if (now) set(without(state.edits, { kind: "swap" }));
+      set((edits) => withEdit(edits, { kind: "swap", first: Number(a), second: Number(b) }));
+    } else if (now) set((edits) => without(edits, { kind: "swap" }));
   }
   return el("div", { class: "pair" }, first, second);
 }
@@ -169,7 +169,7 @@ function forceToken(state, payload, set, wanted = { position: 0, token: "" }) {
   const apply = () => {
     const token = word.value.trim();
     const position = Number(place.querySelector("select").value);
-    if (token) set(withEdit(state.edits, { kind: "force_token", position, token }));
+    if (token) set((edits) => withEdit(edits, { kind: "force_token", position, token }));
   };
   word.addEventListener("keydown", (event) => {
     if (event.key === "Enter") apply();

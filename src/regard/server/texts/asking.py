@@ -7,8 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from regard.server.asking import Asked, Count, Key, LookRequest, Name, Text
+from regard.server.fields import MAX_STOPS
 from regard.server.limits import MAX_GUESSES, MAX_LINES
-from regard.server.openai_bodies import MAX_NEW, MAX_STOPS, Stop
+from regard.server.openai_bodies import MAX_NEW, Stop
 
 Other = Annotated[
     Text | None, Field(description="The second text, where the run was trained on pairs.")

@@ -10,6 +10,7 @@ from regard.core.errors import RegardError
 from regard.data.labelled import Labelled
 from regard.data.plain_texts import text_splits
 from regard.runs.labelled import load_labelled
+from regard.runs.own_data import has_data
 from regard.runs.questions import load_questions
 from regard.text.specials import MASK
 from regard.text.words import spans
@@ -66,9 +67,11 @@ def examples(run: Any) -> list[Example]:
     data, task = run.recipe.data, run.task
     if data.world == "sentences" and task in _WORLD:
         return list(_WORLD[task])
+    if not has_data(run.folder, data):
+        return list(_ENGLISH.get(task, ()))
     try:
         return list(islice(filter(_is_short, _held_out(run)), N_EXAMPLES))
-    except RegardError:  # the files have gone, or never were
+    except RegardError:  # the files have gone
         return list(_ENGLISH.get(task, ()))
 
 

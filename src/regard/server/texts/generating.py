@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Iterator
 
 import torch
 from fastapi import APIRouter
 from starlette.responses import StreamingResponse
 
+from regard.decoding.continuing import Dropped
 from regard.runs.pen import seeded
 from regard.runs.writer import Writer
 from regard.server.events import Event, streamed
@@ -31,13 +33,15 @@ def generating_routes(service: TextService) -> APIRouter:
     )
     async def generate(asked: GenerateRequest) -> StreamingResponse:
         service.check_prompts([asked.prompt])
-        return await streamed(service.worker, written(run, asked), "POST /api/generate")
+        dropped = threading.Event()
+        events = written(run, asked, dropped.is_set)
+        return await streamed(service.worker, events, "POST /api/generate", dropped)
 
     return router
 
 
 @torch.inference_mode()
-def written(run: Writer, asked: GenerateRequest) -> Iterator[Event]:
+def written(run: Writer, asked: GenerateRequest, dropped: Dropped | None = None) -> Iterator[Event]:
     """``token`` after ``token``, each with the text that it adds; then ``done`` with all of it.
 
     ``done`` also tells the seed, whether the text came to an end by itself, and the words of the
@@ -51,7 +55,7 @@ def written(run: Writer, asked: GenerateRequest) -> Iterator[Event]:
         top_p=asked.top_p,
     )
     ids = run.prompt_ids(asked.prompt, asked.max_tokens)
-    pieces = run.pen.pieces(ids, manner, rng=seeded(seed), stop=asked.stop)
+    pieces = run.pen.pieces(ids, manner, rng=seeded(seed), stop=asked.stop, dropped=dropped)
     said, finished = "", None
     while finished is None:
         try:

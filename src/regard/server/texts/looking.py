@@ -49,9 +49,11 @@ def text_looking_routes(service: TextService, measuring: Measuring) -> APIRouter
 def _explain(service: TextService, asked: TextLookRequest) -> bytes:
     """The object of ``explain --format json``, and what a reader should know beside it."""
     look = _look(service, asked)
-    answer = look.as_json()
-    if asked.packed is not None:
-        answer = packed_payload(answer, Selected(asked.packed.name, asked.packed.layer))
+    if asked.packed is None:
+        answer = look.as_json()
+    else:
+        shown = Selected(asked.packed.name, asked.packed.layer)
+        answer = packed_payload(look.payload(), shown)
     answer["unknown"] = unknown_words(service.run, asked.source, asked.other)
     answer["notes"] = list(look.doubts)
     return as_json(answer | beside(look, asked))

@@ -1,0 +1,71 @@
+"""One request cannot take the server away: what it asks for is bounded, what it began ends."""
+
+import threading
+
+import pytest
+from chats import chat_folder
+from starlette.testclient import TestClient
+
+from regard.decoding import continuing
+from regard.runs.loading import load
+from regard.server.limits import Limits
+from regard.server.text_app import make_text_app
+
+TALK = {"model": "talker", "messages": [{"role": "user", "content": "a"}], "max_tokens": 60}
+TEXT = {"model": "talker", "prompt": "a", "max_tokens": 60}
+ASKED = {
+    "a text": ("/v1/completions", TEXT),
+    "a text as it comes": ("/v1/completions", {**TEXT, "stream": True}),
+    "an answer": ("/v1/chat/completions", TALK),
+    "an answer as it comes": ("/v1/chat/completions", {**TALK, "stream": True}),
+    "the page's text": ("/api/generate", {"prompt": "a", "max_tokens": 60}),
+}
+
+
+@pytest.fixture(scope="module")
+def talker(tmp_path_factory):
+    return load(chat_folder(tmp_path_factory.mktemp("dropped")), device="cpu")
+
+
+def client_of(run, **limits):
+    app = make_text_app(run, limits=Limits(**limits))
+    return TestClient(app, base_url="http://127.0.0.1:8000")
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_what_takes_too_long_stops_at_the_next_token(talker, what, monkeypatch):
+    steps, go_on = [], threading.Event()
+    log_probs = continuing._log_probs
+
+    def slow(logits, hidden):
+        steps.append(1)
+        assert len(steps) < 3 or go_on.wait(30)
+        return log_probs(logits, hidden)
+
+    monkeypatch.setattr(continuing, "_log_probs", slow)
+    monkeypatch.setattr("regard.runs.pen.certain", lambda text, stops: "")  # one piece is all
+    monkeypatch.setattr(continuing.Manner, "choose", lambda self, probs, noise: noise.long() + 50)
+    path, body = ASKED[what]
+    with client_of(talker, seconds=1.0) as client:
+        answer = client.post(path, json=body)
+        assert answer.status_code == 503
+        assert "this took more than 1 s" in answer.json()["error"]
+        go_on.set()
+        assert client.post("/v1/completions", json={**TEXT, "max_tokens": 1}).status_code == 200
+    assert len(steps) <= 4
+
+
+TOO_MUCH = [
+    ("/v1/completions", {**TEXT, "prompt": ["a"] * 64, "n": 16, "max_tokens": 4096}, "1024 texts"),
+    ("/v1/chat/completions", {**TALK, "n": 16}, "16 texts of up to 60 tokens are 960 tokens"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "why"), TOO_MUCH)
+def test_more_than_one_request_may_have_written_is_refused(talker, path, body, why):
+    with client_of(talker, new_tokens=900) as client:
+        answer = client.post(path, json=body)
+        assert answer.status_code == 422
+        assert why in answer.json()["error"]
+        assert "one request may ask for 900; ask for fewer texts" in answer.json()["error"]
+        assert client.post(path, json={**body, "n": 1, "max_tokens": 4}).status_code == 200

@@ -1,0 +1,69 @@
+"""Settings that would do nothing are refused before anything is read."""
+
+import pytest
+import torch
+
+from regard.core.errors import ConfigError
+from regard.recipes.recipe import builtin_recipes, load_recipe, recipe_from
+from regard.runs.prepare import prepare
+from regard.runs.tasks.unused import check_used
+
+ENCODERS = ("classification", "masked", "similarity", "answers")
+ALL = ("translation", "language", *ENCODERS)
+
+
+def recipe(task, section="data", **settings):
+    sections = {"data": {"train": "no such file.tsv"}, "train": {"max_steps": 3}}
+    return recipe_from(
+        {"task": task, **sections, section: {**sections.get(section, {}), **settings}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "setting", "tasks"),
+    [
+        ("data", {"prompt": "{text} ="}, ("translation", *ENCODERS)),
+        ("data", {"columns": [1, 2]}, ("masked",)),
+        ("data", {"long_lines": "truncate"}, ("language", *ENCODERS)),
+        ("text", {"bpe_dropout": 0.1}, ("language", *ENCODERS)),
+        ("text", {"shared": False}, ("language", *ENCODERS)),
+        ("train", {"teacher_forcing": 0.5}, ("language", *ENCODERS)),
+        ("train", {"label_smoothing": 0.2}, ("similarity",)),
+        ("decode", {"beam": 4}, ("language", *ENCODERS)),
+        ("decode", {"length_penalty": 1.0}, ("language", *ENCODERS)),
+        ("decode", {"replace_unknown": True}, ("language", *ENCODERS)),
+        ("decode", {"precision": "bf16"}, ENCODERS),
+        ("decode", {"max_len": 9}, ENCODERS),
+    ],
+)
+def test_each_task_refuses_what_it_does_not_heed_and_nothing_else(section, setting, tasks):
+    (name,) = setting
+    for task in ALL:
+        if task not in tasks:
+            check_used(recipe(task, section, **setting))
+            continue
+        told = (
+            rf"^{section}\.{name}=.* does nothing in the task {task}, being for .*; leave it out$"
+        )
+        with pytest.raises(ConfigError, match=told):
+            check_used(recipe(task, section, **setting))
+
+
+def test_all_of_it_is_told_at_once_and_before_files_are_opened():
+    asked = recipe("masked", "decode", beam=4, max_len=9)
+    with pytest.raises(ConfigError) as caught:
+        prepare(asked, torch.device("cpu"))
+    assert str(caught.value) == (
+        "decode.beam=4 does nothing in the task masked, being for translation; leave it out; "
+        "decode.max_len=9 does nothing in the task masked, being for translation and language; "
+        "leave it out"
+    )
+
+
+def test_no_smoothing_is_what_similarity_has():
+    check_used(recipe("similarity", "train", max_steps=3, label_smoothing=0))
+
+
+@pytest.mark.parametrize("name", builtin_recipes())
+def test_built_in_recipes_say_nothing_in_vain(name):
+    check_used(load_recipe(name))
