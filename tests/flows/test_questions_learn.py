@@ -84,6 +84,7 @@ def test_a_run_folder_holds_what_it_should(path, answerer):
     assert scores["scores"]["test"]["n"] == 30
     assert scores["estimate"]["flops"] == pytest.approx(scores["measured"]["flops"], rel=0.3)
     assert answerer.facts()["task"] == "answers"
+    assert repr(answerer).startswith(f"<Answerer {path}: bert, answers, ")
     assert "exact match" in (path / "report.html").read_text()
 
 

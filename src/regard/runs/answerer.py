@@ -19,7 +19,7 @@ from regard.runs.given import one_or_many
 from regard.runs.questions import load_questions
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Answerer(EncoderRun):
     """An encoder that finds where an answer starts and where it ends."""
 
