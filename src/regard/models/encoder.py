@@ -1,11 +1,13 @@
 """The encoder alone (Devlin et al. 2019): a text or a pair to vectors, and a head on them.
 
 BERT by default: learned positions, segments, a norm on the embedding, GELU, post-norm, and its
-start: matrices and tables from a normal of deviation 0.02 cut at two deviations, biases at zero.
+start: matrices and tables from a normal cut at two deviations, biases at zero. BERT's deviation is
+0.02 at its width of 768; narrower models need more for their sums to be as large.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -28,8 +30,8 @@ from regard.models.encoder_heads import (
     mean_of_real,
 )
 
-START = 0.02
-"""Deviation of BERT's fresh weights."""
+START, START_WIDTH = 0.02, 768
+"""Deviation of BERT's fresh weights, and the width it was chosen for."""
 
 
 class EncoderConfig(ModelConfig):
@@ -160,8 +162,9 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
         self.norm = config.stream_norm() if config.norm_first else nn.Identity()
         self.head = config.make_head(self.embedding.tokens)
+        deviation = start_deviation(config.d_model)
         for module in self.modules():
-            _begin(module)
+            _begin(module, deviation)
 
     def inputs(self, ids: Tensor, segments: Tensor) -> tuple[Tensor, ...]:
         """What ``forward`` takes: no segments, where the model tells no texts apart."""
@@ -188,15 +191,24 @@ class Encoder(nn.Module):
         return self.head(self.states(ids, segments), ids != self.config.pad_id)
 
 
-def _begin(module: nn.Module) -> None:
+def start_deviation(d_model: int) -> float:
+    """Of fresh weights: a sum of d_model products has the size that it has at BERT's width.
+
+    >>> start_deviation(768), start_deviation(192)
+    (0.02, 0.04)
+    """
+    return START * math.sqrt(START_WIDTH / d_model)
+
+
+def _begin(module: nn.Module, deviation: float) -> None:
     """BERT's start; norms begin as torch has them, with ones and zeros."""
     if isinstance(module, nn.Linear | nn.Embedding):
-        _draw(module.weight)
+        _draw(module.weight, deviation)
     if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)
     if isinstance(module, LearnedPositions):
-        _draw(module.table)
+        _draw(module.table, deviation)
 
 
-def _draw(weight: Tensor) -> None:
-    nn.init.trunc_normal_(weight, std=START, a=-2 * START, b=2 * START)
+def _draw(weight: Tensor, deviation: float) -> None:
+    nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
