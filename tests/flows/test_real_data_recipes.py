@@ -9,7 +9,7 @@ from letters import pairs
 from regard.cli.main import main
 
 SMALL = "d_model=16 n_heads=2 d_ff=32 n_layers=1 max_steps=4 warmup_steps=2 vocab_size=300".split()
-SMALL += ["batch_tokens=200", "eval_every=2", "save_every=2", "beam=2"]
+SMALL += ["batch_tokens=200", "eval_every=2", "save_every=2"]
 
 
 def trained(recipe, out, capsys, *settings):
@@ -27,7 +27,8 @@ def test_parallel_files_in_a_folder(direction, tmp_path, capsys):
         for side, lines in zip(direction.split("-"), sides, strict=True):
             text = "".join(f"{line}\n" for line in lines).encode()
             (tmp_path / f"{split}.{side}.gz").write_bytes(gzip.compress(text))
-    scores = trained(f"multi30k-{direction}", tmp_path / "run", capsys, f"folder={tmp_path}")
+    settings = (f"folder={tmp_path}", "beam=2")
+    scores = trained(f"multi30k-{direction}", tmp_path / "run", capsys, *settings)
     assert (scores["split"], scores["n"]) == ("test", 7)
     assert "bleu_lc" in scores
 
@@ -36,7 +37,7 @@ def test_parallel_files_in_a_folder(direction, tmp_path, capsys):
 def test_one_table_in_a_folder(recipe, file, tmp_path, capsys):
     lines = "".join(f"{source}\t{target}\tby nobody\n" for source, target in pairs(200, 1))
     (tmp_path / f"{file}.gz").write_bytes(gzip.compress(lines.encode()))
-    settings = (f"folder={tmp_path}", "hold_out=20")
+    settings = (f"folder={tmp_path}", "hold_out=20", "beam=2")
     scores = trained(f"tatoeba-{recipe}", tmp_path / "run", capsys, *settings)
     assert scores["split"] == "test"
     assert 18 <= scores["n"] <= 20
