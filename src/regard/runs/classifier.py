@@ -28,7 +28,7 @@ class Classified(NamedTuple):
     probability: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Classifier(EncoderRun):
     """A trained classifier with all it needs to be used."""
 

@@ -28,7 +28,7 @@ class Near(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Embedder(EncoderRun):
     """An encoder whose vectors tell how alike texts are."""
 

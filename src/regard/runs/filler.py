@@ -43,7 +43,7 @@ class Filled(NamedTuple):
     masks: list[list[Guess]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Filler(EncoderRun):
     """An encoder that knows which words fit."""
 

@@ -1,6 +1,7 @@
 """What is typed at a prompt answers in a line; what is printed, in a table."""
 
 import pytest
+from looked_at import HEADS, encoder_run
 from systems import untrained
 
 from regard.inspection.edits import NoPositions
@@ -26,6 +27,14 @@ def test_a_run(run):
         f"parameters  {n:,}",
         "device      cpu",
     ]
+
+
+@pytest.mark.parametrize("task", HEADS)
+def test_a_run_of_an_encoder(task):
+    run = encoder_run(task)
+    n = sum(p.numel() for p in run.model.parameters())
+    kind = type(run).__name__
+    assert repr(run) == f"<{kind} nowhere: bert, {task}, {n:,} parameters, cpu>"
 
 
 def test_a_look(run):
