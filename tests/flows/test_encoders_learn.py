@@ -1,8 +1,6 @@
 """Encoders from files to answers: classification, similarity, masked words."""
 
-import io
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,6 @@ import yaml
 from encoders import labelled, labelled_pairs, scored, settings, texts
 
 import regard
-from regard.cli.main import main
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.data.labelled import read_labelled
 from regard.recipes.recipe import recipe_from
@@ -44,20 +41,6 @@ def runs(tmp_path_factory):
         train(recipe(kind, folder), folder / "run")
         paths[kind] = folder / "run"
     return paths
-
-
-@pytest.fixture
-def say(monkeypatch, capsys):
-    """Run a command with lines on standard input -> exit code, output, errors."""
-
-    def run(*words, lines=""):
-        data = io.BytesIO(lines.encode())
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(data)))
-        code = main([str(word) for word in words])
-        found = capsys.readouterr()
-        return code, found.out, found.err
-
-    return run
 
 
 @pytest.mark.parametrize("kind", KINDS)

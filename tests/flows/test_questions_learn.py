@@ -1,9 +1,7 @@
 """Questions from files to answers: training, evaluating, the command, the server, bad input."""
 
-import io
 import json
 import random
-import sys
 
 import pytest
 import torch
@@ -12,7 +10,6 @@ from encoders import SMALL, TRAIN
 from fastapi.testclient import TestClient
 
 import regard
-from regard.cli.main import main
 from regard.core.errors import ConfigError, DataError
 from regard.recipes.recipe import load_recipe, recipe_from
 from regard.runs.prepare import prepare
@@ -58,20 +55,6 @@ def path(tmp_path_factory):
 @pytest.fixture(scope="module")
 def answerer(path):
     return regard.load(path, device="cpu")
-
-
-@pytest.fixture
-def say(monkeypatch, capsys):
-    """Run a command with lines on standard input -> exit code, output, errors."""
-
-    def run(*words, lines=""):
-        data = io.BytesIO(lines.encode())
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(data)))
-        code = main([str(word) for word in words])
-        found = capsys.readouterr()
-        return code, found.out, found.err
-
-    return run
 
 
 TEXT = "ann has b. eve has d."

@@ -17,7 +17,8 @@ def run(capsys, monkeypatch):
     """Call the program; -> exit code, standard output, standard error."""
 
     def call(*argv, stdin=""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        raw = stdin if isinstance(stdin, bytes) else stdin.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
         code = main([str(word) for word in argv])
         out, err = capsys.readouterr()
         return code, out, err

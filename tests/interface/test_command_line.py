@@ -16,35 +16,6 @@ from regard.cli.main import main
 
 
 @pytest.fixture
-def run(capsys, monkeypatch):
-    """Call the program; -> exit code, standard output, standard error."""
-
-    def call(*argv, stdin=""):
-        raw = stdin if isinstance(stdin, bytes) else stdin.encode()
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
-        code = main([str(word) for word in argv])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
-
-
-@pytest.fixture
-def refused(run):
-    """Call the program, which must fail with one line; -> the line."""
-
-    def call(*argv, stdin=""):
-        code, out, err = run(*argv, stdin=stdin)
-        assert code == 2
-        assert out == ""
-        assert err.startswith("regard: ")
-        assert err.count("\n") == 1
-        return err
-
-    return call
-
-
-@pytest.fixture
 def recipe(settings, tmp_path):
     """Write a recipe with changes; -> its path."""
 
