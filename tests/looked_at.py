@@ -11,14 +11,14 @@ from regard.data.settings import DataSettings
 from regard.models.decoder import LanguageModel
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.recipe import recipe_from
-from regard.runs.answerer import Answerer
-from regard.runs.classifier import Classifier
-from regard.runs.embedder import Embedder
-from regard.runs.filler import Filler
-from regard.runs.framing import framing_for
+from regard.runs.kinds.answerer import Answerer
+from regard.runs.kinds.classifier import Classifier
+from regard.runs.kinds.embedder import Embedder
+from regard.runs.kinds.filler import Filler
+from regard.runs.kinds.writer import Writer
 from regard.runs.labels import Labels
 from regard.runs.tokenizers import SHARED
-from regard.runs.writer import Writer
+from regard.runs.writing.framing import framing_for
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 

@@ -13,7 +13,7 @@ import regard
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.data.labelled import read_labelled
 from regard.recipes.recipe import recipe_from
-from regard.runs.embedder import nearest
+from regard.runs.kinds.embedder import nearest
 from regard.runs.train import train
 
 KINDS = {

@@ -12,9 +12,9 @@ from regard.checkpoints.run_folder import RunFolder
 from regard.checkpoints.snapshots import load_snapshot
 from regard.cli.main import main
 from regard.recipes.recipe import recipe_from
+from regard.runs.kinds.writer import Writer
 from regard.runs.loading import load
 from regard.runs.train import train
-from regard.runs.writer import Writer
 
 
 def story(n, seed):

@@ -43,7 +43,8 @@ def test_what_takes_too_long_stops_at_the_next_token(talker, what, monkeypatch):
         return log_probs(logits, hidden)
 
     monkeypatch.setattr(continuing, "_log_probs", slow)
-    monkeypatch.setattr("regard.runs.pen.certain", lambda text, stops: "")  # one piece is all
+    # One piece is all.
+    monkeypatch.setattr("regard.runs.writing.pen.certain", lambda text, stops: "")
     monkeypatch.setattr(continuing.Manner, "choose", lambda self, probs, noise: noise.long() + 50)
     path, body = ASKED[what]
     with client_of(talker, seconds=1.0) as client:

@@ -10,7 +10,7 @@ from systems import untrained
 import regard
 from regard.cli.main import main
 from regard.runs.data import load_data
-from regard.runs.heads import head_measures
+from regard.runs.heads.measures import head_measures
 from regard.visual.head_text import heads_text
 
 KEYS = {

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from regard.checkpoints.interop.bert import write_bert
 from regard.checkpoints.interop.gpt2 import write_gpt2
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.runs.importing import import_model
+from regard.runs.exchange.importing import import_model
 from regard.runs.loading import load
 
 openai = pytest.importorskip("openai", reason="openai is not installed")

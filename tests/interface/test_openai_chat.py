@@ -5,7 +5,7 @@ import pytest
 from chats import chat_folder
 
 from regard.runs.loading import load
-from regard.runs.pen import seeded
+from regard.runs.writing.pen import seeded
 
 openai = pytest.importorskip("openai", reason="openai is not installed")
 

@@ -28,7 +28,7 @@ from regard.core.errors import DataError
 from regard.decoding.steps import next_log_probs
 from regard.recipes.recipe import load_recipe, recipe_from
 from regard.runs.data import load_data
-from regard.runs.heads import head_measures
+from regard.runs.heads.measures import head_measures
 from regard.runs.run import Run
 from regard.runs.train import train
 from regard.server.about import PRONOUNS, antecedents
@@ -531,7 +531,7 @@ def test_heads_without_their_data_are_not_there(run, monkeypatch):
     def gone(_settings):
         raise DataError("secret place")
 
-    monkeypatch.setattr("regard.runs.heads.load_data", gone)
+    monkeypatch.setattr("regard.runs.heads.measures.load_data", gone)
     assert main(str(run.folder.path), "cpu") == CANNOT
     measuring = Measuring(run, seconds=30)
     measuring.words = ["nowhere", "cpu"]

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from regard.recipes.recipe import recipe_from
-from regard.runs.export import export
-from regard.runs.importing import import_model
+from regard.runs.exchange.exporting import export
+from regard.runs.exchange.importing import import_model
 from regard.runs.loading import load
 from regard.runs.train import train
 

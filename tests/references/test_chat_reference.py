@@ -7,7 +7,7 @@ import pytest
 from chats import CHATML, byte_tokenizer
 
 from regard.checkpoints.interop.gguf_file import read_gguf_tokenizer
-from regard.runs.chat_prompts import ChatPrompts
+from regard.runs.writing.chat_prompts import ChatPrompts
 from regard.text.chat_template import ChatTemplate
 from regard.text.foreign import ForeignTokenizer
 from regard.text.marked import MarkedReader

@@ -12,7 +12,7 @@ from regard.checkpoints.interop.ctranslate2_model import write_ctranslate2
 from regard.checkpoints.interop.ctranslate2_reading import read_ctranslate2
 from regard.decoding.settings import DecodeSettings
 from regard.models.transformer import Transformer
-from regard.runs.importing import import_model
+from regard.runs.exchange.importing import import_model
 from regard.runs.run import load
 from regard.runs.translation import decode
 from regard.text.specials import BEGIN_ID, END_ID, SPECIALS

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.runs.export import export
-from regard.runs.importing import import_model
+from regard.runs.exchange.exporting import export
+from regard.runs.exchange.importing import import_model
 from regard.runs.loading import load
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

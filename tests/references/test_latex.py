@@ -9,7 +9,7 @@ from systems import untrained
 
 from regard.data.pairs import Pair
 from regard.runs.data import Data
-from regard.runs.heads import head_measures
+from regard.runs.heads.measures import head_measures
 from regard.visual.head_table import all_heads_table
 from regard.visual.look_files import steps_file
 from regard.visual.tables import latex_table

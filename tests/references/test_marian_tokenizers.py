@@ -6,8 +6,8 @@ import os
 import pytest
 from letters import LETTERS
 
-from regard.runs.export import export
-from regard.runs.imported_translators import tokenizers_beside
+from regard.runs.exchange.exporting import export
+from regard.runs.exchange.imported_translators import tokenizers_beside
 from regard.runs.run import load
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before it is imported: nothing is looked for

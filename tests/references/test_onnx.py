@@ -9,7 +9,7 @@ from translators import shaken
 from regard.checkpoints.interop.onnx_model import write_onnx
 from regard.core.errors import ConfigError
 from regard.models.transformer import Transformer
-from regard.runs.export import export
+from regard.runs.exchange.exporting import export
 from regard.runs.run import load
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")

@@ -42,7 +42,7 @@ def answer(
     Without --text and --file, a line of standard input is a question and its text, with a tab
     between them. Texts may be long: they are read in windows that overlap.
     """
-    from regard.runs.answerer import load_answerer
+    from regard.runs.kinds.answerer import load_answerer
 
     run = load_answerer(path, device=device)  # a bad run fails on empty input too
     context = _context(text, file)

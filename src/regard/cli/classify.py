@@ -13,8 +13,8 @@ from regard.core.counting import counted
 from regard.core.errors import DataError
 
 if TYPE_CHECKING:
-    from regard.runs.classifier import Classifier
-    from regard.runs.encoder_run import Texts
+    from regard.runs.kinds.classifier import Classifier
+    from regard.runs.kinds.encoder_run import Texts
 
 CHUNK = 1024
 """Lines that are sorted by length and read together."""
@@ -26,7 +26,7 @@ def classify(path: RunPath, device: Device = None, as_json: Json = False) -> Non
     Where a run was trained on pairs, a line is two texts with a tab between them. An imported run
     reads such a line as a pair, and any other as one text.
     """
-    from regard.runs.classifier import load_classifier
+    from regard.runs.kinds.classifier import load_classifier
 
     run = load_classifier(path, device=device)  # a bad run fails on empty input too
     n_before = n_cut = 0

@@ -16,7 +16,7 @@ from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.runs.encoder_run import EncoderRun, Vectors
+    from regard.runs.kinds.encoder_run import EncoderRun, Vectors
 
 CHUNK = 1024
 """Lines that are sorted by length and read together."""
@@ -56,7 +56,7 @@ def embed(
 
 def _load(path: Path, device: str | None) -> EncoderRun:
     """Any run of an encoder."""
-    from regard.runs.encoder_run import EncoderRun
+    from regard.runs.kinds.encoder_run import EncoderRun
     from regard.runs.loading import load
     from regard.runs.verbs import check_task
 
@@ -83,7 +83,7 @@ def _vector(line: str, vector: Vectors, as_json: bool) -> str:
 
 
 def _nearest(line: str, cosines: Vectors, texts: list[str], n: int, as_json: bool) -> str:
-    from regard.runs.embedder import closest
+    from regard.runs.kinds.embedder import closest
 
     found = [(float(cosines[i]), texts[i]) for i in closest(cosines, n)]
     if as_json:

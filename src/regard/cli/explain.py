@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from regard.inspection.steps import Steps
-    from regard.runs.look import Look
+    from regard.runs.looking.look import Look
     from regard.visual.payload import Selected
 
 

@@ -13,7 +13,7 @@ from regard.cli.options import Device, Json, RunPath
 from regard.core.errors import DataError
 
 if TYPE_CHECKING:
-    from regard.runs.filler import Filled
+    from regard.runs.kinds.filler import Filled
 
 
 def fill(
@@ -26,7 +26,7 @@ def fill(
     as_json: Json = False,
 ) -> None:
     """Guess the words at each <mask> in the lines of standard input."""
-    from regard.runs.filler import load_filler
+    from regard.runs.kinds.filler import load_filler
 
     run = load_filler(path, device=device)  # a bad run fails on empty input too
     for number, line in enumerate(stdin_lines(), start=1):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import torch
 
     from regard.decoding.continuing import Manner
-    from regard.runs.writer import Truncate, Writer
+    from regard.runs.kinds.writer import Truncate, Writer
 
 CHUNK = 64
 """Texts that are written together, or all of one prompt."""
@@ -58,8 +58,8 @@ def generate(
     Prints what follows the prompt, as it is, and a line break. With --json one object a text:
     prompt, text, tokens, finished.
     """
-    from regard.runs.pen import seeded
-    from regard.runs.writer import load_writer
+    from regard.runs.kinds.writer import load_writer
+    from regard.runs.writing.pen import seeded
 
     if stream and (as_json or n > 1):
         raise ConfigError("--stream prints one text as it comes: leave out --json and --n")

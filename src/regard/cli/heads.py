@@ -18,8 +18,8 @@ from regard.cli.writing import chosen_format, write
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.runs.head_worth import Tick
-    from regard.runs.heads import HeadMeasures
+    from regard.runs.heads.measures import HeadMeasures
+    from regard.runs.heads.worth import Tick
 
 WIDE = 100
 """Of a table in a file; in a terminal it fits the terminal."""
@@ -84,8 +84,8 @@ def _measured(run: Any, split: str, texts: Path | None, n: int, tick: Tick | Non
     """On the run's own data, or on texts."""
     from regard.data.plain_texts import read_texts
     from regard.runs.data import load_data
-    from regard.runs.head_subjects import own_subject
-    from regard.runs.heads import head_measures, measured, text_measures
+    from regard.runs.heads.measures import head_measures, measured, text_measures
+    from regard.runs.heads.subjects import own_subject
     from regard.runs.own_data import check_data
 
     if texts is not None:

@@ -8,13 +8,13 @@ from typing import Any
 
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.registry import Registry
-from regard.runs.answerer import load_answerer
-from regard.runs.classifier import load_classifier
-from regard.runs.embedder import load_embedder
-from regard.runs.filler import load_filler
+from regard.runs.kinds.answerer import load_answerer
+from regard.runs.kinds.classifier import load_classifier
+from regard.runs.kinds.embedder import load_embedder
+from regard.runs.kinds.filler import load_filler
+from regard.runs.kinds.writer import load_writer
 from regard.runs.run import load as load_translator
 from regard.runs.run import recipe_in
-from regard.runs.writer import load_writer
 
 LOADERS: Registry[Callable[..., Any]] = Registry("task")
 LOADERS.add("translation")(load_translator)

@@ -13,13 +13,13 @@ from regard.core.registry import Registry
 from regard.data.labelled import LabelledCorpus, Wanted, read_labelled
 from regard.data.plain_texts import read_texts
 from regard.data.questions import read_questions
-from regard.runs.answerer import Answerer
-from regard.runs.classifier import Classifier, texts_of
-from regard.runs.embedder import Embedder
-from regard.runs.encoder_run import EncoderRun
 from regard.runs.evaluation import Evaluation
-from regard.runs.filler import Filler
-from regard.runs.writer import Writer
+from regard.runs.kinds.answerer import Answerer
+from regard.runs.kinds.classifier import Classifier, texts_of
+from regard.runs.kinds.embedder import Embedder
+from regard.runs.kinds.encoder_run import EncoderRun
+from regard.runs.kinds.filler import Filler
+from regard.runs.kinds.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)

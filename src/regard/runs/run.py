@@ -25,7 +25,7 @@ from regard.runs.copies import copies
 from regard.runs.device import pick_device
 from regard.runs.doubts import Doubts, no_doubts
 from regard.runs.forcing import Sentence, prefix_ids
-from regard.runs.look import Look
+from regard.runs.looking.look import Look
 from regard.runs.tokenizers import Tokenizers, load_tokenizers
 from regard.runs.translation import DECODE_TOKENS, Engine, TokenScores, decode, token_scores
 from regard.runs.tree import Tree

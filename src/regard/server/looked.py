@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from regard.runs.look import Look
+from regard.runs.looking.look import Look
 from regard.server.asking import LookRequest
 
 

@@ -96,7 +96,7 @@ async def _ended(process: Process) -> int:
 
 def main(path: str, device: str) -> int:
     """What the process does: the measures as JSON on standard output."""
-    from regard.runs.heads import head_measures
+    from regard.runs.heads.measures import head_measures
 
     try:
         found = head_measures(load(path, device=device))

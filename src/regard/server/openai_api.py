@@ -18,9 +18,9 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from regard.decoding.continuing import Manner
-from regard.runs.encoder_run import EncoderRun
-from regard.runs.pen import Written, seeded
-from regard.runs.writer import Writer
+from regard.runs.kinds.encoder_run import EncoderRun
+from regard.runs.kinds.writer import Writer
+from regard.runs.writing.pen import Written, seeded
 from regard.server.answers import RefusedError, as_json, json_response
 from regard.server.openai_bodies import CompletionRequest, EmbeddingRequest
 from regard.server.openai_chat import add_chat

@@ -12,10 +12,10 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from regard.decoding.continuing import Manner
-from regard.runs.chat import Chat, chat_of
-from regard.runs.chat_prompts import has_template
-from regard.runs.pen import Written, seeded
-from regard.runs.writer import Writer
+from regard.runs.kinds.writer import Writer
+from regard.runs.writing.chat import Chat, chat_of
+from regard.runs.writing.chat_prompts import has_template
+from regard.runs.writing.pen import Written, seeded
 from regard.server.answers import RefusedError, as_json, json_response
 from regard.server.openai_bodies import ChatRequest
 from regard.server.openai_stream import Coming, reason, streamed, usage

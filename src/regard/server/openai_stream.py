@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response, StreamingResponse
 
-from regard.runs.pen import Written
+from regard.runs.writing.pen import Written
 from regard.server.batcher import BusyError
 from regard.server.monitoring import log_error
 from regard.server.text_service import TextService

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from regard.runs.writer import Writer
+from regard.runs.kinds.writer import Writer
 from regard.server.answers import RefusedError
 from regard.server.batcher import Worker
 from regard.server.limits import Limits

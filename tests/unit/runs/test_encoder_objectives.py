@@ -12,7 +12,7 @@ from regard.data.layout import Layout
 from regard.data.masking import Masking, fixed_masked
 from regard.functional.kernels import reference_only
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.runs.filler import guessing
+from regard.runs.kinds.filler import guessing
 from regard.runs.tasks.classification import LabelLoss
 from regard.runs.tasks.masked import MaskedLoss
 from regard.runs.tasks.similarity import TEMPERATURE, SimilarityLoss, contrast

@@ -14,10 +14,10 @@ from tiny import tiny_config
 from regard.core.errors import ConfigError
 from regard.models.transformer import Transformer
 from regard.recipes.recipe import recipe_from
-from regard.runs import export as exporting
 from regard.runs.engines import ctranslate2_engine
 from regard.runs.engines.choice import engine_for
 from regard.runs.engines.ctranslate2_engine import CTranslate2Engine
+from regard.runs.exchange import exporting
 from regard.runs.run import load
 from regard.runs.tokenizers import Tokenizers
 from regard.runs.train import train

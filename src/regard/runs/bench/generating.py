@@ -21,7 +21,7 @@ from regard.runs.bench.peers.listed import chosen
 from regard.runs.bench.rows import OURS, Bench, Row
 from regard.runs.bench.run import Asked, measure
 from regard.runs.device import pick_device
-from regard.runs.writer import load_writer
+from regard.runs.kinds.writer import load_writer
 
 HF = "transformers"
 N_PROMPT, N_NEW = 32, 256

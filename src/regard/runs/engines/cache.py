@@ -12,7 +12,7 @@ from pathlib import Path
 from regard.checkpoints.interop.ctranslate2_model import library
 from regard.core.errors import CheckpointError
 from regard.models.base import SequenceModel
-from regard.runs.export import export
+from regard.runs.exchange.exporting import export
 from regard.runs.run import Run
 
 FORMAT = "ctranslate2"

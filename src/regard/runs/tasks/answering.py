@@ -18,8 +18,8 @@ from regard.data.span_batches import SpanBatch, SpanStream, span_batch
 from regard.evaluation.answers import exact_match, f1
 from regard.models.encoder import Encoder
 from regard.recipes.recipe import Recipe
-from regard.runs.answerer import load_answerer
 from regard.runs.finding import Asked
+from regard.runs.kinds.answerer import load_answerer
 from regard.runs.questions import QuestionData, load_questions
 from regard.runs.tasks.beginning import Wish, begin
 from regard.runs.tasks.encoding import NoMemory, PreparedEncoding, Scoring, all_texts

@@ -16,9 +16,9 @@ from regard.core.settings import parse
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.presets import build, resolve_for
 from regard.recipes.recipe import Recipe
-from regard.runs.encoder_run import encoder_in
-from regard.runs.framing import load_tokenizer
+from regard.runs.kinds.encoder_run import encoder_in
 from regard.runs.memory import check_memory
+from regard.runs.writing.framing import load_tokenizer
 from regard.text.tokenizer import Tokenizer
 from regard.training.settings import TrainSettings
 

@@ -19,7 +19,7 @@ from regard.data.layout import Layout
 from regard.evaluation.labels import accuracy, macro_f1
 from regard.models.encoder import Encoder
 from regard.recipes.recipe import Recipe
-from regard.runs.classifier import load_classifier
+from regard.runs.kinds.classifier import load_classifier
 from regard.runs.labelled import load_labelled
 from regard.runs.labels import LABELS, Labels, load_labels
 from regard.runs.prepared import NoMemory, Scoring

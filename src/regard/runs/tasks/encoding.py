@@ -14,8 +14,8 @@ from regard.data.labelled import Labelled
 from regard.data.layout import Layout
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.recipe import Recipe
-from regard.runs.encoder_run import EncoderRun
 from regard.runs.evaluation import Evaluation
+from regard.runs.kinds.encoder_run import EncoderRun
 from regard.runs.labelled import LabelledData
 from regard.runs.prepared import Judged, Prepared
 from regard.runs.prepared import NoMemory as NoMemory

@@ -7,10 +7,10 @@ from typing import Any
 
 from regard.core.files import write_whole
 from regard.data.labelled import Labelled
-from regard.runs.encoder_run import EncoderRun
 from regard.runs.evaluation import Evaluation
+from regard.runs.kinds.encoder_run import EncoderRun
 from regard.runs.labelled import LabelledData
-from regard.runs.report_parts import cost_table, headline, loss_curve, pace_curves, series
+from regard.runs.reports.parts import cost_table, headline, loss_curve, pace_curves, series
 from regard.training.metrics import read_metrics
 from regard.visual.curves import curves
 from regard.visual.report import Sample, Table, report_page

@@ -19,13 +19,13 @@ from regard.functional.linear_cross_entropy import linear_cross_entropy
 from regard.models.decoder import DecoderConfig, LanguageModel
 from regard.recipes.recipe import Recipe
 from regard.runs.evaluation import test_sets_of
-from regard.runs.framing import Framing, framing_for
-from regard.runs.language_report import write_language_report
-from regard.runs.language_scores import judged, summed_up
+from regard.runs.kinds.writer import load_writer
 from regard.runs.prepared import SHORT, Judged, NoMemory, Prepared
+from regard.runs.reports.language import write_language_report
 from regard.runs.tasks.language_beginning import begin_language
 from regard.runs.tokenizers import SHARED
-from regard.runs.writer import load_writer
+from regard.runs.writing.framing import Framing, framing_for
+from regard.runs.writing.language_scores import judged, summed_up
 from regard.text.chat_template import TEMPLATE
 from regard.text.tokenizer import Tokenizer
 from regard.training.flops import TextFlops, text_flops

@@ -15,7 +15,7 @@ from regard.functional.linear_cross_entropy import linear_cross_entropy
 from regard.models.encoder import Encoder
 from regard.models.encoder_heads import MaskedHead
 from regard.recipes.recipe import Recipe
-from regard.runs.filler import guessing, load_filler, masked_states
+from regard.runs.kinds.filler import guessing, load_filler, masked_states
 from regard.runs.labelled import load_labelled
 from regard.runs.prepared import NoMemory, Scoring
 from regard.runs.tasks.beginning import Wish, begin

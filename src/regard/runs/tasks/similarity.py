@@ -23,7 +23,7 @@ from regard.data.labelled import Labelled
 from regard.data.layout import Layout
 from regard.models.encoder import Encoder
 from regard.recipes.recipe import Recipe
-from regard.runs.embedder import agreement, load_embedder
+from regard.runs.kinds.embedder import agreement, load_embedder
 from regard.runs.labelled import LabelledData, load_labelled
 from regard.runs.prepared import NoMemory, Scoring
 from regard.runs.tasks.beginning import Wish, begin

@@ -24,7 +24,7 @@ from regard.runs.evaluate import evaluate_split
 from regard.runs.memory import check_memory
 from regard.runs.objective import TokenLoss
 from regard.runs.prepared import SHORT, Judged, Prepared
-from regard.runs.report import write_report
+from regard.runs.reports.translation import write_report
 from regard.runs.run import load
 from regard.runs.tokenizers import Tokenizers, load_tokenizers, train_tokenizers
 from regard.runs.translation import Validation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.runs.encoder_run import EncoderRun
+from regard.runs.kinds.encoder_run import EncoderRun
 from regard.server.knowing import known_words
 from regard.server.text_service import TextService
 from regard.server.texts.examples import examples

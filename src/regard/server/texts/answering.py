@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
-from regard.runs.answerer import Answerer
 from regard.runs.finding import Answer
+from regard.runs.kinds.answerer import Answerer
 from regard.server.answers import as_json, json_response
 from regard.server.asking import Asked, Key, Text
 from regard.server.limits import MAX_GUESSES

@@ -11,8 +11,8 @@ from fastapi import APIRouter
 from starlette.responses import StreamingResponse
 
 from regard.decoding.continuing import Dropped
-from regard.runs.pen import seeded
-from regard.runs.writer import Writer
+from regard.runs.kinds.writer import Writer
+from regard.runs.writing.pen import seeded
 from regard.server.events import Event, streamed
 from regard.server.text_service import TextService
 from regard.server.texts.asking import GenerateRequest

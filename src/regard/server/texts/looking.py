@@ -10,8 +10,8 @@ from functools import partial
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from regard.runs.look import Look
-from regard.runs.writer import Writer
+from regard.runs.kinds.writer import Writer
+from regard.runs.looking.look import Look
 from regard.server.answers import as_json, json_response
 from regard.server.looked import Once, beside
 from regard.server.measuring import Measuring

@@ -10,10 +10,10 @@ from functools import partial
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from regard.runs.classifier import Classifier
-from regard.runs.embedder import nearest
-from regard.runs.encoder_run import EncoderRun
-from regard.runs.filler import Filler
+from regard.runs.kinds.classifier import Classifier
+from regard.runs.kinds.embedder import nearest
+from regard.runs.kinds.encoder_run import EncoderRun
+from regard.runs.kinds.filler import Filler
 from regard.server.answers import as_json, json_response
 from regard.server.text_service import TextService
 from regard.server.texts.asking import (

@@ -1,0 +1,1 @@
+"""Runs from the formats of others, and into them."""

@@ -1,0 +1,1 @@
+"""What each head of a run does, and what it is worth."""

@@ -1,0 +1,1 @@
+"""Runs that read or write texts: one file a kind."""

@@ -1,0 +1,1 @@
+"""What is seen inside a run: one look, and what it is made of."""

@@ -1,0 +1,1 @@
+"""A run's page: what it scored and how it came there."""

@@ -1,0 +1,1 @@
+"""How a language model goes on: prompts, chat, and the pen that writes."""

@@ -1,0 +1,95 @@
+"""What writes for a run: the form of its model that is made for it, in the numbers asked for."""
+
+import pytest
+import torch
+from language_models import language_model
+
+from regard.checkpoints.run_folder import RunFolder
+from regard.core.errors import ConfigError
+from regard.data.settings import DataSettings
+from regard.inspection.capture import watch
+from regard.models.static_decoder import StaticDecoder
+from regard.recipes.recipe import recipe_from
+from regard.runs.kinds.writer import Writer
+from regard.runs.writing.framing import framing_for
+from regard.runs.writing.pen import seeded
+from regard.text.settings import TextSettings
+from regard.text.tokenizer import Tokenizer
+
+TEXTS = ["the sea is open", "the sea was it"] * 3
+
+
+def writer(**decode):
+    raw = {
+        "task": "language",
+        "data": {"train": "texts.txt"},
+        "text": {"kind": "word", "vocab_size": 300},
+        "model": {"preset": "gpt"},
+        "train": {"max_steps": 1},
+        "decode": decode,
+    }
+    tokenizer = Tokenizer.train(TEXTS, TextSettings(kind="word", vocab_size=300))
+    framing = framing_for(tokenizer, DataSettings(train="texts.txt"))
+    model = language_model(n_vocab=tokenizer.n_vocab)
+    return Writer(RunFolder("nowhere"), recipe_from(raw), framing, model, torch.device("cpu"))
+
+
+def test_a_run_writes_in_place_unless_it_is_watched():
+    run = writer()
+    assert isinstance(run.pen.quick, StaticDecoder)
+    text = run.generate("the sea", seed=3, max_new=8)
+    assert "".join(run.stream("the sea", seed=3, max_new=8)) == text
+    with watch(run.model) as views:
+        assert run.pen.quick is run.model
+        assert run.generate("the sea", seed=3, max_new=8) == text
+    assert views
+
+
+def test_numbers_are_those_that_the_recipe_asks_for():
+    assert writer().pen.dtype is None  # on a CPU, as the weights are
+    run = writer(precision="bf16")
+    assert run.pen.dtype == torch.bfloat16
+    assert len(run.generate("the sea", max_new=4, temperature=0.0)) > 0
+
+
+def said(pieces):
+    """The whole text, and whether it ended itself."""
+    text = ""
+    while True:
+        try:
+            text += next(pieces)
+        except StopIteration as end:
+            return text, end.value
+
+
+def test_a_text_that_came_to_a_stop_has_ended_and_one_at_its_limit_has_not():
+    run = writer()
+    ids, manner = run.prompt_ids("the sea", 8), run.manner(max_new=8)
+    whole, ended = said(run.pen.pieces(ids, manner, rng=seeded(3)))
+    assert not ended
+    stop = whole.split()[2]
+    assert said(run.pen.pieces(ids, manner, rng=seeded(3), stop=stop)) == (
+        whole[: whole.index(stop)],
+        True,
+    )
+
+
+def test_pieces_that_nobody_waits_for_come_to_an_end():
+    run, asked = writer(), []
+    pieces = run.pen.pieces(
+        run.prompt_ids("the sea", 8),
+        run.manner(max_new=8),
+        rng=seeded(3),
+        dropped=lambda: asked.append(1) or len(asked) > 2,
+    )
+    text, ended = said(pieces)
+    assert len(asked) == 3
+    assert not ended
+    whole = run.generate("the sea", max_new=8, seed=3)
+    assert whole.startswith(text)
+    assert text != whole
+
+
+def test_more_texts_than_memory_holds_are_refused_before_they_are_written():
+    with pytest.raises(ConfigError, match="n must be at least 1 and at most 10,000: 100000000"):
+        writer().generate("the sea", n=100_000_000)
