@@ -81,7 +81,8 @@ def given_subject(run: EncoderRun | Writer, texts: Sequence[str], name: str, n: 
         return _of_writer(run, said, name)
     if run.task == "masked":
         return _of_encoder(run, said, _judged(run, [Labelled(one) for one in said], name), name)
-    given = [_pair(text, name) for text in said] if run.takes_pairs else said
+    pairs = TAB in said[0] if run.takes_pairs is None else run.takes_pairs
+    given = [_pair(text, name) for text in said] if pairs else said
     return _of_encoder(run, given, _moved(run, given), name)
 
 

@@ -72,9 +72,9 @@ class Classifier(EncoderRun):
         return Classified(label, float(row[number])) if with_scores else label
 
     @property
-    def takes_pairs(self) -> bool:
-        """Whether it was trained on pairs."""
-        return bool(self.labels.pairs)
+    def takes_pairs(self) -> bool | None:
+        """Whether it was trained on pairs; None where nobody told, and both are taken."""
+        return self.labels.pairs
 
     def _may_be_pair(self, texts: Any) -> bool:
         """A list of two texts is a pair where there is nothing else, a tuple where both are."""

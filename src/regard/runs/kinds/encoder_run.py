@@ -124,8 +124,8 @@ class EncoderRun(ABC):
         return reader.look(text, other, edit)
 
     @property
-    def takes_pairs(self) -> bool:
-        """Whether it reads two texts at once: a question and its text, for one."""
+    def takes_pairs(self) -> bool | None:
+        """Whether it reads two texts at once (a question and its text); None: one or two."""
         return self.model.config.head == "spans"
 
     def looked_at(self, text: str) -> list[int]:

@@ -49,8 +49,8 @@ class Reader:
     tokenizer: Tokenizer
     layout: Layout
     device: torch.device
-    pairs: bool
-    """Whether it takes two texts."""
+    pairs: bool | None
+    """Whether it takes two texts; None where it takes one or two."""
     encode: Callable[[str], list[int]]
     came: Came
 
@@ -59,7 +59,7 @@ class Reader:
         changes = edits.edits_from(edit)
         _refuse_writing(changes)
         source = edits.swapped(self._source(text, other), changes)
-        laid = self._laid(source.split(TAB, 1) if self.pairs else [source])
+        laid = self._laid([source] if self.pairs is False else source.split(TAB, 1))
         check_length(self.model.config, len(laid.ids))
         ids, kinds = (torch.tensor([row], device=self.device) for row in (laid.ids, laid.segments))
         with edited(self.model, edits.of_model(changes)):
@@ -85,7 +85,7 @@ class Reader:
                 raise DataError(f"explain takes texts, got {type(one).__name__}")
         if self.pairs and other is None and TAB not in text:
             raise DataError("this run reads pairs of texts: give two, or a tab between them")
-        if not self.pairs and other is not None:
+        if self.pairs is False and other is not None:
             raise DataError("this run reads each text alone: give one, not two")
         return text if other is None else f"{text}{TAB}{other}"
 
@@ -93,7 +93,8 @@ class Reader:
         encoded = [self.encode(text) for text in texts]
         if not any(encoded):
             raise DataError("there is nothing to look at in an empty text")
-        table, n_cut = self.layout.cut([Example(encoded[0], encoded[1] if self.pairs else ())])
+        first, second = encoded if len(encoded) > 1 else (encoded[0], ())
+        table, n_cut = self.layout.cut([Example(first, second)])
         ids, segments = self.layout.row(table.source[0], table.target[0])
         return Laid(tuple(map(int, ids)), tuple(segments), n_cut > 0)
 

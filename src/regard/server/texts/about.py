@@ -22,7 +22,7 @@ def about(service: TextService) -> dict[str, Any]:
         **run.facts(),
         "name": service.name,
         "knows": known_words(run.tokenizer),
-        "pairs": isinstance(run, EncoderRun) and run.takes_pairs,
+        "pairs": isinstance(run, EncoderRun) and bool(run.takes_pairs),
         "examples": examples(run),
         "attentions": [{"name": name, "layers": shape.n_layers, "heads": shape.n_heads}],
         "measures": [column._asdict() for column in COLUMNS],

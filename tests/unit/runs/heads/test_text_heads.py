@@ -129,6 +129,14 @@ def test_specials_are_told_by_the_marks_of_the_tokenizer_and_padding_by_its_plac
     assert not np.isin(rows[:, 1], [BEGIN_ID, END_ID, PAD_ID]).any()
 
 
+def test_heads_of_an_imported_classifier_are_measured_on_texts_or_on_pairs():
+    run = encoder_run("classification", pairs=None)
+    pairs = [f"{text}\t{text}" for text in TEXTS]
+    told = text_measures(encoder_run("classification", pairs=True), pairs, name="texts")
+    assert text_measures(run, pairs, name="texts").as_json() == told.as_json()
+    assert text_measures(run, TEXTS, name="texts").as_json() != told.as_json()
+
+
 def test_only_so_many_texts_are_measured_and_empty_ones_are_none():
     found = text_measures(encoder_run("masked"), ["", *TEXTS], name="texts", n=2)
     assert (found.n, found.split) == (2, "texts")

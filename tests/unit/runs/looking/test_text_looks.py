@@ -330,6 +330,16 @@ def test_a_pair_may_have_a_tab_between_its_texts():
         encoder_run("masked").explain("a", "b")
 
 
+def test_an_imported_classifier_is_looked_at_with_one_text_or_two():
+    run, told = (encoder_run("classification", pairs=pairs) for pairs in (None, True))
+    both = run.explain("a b", "c d")
+    assert both.source_tokens == told.explain("a b\tc d").source_tokens
+    assert both.outcome.text == run.classify(("a b", "c d"))
+    alone = run.explain("a b")
+    assert alone.source_tokens == ("<s>", "a", "b", "</s>")
+    assert alone.outcome.text == run.classify("a b")
+
+
 def test_a_text_that_is_too_long_is_cut_and_that_is_told():
     run = encoder_run("similarity")
     look = run.explain("a b c d e f g h " * 3)
