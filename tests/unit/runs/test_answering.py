@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from encoders import settings
+from text_runs import questions
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.core.errors import DataError
@@ -13,12 +15,15 @@ from regard.data.questions import Question
 from regard.data.span_batches import SpanBatch, span_batch
 from regard.functional.kernels import reference_only
 from regard.models.encoder import Encoder, EncoderConfig
+from regard.recipes.recipe import recipe_from
 from regard.runs.finding import Asked
+from regard.runs.prepare import prepare
 from regard.runs.tasks.answering import Learned, SpanLoss
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 from regard.training.encoder_flops import encoder_flops
 
+CPU = torch.device("cpu")
 SIZES = {"n_vocab": 13, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12, "max_len": 16}
 IDS = torch.tensor([[1, 5, 2, 6, 7, 8, 2], [1, 5, 2, 9, 2, 0, 0]])
 ALLOWED = torch.tensor([[1, 0, 0, 1, 1, 1, 0], [1, 0, 0, 1, 0, 0, 0]]).bool()
@@ -176,3 +181,15 @@ def test_what_is_learned_is_what_would_be_said():
     told = long.notes("x")
     assert "x: 1 question cut to half of max_len" in told
     assert "x: 1 answer longer than half a window, not learned" in told
+
+
+def test_questions_are_validated_by_their_plain_loss(tmp_path):
+    raw = settings("answers", tmp_path, questions, n=40)
+    plain, smoothed = (
+        prepare(recipe_from(raw | {"train": raw["train"] | {"label_smoothing": amount}}), CPU)
+        for amount in (0.0, 0.3)
+    )
+    model = plain.model.eval()
+    assert smoothed.validation()(model) == plain.validation()(model)
+    batch = plain.stream().next()
+    assert smoothed.objective()(model, batch) != plain.objective()(model, batch)

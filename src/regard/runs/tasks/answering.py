@@ -20,14 +20,15 @@ from regard.models.encoder import Encoder
 from regard.recipes.recipe import Recipe
 from regard.runs.finding import Asked
 from regard.runs.kinds.answerer import load_answerer
+from regard.runs.prepared import NoMemory, Scoring
 from regard.runs.questions import QuestionData, load_questions
 from regard.runs.tasks.beginning import Wish, begin
-from regard.runs.tasks.encoding import NoMemory, PreparedEncoding, Scoring, all_texts
+from regard.runs.tasks.encoding import PreparedEncoding, all_texts
 from regard.text.tokenizer import Tokenizer
 from regard.training.encoder_flops import encoder_flops
 
 
-def span_loss(logits: Tensor, batch: SpanBatch, smoothing: float) -> Tensor:
+def span_loss(logits: Tensor, batch: SpanBatch, smoothing: float = 0.0) -> Tensor:
     """Mean of the cross-entropies of start and end, summed over rows (B, S, 2) -> ().
 
     The choice is among the allowed positions. The wanted distribution is 1 - ε on the right one, ε
@@ -38,9 +39,8 @@ def span_loss(logits: Tensor, batch: SpanBatch, smoothing: float) -> Tensor:
     loss = -log_probs.gather(1, batch.spans.unsqueeze(1)).mean(dim=-1).sum()
     if not smoothing:
         return loss
-    spread = log_probs.masked_fill(elsewhere, 0.0).sum(dim=1) / batch.allowed.sum(dim=1).unsqueeze(
-        1
-    )
+    n_allowed = batch.allowed.sum(dim=1, keepdim=True)
+    spread = log_probs.masked_fill(elsewhere, 0.0).sum(dim=1) / n_allowed
     return (1 - smoothing) * loss - smoothing * spread.mean(dim=-1).sum()
 
 
@@ -127,16 +127,14 @@ class PreparedAnswers(PreparedEncoding):
         return self.learned.questions[self.learned.asked.windows.questions[number]].text
 
     def validation(self) -> Scoring:
-        """As ``Prepared.validation``."""
-        valid, smoothing = self.validated, self.recipe.train.label_smoothing
+        """As ``Prepared.validation``; the loss is the plain one, without smoothing."""
+        valid = self.validated
         right = [one.answers for one in valid.questions]
 
         def scores(model: Encoder) -> Mapping[str, float]:
             read = [*valid.asked.read(model, self.device, self.recipe.train.batch_tokens)]
             loss = sum(
-                span_loss(
-                    logits, span_batch(self.valid, rows, self.layout, valid.spans), smoothing
-                ).item()
+                span_loss(logits, span_batch(self.valid, rows, self.layout, valid.spans)).item()
                 for rows, logits in read
             )
             given = [best.text for (best,) in valid.asked.answers(read)]

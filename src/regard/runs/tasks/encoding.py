@@ -18,10 +18,8 @@ from regard.runs.evaluation import Evaluation
 from regard.runs.kinds.encoder_run import EncoderRun
 from regard.runs.labelled import LabelledData
 from regard.runs.prepared import Judged, Prepared
-from regard.runs.prepared import NoMemory as NoMemory
-from regard.runs.prepared import Scoring as Scoring
+from regard.runs.reports.encoding import write_encoding_report
 from regard.runs.tasks.beginning import Begun
-from regard.runs.tasks.encoding_report import write_encoding_report
 from regard.runs.tokenizers import SHARED
 from regard.text.tokenizer import Tokenizer
 from regard.training.encoder_flops import EncoderFlops, encoder_flops
