@@ -38,6 +38,13 @@ def test_training_as_json_and_as_a_picture(train, capsys, tmp_path):
     ElementTree.parse(tmp_path / "speed.svg")
 
 
+def test_a_picture_that_cannot_be_written_does_not_cost_the_numbers(train, capsys):
+    assert main([*train, "--json", "--out", "/dev/full"]) == 2
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)["rows"]) == 2
+    assert "cannot write /dev/full: No space left on device" in err.splitlines()[-1]
+
+
 def test_training_as_a_table(train, capsys):
     assert main(train) == 0
     out, err = capsys.readouterr()

@@ -32,6 +32,12 @@ def swapped(n, seed):
     return "".join(f"{label}\t{text}\n" for text, label in rows)
 
 
+def entries(n, seed):
+    """As ``labelled``, as JSON lines."""
+    rows = (line.split("\t") for line in labelled(n, seed).splitlines())
+    return "".join(f"{json.dumps({'text': text, 'label': label})}\n" for text, label in rows)
+
+
 def questions(n, seed):
     """What is the first letter of a text?"""
     return "".join(f"the first ?\t{text}\t{text[0]}\n" for text in texts(n, seed))
@@ -46,8 +52,13 @@ KINDS = {
     "masked": (plain, "txt"),
     "answers": (questions, "tsv"),
     "language": (plain, "txt"),
+    "prompt": (labelled, "tsv"),
+    "prompt in JSON": (entries, "jsonl"),
 }
-TASKS = dict.fromkeys(("columns", "pairs", "relations"), "classification")
+TASKS = {
+    **dict.fromkeys(("columns", "pairs", "relations"), "classification"),
+    **dict.fromkeys(("prompt", "prompt in JSON"), "language"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +74,10 @@ def runs(tmp_path_factory):
             raw["data"][name] = f"{name}.{ending}"
         if kind == "columns":
             raw["data"]["columns"] = [2, 1]
-        if kind == "language":
+        if raw["task"] == "language":
             raw["model"]["preset"] = "gpt"
+        if kind.startswith("prompt"):
+            raw["data"]["prompt"] = "{text} which ?"
         train(recipe_from(raw), folder / "run", test_sets=["test"])
         return folder / "run"
 
@@ -77,8 +90,10 @@ def test_a_file_is_scored_as_the_split_that_it_is(runs, run, kind):
     code, out, _ = run("evaluate", runs[kind], path, "--json")
     assert code == 0
     known = json.loads((runs[kind] / "scores.json").read_text())["scores"]["test"]
-    known.pop("parts", None)
-    assert json.loads(out) == pytest.approx({**known, "split": path.name})
+    found, parts = json.loads(out), known.pop("parts", None)
+    assert found.pop("parts", None) == parts
+    assert ("answers" in (parts or {})) == kind.startswith("prompt")
+    assert found == pytest.approx({**known, "split": path.name})
     shown = run("evaluate", runs[kind], path)[1]
     assert path.name in shown
 
@@ -103,6 +118,19 @@ def test_a_translator_is_scored_on_one_file_as_on_two(run, run_path, corpus, tmp
     flags = ("--source", source, "--reference", reference, "--json")
     wanted = json.loads(run("evaluate", run_path, *flags)[1])
     assert found == {**wanted, "split": "both.tsv"}
+
+
+def test_rows_for_a_prompt_that_are_passed_over_are_told(run, runs, tmp_path):
+    path = tmp_path / "mine.tsv"
+    path.write_text("text\tlabel\na b\tfew a\n\na\tmany a\n")
+    _, out, err = run("evaluate", runs["prompt"], path, "--stride", 4, "--json")
+    found = json.loads(out)
+    assert (found["split"], found["n"], found["stride"]) == ("mine.tsv", 2, 4)
+    assert found["parts"]["answers"]["n"] == 2
+    assert err.splitlines() == [
+        "regard: mine.tsv: 1 lines skipped, being empty in some part",
+        "regard: mine.tsv: 1 header line passed over",
+    ]
 
 
 def test_windows_of_a_language_model_may_overlap_on_a_file_too(run, runs):

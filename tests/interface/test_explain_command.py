@@ -14,6 +14,8 @@ WRONG = [
     (["a b", "--layer", "9"], "decoder.cross has layers 0 to 0, not 9"),
     (["a b", "--layer", "-1"], "not -1"),
     (["a b", "--head", "2"], "decoder.cross has heads 0 to 1, not 2"),
+    (["a b", "--format", "html", "--head", "7"], "decoder.cross has heads 0 to 1, not 7"),
+    (["a b", "--format", "json", "--layer", "77"], "decoder.cross has layers 0 to 0, not 77"),
     (["a b", "--token", "a", "--head", "2"], "heads 0 to 1, not 2"),
     (["a b", "--attention", "decoder.cros"], "did you mean 'decoder.cross'?"),
     (["a b", "--attention", ""], "no attention ''; known: encoder.self"),

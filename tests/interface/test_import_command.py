@@ -161,3 +161,10 @@ def test_a_run_without_counterpart_is_not_exported(refused, run_path, tmp_path):
     err = refused("export", kept, "--to", "hf", tmp_path / "out")
     assert "MarianMT has no counterpart of window='local_m'" in err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_translates_nothing_has_no_direction(refused, tmp_path):
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
+    err = refused("import", tmp_path / "bert", "--out", tmp_path / "out", "--direction", "de-en")
+    assert "a model of the kind bert translates nothing: leave out --direction de-en" in err

@@ -34,7 +34,7 @@ from regard.runs.train import train
 from regard.server.about import PRONOUNS, antecedents
 from regard.server.answers import RefusedError, as_json
 from regard.server.app import make_app
-from regard.server.batcher import BusyError
+from regard.server.batcher import MODEL, BusyError
 from regard.server.examples import examples
 from regard.server.limits import Limits
 from regard.server.listening import address_of, listen
@@ -281,6 +281,26 @@ LOOK_COMPLAINTS = {
 @pytest.mark.parametrize("words", LOOK_COMPLAINTS)
 def test_what_is_wrong_with_a_look_is_told_in_words_for_people(client, words):
     assert client.post("/api/explain", json=LOOK_COMPLAINTS[words]).json() == {"error": words}
+
+
+@pytest.mark.parametrize(
+    ("path", "place", "body"),
+    [
+        ("/translate", "q", {"q": "\ud800", **JSON}),
+        ("/translate", "q.0", {"q": ["\ud800"], **JSON}),
+        ("/api/explain", "source", {"source": "\ud800"}),
+        (
+            "/api/explain",
+            "steps.token",
+            {"source": "a", "steps": {"name": "a", "layer": 0, "head": 0, "token": "\ud800"}},
+        ),
+    ],
+)
+def test_half_a_character_is_told_with_the_field_that_holds_it(client, path, place, body):
+    kind = {"Content-Type": "application/json"}
+    answer = client.post(path, content=json.dumps(body), headers=kind)
+    words = "must be a text in Unicode, and it holds half a character"
+    assert answer.json() == {"error": f"{place} {words}"}
 
 
 def test_broken_json_is_called_so(client):
@@ -538,6 +558,47 @@ def test_heads_without_their_data_are_not_there(run, monkeypatch):
     with pytest.raises(RefusedError, match="cannot be measured") as refused:
         asyncio.run(measuring.result())
     assert refused.value.status == 404
+
+
+@pytest.mark.parametrize(("error", "times"), [(RefusedError(404, "none"), 1), (BusyError(), 2)])
+def test_whoever_waits_for_the_heads_gets_the_same_refusal(run, monkeypatch, error, times):
+    begun = []
+
+    async def fails(_self):
+        begun.append(1)
+        await asyncio.sleep(0.01)
+        raise error
+
+    async def asked():
+        measuring = Measuring(run, seconds=30)
+        found = [
+            await asyncio.gather(*some, return_exceptions=True)
+            for some in (
+                [measuring.result() for _ in range(5)],
+                [measuring.result()],
+            )
+        ]
+        return [one for some in found for one in some]
+
+    monkeypatch.setattr(Measuring, "_measured", fails)
+    assert asyncio.run(asked()) == [error] * 6
+    assert len(begun) == times
+
+
+def test_a_client_that_goes_leaves_the_heads_to_the_others(run, monkeypatch):
+    async def slow(_self):
+        await asyncio.sleep(0.05)
+        return b"{}"
+
+    async def asked():
+        measuring = Measuring(run, seconds=30)
+        first, second = (asyncio.create_task(measuring.result()) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        return await second
+
+    monkeypatch.setattr(Measuring, "_measured", slow)
+    assert asyncio.run(asked()) == b"{}"
 
 
 def test_nobody_waits_for_the_heads_when_the_server_ends_or_the_time_is_over(run):
@@ -821,6 +882,20 @@ def test_pages_and_files_need_nothing_from_outside(client):
         assert client.get(f"/static/{missing}").status_code == 404
     assert client.get("/").headers["content-type"].startswith("text/html")
     assert client.get("/static/manual.css").headers["content-type"].startswith("text/css")
+
+
+def test_the_commands_of_docs_are_found_once_and_by_the_thread_of_the_model(client, monkeypatch):
+    threads = []
+
+    def noted(_run, _at_most):
+        threads.append(threading.current_thread().name)
+        return ["a b"]
+
+    monkeypatch.setattr("regard.server.service.examples", noted)
+    pages = [client.get("/docs").text for _ in range(3)]
+    assert threads == [MODEL]
+    assert "a b" in pages[0]
+    assert len({*pages}) == 1
 
 
 @pytest.mark.parametrize("key", [None, "secret"])

@@ -147,6 +147,15 @@ def test_a_stop_ends_a_text_and_says_so(runs):
     assert cut["finished"]
 
 
+def test_a_question_that_would_be_cut_is_refused(post, runs):
+    room = runs["answers"].model.config.max_len
+    body = {"question": "what " * 2 * room, "text": "a c x"}
+    status, answer = post("answers", "/api/answer", body)
+    assert status == 422
+    assert f"more than half of the {room} tokens" in answer["error"]
+    assert post("answers", "/api/answer", {"question": "what c", "text": "a c x"})[0] == 200
+
+
 # ------------------------------------------------------------------ looking inside
 
 LOOKS = {

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from regard.checkpoints.interop.onnx_model import write_onnx_encoder
+from regard.models.encoder import Encoder, EncoderConfig
 from regard.runs.exchange.exporting import export
 from regard.runs.exchange.importing import import_model
 from regard.runs.loading import load
@@ -100,3 +102,17 @@ def test_an_encoder_goes_to_onnx(bert_run, tmp_path):
         with torch.inference_mode():
             wanted = theirs(torch.tensor(ids), attention_mask=torch.tensor(ids) != 0).logits
         np.testing.assert_allclose(found, wanted.numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("n_segments", [0, 1])
+def test_an_encoder_that_tells_no_texts_apart_goes_to_onnx_without_segments(n_segments, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+    sizes = {"n_vocab": 9, "d_model": 12, "n_heads": 3, "d_ff": 20, "n_layers": 1, "max_len": 9}
+    model = Encoder(EncoderConfig(**sizes, n_segments=n_segments)).eval()
+    write_onnx_encoder(model, tmp_path)
+    session = onnxruntime.InferenceSession(str(tmp_path / "encoder.onnx"))
+    ids = torch.tensor([[2, 5, 3], [2, 8, 3]])
+    (found,) = session.run(None, {"ids": ids.numpy()})
+    with torch.inference_mode():
+        np.testing.assert_allclose(found, model(ids).numpy(), atol=1e-5)

@@ -101,6 +101,14 @@ def save_config(folder: RunFolder, config: ModelConfig) -> None:
     write_whole(folder.model_config, config.model_dump_json(indent=2) + "\n")
 
 
+def load_config(folder: RunFolder) -> ModelConfig:
+    """Read config.json, the architecture."""
+    try:
+        return config_from(json.loads(_text(folder.model_config)))
+    except (json.JSONDecodeError, ConfigError) as error:
+        raise CheckpointError(f"{folder.model_config} describes no model: {error}") from error
+
+
 def save_model(folder: RunFolder, config: ModelConfig, weights: dict[str, Tensor]) -> None:
     """Write the architecture, then the weights."""
     save_config(folder, config)
@@ -110,10 +118,7 @@ def save_model(folder: RunFolder, config: ModelConfig, weights: dict[str, Tensor
 
 def load_model(folder: RunFolder) -> nn.Module:
     """Rebuild the model of a run; every tensor must be there and fit."""
-    try:
-        config = config_from(json.loads(_text(folder.model_config)))
-    except (json.JSONDecodeError, ConfigError) as error:
-        raise CheckpointError(f"{folder.model_config} describes no model: {error}") from error
+    config = load_config(folder)
     with torch.random.fork_rng(devices=[]):  # the fresh weights are thrown away
         model = build(config)
     fill(model, read_weights(folder), str(folder.weights))

@@ -179,15 +179,16 @@ def _asked(
 
 
 def _give(bench: Bench, out: Path | None, as_json: bool) -> None:
-    if out is not None:
-        from regard.runs.bench.plots import plot
-
-        out.write_text(plot(bench), encoding="utf-8")
+    """Numbers first: a disk that is full does not cost them."""
     if as_json:
         print(json.dumps(bench.as_json(), ensure_ascii=False))
     else:
         _show(bench)
     if out is not None:
+        from regard.core.files import write_whole
+        from regard.runs.bench.plots import plot
+
+        write_whole(out, plot(bench))
         note(f"the picture is {out}")
 
 

@@ -68,15 +68,17 @@ def explain(
 ) -> None:
     """Show where the model's attention looks, or with --token how it comes to look there."""
     from regard.runs.loading import load
-    from regard.visual.payload import Selected
+    from regard.visual.payload import Selected, selected_view
 
     shown = chosen_format(Format, asked, out)
     run = load(path, device=device)
     look = _looked(run, _readable(text), other, target, max_tokens)
     if attention is not None:
         look.weights(attention)  # or it is told what there is
-    steps = None
     selected = Selected(attention, layer, head)
+    if token is None and selected != Selected():
+        selected_view(look.payload(), selected).head(head)  # html and json show all, and ask not
+    steps = None
     if token is not None:
         steps = _steps(look, _readable(token), selected)
         selected = Selected(steps.name, steps.layer, steps.head, steps.token)

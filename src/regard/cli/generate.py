@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     import torch
 
     from regard.decoding.continuing import Manner
-    from regard.runs.kinds.writer import Truncate, Writer
+    from regard.runs.kinds.writer import Writer
+    from regard.runs.writing.chat_prompts import Truncate
 
 CHUNK = 64
 """Texts that are written together, or all of one prompt."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from regard.runs.units import TOKEN, Unit
 from regard.training.settings import TrainSettings
 
 SCORES: Mapping[str, Callable[[float], str]] = {
@@ -35,10 +36,10 @@ class Shown(Protocol):
 
 
 @contextmanager
-def watching(settings: TrainSettings) -> Iterator[Shown]:
-    """An observer fit for whoever reads standard error."""
+def watching(settings: TrainSettings, unit: Unit = TOKEN) -> Iterator[Shown]:
+    """An observer fit for whoever reads standard error; ``unit`` is what a training counts."""
     if not sys.stderr.isatty():
-        yield Lines()
+        yield Lines(unit)
         return
     with Progress(
         TextColumn("step {task.fields[step]:,}"),
@@ -48,13 +49,14 @@ def watching(settings: TrainSettings) -> Iterator[Shown]:
         console=Console(stderr=True),
         transient=True,
     ) as progress:
-        yield Bar(progress, settings)
+        yield Bar(progress, settings, unit)
 
 
 class Lines:
     """A line a report, at most one in five seconds; validations always."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
         self._last = float("-inf")
 
     def __call__(self, line: Mapping[str, Any]) -> None:
@@ -62,7 +64,7 @@ class Lines:
         now = time.monotonic()
         if line["kind"] == "valid" or now - self._last >= 5:
             self._last = now
-            self.say(described(line))
+            self.say(described(line, self._unit))
 
     def say(self, text: str) -> None:
         """Print on standard error."""
@@ -72,8 +74,9 @@ class Lines:
 class Bar:
     """A bar that fills with steps, or with time where only that is limited."""
 
-    def __init__(self, progress: Progress, settings: TrainSettings) -> None:
+    def __init__(self, progress: Progress, settings: TrainSettings, unit: Unit = TOKEN) -> None:
         self._progress = progress
+        self._unit = unit
         self._by_steps = settings.max_steps is not None or settings.max_minutes is None
         total = settings.max_steps if self._by_steps else 60 * (settings.max_minutes or 0)
         self._task = progress.add_task("", total=total, step=0, text="preparing")
@@ -81,24 +84,27 @@ class Bar:
     def __call__(self, line: Mapping[str, Any]) -> None:
         """Move the bar; validations also stay on the screen."""
         if line["kind"] == "valid":
-            self.say(described(line))
+            self.say(described(line, self._unit))
         else:
             done = line["step"] if self._by_steps else line["seconds"]
-            self._progress.update(self._task, completed=done, step=line["step"], text=_short(line))
+            self._progress.update(
+                self._task, completed=done, step=line["step"], text=_short(line, self._unit)
+            )
 
     def say(self, text: str) -> None:
         """Print above the bar."""
         self._progress.console.print(text, highlight=False, markup=False)
 
 
-def described(line: Mapping[str, Any]) -> str:
+def described(line: Mapping[str, Any], unit: Unit) -> str:
     """A line of metrics in words."""
     if line["kind"] == "valid":
         told = [show(line[name]) for name, show in SCORES.items() if name in line]
         scores = "  ".join([f"validation loss {line['loss']:.4f}", *told])
         return f"step {line['step']:,}  {scores}{'  best' if line['best'] else ''}"
-    return f"step {line['step']:,}  {_short(line)}  lr {line['lr']:.2e}  {line['seconds']:.0f} s"
+    short = _short(line, unit)
+    return f"step {line['step']:,}  {short}  lr {line['lr']:.2e}  {line['seconds']:.0f} s"
 
 
-def _short(line: Mapping[str, Any]) -> str:
-    return f"loss {line['loss']:.4f}  {line['tokens_per_second']:,.0f} tokens/s"
+def _short(line: Mapping[str, Any], unit: Unit) -> str:
+    return f"loss {line['loss']:.4f}  {line['tokens_per_second']:,.0f} {unit.many}/s"

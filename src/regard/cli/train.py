@@ -56,10 +56,11 @@ def run_training(
     from regard.cli.progress import watching
     from regard.cli.tables import show_scores
     from regard.runs.train import train as train_run
+    from regard.runs.units import unit_of
 
     if resume and overwrite:
         raise ConfigError("--resume keeps a run and --overwrite replaces it: give one of them")
-    with watching(recipe.train) as observer:
+    with watching(recipe.train, unit_of(recipe.task)) as observer:
         trained = train_run(
             recipe,
             out,

@@ -16,3 +16,12 @@ def about(seconds: float) -> str:
             amount = seconds / unit
             return f"about {amount:,.1f} {name}" if amount < 100 else f"about {amount:,.0f} {name}"
     return f"about {max(1, round(seconds))} s"
+
+
+def measured(seconds: float) -> str:
+    """A time that was measured, in tables.
+
+    >>> measured(119), measured(150), measured(7200)
+    ('119 s', '2.5 min', '120.0 min')
+    """
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"

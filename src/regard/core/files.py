@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from regard.core.errors import CheckpointError
 
@@ -25,6 +26,28 @@ def telling(path: Path) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to fill inside the block; readers of ``path`` see the old one or the new.
+
+    It has a temporary name until it is flushed, and is deleted where the disk refuses. A link is
+    followed.
+    """
+    home = Path(os.path.realpath(path))
+    partial = home.with_name(home.name + PARTIAL)
+    with telling(path):
+        try:
+            home.parent.mkdir(parents=True, exist_ok=True)
+            with partial.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(home)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+
+
 def write_whole(path: Path, data: bytes | str) -> None:
     """Write under a temporary name, flush, then rename: readers see the old file or the new.
 
@@ -37,16 +60,5 @@ def write_whole(path: Path, data: bytes | str) -> None:
         with telling(path):
             path.write_bytes(raw)
         return
-    home = Path(os.path.realpath(path))
-    partial = home.with_name(home.name + PARTIAL)
-    with telling(path):
-        try:
-            home.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("wb") as file:
-                file.write(raw)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(home)
-        except OSError:
-            partial.unlink(missing_ok=True)
-            raise
+    with whole_file(path) as file:
+        file.write(raw)

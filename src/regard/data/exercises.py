@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from regard.core.errors import ConfigError
 from regard.data.labelled import Labelled, read_labelled_splits
 from regard.data.sentences import labelled_world
 from regard.data.sentences import world as sentences
@@ -21,6 +23,7 @@ OWN = "answers"
 """What the one exercise of a user's own files is called."""
 MOST_OPTIONS = 20
 """With more answers than these in training they are no labels but texts."""
+_TWO = "two texts: say where {other} stands, or name data.columns without it"
 PROMPTS = {"sentiment": "review : {text} opinion :", "topics": "text : {text} topic :"}
 
 
@@ -99,8 +102,11 @@ def _exercises(
 
 def _item(prompt: str, row: Labelled) -> Item:
     assert row.label is not None, "it was read with its label"
-    filled = prompt.replace("{other}", row.other or "").replace("{text}", row.text)
-    return Item(filled, row.label)
+    if ("{other}" in prompt) != (row.other is not None):
+        said = "one text: leave {other} out" if row.other is None else _TWO
+        raise ConfigError(f"data.prompt is {prompt!r}, but a row has {said}")
+    parts = {"text": row.text, "other": row.other or ""}
+    return Item(re.sub(r"\{(text|other)\}", lambda place: parts[place[1]], prompt), row.label)
 
 
 def _options(items: Iterable[Item]) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ from typing import Any
 
 from regard.core.errors import ConfigError, DataError
 from regard.data.labelled_rows import json_line, rows_of, text_field
-from regard.data.lines import PACKED, excerpt, read_bytes, read_lines
+from regard.data.lines import excerpt, read_bytes, read_lines
 from regard.data.settings import Files
+from regard.data.table_lines import ending
 
 MUST = ("question", "context", "answer")
 """What a line of JSON must have."""
@@ -43,7 +44,7 @@ def question_rows(
     if pattern is not None:
         raise ConfigError("data.pattern is for texts with labels; of questions, name data.columns")
     path = Path(files)
-    kind = (path.with_suffix("") if path.suffix in PACKED else path).suffix
+    kind = ending(path)
     if kind == ".jsonl":
         return _jsonl(path)
     return _squad(path) if kind == ".json" else _table(path, columns)

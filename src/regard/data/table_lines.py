@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from regard.core.errors import DataError
-from regard.data.lines import PACKED, read_lines
+from regard.data.lines import LONGEST, PACKED, read_lines
 
 _INSIDE = str.maketrans("\t\r\n", "   ")
 """What a field of CSV may hold, and a field of a line may not."""
@@ -35,6 +35,7 @@ def ending(path: Path) -> str:
 
 
 def _records(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, str]]:
+    csv.field_size_limit(LONGEST)  # a field may be as long as a line
     reader = csv.reader((f"{line}\n" for line in lines), strict=True)
     number = 1
     try:

@@ -56,13 +56,16 @@ class GreedyChoice:
     def __call__(self, log_probs: Tensor, sentences: Tensor, t: int) -> Tensor:
         """As ``single.Choose``."""
         allowed = only_given(log_probs, self.prefix, t)
+        first = allowed.argmax(dim=-1, keepdim=True)
         if self.observer is not None:
-            self.observer(self._step(allowed, sentences.cpu()))
-        return allowed.argmax(dim=-1)
+            self.observer(self._step(allowed, first, sentences.cpu()))
+        return first.squeeze(-1)
 
-    def _step(self, log_probs: Tensor, sentences: Tensor) -> Step:
+    def _step(self, log_probs: Tensor, first: Tensor, sentences: Tensor) -> Step:
         """One beam has two candidates: the one that is taken, and the one that is not."""
-        best, ids = (part.cpu() for part in log_probs.topk(2))  # (B, 2)
+        second = log_probs.scatter(1, first, -torch.inf).argmax(dim=-1, keepdim=True)
+        ids = torch.cat((first, second), dim=1)  # (B, 2)
+        best, ids = log_probs.gather(1, ids).cpu(), ids.cpu()
         totals = self.written[sentences].unsqueeze(1) + best
         self.written[sentences] = totals[:, 0]
         kept = torch.where(ids[:, :1] == END_ID, -1, 0)

@@ -28,6 +28,8 @@ FEWEST_STEPS, FEWEST_TOKENS = 64, 2048
 """A room has at least this much, so that the next batch fits too."""
 MOST_SLOTS = 2**18
 """Rows × steps up to which a recorded room grows to fit this batch and those before."""
+MOST_DESKS = 8
+"""Ways to search whose rooms and recordings are kept: the latest ones."""
 
 
 class Desk(ABC):
@@ -179,6 +181,8 @@ def desk_for(
         if known.recorded and both[0] * both[1] <= MOST_SLOTS:
             needed = both
         del known, room  # their memory is wanted
+    while len(writer.kept) >= MOST_DESKS:
+        del writer.kept[next(iter(writer.kept))]
     desk = writer.kept[kind] = make(writer.room(*needed, n_beams))
     return desk
 

@@ -15,6 +15,7 @@ from regard.functional.biases import Alibi, Bias
 from regard.functional.masks import Mask
 from regard.functional.normalisers import NORMALISERS, Normaliser, softmax
 from regard.functional.scores import SCORES, Factors, ScoreSizes, check_widths
+from regard.functional.texts import Texts
 from regard.functional.windows import Nearby
 
 
@@ -119,8 +120,9 @@ def attention(
     True = may attend, broadcastable to (…, T, S), or the texts of a packed row. ``causal`` hides
     the future; the last query stands at the last key. ``near`` is a window by positions, such as
     ``Near(half_width)``, that costs what it sees. ``bias`` is added to the scores: a tensor that
-    broadcasts to (…, T, S), or ``Alibi(slopes)``. The normaliser may be a name,
-    ``softmax`` or ``hard``. A query that may see nothing gets zeros.
+    broadcasts to (…, T, S), or ``Alibi(slopes)``; where it is -inf, nothing is seen. ``prior``
+    multiplies the weights. The normaliser may be a name, ``softmax`` or ``hard``. A query that may
+    see nothing gets zeros.
 
     Returns the values (…, T, Dv), or with ``need_weights`` also the weights (…, T, S). Without
     the weights a fused kernel is used where there is one; the result is the same.
@@ -151,12 +153,16 @@ def _check(q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias) -> None:
                 f"{name} must be a torch tensor, found {type(given).__name__}; "
                 "torch.as_tensor makes one"
             )
+        if given.dim() < 2:
+            raise ShapeError(f"{name} must be (…, positions, width), found {tuple(given.shape)}")
     if k.shape[-2] != v.shape[-2]:
         raise ShapeError(
             f"k has {k.shape[-2]} positions but v has {v.shape[-2]}: "
             f"k {tuple(k.shape)}, v {tuple(v.shape)}"
         )
-    wanted = (*q.shape[:-1], k.shape[-2])
+    wanted = (*_leading(q, k, v), q.shape[-2], k.shape[-2])
+    if not (mask is None or isinstance(mask, Tensor | Texts)):
+        raise ShapeError(f"a mask must be a boolean torch tensor, found {type(mask).__name__}")
     if isinstance(mask, Tensor):
         masks.check(mask)
         _check_shape("mask", mask.shape, wanted)
@@ -168,6 +174,15 @@ def _check(q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias) -> None:
             )
     elif bias is not None:
         _check_shape("bias", bias.shape, wanted)
+
+
+def _leading(q: Tensor, k: Tensor, v: Tensor) -> torch.Size:
+    """The axes before positions and width, which must broadcast."""
+    try:
+        return torch.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    except RuntimeError:
+        shapes = ", ".join(f"{n} {tuple(x.shape)}" for n, x in (("q", q), ("k", k), ("v", v)))
+        raise ShapeError(f"the leading axes do not broadcast: {shapes}") from None
 
 
 def _check_shape(name: str, shape: torch.Size, wanted: tuple[int, ...]) -> None:

@@ -30,7 +30,8 @@ def linear_cross_entropy(
     label_smoothing: float,
 ) -> Tensor:
     """states (N, D), weight (V, D), bias (V,), targets (N,) -> the sum () over real tokens."""
-    return _LinearCrossEntropy.apply(states, weight, bias, targets, pad, label_smoothing)
+    learned = torch.is_grad_enabled()
+    return _LinearCrossEntropy.apply(states, weight, bias, targets, pad, label_smoothing, learned)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -45,10 +46,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         targets: Tensor,
         pad: int,
         smoothing: float,
+        learned: bool,
     ) -> Tensor:
         dtype = _product_dtype(states)
         narrow, narrow_bias = weight.to(dtype), None if bias is None else bias.to(dtype)
-        wanted = any(ctx.needs_input_grad[:3])
+        wanted = learned and any(ctx.needs_input_grad[:3])
         total = torch.zeros((), dtype=_exact(dtype), device=states.device)
         gradients = _Gradients(states, weight, bias) if wanted else None
         for begin, end in _pieces(states, len(weight)):
@@ -65,8 +67,13 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        # The gradients are constants by now.
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            raise NotImplementedError(
+                "linear_cross_entropy has no second derivatives; training.losses.token_loss has"
+            )
         scaled = [None if x is None else x * scale.to(x.dtype) for x in ctx.saved_tensors]
-        return (*scaled, None, None, None)
+        return (*scaled, None, None, None, None)
 
 
 class _Gradients:

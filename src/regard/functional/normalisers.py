@@ -36,6 +36,8 @@ def hard(scores: Tensor, visible: Tensor | None) -> Tensor:
 
     It has no gradient to the scores. How it is learned: ``regard.layers.draw``.
     """
+    if scores.shape[-1] == 0:
+        return torch.zeros_like(scores)
     lowest = torch.finfo(scores.dtype).min
     seen = scores if visible is None else scores.masked_fill(~visible, lowest)
     best = seen.max(dim=-1, keepdim=True)

@@ -124,7 +124,7 @@ def best_tokens(logits: Tensor, n: int, *, n_hidden: int) -> Best:
 
 
 def top(x: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """As ``x.topk(n)`` for rows (R, V), of equals the first; several times faster for long ones.
+    """As ``x.topk(n)`` for rows (R, V), several times faster for long ones.
 
     The n greatest lie in the n chunks with the greatest maxima.
     """

@@ -43,7 +43,9 @@ class MultiHeadAttention(nn.Module):
         rotary_base: float = BASE,
     ) -> None:
         super().__init__()
-        n_kv_heads = n_kv_heads or n_heads
+        n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+        if n_heads < 1 or n_kv_heads < 1:
+            raise ConfigError(f"n_heads={n_heads}, n_kv_heads={n_kv_heads}: at least 1 is needed")
         if n_heads % n_kv_heads:
             raise ConfigError(
                 f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}: as many heads must "

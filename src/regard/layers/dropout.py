@@ -28,7 +28,9 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu" or torch.compiler.is_compiling():
             return F.dropout(x, self.p)
-        kept = round((1 - self.p) * LEVELS)
+        kept = max(1, round((1 - self.p) * LEVELS))
+        if kept == LEVELS:
+            return x
         draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
         return (x * (bits < kept - LEVELS // 2)).mul_(LEVELS / kept)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
+from regard.core.errors import ConfigError
+from regard.core.registry import did_you_mean
 from regard.functional.attend import ScoreFn
 from regard.functional.scores import SCORES, Factors, ScoreSizes, check_widths
 
@@ -32,6 +34,7 @@ class Score(nn.Module):
         n_heads: int | None = None,
     ) -> None:
         super().__init__()
+        _check_beta(name, beta)
         self.name = name
         self.kind = SCORES[name]
         heads = () if n_heads is None else (n_heads,)
@@ -42,19 +45,26 @@ class Score(nn.Module):
             max_len=max_len,
             beta=beta,
         )
-        for key, (shape, std) in self.kind.shapes(sizes).items():
+        shapes = self.kind.shapes(sizes)
+        self._names = tuple(shapes)
+        for key, (shape, std) in shapes.items():
             self.register_parameter(key, nn.Parameter(torch.randn((*heads, *shape)) * std))
+
+    @property
+    def learned(self) -> dict[str, Tensor]:
+        """Its parameters by name, whatever torch's parametrizations make of them."""
+        return {name: getattr(self, name) for name in self._names}
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """q (…, T, Dq), k (…, S, Dk) -> scores (…, T, S)."""
         check_widths(self.name, q, k)
-        return self.kind(q, k, **self._parameters)
+        return self.kind(q, k, **self.learned)
 
     def factors(self, q: Tensor, k: Tensor) -> Factors | None:
         """The same score as an inner product, where it is one: what fused kernels take."""
         check_widths(self.name, q, k)
         make = self.kind.factors
-        return make(q, self.prepare(k), **self._parameters) if make else None
+        return make(q, self.prepare(k), **self.learned) if make else None
 
     def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
         """Prepared keys, and the score for them."""
@@ -62,7 +72,7 @@ class Score(nn.Module):
 
     def prepare(self, k: Tensor) -> Tensor:
         """What can be done to keys before any query is known; for ``PreparedScore``."""
-        return self.kind.prepare(k, **self._parameters)
+        return self.kind.prepare(k, **self.learned)
 
     def extra_repr(self) -> str:
         """Its name, when printed."""
@@ -77,13 +87,21 @@ class PreparedScore:
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         """Queries and prepared keys -> scores (…, T, S)."""
-        return self.score.kind.scores(q, k, **self.score._parameters)
+        return self.score.kind.scores(q, k, **self.score.learned)
 
     def factors(self, q: Tensor, k: Tensor) -> Factors | None:
         """The same as an inner product, where it is one."""
         make = self.score.kind.factors
-        return make(q, k, **self.score._parameters) if make else None
+        return make(q, k, **self.score.learned) if make else None
 
     def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
         """They are."""
         return self, k
+
+
+def _check_beta(name: str, beta: str) -> None:
+    known = get_args(Beta)
+    if beta not in known:
+        raise ConfigError(f"unknown beta {beta!r}{did_you_mean(beta, known)}; there are {known}")
+    if beta != "fixed" and name != "content":
+        raise ConfigError(f"beta={beta!r} sharpens the score 'content'; {name!r} has none")

@@ -168,7 +168,7 @@ class Encoder(nn.Module):
 
     def inputs(self, ids: Tensor, segments: Tensor) -> tuple[Tensor, ...]:
         """What ``forward`` takes: no segments, where the model tells no texts apart."""
-        return (ids, segments) if self.config.n_segments else (ids,)
+        return (ids, segments) if self.config.n_segments > 1 else (ids,)
 
     def states(self, ids: Tensor, segments: Tensor | None = None) -> Tensor:
         """ids (B, S), segments (B, S), all 0 where they are not given -> (B, S, D)."""

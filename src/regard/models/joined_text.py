@@ -175,3 +175,7 @@ class PlaceTables(NamedTuple):
         if config.positions == "none":
             return cls(None, None)
         return cls(place_codes(model, n).to(dtype), None)
+
+    def n_known(self, n: int) -> int:
+        """How many of n places there are codes for: learned ones end with their table."""
+        return n if self.codes is None else min(n, len(self.codes))

@@ -54,11 +54,16 @@ class StaticTransformer(Form):
         """Source ids (B, S) -> (B, S', D), perhaps padded further."""
         B, S = source.shape
         few_tokens = B * S <= FEW_TOKENS
-        size = (B, -(-S // STRIDE) * STRIDE if few_tokens else S)
+        size = (B, self._padded(S) if few_tokens else S)
         if source.is_cuda and (few_tokens or size in self._asked):
             return self._reader(size)(source)
         self._asked = [*self._asked[1 - MOST_READERS :], size]
         return self.encoder(source, masks.padding(source, pad=self.pad_id))
+
+    def _padded(self, n_tokens: int) -> int:
+        """A multiple of ``STRIDE``, unless learned positions end before it."""
+        padded = -(-n_tokens // STRIDE) * STRIDE
+        return padded if self.longest is None else max(n_tokens, min(padded, self.longest))
 
     def _reader(self, size: tuple[int, int]) -> _Reader:
         """The recording for a size, one of the latest."""

@@ -97,7 +97,10 @@ class CpuRoom:
         H, D = model.weights.n_heads, model.weights.d_head
         kv = model.to_source(encoded).float().view(B, S, len(model.layers), 2, H, D)
         self.memory = kv.permute(2, 3, 0, 4, 1, 5).contiguous()
-        self.padding = None if mask.all() else torch.where(mask, 0.0, -math.inf)
+        self.padding = None
+        if not mask.all():
+            self.padding = torch.where(mask, 0.0, torch.finfo(torch.float32).min)
+            self.memory[:, 1, ~mask.any(dim=-1).flatten()] = 0.0  # a source of nothing gives zeros
 
     def step(self, n_rows: int) -> Tensor:
         """The next token's logits (R, V) of the first R rows."""

@@ -135,6 +135,7 @@ class TextRoom:
         kept = form.dtype if form.device.type == "cuda" else _wide(form.dtype)
         self.past = torch.zeros(shape, dtype=kept, device=form.device)
         self.tables = PlaceTables.of(form.model, n_places, form.dtype)
+        self._last = self.tables.n_known(n_places) - 1
         self._steps: dict[int, Recorded] = {}
         self._pool = shared_pool(form.device)  # the old one is gone with its last recording
 
@@ -159,7 +160,7 @@ class TextRoom:
                 found = attend_own(qkv, past[i], self.place, turns, weights.scale)
                 x = self._layer(layer, x, found)
             self.logits[:n_rows] = self._to_logits(weights.norm(x))
-        self.place.add_(1).clamp_(max=self.n_places - 1)  # when tried out, it comes too far
+        self.place.add_(1).clamp_(max=self._last)  # when tried out, it comes too far
 
     def _few(self, z: Tensor) -> None:
         """As ``_work``, for so few rows (R, D) that reading the weights is all there is to do."""

@@ -9,6 +9,21 @@ from __future__ import annotations
 from itertools import chain
 
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+
+class _Updates:
+    """Counts the updates of all optimisers: fused ones change weights without a trace."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def __call__(self, *_: object) -> None:
+        self.n += 1
+
+
+_UPDATES = _Updates()
+register_optimizer_step_post_hook(_UPDATES)
 
 
 class Watch:
@@ -32,7 +47,8 @@ class Watch:
     def stamp(self) -> object:
         """Changes when weights are moved or changed in place; None where somebody watches.
 
-        Fused optimisers change weights without a trace: training outdates what is kept besides.
+        What is done to ``weight.data`` leaves no trace, nor does an update that is played again
+        from a recording: training outdates what is kept besides.
         """
         if any(self._hooks):
             return None
@@ -40,7 +56,7 @@ class Watch:
             versions = [weight._version for weight in self._weights]
         except RuntimeError:  # made in inference mode: changes leave no trace
             return object()
-        return versions, [weight.data_ptr() for weight in self._weights]
+        return _UPDATES.n, versions, [weight.data_ptr() for weight in self._weights]
 
     def _now(self) -> list[int]:
         return list(map(id, chain.from_iterable(place.values() for place in self._places)))

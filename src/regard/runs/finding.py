@@ -53,7 +53,7 @@ class Asked:
         sides = ([question for question, _ in pairs], contexts)
         table = Table(*(Column.joined(tokenizer.encode_batch(side)) for side in sides))
         places = {context: tokenizer.offsets(context) for context in {*contexts}}
-        edges = {context: _edges(context, found) for context, found in places.items()}
+        edges = {context: edges_of(context, found) for context, found in places.items()}
         offsets = [places[context] for context in contexts]
         allowed = [edges[context] for context in contexts]
         return cls(contexts, offsets, allowed, windows_of(table, layout), layout)
@@ -65,7 +65,8 @@ class Asked:
         table = self.windows.table
         for rows in in_order(table, self.layout, batch_tokens) if len(table) else []:
             ids, segments = self.layout.texts(table, rows)
-            yield rows, model(ids.to(device), segments.to(device)).float().cpu()
+            given = model.inputs(ids.to(device), segments.to(device))
+            yield rows, model(*given).float().cpu()
 
     def answers(self, scores: Iterable[tuple[Ints, Tensor]], n: int = 1) -> list[list[Answer]]:
         """The ``n`` best answers to each question, best first.
@@ -89,11 +90,8 @@ class Asked:
         n_tokens = int(self.windows.table.target.lengths[row])
         first = int(self.windows.firsts[row])
         which = int(self.windows.questions[row])
-        kept = torch.cat((logits[NOT_HERE : NOT_HERE + 1], logits[begin : begin + n_tokens]))
-        log_probs = kept.log_softmax(dim=0)[1:]
         edges = self.edges[which][first : first + n_tokens]
-        log_probs = log_probs.masked_fill(~edges, -torch.inf)
-        for start, end, score in best_spans(log_probs[:, 0], log_probs[:, 1], n=n):
+        for start, end, score in spans_of(logits, begin, edges, n):
             yield first + start, first + end, score
 
     def _best(self, which: int, spans: dict[tuple[int, int], float], n: int) -> list[Answer]:
@@ -107,17 +105,37 @@ class Asked:
 
     def _said(self, which: int, first: int, last: int, score: float) -> Answer:
         context, offsets = self.contexts[which], self.offsets[which]
-        begin, end = offsets[first][0], offsets[last][1]
-        text = context[begin:end]
-        begin += len(text) - len(text.lstrip())
-        return Answer(text.strip(), begin, begin + len(text.strip()), math.exp(score))
+        return said(context, (offsets[first][0], offsets[last][1]), score)
 
 
-def _edges(context: str, offsets: Offsets) -> Tensor:
-    """White space is no answer, and of a character in several pieces all belong to it."""
+def said(context: str, place: tuple[int, int], score: float) -> Answer:
+    """What stands at a place of a text, in characters, given its log-probability."""
+    begin, end = place
+    text = context[begin:end]
+    begin += len(text) - len(text.lstrip())
+    return Answer(text.strip(), begin, begin + len(text.strip()), math.exp(score))
+
+
+def spans_of(logits: Tensor, begin: int, edges: Tensor, n: int) -> list[tuple[int, int, float]]:
+    """Of a row's scores (S, 2): (first token of its text, last token, log-probability), n at most.
+
+    The text begins at the position ``begin``; edges (C, 2) are as ``Asked`` has them.
+    """
+    if not edges.any():
+        return []
+    kept = torch.cat((logits[NOT_HERE : NOT_HERE + 1], logits[begin : begin + len(edges)]))
+    log_probs = kept.log_softmax(dim=0)[1:].masked_fill(~edges, -torch.inf)
+    return best_spans(log_probs[:, 0], log_probs[:, 1], n=n)
+
+
+def edges_of(context: str, offsets: Offsets) -> Tensor:
+    """Where an answer may start or end (C, 2).
+
+    White space is no answer, and of a character in several pieces all belong to it.
+    """
     spoken = [bool(context[begin:end].strip()) for begin, end in offsets]
     starts = [i == 0 or offsets[i][0] >= offsets[i - 1][1] for i in range(len(offsets))]
-    ends = [*starts[1:], True]
+    ends = [*starts[1:], True][: len(starts)]  # a text may have no token
     rows = zip(spoken, starts, ends, strict=True)
     found = [(said and start, said and end) for said, start, end in rows]
     return torch.tensor(found, dtype=torch.bool).view(-1, 2)

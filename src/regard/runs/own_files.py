@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,23 @@ def score_answers(run: Answerer, path: Path) -> FileScores:
 
 
 def score_texts(run: Writer, path: Path, stride: int | None = None) -> FileScores:
-    """Plain texts, end to end; windows begin ``stride`` tokens apart."""
+    """Plain texts, end to end; windows begin ``stride`` tokens apart.
+
+    Rows with answers where the run was trained on such, written as texts by its ``data.prompt``.
+    """
+    if run.recipe.data.prompt is not None:
+        return _score_rows(run, path, stride)
     return FileScores(run.evaluate_texts(read_texts(str(path)), split=path.name, stride=stride))
+
+
+def _score_rows(run: Writer, path: Path, stride: int | None) -> FileScores:
+    """As ``test`` of the run's data: the answers to choose from are those of its training."""
+    corpus = read_labelled(str(path), "label", run.recipe.data)
+    data = run.recipe.data.model_copy(update={"test": str(path.absolute())})
+    asked = replace(run, recipe=run.recipe.model_copy(update={"data": data}))
+    found = asked.evaluate("test", stride=stride)
+    evaluation = replace(found, scores={**found.scores, "split": path.name})
+    return FileScores(evaluation, tuple(corpus.notes(path.name)))
 
 
 def _read(run: EncoderRun, path: Path, wanted: Wanted) -> LabelledCorpus:

@@ -15,6 +15,7 @@ from regard.data.streams import Stream
 from regard.models.base import ModelConfig
 from regard.recipes.recipe import Recipe
 from regard.runs.evaluation import Evaluation
+from regard.runs.units import unit_of
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Objective
 
@@ -71,7 +72,7 @@ class Prepared(ABC):
     @property
     def unit(self) -> str:
         """What a loss is averaged over, for people."""
-        return "token"
+        return unit_of(self.recipe.task).one
 
     @property
     def vocabularies(self) -> tuple[Tokenizer, ...]:

@@ -93,13 +93,17 @@ class Run:
         """
         many = _texts(texts)
         found = self.hypotheses(
-            many, beam=beam, n_best=n_best or 1, batch_tokens=batch_tokens, engine=engine
+            many,
+            beam=beam,
+            n_best=1 if n_best is None else n_best,
+            batch_tokens=batch_tokens,
+            engine=engine,
         )
         self.doubts(many, [hypotheses[0] for hypotheses in found]).log()
         results: list[Any] = []
         for text, hypotheses in zip(many, found, strict=True):
             shown = [self._shown(text, one, with_scores) for one in hypotheses]
-            results.append(shown if n_best else shown[0])
+            results.append(shown[0] if n_best is None else shown)
         return results[0] if isinstance(texts, str) else results
 
     def hypotheses(
@@ -163,6 +167,7 @@ class Run:
         """
         changes = edits.edits_from(edit)
         source = edits.swapped(_one_text(source, "explain"), changes)
+        given = None if target is None else _one_text(target, "explain")
         sentence = self._sentence(source, "look at")
         if len(sentence.read) >= LOOKED_AT:
             raise DataError(
@@ -170,7 +175,7 @@ class Run:
                 f"the text has {len(sentence.read) + 1:,} with the end token; take a part of it"
             )
         with edited(self.model, edits.of_model(changes)):
-            own = self._own(source) if target is None else self.tokenizers.target.encode(target)
+            own = self._own(source) if given is None else self.tokenizers.target.encode(given)
             written = sentence.forced(own, changes)
             found = sentence.records(written)
         edits.check_keys(changes, found)

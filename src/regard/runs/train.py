@@ -23,13 +23,18 @@ from regard.checkpoints.snapshots import SnapshotStore
 from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.core.files import telling, write_whole
 from regard.data.prefetching import Prefetched
+from regard.models.presets import n_parameters
 from regard.recipes.recipe import SECTIONS, Recipe, recipe_from
 from regard.runs.device import pick_device
 from regard.runs.estimate import Estimate, estimate
 from regard.runs.evaluation import Evaluation
+from regard.runs.labels import LABELS
 from regard.runs.memory import memory_told, peak_memory
 from regard.runs.prepare import prepare
 from regard.runs.prepared import Prepared
+from regard.runs.tokenizers import SHARED, SOURCE, TARGET
+from regard.text.chat_template import TEMPLATE
+from regard.text.foreign import MARKS
 from regard.training.captured import CapturedUpdate
 from regard.training.loop import Observer, Outcome, Setup, Trainer
 from regard.training.metrics import MetricsLog
@@ -41,11 +46,12 @@ Say = Callable[[str], None]
 RUN_FILES = (
     "config.json",
     "model.safetensors",
-    "tokenizer.json",
-    "source.json",
-    "target.json",
-    "marks.json",
-    "labels.json",
+    SHARED,
+    SOURCE,
+    TARGET,
+    MARKS,
+    TEMPLATE,
+    LABELS,
     "metrics.jsonl",
     "report.html",
 )
@@ -104,7 +110,8 @@ def train(
         return Trained(folder, outcome, {}, None)
     began = time.perf_counter()
     judged = prepared.judged(out, test_sets)
-    facts = _facts(outcome, judged.evaluations, expected, place, time.perf_counter() - began)
+    ending_seconds = time.perf_counter() - began
+    facts = _facts(outcome, judged.evaluations, expected, prepared, ending_seconds)
     prepared.report(judged, facts)
     # Written last, the scores mark the run as finished.
     write_whole(folder.scores, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
@@ -117,9 +124,15 @@ def _claim(folder: RunFolder, recipe: Recipe, *, resume: bool, overwrite: bool) 
         raise CheckpointError(f"{folder.path} is a file; choose another --out")
     if resume and folder.settings.exists():
         _same(recipe, recipe_from(load_settings(folder)), folder)
-    elif folder.exists() and not (resume or overwrite):
+    elif folder.settings.exists() and not overwrite:
         raise CheckpointError(
             f"{folder.path} already holds a run; go on with --resume, replace it with "
+            "--overwrite, or choose another --out"
+        )
+    elif folder.model_config.exists() and not overwrite:
+        raise CheckpointError(
+            f"{folder.path} holds a model that was not trained here: it has a "
+            f"{folder.model_config.name} and no {folder.settings.name}; replace it with "
             "--overwrite, or choose another --out"
         )
 
@@ -194,7 +207,7 @@ def _facts(
     outcome: Outcome,
     evaluations: dict[str, Evaluation],
     expected: Estimate | None,
-    device: torch.device,
+    prepared: Prepared,
     ending_seconds: float,
 ) -> dict[str, Any]:
     """What goes into scores.json: scores, and cost as it was expected and as it came."""
@@ -204,12 +217,13 @@ def _facts(
         "ended": outcome.reason,
         "estimate": None if expected is None else asdict(expected),
         "measured": {
+            "parameters": n_parameters(prepared.model),
             "steps": progress.step,
             "tokens": progress.tokens,
             "flops": progress.flops,
             "seconds": progress.seconds,
             "ending_seconds": ending_seconds,
-            "memory_bytes": peak_memory(device),
+            "memory_bytes": peak_memory(prepared.device),
             "best_step": progress.best_step,
         },
     }

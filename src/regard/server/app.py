@@ -70,7 +70,7 @@ def _add_routes(app: FastAPI, service: Service, measuring: Measuring, metrics: M
     app.include_router(metrics.routes(), dependencies=keyed)
     app.include_router(health_routes())
     app.include_router(page_routes())
-    add_manual(app, lambda: samples(service), api_key=service.api_key)
+    add_manual(app, lambda: samples(service), service.worker, api_key=service.api_key)
     app.mount("/static", Files(), name="static")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+HALF = "string_unicode"
+"""Pydantic's name for a text with a lone surrogate; with it, no alternative of a field fits."""
 _MOST = 5
 """So many complaints are told at once."""
 _OBJECT = "must be a JSON object"
@@ -18,6 +20,7 @@ _WORDS: Mapping[str, Words] = {
     "missing": "is missing",
     "extra_forbidden": "is not known here",
     "string_type": "must be a text",
+    HALF: "must be a text in Unicode, and it holds half a character",
     "string_too_long": lambda about: f"may have at most {about['max_length']:,} characters",
     "string_too_short": "must not be empty",
     "int_type": _WHOLE,
@@ -58,7 +61,9 @@ def problems(errors: Iterable[Mapping[str, Any]]) -> str:
     >>> problems([{"type": "model_type", "loc": (), "msg": "…"}])
     'the body must be a JSON object'
     """
-    told = [f"{_place(error)} {_said(error)}" for error in errors]
+    found = list(errors)
+    halves = [error for error in found if error["type"] == HALF]
+    told = [f"{_place(error)} {_said(error)}" for error in halves or found]
     return "; ".join(list(dict.fromkeys(told))[:_MOST])
 
 
@@ -70,9 +75,13 @@ def _said(error: Mapping[str, Any]) -> str:
 
 
 def _place(error: Mapping[str, Any]) -> str:
-    """The field, and for broken JSON, whose place is a number of letters, the whole body."""
-    parts = [] if error["type"] == "json_invalid" else error["loc"]
-    where = [str(part) for part in parts if part not in ("body", "query")]
+    """The field, and for broken JSON, whose place is a number of letters, the whole body.
+
+    Pydantic's names of the alternatives of a field, as ``list[constrained-str]``, are left out.
+    """
+    parts = [] if error["type"] == "json_invalid" else map(str, error["loc"])
+    names = (part for part in parts if part not in ("body", "query"))
+    where = [part for part in names if "constrained-" not in part]
     return ".".join(where)[:100] or "the body"
 
 

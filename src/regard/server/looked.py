@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from regard.runs.looking.look import Look
 from regard.server.asking import LookRequest
 
+T = TypeVar("T")
 
-class Once:
+
+class Once(Generic[T]):
     """An answer that never changes is made once. Always called on one and the same thread."""
 
-    def __init__(self, make: Callable[[], bytes]) -> None:
+    def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self._made: bytes | None = None
+        self.made: T | None = None
+        """The answer, where it is there; any thread may look."""
 
-    def __call__(self) -> bytes:
+    def __call__(self) -> T:
         """The answer."""
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+        if self.made is None:
+            self.made = self._make()
+        return self.made
 
 
 def beside(look: Look, asked: LookRequest) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from typing import Any
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
+from regard.server.batcher import Worker
+from regard.server.looked import Once
 from regard.server.samples import curl
 
 Schema = Mapping[str, Any]
@@ -22,17 +24,23 @@ Schema = Mapping[str, Any]
 def add_manual(
     app: FastAPI,
     samples: Callable[[], Mapping[str, Schema]],
+    worker: Worker,
     *,
     api_key: str | None,
 ) -> None:
     """Add ``/docs``. The page is made when it is asked for, with the address that was asked.
 
-    ``samples`` are fields to try, by path.
+    ``samples`` are fields to try, by path. To find them a run's data may be read, so that is done
+    once, and holds up no other request.
     """
+    once = Once(samples)
 
     async def docs(request: Request) -> Response:
         host, keyed = request.url.netloc, api_key is not None
-        return HTMLResponse(manual(app.openapi(), samples(), host, keyed=keyed))
+        tried = once.made  # once there, it waits for nobody's work
+        if tried is None:
+            tried = await worker.call(once)
+        return HTMLResponse(manual(app.openapi(), tried, host, keyed=keyed))
 
     app.add_api_route("/docs", docs, methods=["GET", "HEAD"], include_in_schema=False)
 

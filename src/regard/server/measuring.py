@@ -22,27 +22,30 @@ CANNOT = 3
 
 
 class Measuring:
-    """Whoever asks while it goes on waits for the same result."""
+    """Whoever asks while it goes on waits for the same result.
+
+    What it came to is kept, a refusal too; what was only too much at the time is tried again.
+    """
 
     def __init__(self, run: Any, *, seconds: float) -> None:
         self.words = [str(run.folder.path), str(run.device)]
         self.seconds = seconds
-        self._result: bytes | None = None
+        self._going: asyncio.Task[bytes] | None = None
         self._process: Process | None = None
-        self._alone = asyncio.Lock()
         self._closing = False
 
     async def result(self) -> bytes:
         """The JSON of ``regard heads``."""
-        async with self._alone:
-            if self._result is None:
-                self._result = await self._measured()
-            return self._result
+        if self._going is None or _failed(self._going):
+            self._going = asyncio.create_task(self._measured())
+            self._going.add_done_callback(_failed)  # perhaps nobody waits for its error any more
+        return await asyncio.shield(self._going)  # a client that goes leaves it to the others
 
     def open(self) -> None:
         """Measure again, after ``close``, perhaps in another event loop."""
         self._closing = False
-        self._alone = asyncio.Lock()
+        if self._going is not None and not self._going.done():
+            self._going = None
 
     def close(self) -> None:
         """Let nobody wait any longer."""
@@ -84,6 +87,14 @@ class Measuring:
             )
         last = err.decode(errors="replace").strip().rpartition("\n")[2]
         raise RuntimeError(f"measuring ended with code {code}: {last}")
+
+
+def _failed(going: asyncio.Task[bytes]) -> bool:
+    """Whether it came to an end that says nothing of the run."""
+    if not going.done() or going.cancelled():
+        return going.cancelled()
+    error = going.exception()
+    return error is not None and not isinstance(error, RefusedError)
 
 
 async def _ended(process: Process) -> int:

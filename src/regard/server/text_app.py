@@ -63,7 +63,7 @@ def _add_routes(app: FastAPI, service: TextService, measuring: Measuring, metric
     app.include_router(metrics.routes(), dependencies=keyed)
     app.include_router(health_routes())
     app.include_router(page_routes())
-    add_manual(app, lambda: text_samples(service), api_key=service.api_key)
+    add_manual(app, lambda: text_samples(service), service.worker, api_key=service.api_key)
     app.mount("/static", Files(), name="static")
 
 

@@ -61,3 +61,11 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(CheckpointError, match="cannot write"), whole_folder(tmp_path / "file/x"):
         pass
+
+
+def test_a_file_that_cannot_be_read_is_not_told_as_one_that_cannot_be_written(tmp_path):
+    (tmp_path / "read").mkdir()
+    with pytest.raises(CheckpointError) as caught, whole_folder(tmp_path / "out"):
+        (tmp_path / "read").read_text()
+    assert str(caught.value) == f"cannot read {tmp_path / 'read'}: Is a directory"
+    assert [file.name for file in tmp_path.iterdir()] == ["read"]

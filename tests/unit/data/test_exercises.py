@@ -123,3 +123,25 @@ def test_what_does_not_go_together(table):
 
 def test_plain_texts_ask_nothing():
     assert exercise_splits(settings(world="sentences", n_train=300)) == {}
+
+
+def test_what_stands_in_braces_in_a_text_is_left_alone(tmp_path):
+    path = tmp_path / "mine.tsv"
+    path.write_text("".join(f"{{other}} {i}\t{{text}} {i}\t{'yn'[i % 2]}\n" for i in range(40)))
+    data = settings(train=str(path), prompt="{text} : {other} :")
+    items = {item for (one,) in exercise_splits(data).values() for item in one.items}
+    assert Item("{other} 3 : {text} 3 :", "n") in items
+
+
+@pytest.mark.parametrize(
+    ("row", "prompt", "told"),
+    [
+        ("tea {i}\tgood", "{text} : {other} :", "but a row has one text"),
+        ("tea {i}\tmud {i}\tgood", "{text} :", "but a row has two texts"),
+    ],
+)
+def test_a_prompt_takes_as_many_texts_as_a_row_has(tmp_path, row, prompt, told):
+    path = tmp_path / "mine.tsv"
+    path.write_text("".join(row.replace("{i}", str(i)) + "\n" for i in range(40)))
+    with pytest.raises(ConfigError, match=told):
+        exercise_splits(settings(train=str(path), prompt=prompt))

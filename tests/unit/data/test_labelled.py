@@ -325,3 +325,9 @@ def test_a_label_of_the_first_line_alone_is_told(write):
 )
 def test_other_rare_labels_are_not_told(write, name, text):
     assert read_labelled(write(name, text), "label").notes("train") == []
+
+
+def test_a_field_of_csv_may_be_long(write):
+    text = "a, " * 50_000
+    found = read_labelled(write("a.csv", f'"{text}",good\n'), "label")
+    assert [(one.text, one.label) for one in found.examples] == [(text.strip(), "good")]

@@ -161,3 +161,9 @@ def test_questions_about_one_text_are_held_out_together(write, tmp_path, hold_ou
     contexts = [one.context for split in splits.values() for one in split.examples]
     apart = [{one.context for one in split.examples} for split in splits.values()]
     assert sum(map(len, apart)) == len({*contexts}) == 20
+
+
+@pytest.mark.parametrize("name", ["q.JSONL", "q.Jsonl.gz"])
+def test_the_case_of_a_file_name_is_nothing(write, name):
+    line = json.dumps({"question": "who?", "context": "Ann ran.", "answer": "Ann"})
+    assert plain(read_questions(write(name, f"{line}\n"))) == [("who?", "Ann ran.", ("Ann",), 0)]

@@ -79,3 +79,23 @@ def test_a_full_disk_leaves_nothing_behind_and_is_told(tmp_path, monkeypatch):
     with pytest.raises(CheckpointError, match=r"cannot write .*npy: No space left"):
         stored(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("n_bytes", [0, 100, -4])
+def test_a_damaged_file_is_made_again(tmp_path, n_bytes):
+    stored(tmp_path)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:n_bytes])
+    assert list(stored(tmp_path)) == encode_pairs(PAIRS, SOURCE, TARGET)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("n", [0, 3, -1, 10**6])
+def test_numbers_that_do_not_fit_together_are_made_again(tmp_path, n):
+    stored(tmp_path)
+    (path,) = tmp_path.iterdir()
+    numbers = np.load(path)
+    numbers[0] = n
+    np.save(path, numbers)
+    assert list(stored(tmp_path)) == encode_pairs(PAIRS, SOURCE, TARGET)

@@ -112,6 +112,14 @@ def test_a_desk_is_used_again_and_grows(monkeypatch):
     assert model.kept["greedy",] is longer
 
 
+def test_only_the_latest_desks_are_kept():
+    model = CountingModel()
+    for number in (*range(static.MOST_DESKS + 3), 4):
+        desk_for(model, (number,), (4, 64, 2048), 1, GreedyDesk)
+    kept = [number for (number,) in model.kept]
+    assert kept == [3, *range(5, static.MOST_DESKS + 3), 4]
+
+
 def test_a_room_does_not_grow_beyond_reason(monkeypatch):
     monkeypatch.setattr(static, "are_recorded", lambda _room: True)
     model = CountingModel()

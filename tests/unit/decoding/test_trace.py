@@ -185,3 +185,11 @@ def test_a_tree_is_of_one_sentence():
     model = TableModel(random_table(0, n_vocab=7))
     with pytest.raises(ShapeError, match="one sentence, got 2"):
         trace(model, sources((5,), (4,)), limits=torch.tensor([3, 3]), n_beams=2)
+
+
+def test_of_equals_the_tree_shows_the_one_that_was_taken():
+    logits = torch.zeros(100, dtype=torch.float64)
+    logits[[33, 50, 98]] = 5.0
+    nodes, best = searched(lambda _source, _prefix: logits, 1, limit=3)
+    assert best.ids == (33, 33, 33)
+    assert best.ids in {spelled(nodes, node) for node in nodes}

@@ -7,6 +7,7 @@ import torch
 from oracles import PAIR_SCORES, attend_by_loops, pair_score_of, qkv
 
 import regard
+from regard.core.errors import ShapeError
 from regard.functional.biases import Alibi
 from regard.functional.kernels import reference_only
 from regard.functional.scores import SCORES
@@ -218,3 +219,45 @@ def test_what_is_no_tensor_is_told(rng):
     q, k, v = qkv(rng)
     with pytest.raises(regard.ShapeError, match=r"k must be a torch tensor, found ndarray"):
         regard.attention(q, k.numpy(), v)
+
+
+@pytest.mark.parametrize("n", [20, 50])
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_a_bias_that_hides_all_from_a_query_gives_it_zeros(rng, n, need_weights):
+    q, k, v = (torch.randn(2, 3, n, 8, generator=rng) for _ in range(3))
+    bias = torch.zeros(n, n)
+    bias[1], bias[2, 5] = -torch.inf, -torch.inf
+    found = regard.attention(q, k, v, bias=bias, need_weights=need_weights)
+    values = found.values if need_weights else found
+    assert (values[:, :, 1] == 0).all()
+    torch.testing.assert_close(values, regard.attention(q, k, v, mask=bias > -torch.inf))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "mask", "said"),
+    [
+        (((8,), (5, 8), (5, 8)), None, r"q must be \(…, positions, width\), found \(8,\)"),
+        (((4, 8), (5, 8), (5, 8)), [[True]], "a mask must be a boolean torch tensor, found list"),
+        (((2, 4, 8), (5, 6, 8), (5, 6, 8)), None, r"leading axes do not broadcast: q \(2, 4, 8\)"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_in_words(shapes, mask, said):
+    with pytest.raises(ShapeError, match=said):
+        regard.attention(*map(torch.zeros, shapes), mask=mask)
+
+
+def test_a_mask_may_have_the_leading_axes_of_the_keys():
+    q, k, mask = torch.zeros(4, 8), torch.ones(5, 6, 8), torch.ones(5, 4, 6).bool()
+    assert (regard.attention(q, k, k, mask=mask) == 1).all()
+
+
+def test_hard_attention_to_no_key_gives_zeros():
+    q, k = torch.zeros(4, 8), torch.zeros(0, 8)
+    assert (regard.attention(q, k, k, normaliser="hard") == 0).all()
+
+
+@pytest.mark.parametrize(("first", "nothing"), [(-300, True), (-200, False), (500, True)])
+def test_a_window_that_no_key_is_near_gives_zeros(first, nothing):
+    q, k = torch.zeros(1, 1, 200, 8), torch.ones(1, 1, 400, 8)
+    found = regard.attention(q, k, k, near=regard.Near(3, first=first))
+    assert (found == 0).all() == nothing

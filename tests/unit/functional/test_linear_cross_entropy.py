@@ -93,3 +93,17 @@ def test_it_takes_part_in_autocast(rng):
     torch.testing.assert_close(narrow, exact, rtol=2e-2, atol=0.0)
     (gradient,) = torch.autograd.grad(narrow, weight)
     assert gradient.dtype == torch.float32
+
+
+def test_nothing_is_kept_for_gradients_that_nobody_can_ask_for(rng, monkeypatch):
+    monkeypatch.setattr(module, "_Gradients", None)
+    states, weight, bias, targets = inputs(rng)
+    with torch.no_grad():
+        linear_cross_entropy(states, weight, bias, targets, pad=PAD, label_smoothing=0.1)
+
+
+def test_second_derivatives_are_refused(rng):
+    states, weight, bias, targets = inputs(rng)
+    loss = linear_cross_entropy(states, weight, bias, targets, pad=PAD, label_smoothing=0.1)
+    with pytest.raises(NotImplementedError, match="no second derivatives"):
+        torch.autograd.grad(loss, states, create_graph=True)

@@ -68,3 +68,9 @@ def test_every_word_is_read_when_not_training_or_with_a_share_of_zero(rng):
     x = torch.randn(5, 2, generator=rng)
     assert TokenDropout(0.9).eval()(x) is x
     assert TokenDropout(0.0)(x) is x
+
+
+@pytest.mark.parametrize(("p", "least", "most"), [(1e-6, 1.0, 1.0), (0.999999, 0.0, 0.01)])
+def test_the_smallest_and_the_greatest_chances_are_no_accident(p, least, most):
+    share = (Dropout(p)(torch.ones(10_000)) != 0).double().mean()
+    assert least <= share <= most

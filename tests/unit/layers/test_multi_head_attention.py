@@ -7,6 +7,7 @@ import torch
 from oracles import attend_by_loops, pair_score_of
 
 import regard
+from regard.core.errors import ConfigError
 from regard.functional.positions import rotated
 from regard.functional.scores import SCORES
 from regard.layers.window import WINDOWS
@@ -190,3 +191,27 @@ def test_a_larger_base_turns_more_slowly(rng):
     assert torch.equal(quick[..., :2], slow[..., :2])  # the first pair turns by 1 a place
     torch.testing.assert_close(slow[..., 2:], x[..., 2:], atol=1e-2, rtol=0)
     assert (quick[..., 2:] - x[..., 2:]).abs().max() > 0.1
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"n_heads": 0}, {"n_heads": 4, "n_kv_heads": 0}, {"n_heads": 4, "n_kv_heads": -2}]
+)
+def test_at_least_one_head_is_needed(sizes):
+    with pytest.raises(ConfigError, match="at least 1 is needed"):
+        regard.MultiHeadAttention(8, **sizes)
+
+
+def test_a_beta_that_is_none_is_refused():
+    with pytest.raises(ConfigError, match="unknown beta 'learnt' .did you mean 'learned'"):
+        regard.Score("content", d_query=4, d_key=4, beta="learnt")
+    with pytest.raises(ConfigError, match="'dot' has none"):
+        regard.Score("dot", d_query=4, d_key=4, beta="learned")
+
+
+def test_parameters_of_a_score_may_be_parametrized(rng):
+    score = regard.Score("general", d_query=4, d_key=4)
+    q, k = torch.randn(2, 3, 4, generator=rng)
+    plain = score(q, k)
+    torch.nn.utils.parametrizations.spectral_norm(score, "weight").eval()
+    assert score(q, k).shape == plain.shape
+    assert not torch.equal(score(q, k), plain)

@@ -274,3 +274,30 @@ def test_copies_of_a_model_have_no_part_in_it(rng):
     source, limits = work(rng)
     equal(greedy(again.quick(), source, limits=limits), greedy(first, source, limits=limits))
     assert not any("kept" in name for name in model.state_dict())
+
+
+def test_a_fused_optimiser_outdates_it_without_a_word_of_training(rng):
+    model = model_of()
+    source, limits = work(rng)
+    model.quick()
+    for weight in model.parameters():
+        weight.grad = torch.randn(weight.shape, generator=rng)
+    torch.optim.Adam(model.parameters(), lr=0.5, fused=True).step()
+    equal(greedy(model.quick(), source, limits=limits), greedy(model, source, limits=limits))
+
+
+def test_sources_are_padded_no_further_than_learned_positions_go():
+    learned, free = (
+        StaticTransformer(build(tiny_config(positions=name, max_len=20)), torch.float32)
+        for name in ("learned", "sinusoidal")
+    )
+    assert [learned._padded(n) for n in (1, 16, 17, 20)] == [16, 16, 20, 20]
+    assert [free._padded(n) for n in (1, 16, 17, 20)] == [16, 16, 32, 32]
+
+
+@torch.inference_mode()
+def test_a_source_of_padding_alone_gives_what_the_model_gives(rng):
+    model = model_of()
+    source, limits = work(rng)
+    source[1] = model.config.pad_id
+    equal(greedy(model.quick(), source, limits=limits), greedy(model, source, limits=limits))

@@ -190,3 +190,14 @@ def test_a_room_that_grew_records_in_memory_of_its_own(ids, narrow, monkeypatch)
         stepped(room, ids, 6)
         assert room.n_places > before
     assert len(pools) == len(set(map(id, pools))) > 1
+
+
+@torch.inference_mode()
+def test_trying_out_the_last_step_stays_within_a_learned_table():
+    """A recording tries its work out more than once, and the table ends before the room."""
+    model = language_model(max_len=8)
+    with StaticDecoder(model, torch.float32).room(1, 7, 2) as room:
+        room.read(torch.ones(1, 7, dtype=torch.long))
+        for _ in range(3):
+            room._work(1)
+        assert int(room.place) == 7

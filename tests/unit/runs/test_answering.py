@@ -18,7 +18,7 @@ from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.recipe import recipe_from
 from regard.runs.finding import Asked
 from regard.runs.prepare import prepare
-from regard.runs.tasks.answering import Learned, SpanLoss
+from regard.runs.tasks.answering import Learned, SpanLoss, span_loss
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 from regard.training.encoder_flops import encoder_flops
@@ -193,3 +193,25 @@ def test_questions_are_validated_by_their_plain_loss(tmp_path):
     assert smoothed.validation()(model) == plain.validation()(model)
     batch = plain.stream().next()
     assert smoothed.objective()(model, batch) != plain.objective()(model, batch)
+
+
+def test_a_text_without_any_token_has_no_answer():
+    one = asked([("who?", "")])
+    with pytest.raises(DataError, match="there is no word in the text ''"):
+        one.answers(logits_of([0], 4, {}))
+
+
+@pytest.mark.parametrize("n_segments", [0, 1])
+def test_questions_are_read_by_a_model_that_tells_no_texts_apart(n_segments):
+    one = asked([("who?", "Ann ran")])
+    sizes = {**SIZES, "n_vocab": 40, "head": "spans", "n_segments": n_segments}
+    model = Encoder(EncoderConfig(**sizes)).eval()
+    ids, segments = one.layout.texts(one.windows.table, np.array([0]))
+    with torch.inference_mode():
+        ((rows, scores),) = one.read(model, CPU, 100)
+        assert torch.equal(scores, model(ids))
+        spans = torch.tensor([[4, 4]])
+        batch = SpanBatch((0,), ids, segments, segments.bool(), spans)
+        expected = span_loss(model(ids), batch)
+        assert torch.equal(SpanLoss(0.0)(model, batch), expected)
+    assert rows.tolist() == [0]

@@ -16,10 +16,10 @@ from regard.evaluation.bootstrap import paired_bootstrap
 from regard.evaluation.by_length import by_length
 from regard.recipes.recipe import load_recipe
 from regard.runs.budget import Budget
-from regard.runs.comparison import trainings
+from regard.runs.comparison import rows, trainings
 from regard.runs.comparison.compare import compare
 from regard.runs.comparison.contest import claim, contest
-from regard.runs.comparison.entrants import Trial, _chosen, learning_rates
+from regard.runs.comparison.entrants import Entry, Trial, _chosen, learning_rates
 from regard.runs.comparison.rows import p_value
 from regard.runs.comparison.trainings import Stopped
 from regard.runs.data import load_data
@@ -79,6 +79,20 @@ def timeless(comparison):
 
 
 # ------------------------------------------------------------------ the table
+
+
+def test_a_training_that_could_not_be_estimated_is_a_row_too(whole, data):
+    """Of one that is compiled nothing is expected beforehand; what it measured is there."""
+    folder = whole[0] / "small" / "seed-1"
+    found = facts(folder)
+    assert found["measured"]["parameters"] == found["estimate"]["parameters"]
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    valid = [line for line in lines if line["kind"] == "valid"]
+    texts = json.loads((folder / "translations.json").read_text())
+    run = trainings.Finished({**found, "estimate": None}, valid, texts)
+    pairs = {"test": load_data(load_recipe(data).data).splits["test"]}
+    made = rows.row("small", Entry((), 0.1, (run,)), [1], pairs)
+    assert made.parameters == found["estimate"]["parameters"]
 
 
 def test_every_training_spends_its_budget_and_no_more(whole):

@@ -2,6 +2,7 @@
 
 import pytest
 from looked_at import encoder_run, writer_run
+from systems import untrained
 
 from regard.core.errors import ConfigError, DataError
 
@@ -27,6 +28,10 @@ CALLS = {
         "expected two texts, but found 3",
     ),
     "embed": (lambda: encoder_run("similarity").embed(3), f"{MANY}int: 3"),
+    "explain a list": (
+        lambda: untrained("transformer").explain("a b", target=["a"]),
+        "explain takes one text, got list",
+    ),
     "fill": (lambda: encoder_run("masked").fill(3), "expected a text, found int: 3"),
     "nearest among letters": (
         lambda: encoder_run("similarity").nearest("a", "abc"),
@@ -51,3 +56,10 @@ def test_the_nearest_are_at_least_one(n):
 def test_any_list_of_texts_will_do():
     run = encoder_run("similarity")
     assert run.nearest("a", (text for text in ["b", "a"]), 1)[0].text == "a"
+
+
+def test_no_translation_is_not_one():
+    run = untrained("transformer")
+    with pytest.raises(ConfigError, match="n_best=0 must be at least 1"):
+        run.translate("a b", n_best=0)
+    assert run.translate("a b", n_best=1) == [run.translate("a b")]

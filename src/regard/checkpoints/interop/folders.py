@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from regard.core.errors import CheckpointError
 from regard.core.files import PARTIAL, telling
 
 
@@ -28,8 +29,18 @@ def whole_folder(path: Path) -> Iterator[Path]:
             for file in inside.iterdir():
                 _flush(file)
             inside.replace(path)
+        except OSError as error:
+            _refuse_unread(error, partial)
+            raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def _refuse_unread(error: OSError, partial: Path) -> None:
+    """What is wrong with a file outside the folder is wrong with what was read to fill it."""
+    names = [name for name in (error.filename, error.filename2) if name is not None]
+    if names and not any(Path(os.fsdecode(name)).is_relative_to(partial) for name in names):
+        raise CheckpointError(f"cannot read {names[0]}: {error.strerror}") from error
 
 
 def _flush(file: Path) -> None:

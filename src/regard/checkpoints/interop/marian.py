@@ -76,8 +76,8 @@ def read_marian(folder: Path) -> Imported:
     return Imported(config, weights)
 
 
-def marian_numbering(folder: Path, unknown: int | None = None) -> tuple[Renumbering, Renumbering]:
-    """How the ids of source and target become ours; ``unknown`` as the vocabulary has it."""
+def marian_numbering(folder: Path) -> tuple[Renumbering, Renumbering]:
+    """How the ids of source and target become ours."""
     raw, path = read_config(folder), folder / CONFIG
     config = config_of(raw, str(path))
     sizes = (config.n_source_vocab, config.n_target_vocab)
@@ -85,8 +85,8 @@ def marian_numbering(folder: Path, unknown: int | None = None) -> tuple[Renumber
     pad, end = (_id(raw, name, least, path) for name in ("pad_token_id", "eos_token_id"))
     begin = pad if raw.get(START) is None else _id(raw, START, least, path)
     if raw.get("unk_token_id") is not None:
-        unknown = _id(raw, "unk_token_id", least, path)
-    elif unknown is None:
+        unknown: int | None = _id(raw, "unk_token_id", least, path)
+    else:
         unknown = _unknown(folder, least)
     first, second = (
         specials_first(n, pad=pad, begin=begin, end=end, unknown=unknown) for n in sizes

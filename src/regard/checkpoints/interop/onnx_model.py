@@ -4,8 +4,9 @@
 ``target`` (B, T) ids from the begin token on, ``encoded`` and ``source``, whose padding is hidden,
 and gives ``logits`` (B, T, V). All three lengths are free, up to the model's ``max_len``.
 
-Of an encoder alone, ``encoder.onnx`` takes ``ids`` and ``segments`` (B, S) and gives ``output``:
-what its head makes of them, or the vectors of all tokens where it has none.
+Of an encoder alone, ``encoder.onnx`` takes ``ids`` (B, S), and ``segments`` (B, S) where it tells
+texts apart, and gives ``output``: what its head makes of them, or the vectors of all tokens where
+it has none.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def write_onnx_encoder(model: Encoder, folder: Path) -> None:
     """Write encoder.onnx with its weights into a folder that exists."""
     _check_packages()
     ids = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]).remainder(model.config.n_vocab)
-    given = {"ids": ids, "segments": torch.zeros_like(ids)}
+    inputs = model.inputs(ids, torch.zeros_like(ids))
+    given = dict(zip(("ids", "segments")[: len(inputs)], inputs, strict=True))
     with _quietly(), torch.no_grad():
         _write(model.eval(), given, "output", folder / ENCODER)
 

@@ -38,10 +38,10 @@ class Renumbering:
         """Whether nothing changes."""
         return not self.closed and self.rows == tuple(range(len(self.rows)))
 
-    def taken(self, table: Tensor, missing: float = 0.0) -> Tensor:
-        """Their rows (V, …) in our order."""
+    def taken(self, table: Tensor) -> Tensor:
+        """Their rows (V, …) in our order, zeros where they have none."""
         index = torch.tensor([len(table) if row is None else row for row in self.rows])
-        extra = table.new_full((1, *table.shape[1:]), missing)
+        extra = table.new_zeros((1, *table.shape[1:]))
         return torch.cat((table, extra)).index_select(0, index)
 
     def bias(self, theirs: Tensor | None, n: int) -> Tensor:

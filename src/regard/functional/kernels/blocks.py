@@ -60,7 +60,7 @@ def fits(call: Call) -> bool:
         and call.by_keys
         and q.dim() == 4
         and len(shapes) == 1
-        and call.first(call.near) < call.n_keys  # else all keys lie behind
+        and -call.n_queries < call.first(call.near) < call.n_keys  # else no key is near
     )
 
 

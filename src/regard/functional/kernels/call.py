@@ -75,6 +75,8 @@ class Call(NamedTuple):
         seen = masks.dense(self.mask)
         if self.near is not None:
             seen = masks.both(seen, self.near.dense(T, S, device=device))
+        if isinstance(self.bias, Tensor):
+            seen = masks.both(seen, self.bias > -torch.inf)
         return masks.both(seen, masks.causal(T, S, device=device)) if self.causal else seen
 
     def added(self) -> Tensor | None:

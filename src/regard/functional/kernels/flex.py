@@ -106,6 +106,7 @@ def _changed(call: Call, seen: Mod | None) -> Any:
 
 
 @lru_cache(maxsize=64)
+@torch.inference_mode(False)  # whoever asks first: training has to keep them too
 def tiles_seen(
     near: Nearby | None, causal: bool, n_queries: int, n_keys: int, device: torch.device
 ) -> BlockMask:

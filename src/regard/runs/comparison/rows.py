@@ -89,7 +89,7 @@ def row(name: str, entry: Entry, seeds: Sequence[int], pairs: Pairs) -> Row:
 
     return Row(
         system=name,
-        parameters=runs[0].facts["estimate"]["parameters"],
+        parameters=measured[0]["parameters"],
         steps=of(measured, "steps"),
         tokens=of(measured, "tokens"),
         training_flops=of(measured, "flops"),

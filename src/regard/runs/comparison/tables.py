@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from regard.core.durations import measured
 from regard.runs.comparison.rows import SPLIT, Comparison, Row
 from regard.visual.report import Table
 
@@ -105,7 +106,7 @@ def _scores(row: Row, best: str) -> list[str]:
         f"{row.parameters:,}",
         flops_text(row.training_flops),
         flops_text(row.grid_flops),
-        _time(row.seconds or 0.0),
+        measured(row.seconds or 0.0),
         _rate(row),
         _spread(row.bleu, row.bleu_deviation, 1, 2),
         _spread(row.chrf, row.chrf_deviation, 1, 2),
@@ -125,7 +126,3 @@ def _spread(mean: float | None, deviation: float | None, unit: int, digits: int)
 def flops_text(value: float | None) -> str:
     """Three digits and a power of ten."""
     return NONE if value is None else f"{value:.2e}".replace("e+", "e")
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"

@@ -14,10 +14,11 @@ from regard.checkpoints.interop.ctranslate2_model import write_ctranslate2
 from regard.checkpoints.interop.folders import whole_folder
 from regard.checkpoints.interop.marian import write_marian
 from regard.checkpoints.interop.onnx_model import write_onnx, write_onnx_encoder
-from regard.core.errors import CheckpointError, ConfigError
+from regard.core.errors import ConfigError
 from regard.core.files import write_whole
 from regard.core.registry import Registry
 from regard.runs.exchange.exported_texts import write_encoder, write_language_model
+from regard.runs.exchange.places import check_free
 from regard.runs.kinds.encoder_run import EncoderRun
 from regard.runs.kinds.writer import Writer
 from regard.runs.run import Run
@@ -32,10 +33,7 @@ FORMATS: Registry[Callable[[Any, Path], None]] = Registry("export format")
 def export(run: Any, to: str, folder: Path) -> None:
     """Write a run in a format, into a folder that is new or empty; whole or not at all."""
     write = FORMATS[to]
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise CheckpointError(
-            f"{folder} exists already; name a folder that is new or empty, or delete it first"
-        )
+    check_free(folder)
     with whole_folder(folder) as inside:
         write(run, inside)
 

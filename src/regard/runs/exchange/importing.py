@@ -21,6 +21,7 @@ from regard.runs.exchange.imported_translators import (
     from_marian,
     write_translator,
 )
+from regard.runs.exchange.places import check_free
 
 Importer = Callable[[Path, RunFolder, str | None], tuple[str, ...]]
 """Source, the run folder to fill, and perhaps the languages -> what a user should know."""
@@ -32,6 +33,7 @@ IMPORTERS.add("llama")(import_llama)
 IMPORTERS.add("gguf")(import_gguf)
 
 GGUF = ".gguf"
+TRANSLATORS = ("marian", "ctranslate2")
 
 
 def import_model(source: Path, out: Path, direction: str | None = None) -> tuple[str, ...]:
@@ -41,10 +43,11 @@ def import_model(source: Path, out: Path, direction: str | None = None) -> tuple
     """
     kind = kind_of(source)
     write = IMPORTERS[kind]
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise CheckpointError(
-            f"{out} exists already; name a folder that is new or empty, or delete it first"
+    if direction is not None and kind not in TRANSLATORS:
+        raise ConfigError(
+            f"a model of the kind {kind} translates nothing: leave out --direction {direction}"
         )
+    check_free(out)
     with whole_folder(out) as inside:
         return write(source, RunFolder(inside), direction)
 

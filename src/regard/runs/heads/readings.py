@@ -25,7 +25,7 @@ Numbered = tuple[int, Sequence[int]]
 
 
 def encoder_readings(run: EncoderRun, texts: Texts) -> Iterator[Reading]:
-    """Texts or pairs, shortest first."""
+    """Texts or pairs, longest first."""
     table, marks = run.table(texts), run.tokenizer.marks
     rows = [run.layout.row(table.source[i], table.target[i]) for i in range(len(table))]
     for some in _batches([ids for ids, _ in rows], run.model.config):

@@ -58,9 +58,14 @@ class Answerer(EncoderRun):
         return asked.answers(asked.read(self.model, self.device, READ_TOKENS), n)
 
     def n_cut(self, texts: Texts) -> int:
-        """How many questions lose their end; texts are read in windows and lose nothing."""
-        pairs = [(one, "") if isinstance(one, str) else one for one in texts]
-        return Asked.of(pairs, self.tokenizer, self.layout).windows.n_cut
+        """How many questions lose their end; texts are read in windows and lose nothing.
+
+        Of texts without questions, as ``embed`` takes them: how many are cut.
+        """
+        pairs = [one for one in texts if not isinstance(one, str)]
+        alone = [one for one in texts if isinstance(one, str)]
+        asked = Asked.of(pairs, self.tokenizer, self.layout)
+        return asked.windows.n_cut + EncoderRun.n_cut(self, alone)
 
     def evaluate(self, split: str = "test") -> Evaluation:
         """Scores on a split of the data the run was trained with."""

@@ -135,7 +135,7 @@ class EncoderRun(ABC):
     def outcome(self, output: Tensor, laid: Laid) -> Outcome:
         """What comes out of a text, given what the head makes of it; mostly but a vector."""
         if self.model.config.head == "spans":
-            return answer(output, laid.ids, laid.segments, self.tokenizer)
+            return answer(output, laid.segments, laid.texts[-1], self.tokenizer)
         return Outcome("vector", "")
 
     def unknown_words(self, text: str) -> list[str]:

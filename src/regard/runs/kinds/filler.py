@@ -148,6 +148,8 @@ def guessing(
         right += int((log_probs.argmax(dim=-1) == here.targets).sum())
         total += log_probs.gather(1, here.targets.unsqueeze(1)).double().sum().item()
         n += len(here.targets)
+    if not n:
+        raise DataError("the texts have no word that could be left out and guessed; give others")
     return {"accuracy": right / n, "perplexity": perplexity(total, n), "loss": -total / n}
 
 

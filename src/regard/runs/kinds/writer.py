@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 
@@ -28,6 +28,7 @@ from regard.runs.run import recipe_in
 from regard.runs.translation import number_format
 from regard.runs.verbs import check_task
 from regard.runs.writing.chat import Conversation, conversation
+from regard.runs.writing.chat_prompts import Truncate, check_truncate
 from regard.runs.writing.exercises import exercise_scores
 from regard.runs.writing.framing import Framing, framing_for, load_tokenizer
 from regard.runs.writing.language_scores import (
@@ -46,8 +47,6 @@ from regard.text.tokenizer import Tokenizer
 
 MAX_NEW = 200
 """Tokens that are written where nothing is said."""
-Truncate = Literal["left"] | None
-"""What to do with a prompt that is longer than the context: cut its beginning off, or refuse it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +178,7 @@ class Writer:
         Where its beginning is cut off, room is made for ``max_new`` tokens, but at least half of
         the context is kept. What a foreign model finds before every text stays there.
         """
+        check_truncate(truncate)
         ids = self.framing.read(prompt)
         if len(ids) <= self.context:
             return ids

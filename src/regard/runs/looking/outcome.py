@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
-from regard.decoding.spans import best_spans
+from regard.runs.finding import edges_of, said, spans_of
 from regard.text.tokenizer import Tokenizer
 
 MOST = 5
@@ -73,23 +73,18 @@ def next_tokens(logits: Tensor, tokenizer: Tokenizer, written: str) -> Outcome:
     return Outcome("text", written, tuple(places))
 
 
-def answer(
-    logits: Tensor, ids: Sequence[int], segments: Sequence[int], tokenizer: Tokenizer
-) -> Outcome:
-    """Logits (S, 2) of starts and ends -> the best spans of the second text.
+def answer(logits: Tensor, segments: Sequence[int], context: str, tokenizer: Tokenizer) -> Outcome:
+    """Logits (S, 2) of starts and ends -> the best spans of the second text, as they are answered.
 
-    A span is as likely as its start times its end, of all places in that text.
+    Of the ``context`` as many tokens were read as stand in the second segment before its end.
     """
-    end = tokenizer.marks.end
-    inside = [i for i, segment in enumerate(segments) if segment == 1 and ids[i] != end]
-    if not inside:
+    first, n_read = len(segments) - sum(segments), max(0, sum(segments) - 1)
+    offsets = tokenizer.offsets(context)
+    edges = edges_of(context, offsets)[:n_read]
+    spans = spans_of(logits.float().cpu(), first, edges, MOST)
+    if not spans:
         return Outcome("answer", "")
-    first = inside[0]
-    starts, ends = logits[first : inside[-1] + 1].float().log_softmax(dim=0).unbind(dim=-1)
-    spans = best_spans(starts, ends, n=MOST)
-    choices = [
-        Choice(tokenizer.decode(ids[first + a : first + b + 1]), math.exp(score))
-        for a, b, score in spans
-    ]
+    found = [said(context, (offsets[a][0], offsets[b][1]), score) for a, b, score in spans]
+    choices = tuple(Choice(one.text, one.probability) for one in found)
     rows = first + spans[0][0], first + spans[0][1] + 1
-    return Outcome("answer", choices[0].text, (Place(rows, tuple(choices)),))
+    return Outcome("answer", choices[0].text, (Place(rows, choices),))

@@ -34,6 +34,7 @@ class Laid:
     segments: tuple[int, ...]
     cut: bool
     """Whether it was longer than the model can read."""
+    texts: tuple[str, ...]
 
 
 Came = Callable[[Tensor, Laid], Outcome]
@@ -96,7 +97,7 @@ class Reader:
         first, second = encoded if len(encoded) > 1 else (encoded[0], ())
         table, n_cut = self.layout.cut([Example(first, second)])
         ids, segments = self.layout.row(table.source[0], table.target[0])
-        return Laid(tuple(map(int, ids)), tuple(segments), n_cut > 0)
+        return Laid(tuple(map(int, ids)), tuple(segments), n_cut > 0, tuple(texts))
 
     def _doubts(self, laid: Laid) -> tuple[str, ...]:
         if not laid.cut:

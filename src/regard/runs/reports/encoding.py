@@ -11,6 +11,7 @@ from regard.runs.evaluation import Evaluation
 from regard.runs.kinds.encoder_run import EncoderRun
 from regard.runs.labelled import LabelledData
 from regard.runs.reports.parts import cost_table, headline, loss_curve, pace_curves, series
+from regard.runs.units import unit_of
 from regard.training.metrics import read_metrics
 from regard.visual.curves import curves
 from regard.visual.report import Sample, Table, report_page
@@ -35,16 +36,17 @@ def write_encoding_report(
     facts: Mapping[str, Any],
 ) -> None:
     """Make the page from the metrics, the scores and some answers."""
-    lines = read_metrics(run.folder.metrics)
+    lines, unit = read_metrics(run.folder.metrics), unit_of(run.task)
+    measure = "loss" if run.task == "similarity" else f"nats a {unit.one}"  # cosines are no nats
     found = {name: series(lines, "valid", key) for key, name in CURVES.items()}
     shown = {name: points for name, points in found.items() if points}
     page = report_page(
         f"{run.recipe.model.preset}: {run.folder.path.name}",
-        facts=headline(run.model, facts),
+        facts=headline(run.model, facts, seen=unit.many),
         curves=[
-            loss_curve(lines),
+            loss_curve(lines, measure=measure),
             curves(shown, title="Validation", x_label="step", y_label="1 is the best"),
-            *pace_curves(lines, unit="what is learned from, a second"),
+            *pace_curves(lines, seen=unit.many),
         ],
         tables=[*([_scores(facts["scores"])] if facts["scores"] else []), cost_table(facts)],
         samples=_samples(data, evaluations),

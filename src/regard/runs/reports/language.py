@@ -20,7 +20,7 @@ def write_language_report(run: Writer, facts: Mapping[str, Any]) -> None:
     scores = facts["scores"]
     page = report_page(
         f"{run.recipe.model.preset}: {run.folder.path.name}",
-        facts=headline(run.model, facts),
+        facts=headline(run.model, facts, seen="tokens"),
         curves=_curves(run),
         tables=[*_tables(scores), cost_table(facts)],
         samples=_samples(run),
@@ -40,7 +40,7 @@ def _curves(run: Writer) -> list[str]:
             x_label="step",
             y_label="perplexity",
         ),
-        *pace_curves(lines, unit="tokens a second"),
+        *pace_curves(lines, seen="tokens"),
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from regard.core import durations
 from regard.models.presets import n_parameters
 from regard.visual.curves import curves
 from regard.visual.report import Table
@@ -14,16 +15,18 @@ from regard.visual.report import Table
 Metrics = Sequence[Mapping[str, Any]]
 
 
-def headline(model: nn.Module, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Size and cost, for the head of the page."""
+def headline(
+    model: nn.Module, facts: Mapping[str, Any], *, seen: str = "target tokens"
+) -> list[tuple[str, str]]:
+    """Size and cost, for the head of the page; ``seen`` is what was learned from."""
     measured = facts["measured"]
     return [
         ("Parameters", f"{n_parameters(model):,}"),
         ("Training FLOPs", _flops(measured["flops"])),
-        ("Time", _time(measured["seconds"])),
+        ("Time", durations.measured(measured["seconds"])),
         ("Steps", f"{measured['steps']:,}"),
         ("Best weights at step", f"{measured['best_step']:,}"),
-        ("Target tokens seen", f"{measured['tokens']:,}"),
+        (f"{seen.capitalize()} seen", f"{measured['tokens']:,}"),
     ]
 
 
@@ -32,7 +35,7 @@ def cost_table(facts: Mapping[str, Any]) -> Table:
     expected, measured = facts["estimate"] or {}, facts["measured"]
     kinds = (
         ("FLOPs", "flops", _flops),
-        ("Time", "seconds", _time),
+        ("Time", "seconds", durations.measured),
         ("Memory", "memory_bytes", _bytes),
     )
     rows = [
@@ -51,19 +54,25 @@ def series(lines: Metrics, kind: str, name: str) -> list[tuple[float, float]]:
     return [(x["step"], x[name]) for x in lines if x["kind"] == kind and name in x]
 
 
-def loss_curve(lines: Metrics, *, title: str = "Loss", training: str = "training") -> str:
+def loss_curve(
+    lines: Metrics,
+    *,
+    title: str = "Loss",
+    training: str = "training",
+    measure: str = "nats a token",
+) -> str:
     """Of training and validation."""
     return curves(
         {training: series(lines, "train", "loss"), "validation": series(lines, "valid", "loss")},
         title=title,
         x_label="step",
-        y_label="nats a token, log scale",
+        y_label=f"{measure}, log scale",
         log_y=True,
     )
 
 
-def pace_curves(lines: Metrics, *, unit: str = "target tokens a second") -> list[str]:
-    """The learning rate, and how fast it went."""
+def pace_curves(lines: Metrics, *, seen: str = "target tokens") -> list[str]:
+    """The learning rate, and how fast it went; ``seen`` as in ``headline``."""
     return [
         curves(
             {"learning rate": series(lines, "train", "lr")},
@@ -75,17 +84,13 @@ def pace_curves(lines: Metrics, *, unit: str = "target tokens a second") -> list
             {"speed": series(lines, "train", "tokens_per_second")},
             title="Speed",
             x_label="step",
-            y_label=unit,
+            y_label=f"{seen} a second",
         ),
     ]
 
 
 def _flops(value: float) -> str:
     return f"{value:.3g}"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
 def _bytes(value: float) -> str:

@@ -52,7 +52,7 @@ class SpanLoss(NoMemory):
 
     def __call__(self, model: Encoder, batch: SpanBatch) -> Tensor:
         """As ``span_loss`` has it."""
-        return span_loss(model(batch.ids, batch.segments), batch, self.smoothing)
+        return span_loss(model(*model.inputs(batch.ids, batch.segments)), batch, self.smoothing)
 
 
 @dataclass(frozen=True, slots=True)

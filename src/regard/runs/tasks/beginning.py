@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.checkpoints.run_folder import RunFolder
+from regard.checkpoints.run_folder import RunFolder, load_config
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
+from regard.models.base import ModelConfig
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.presets import build, resolve_for
 from regard.recipes.recipe import Recipe
@@ -52,27 +53,36 @@ class Wish:
 def begin(
     wish: Wish, texts: Callable[[], Iterable[str]], device: torch.device, begun: Path | None
 ) -> Begun:
-    """Tokenizer and model: fresh ones, or those of ``train.init``; a run begun keeps its tokenizer.
+    """Tokenizer and model: fresh ones, or those of ``train.init``.
+
+    A run begun keeps its tokenizer and its configuration; its weights are in its snapshots, and
+    what became of ``train.init`` does not matter.
 
     Draws from torch's default generator, which is left where the first training step begins.
     """
     recipe = wish.recipe
     _check_training(recipe.train)
-    init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
-    known = begun or (None if init is None else init.path)
+    init = recipe.train.init
+    known = begun or (None if init is None else Path(init))
     if known is None:
         tokenizer = Tokenizer.train(texts(), recipe.text, masking=True)
     else:
         tokenizer = load_tokenizer(known)
     torch.manual_seed(recipe.train.seed)
-    if init is not None:
-        return _from_run(wish, init, tokenizer, device)
-    sizes: dict[str, Any] = {"n_vocab": tokenizer.n_vocab, "pad_id": tokenizer.marks.pad}
-    config = resolve_for(recipe.task, recipe.model, **sizes, head=wish.head, n_labels=wish.n_labels)
+    if begun is None and init is not None:
+        return _from_run(wish, RunFolder(Path(init)), tokenizer, device)
+    config = _fresh(wish, tokenizer) if begun is None else load_config(RunFolder(begun))
     assert isinstance(config, EncoderConfig), "only encoders have these tasks"
     _check_segments(config, wish, "set it to 2")
     check_memory(config, device)
     return Begun(config, Encoder(config).to(device), tokenizer, ())
+
+
+def _fresh(wish: Wish, tokenizer: Tokenizer) -> ModelConfig:
+    """What the recipe asks for, its vocabulary and its head filled in."""
+    recipe = wish.recipe
+    sizes: dict[str, Any] = {"n_vocab": tokenizer.n_vocab, "pad_id": tokenizer.marks.pad}
+    return resolve_for(recipe.task, recipe.model, **sizes, head=wish.head, n_labels=wish.n_labels)
 
 
 def _check_training(settings: TrainSettings) -> None:

@@ -53,11 +53,6 @@ class PreparedEncoding(Prepared):
         return {"training texts": len(self.train), "vocabulary": self.tokenizer.n_vocab}
 
     @property
-    def unit(self) -> str:
-        """As ``Prepared.unit``."""
-        return "text"
-
-    @property
     def vocabularies(self) -> tuple[Tokenizer, ...]:
         """As ``Prepared.vocabularies``."""
         return (self.tokenizer,)

@@ -9,7 +9,7 @@ from typing import cast
 
 import torch
 
-from regard.checkpoints.run_folder import RunFolder, fill, load_model
+from regard.checkpoints.run_folder import RunFolder, fill, load_config, load_model
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
 from regard.models.decoder import DecoderConfig, LanguageModel
@@ -35,19 +35,32 @@ class BegunLanguage:
 def begin_language(
     recipe: Recipe, texts: Sequence[str], device: torch.device, begun: Path | None
 ) -> BegunLanguage:
-    """Tokenizer and model: fresh ones, or those of ``train.init``; a run begun keeps its tokenizer.
+    """Tokenizer and model: fresh ones, or those of ``train.init``.
+
+    A run begun keeps its tokenizer and its configuration; its weights are in its snapshots, and
+    what became of ``train.init`` does not matter.
 
     Draws from torch's default generator, which is left where the first training step begins.
     """
-    init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
-    known = begun or (None if init is None else init.path)  # the weights there know no other ids
+    init = recipe.train.init
+    known = begun or (None if init is None else Path(init))  # the weights there know no other ids
     tokenizer = Tokenizer.train(texts, recipe.text) if known is None else load_tokenizer(known)
     torch.manual_seed(recipe.train.seed)
+    if begun is not None:
+        return _again(begun, tokenizer, device)
     if init is not None:
-        return _from_run(recipe, init, tokenizer, device)
+        return _from_run(recipe, RunFolder(Path(init)), tokenizer, device)
     config = resolve_for("language", recipe.model, n_vocab=tokenizer.n_vocab)
     check_memory(config, device)
     return BegunLanguage(cast("LanguageModel", build(config)), tokenizer, None, ())
+
+
+def _again(begun: Path, tokenizer: Tokenizer, device: torch.device) -> BegunLanguage:
+    """A model as that of the run that goes on; its weights come from a snapshot."""
+    config = load_config(RunFolder(begun))
+    check_memory(config, device)
+    model = cast("LanguageModel", build(config))
+    return BegunLanguage(model, tokenizer, _template(begun), ())
 
 
 def _from_run(
@@ -72,7 +85,10 @@ def _from_run(
         raise CheckpointError(
             f"{error}; leave the sizes out of the section model, they come with the run"
         ) from None
-    path = init.path / TEMPLATE
-    template = path.read_text(encoding="utf-8") if path.exists() else None
     note = f"the model begins as that of {init.path}"
-    return BegunLanguage(model, tokenizer, template, (note,))
+    return BegunLanguage(model, tokenizer, _template(init.path), (note,))
+
+
+def _template(folder: Path) -> str | None:
+    path = folder / TEMPLATE
+    return path.read_text(encoding="utf-8") if path.exists() else None

@@ -47,11 +47,6 @@ class PreparedMasked(PreparedEncoding):
     masking: Masking
 
     @property
-    def unit(self) -> str:
-        """As ``Prepared.unit``."""
-        return "guess"
-
-    @property
     def criteria(self) -> tuple[str, ...]:
         """As ``Prepared.criteria``."""
         return ("loss", "accuracy")

@@ -74,11 +74,6 @@ class PreparedSimilarity(PreparedEncoding):
     valid_scores: Scores
 
     @property
-    def unit(self) -> str:
-        """As ``Prepared.unit``."""
-        return "pair"
-
-    @property
     def criteria(self) -> tuple[str, ...]:
         """As ``Prepared.criteria``: where pairs have scores, nothing is right or wrong."""
         return ("loss",) if len(self.valid_scores) else ("loss", "accuracy")

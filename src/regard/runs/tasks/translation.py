@@ -151,7 +151,7 @@ def prepare_translation(
     )
     check_memory(config, device)
     model = build(config)
-    if init is not None:
+    if init is not None and begun is None:  # snapshots hold all weights
         fill(model, read_weights(init), str(init.weights))
     max_len, rule = config.max_len, recipe.data.long_lines
     cache = cache if recipe.data.world is None else None  # a world is made again as fast

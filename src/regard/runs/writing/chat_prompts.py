@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.core.registry import did_you_mean
 from regard.text.chat_template import TEMPLATE, ChatTemplate, Message
 from regard.text.marked import MarkedReader
 from regard.text.tokenizer import Tokenizer
 
 ROLES = ("system", "user", "assistant")
 Truncate = Literal["left"] | None
-"""What to do with a conversation that is too long: drop its oldest turns, or refuse it."""
+"""What to do with what is longer than the context: cut its beginning off, or refuse it.
+
+Of a conversation the oldest turns are dropped."""
 NAMES = {"begin": "bos_token", "end": "eos_token", "unknown": "unk_token", "pad": "pad_token"}
 """What templates call special tokens."""
 _SAID = "\ufdd1"
@@ -47,6 +50,7 @@ class ChatPrompts:
         Where the oldest turns are dropped, room is made for ``max_new`` tokens, but at least half
         of the context is kept. What the system was told stays.
         """
+        check_truncate(truncate)
         ids = self.ids(messages)
         if len(ids) <= self.context:
             return ids
@@ -75,6 +79,13 @@ class ChatPrompts:
         return (
             f"the {what} has {n:,} tokens, but the model's context holds {self.context:,}; {remedy}"
         )
+
+
+def check_truncate(truncate: Truncate) -> None:
+    """Refuse what is no way of cutting."""
+    if truncate not in ("left", None):
+        hint = did_you_mean(str(truncate), ["left"])
+        raise ConfigError(f"truncate={truncate!r}{hint}: expected 'left' or None")
 
 
 def has_template(folder: Path) -> bool:

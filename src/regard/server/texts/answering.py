@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
-from regard.runs.finding import Answer
 from regard.runs.kinds.answerer import Answerer
-from regard.server.answers import as_json, json_response
+from regard.runs.told_answers import told
+from regard.server.answers import RefusedError, as_json, json_response
 from regard.server.asking import Asked, Key, Text
 from regard.server.limits import MAX_GUESSES
 from regard.server.text_service import TextService
@@ -42,16 +41,14 @@ def answering_routes(service: TextService) -> APIRouter:
 
 
 def _answered(run: Answerer, asked: AnswerRequest) -> bytes:
-    (found,) = run.answers([(asked.question, asked.text)], asked.n)
-    several = [_plain(one) for one in found]
+    pairs = [(asked.question, asked.text)]
+    if run.n_cut(pairs):
+        raise RefusedError(
+            422,
+            f"the question takes more than half of the {run.model.config.max_len} tokens that the "
+            "model reads at once; shorten it",
+        )
+    (found,) = run.answers(pairs, asked.n)
+    several = [told(one) for one in found]
     unknown = unknown_words(run, asked.question, asked.text)
     return as_json({**several[0], "answers": several, "unknown": unknown})
-
-
-def _plain(one: Answer) -> dict[str, Any]:
-    return {
-        "answer": one.text,
-        "start": one.start,
-        "end": one.end,
-        "probability": one.probability,
-    }

@@ -268,3 +268,22 @@ def test_a_head_for_spans_answers_questions(bert, tmp_path):
     assert (found.start, found.end) == (places[first][0], places[last][1])
     assert found.text == text[found.start : found.end]
     assert found.probability == pytest.approx(max(spans.values()), abs=1e-5)
+
+
+@pytest.mark.parametrize("n_segments", [1, 2])
+def test_an_answerer_reads_what_its_segments_allow(bert, tmp_path, n_segments):
+    model, folder = bert(head="spans", n_segments=n_segments)
+    import_model(folder, tmp_path / "run")
+    run = load(tmp_path / "run", device="cpu")
+    ids = torch.tensor([[2, 5, 3, 6, 8, 3]])  # [CLS] the [SEP] cat sat [SEP]
+    with torch.inference_mode():
+        logits = model(ids, torch.tensor([[0, 0, 0, 1, 1, 1]]) if n_segments > 1 else None)[0]
+    starts, ends = logits[[0, 3, 4]].softmax(dim=0).unbind(-1)
+    spans = {"cat": (1, 1), "sat": (2, 2), "cat sat": (1, 2)}
+    shares = {text: float(starts[a] * ends[b]) for text, (a, b) in spans.items()}
+    found = run.answer("the", "cat sat", top=3)
+    assert {one.text: one.probability for one in found} == pytest.approx(shares, rel=1e-5)
+    assert run.embed("cat sat").shape == (12,)
+    assert run.n_cut(["cat sat"]) == 0
+    with pytest.raises(DataError, match="there is no word in the text"):
+        run.answer("the", "\u200b")

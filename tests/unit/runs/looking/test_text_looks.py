@@ -212,11 +212,10 @@ def test_the_outcome_of_an_answerer_is_the_best_span_of_the_text():
     run = encoder_run("answers")
     look = run.explain("a b", "c d e f")
     ids, segments = run.layout.row(*map(run.tokenizer.encode, ("a b", "c d e f")))
-    starts, ends = run.model(torch.tensor([ids]), torch.tensor([segments]))[0, 4:8].unbind(-1)
+    logits = run.model(torch.tensor([ids]), torch.tensor([segments]))[0]
+    starts, ends = logits[[0, 4, 5, 6, 7]].softmax(dim=0).unbind(-1)  # the first is: not here
     shares = {
-        (4 + i, 5 + j): float(starts.softmax(0)[i] * ends.softmax(0)[j])
-        for i in range(4)
-        for j in range(i, 4)
+        (4 + i, 5 + j): float(starts[1 + i] * ends[1 + j]) for i in range(4) for j in range(i, 4)
     }
     best = max(shares, key=shares.get)
     (place,) = look.outcome.places
@@ -412,3 +411,30 @@ def test_a_token_that_fills_the_context_is_written_and_not_looked_at():
         assert look.weights("decoder.self").shape[-2:] == (6, 6)
     with pytest.raises(DataError, match="8 tokens, but the model's context holds 6"):
         run.explain(prompt, text + " a")
+
+
+@pytest.mark.parametrize("context", ["c d e f", "a", "c d  e f"])
+def test_an_answer_is_as_sure_in_a_look_as_it_is_said(context):
+    run = encoder_run("answers")
+    said = run.answer("a b", context, top=5)
+    (place,) = run.explain("a b", context).outcome.places
+    assert [text for text, _ in place.choices] == [one.text for one in said]
+    shares = [one.probability for one in said]
+    assert [share for _, share in place.choices] == pytest.approx(shares, rel=1e-5)
+
+
+def test_a_look_at_a_question_about_nothing_has_no_answer():
+    outcome = encoder_run("answers").explain("a b", "").outcome
+    assert (outcome.kind, outcome.text, outcome.places) == ("answer", "", ())
+
+
+def test_an_answerer_embeds_texts_and_counts_those_that_are_cut():
+    run = encoder_run("answers")
+    texts = ["a b", "a " * 14, "a " * 15]  # 16 positions, of which two are begin and end
+    assert run.embed(texts).shape == (3, 12)
+    assert run.n_cut(texts) == 1
+
+
+def test_texts_without_a_token_have_no_word_to_guess():
+    with pytest.raises(DataError, match="no word that could be left out"):
+        encoder_run("masked").scored([], "test")

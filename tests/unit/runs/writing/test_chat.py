@@ -184,3 +184,10 @@ def test_a_template_among_the_tokenizers_settings_is_kept(tmp_path, said):
     (tmp_path / "theirs" / "tokenizer_config.json").write_text(json.dumps(config))
     import_model(tmp_path / "theirs", tmp_path / "again")
     assert (tmp_path / "again" / "chat_template.jinja").read_text() == CHATML
+
+
+def test_only_the_beginning_can_be_cut_off(run):
+    with pytest.raises(ConfigError, match="truncate='lift' .did you mean 'left'.*'left' or None"):
+        run.chat(ADA, truncate="lift")
+    with pytest.raises(ConfigError, match="truncate='right'"):
+        run.generate("i am ada", truncate="right")

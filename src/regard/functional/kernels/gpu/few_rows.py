@@ -190,7 +190,8 @@ def _kind(norm: Norm | None) -> int:
 
 
 def leave(x: Tensor, weight: Tensor, bias: Tensor | None, z: Tensor, norm: Norm | None) -> Tensor:
-    """As ``functional.few.leave``."""
+    """As ``functional.few.leave``; a norm must be a LayerNorm."""
+    assert norm is None or norm[1] is not None
     (R, K), N = x.shape, weight.shape[0]
     out = torch.empty(R, N, dtype=torch.float32, device=z.device)
     w, b, eps = norm or (None, None, 0.0)

@@ -1,0 +1,53 @@
+"""Which folders a training may write to, and what it leaves of what was there."""
+
+import pytest
+from chats import chat_folder
+from encoders import settings
+from text_runs import WRITE
+
+from regard.core.errors import CheckpointError
+from regard.recipes.recipe import recipe_from
+from regard.runs.train import train
+
+THEIRS = ("config.json", "model.safetensors", "tokenizer.json")
+ONE_STEP = {"max_steps": 1, "eval_every": 1, "save_every": 1}
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    return recipe_from(settings("masked", tmp_path, WRITE["masked"], train=ONE_STEP))
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_model_that_was_not_trained_here_is_not_deleted(recipe, resume, tmp_path):
+    out = tmp_path / "theirs"
+    out.mkdir()
+    for name in THEIRS:
+        (out / name).write_text("theirs")
+    with pytest.raises(CheckpointError) as caught:
+        train(recipe, out, resume=resume)
+    assert str(caught.value) == (
+        f"{out} holds a model that was not trained here: it has a config.json and no config.yaml; "
+        "replace it with --overwrite, or choose another --out"
+    )
+    assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(
+        THEIRS, "theirs"
+    )
+
+
+def test_a_template_for_conversations_does_not_outlive_its_run(tmp_path):
+    (tmp_path / "mine.txt").write_text("once upon a time\n" * 30)
+    raw = {
+        "task": "language",
+        "data": {"train": str(tmp_path / "mine.txt")},
+        "text": {"kind": "char"},
+        "model": {"preset": "gpt"},
+        "train": {"init": str(chat_folder(tmp_path, max_len=30)), "batch_tokens": 60, **ONE_STEP},
+    }
+    out = tmp_path / "run"
+    train(recipe_from(raw), out, test_sets=())
+    assert (out / "chat_template.jinja").exists()
+    del raw["train"]["init"]
+    raw["model"] |= {"d_model": 8, "n_heads": 1, "n_layers": 1, "d_ff": 8, "max_len": 30}
+    train(recipe_from(raw), out, overwrite=True, test_sets=())
+    assert not (out / "chat_template.jinja").exists()

@@ -1,0 +1,37 @@
+"""What a training counts: its report and its lines name the very thing that was learned from."""
+
+import pytest
+from encoders import settings
+from text_runs import KINDS, WRITE, language, short_run
+
+from regard.cli.progress import described
+from regard.recipes.recipe import recipe_from
+from regard.runs.units import unit_of
+
+COUNTED = {
+    "classification": ("texts", "nats a text"),
+    "pairs": ("texts", "nats a text"),
+    "similarity": ("pairs", "loss"),
+    "answers": ("texts", "nats a text"),
+    "masked": ("guesses", "nats a guess"),
+    "language": ("tokens", "nats a token"),
+}
+LINE = {"kind": "train", "step": 3, "loss": 0.5, "tokens_per_second": 12.0, "lr": 0.1, "seconds": 1}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_report_counts_what_was_learned_from(tmp_path, kind):
+    many, measure = COUNTED[kind]
+    page = (short_run(kind, tmp_path) / "report.html").read_text()
+    assert f"{many.capitalize()} seen" in page
+    assert f"{measure}, log scale" in page
+    assert f"{many} a second" in page
+    assert ("token" in page.partition("Settings")[0].lower()) == (kind == "language")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_line_of_a_training_counts_what_was_learned_from(tmp_path, kind):
+    task = "classification" if kind == "pairs" else kind
+    raw = language(tmp_path) if kind == "language" else settings(task, tmp_path, WRITE[kind])
+    unit = unit_of(recipe_from(raw).task)
+    assert f"12 {COUNTED[kind][0]}/s" in described(LINE, unit)
