@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core.errors import ConfigError
+
 ON_GPU, ON_CPU = 2**28, 2**21
 """Logits made at a time: many on a GPU, few enough for a CPU's cache."""
 HAS_TRITON = find_spec("triton") is not None
@@ -69,7 +71,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         # The gradients are constants by now.
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            raise NotImplementedError(
+            raise ConfigError(
                 "linear_cross_entropy has no second derivatives; training.losses.token_loss has"
             )
         scaled = [None if x is None else x * scale.to(x.dtype) for x in ctx.saved_tensors]
