@@ -9,7 +9,7 @@ from regard.checkpoints.run_folder import RunFolder
 from regard.models.presets import build, presets_for, resolve
 from regard.models.settings import ModelSettings
 from regard.recipes.recipe import recipe_from
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.runs.tokenizers import Tokenizers
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from regard.inspection.capture import watch
     from regard.layers.attention import MultiHeadAttention
     from regard.layers.score import Score
+    from regard.runs.kinds.translator import Run
     from regard.runs.loading import load
-    from regard.runs.run import Run
 
 __version__ = "0.1.0"
 
@@ -38,7 +38,7 @@ _HOMES = {
     "load": "regard.runs.loading",
     "MultiHeadAttention": "regard.layers.attention",
     "RegardError": "regard.core.errors",
-    "Run": "regard.runs.run",
+    "Run": "regard.runs.kinds.translator",
     "Score": "regard.layers.score",
     "ShapeError": "regard.core.errors",
     "TrainingError": "regard.core.errors",

@@ -29,7 +29,7 @@ from regard.decoding.steps import next_log_probs
 from regard.recipes.recipe import load_recipe, recipe_from
 from regard.runs.data import load_data
 from regard.runs.heads.measures import head_measures
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.runs.train import train
 from regard.server.about import PRONOUNS, antecedents
 from regard.server.answers import RefusedError, as_json

@@ -13,7 +13,7 @@ from regard.checkpoints.interop.ctranslate2_reading import read_ctranslate2
 from regard.decoding.settings import DecodeSettings
 from regard.models.transformer import Transformer
 from regard.runs.exchange.importing import import_model
-from regard.runs.run import load
+from regard.runs.kinds.translator import load_translator
 from regard.runs.translation import decode
 from regard.text.specials import BEGIN_ID, END_ID, SPECIALS
 
@@ -83,7 +83,7 @@ def test_the_transliterator_keeps_the_beams_of_ctranslate2():
 def test_the_transliterator_is_an_ordinary_run(tmp_path):
     notes = import_model(NAMES, tmp_path / "run", "ar-en")
     assert "learned positions: texts of up to 512 tokens" in notes[0]
-    run = load(tmp_path / "run", device="cpu")
+    run = load_translator(tmp_path / "run", device="cpu")
     assert run.translate("آتزمون", beam=4) == "atzmon"
     assert run.recipe.data.direction == "ar-en"
     look = run.explain("محمد")

@@ -8,7 +8,7 @@ from letters import LETTERS
 
 from regard.runs.exchange.exporting import export
 from regard.runs.exchange.imported_translators import tokenizers_beside
-from regard.runs.run import load
+from regard.runs.kinds.translator import load_translator
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before it is imported: nothing is looked for
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -62,7 +62,7 @@ def test_pieces_are_those_of_marian(tmp_path):
 
 
 def test_the_auto_tokenizer_reads_what_we_export(run_path, tmp_path):
-    run = load(run_path, device="cpu")
+    run = load_translator(run_path, device="cpu")
     export(run, "hf", tmp_path / "hf")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
     for text in ("a b c", " ".join(LETTERS), "a", "zebra a"):

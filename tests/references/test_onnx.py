@@ -10,7 +10,7 @@ from regard.checkpoints.interop.onnx_model import write_onnx
 from regard.core.errors import ConfigError
 from regard.models.transformer import Transformer
 from regard.runs.exchange.exporting import export
-from regard.runs.run import load
+from regard.runs.kinds.translator import load_translator
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed")
@@ -60,7 +60,7 @@ def test_logits_are_those_of_the_model_at_every_length(tmp_path, changes):
 
 
 def test_a_run_is_exported_with_its_tokenizer(run_path, tmp_path):
-    run = load(run_path, device="cpu")
+    run = load_translator(run_path, device="cpu")
     export(run, "onnx", tmp_path / "onnx")
     assert (tmp_path / "onnx" / "tokenizer.json").exists()
     source = torch.tensor([[*run.tokenizers.source.encode("a b c"), 2]])

@@ -16,7 +16,7 @@ from regard.cli.serve import Port, run_server
 from regard.cli.train import run_training
 
 if TYPE_CHECKING:
-    from regard.runs.run import Run
+    from regard.runs.kinds.translator import Run
 
 EXAMPLES = (
     "the animal did not cross the street because it was too tired",
@@ -67,9 +67,9 @@ def _program() -> str:
 
 def _shown(out: Path, device: str | None) -> Run:
     """The run, after it has translated the examples."""
-    from regard.runs.run import load
+    from regard.runs.kinds.translator import load_translator
 
-    run = load(out, device=device)
+    run = load_translator(out, device=device)
     for source, translation in zip(EXAMPLES, run.translate(EXAMPLES), strict=True):
         print(f"{source}\n    {translation}")
     return run

@@ -16,7 +16,7 @@ from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.data.settings import Files
-    from regard.runs.run import Run
+    from regard.runs.kinds.translator import Run
 
 
 ELSEWHERE = "name a file, or with --data RECIPE a recipe whose data to score on"

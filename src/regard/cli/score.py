@@ -13,7 +13,7 @@ from regard.cli.options import Device, RunPath
 from regard.core.errors import DataError
 
 if TYPE_CHECKING:
-    from regard.runs.run import Run
+    from regard.runs.kinds.translator import Run
 
 CHUNK = 4096
 
@@ -29,9 +29,9 @@ def score(
     Natural logarithm, the end token included, no length penalty.
     """
     from regard.data.lines import read_parallel
-    from regard.runs.run import load
+    from regard.runs.kinds.translator import load_translator
 
-    run = load(path, device=device)
+    run = load_translator(path, device=device)
     rows = list(read_parallel(source, target))
     if not rows:
         raise DataError(f"{source} and {target} are empty; expected one sentence a line")

@@ -16,7 +16,7 @@ from regard.core.errors import DataError
 
 if TYPE_CHECKING:
     from regard.decoding.hypothesis import Hypothesis
-    from regard.runs.run import Run
+    from regard.runs.kinds.translator import Run
 
 CHUNK = 1024
 """Lines that are sorted by length and translated together."""
@@ -48,9 +48,9 @@ def translate(
     Scores are log-probabilities divided by the length penalty; `regard score` gives plain ones.
     """
     from regard.runs.engines.choice import engine_for
-    from regard.runs.run import load
+    from regard.runs.kinds.translator import load_translator
 
-    run = load(path, device=device)  # a bad run fails on empty input too
+    run = load_translator(path, device=device)  # a bad run fails on empty input too
     write = engine_for(run, engine, compute_type=compute_type)
     unknown: dict[str, None] = {}
     n_before, doubts = 0, run.doubts([], [])

@@ -22,6 +22,7 @@ from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.decoding.place import Continuer, InPlace, Place, place_for
 from regard.decoding.sampling import check_sampling, distribution, draw, noise_for
 from regard.decoding.static import Glance
+from regard.functional.stepping import log_probs
 
 MOST_ROWS = 256
 """Texts that are written at once."""
@@ -193,9 +194,9 @@ def _written(place: Place, group: _Group, manner: Manner, ends: _Ends) -> Iterat
         return
     logits, noise, glances = place.read(group.ids), group.noise, None
     for t in range(group.room):
-        log_probs = _log_probs(logits, hidden)
-        chosen = manner.choose(log_probs, noise[:, t])
-        scores = log_probs.gather(1, chosen.unsqueeze(1)).squeeze(1)
+        allowed = log_probs(logits).index_fill_(1, hidden, -torch.inf)
+        chosen = manner.choose(allowed, noise[:, t])
+        scores = allowed.gather(1, chosen.unsqueeze(1)).squeeze(1)
         glances = glances or (Glance(chosen), Glance(scores))
         for glance, tensor in zip(glances, (chosen, scores), strict=True):
             glance.post(tensor)
@@ -230,12 +231,6 @@ def _told(
         if not over:
             stay.append(at)
     return stay
-
-
-def _log_probs(logits: Tensor, hidden: Tensor) -> Tensor:
-    """Logits (N, V) -> log-probabilities (N, V), at least in float32; -∞ for what is hidden."""
-    dtype = torch.promote_types(logits.dtype, torch.float32)
-    return logits.log_softmax(dim=-1, dtype=dtype).index_fill_(1, hidden, -torch.inf)
 
 
 def _continuation(steps: Sequence[Step], end_ids: frozenset[int]) -> Continuation:

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from regard.decoding.protocol import Room
 from regard.decoding.search import Search, advance, stops
-from regard.functional.stepping import HAS_TRITON, Best
+from regard.functional.kernels.gpu import HAS_TRITON
+from regard.functional.stepping import Best
 from regard.text.specials import END_ID
 
 MOST_BEAMS = 16

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.core.errors import ConfigError
 from regard.text.specials import END_ID
 
 
@@ -39,6 +40,11 @@ def only_given(log_probs: Tensor, prefix: Sequence[int], t: int) -> Tensor:
     """
     if t >= len(prefix):
         return log_probs
+    if not (0 <= prefix[t] < log_probs.shape[1] and (log_probs[:, prefix[t]] > -torch.inf).all()):
+        raise ConfigError(
+            f"a prefix has ids of words, but its id {prefix[t]} at place {t} is none that can be "
+            "written"
+        )
     given = torch.arange(log_probs.shape[1], device=log_probs.device) == prefix[t]
     return log_probs.masked_fill(~given, -torch.inf)
 

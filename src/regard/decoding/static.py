@@ -15,6 +15,7 @@ from typing import TypeGuard, TypeVar
 import torch
 from torch import Tensor
 
+from regard.core.rounding import power_of_two
 from regard.decoding.protocol import Generator, Room, Static
 from regard.decoding.steps import N_HIDDEN
 from regard.layers.recorded import Recorded, shared_pool
@@ -193,13 +194,9 @@ def room_needed(source: Tensor, n_beams: int, longest: int) -> tuple[int, int, i
     tokens = B * (S + 15)  # a model may pad sources
     return (
         size_for(B) * n_beams,
-        max(FEWEST_STEPS, _power_of_two(longest)),
-        max(FEWEST_TOKENS, _power_of_two(tokens)),
+        max(FEWEST_STEPS, power_of_two(longest)),
+        max(FEWEST_TOKENS, power_of_two(tokens)),
     )
-
-
-def _power_of_two(n: int) -> int:
-    return 1 << (n - 1).bit_length()
 
 
 def can_stay(model: Generator, limits: Tensor, n_beams: int) -> TypeGuard[Static]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import ConfigError, ShapeError
-from regard.functional.stepping import Best, best_tokens
+from regard.functional.stepping import Best, best_tokens, log_probs
 from regard.text.specials import BEGIN_ID, PAD_ID
 
 N_HIDDEN = max(PAD_ID, BEGIN_ID) + 1
@@ -42,8 +42,7 @@ def next_log_probs(logits: Tensor) -> Tensor:
     Padding and the begin token can't be chosen, yet keep their share of the probability: what a
     search reports is what the model says of its target, and a plain forward finds it again.
     """
-    dtype = torch.promote_types(logits.dtype, torch.float32)
-    log_probs = logits.log_softmax(dim=-1, dtype=dtype)
-    log_probs[:, PAD_ID] = -torch.inf
-    log_probs[:, BEGIN_ID] = -torch.inf
-    return log_probs
+    found = log_probs(logits)
+    found[:, PAD_ID] = -torch.inf
+    found[:, BEGIN_ID] = -torch.inf
+    return found

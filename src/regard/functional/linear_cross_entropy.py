@@ -8,7 +8,6 @@ value, same gradients; ``regard.training.losses.token_loss`` is the plain form i
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -16,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.errors import ConfigError
+from regard.functional.kernels.gpu import HAS_TRITON
 
 ON_GPU, ON_CPU = 2**28, 2**21
 """Logits made at a time: many on a GPU, few enough for a CPU's cache."""
-HAS_TRITON = find_spec("triton") is not None
 
 
 def linear_cross_entropy(

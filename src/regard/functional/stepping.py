@@ -11,16 +11,16 @@ once and played again. On a GPU each piece is one kernel; here it says what they
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.functional.kernels.gpu import HAS_TRITON
+
 CHUNK = 128
 """Numbers of which only the greatest is looked at first."""
-HAS_TRITON = find_spec("triton") is not None
 
 
 class Best(NamedTuple):
@@ -117,10 +117,15 @@ def best_tokens(logits: Tensor, n: int, *, n_hidden: int) -> Best:
         from regard.functional.kernels.gpu import step_rows
 
         return Best(*step_rows.best_tokens(logits, n, n_hidden))
+    found = log_probs(logits)  # faster than logsumexp
+    found[:, :n_hidden] = -torch.inf
+    return Best(*top(found, n))
+
+
+def log_probs(logits: Tensor) -> Tensor:
+    """Logits (…, V) -> log-probabilities (…, V), at least in float32."""
     dtype = torch.promote_types(logits.dtype, torch.float32)
-    log_probs = logits.log_softmax(dim=-1, dtype=dtype)  # faster than logsumexp
-    log_probs[:, :n_hidden] = -torch.inf
-    return Best(*top(log_probs, n))
+    return logits.log_softmax(dim=-1, dtype=dtype)
 
 
 def top(x: Tensor, n: int) -> tuple[Tensor, Tensor]:

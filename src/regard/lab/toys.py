@@ -8,7 +8,7 @@ from statistics import fmean
 
 from regard.data.pairs import Pair
 from regard.lab.translating import Translator, translator
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 
 ByLength = dict[int, float]
 """Words of the source -> mean score of the sources that have so many."""

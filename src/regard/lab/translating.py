@@ -13,8 +13,8 @@ from regard.checkpoints.run_folder import RunFolder, fill
 from regard.checkpoints.snapshots import Snapshot
 from regard.recipes.recipe import load_recipe
 from regard.runs.data import Data
+from regard.runs.kinds.translator import Run
 from regard.runs.objective import TokenLoss
-from regard.runs.run import Run
 from regard.runs.tasks.translation import prepare_translation
 from regard.training.loop import Setup, Trainer
 

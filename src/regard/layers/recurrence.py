@@ -78,11 +78,14 @@ class Recurrence(nn.Module):
             out, after = self.inner(x, before)
         else:
             lengths = mask.sum(dim=1).cpu()
-            packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+            packed = pack_padded_sequence(
+                x, lengths.clamp(min=1), batch_first=True, enforce_sorted=False
+            )
             packed, after = self.inner(packed, before)
             out, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
-        h, c = after if isinstance(after, tuple) else (after, None)
-        return out, CellState(h.transpose(0, 1), None if c is None else c.transpose(0, 1))
+            if not lengths.all():
+                return _unread(~mask.any(dim=1), out, _our_state(after), state)
+        return out, _our_state(after)
 
     def _by_steps(
         self, x: Tensor, mask: Tensor | None, state: CellState
@@ -131,6 +134,22 @@ class Recurrence(nn.Module):
                 outputs[t] = new[0]
             state = new
         return torch.stack([outputs[t] for t in times], dim=1), state
+
+
+def _unread(
+    empty: Tensor, out: Tensor, after: CellState, before: CellState
+) -> tuple[Tensor, CellState]:
+    """Where rows are ``empty`` (B,), which torch cannot: zeros, and the state that they had."""
+    rows = empty[:, None, None]
+    h = torch.where(rows, before.h, after.h)
+    if after.c is None or before.c is None:
+        return out.masked_fill(rows, 0.0), CellState(h, None)
+    return out.masked_fill(rows, 0.0), CellState(h, torch.where(rows, before.c, after.c))
+
+
+def _our_state(state: Tensor | tuple[Tensor, Tensor]) -> CellState:
+    h, c = state if isinstance(state, tuple) else (state, None)
+    return CellState(h.transpose(0, 1), None if c is None else c.transpose(0, 1))
 
 
 def _torch_state(state: CellState) -> Tensor | tuple[Tensor, Tensor]:

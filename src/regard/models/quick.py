@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.functional import kernels
-from regard.functional.kernels.packed import HAS_TRITON
+from regard.functional.kernels.gpu import HAS_TRITON
 from regard.layers.prepacked import can_pack
 from regard.models.static import StaticTransformer
 from regard.models.static_cpu import CpuTransformer

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.functional import kernels
-from regard.functional.stepping import HAS_TRITON
+from regard.functional.kernels.gpu import HAS_TRITON
 from regard.layers.prepacked import can_pack
 from regard.models.quick import GPU_TYPES, WIDTHS, Kept
 from regard.models.static_decoder import StaticDecoder

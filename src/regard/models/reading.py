@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.functional import stepping
 from regard.functional.kernels import Call, packed
-from regard.functional.kernels.packed import HAS_TRITON
+from regard.functional.kernels.gpu import HAS_TRITON
 from regard.functional.scores import Factors
 from regard.functional.texts import short_texts
 from regard.layers.attention import MultiHeadAttention

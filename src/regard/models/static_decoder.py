@@ -14,6 +14,7 @@ from threading import Lock
 import torch
 from torch import Tensor
 
+from regard.core.rounding import power_of_two
 from regard.functional import few
 from regard.functional.attention import attention
 from regard.functional.text_steps import attend_own, heads
@@ -47,7 +48,7 @@ class StaticDecoder:
     @contextmanager
     def room(self, n_rows: int, n_read: int, n_new: int) -> Iterator[TextRoom]:
         """Room for so many texts of so many tokens read and written, until it is given back."""
-        n_places = max(FEWEST_PLACES, _power_of_two(n_read + min(n_new, FORESEEN)))
+        n_places = max(FEWEST_PLACES, power_of_two(n_read + min(n_new, FORESEEN)))
         room = self._kept(n_rows, n_places) or TextRoom(self, n_rows, n_places)
         try:
             yield room
@@ -112,7 +113,7 @@ class TextRoom:
         if self.length == self.n_places:
             self._grow()
         self.ids[:n] = ids
-        size = min(self.n_rows, _power_of_two(n)) if self.ahead else n
+        size = min(self.n_rows, power_of_two(n)) if self.ahead else n
         if size not in self._steps:
             work = partial(self._work, size)
             self._steps[size] = Recorded(work, changes=(self.place,), pool=self._pool)
@@ -200,7 +201,3 @@ class TextRoom:
 def _wide(dtype: torch.dtype) -> torch.dtype:
     """At least float32."""
     return torch.promote_types(dtype, torch.float32)
-
-
-def _power_of_two(n: int) -> int:
-    return 1 << (n - 1).bit_length()

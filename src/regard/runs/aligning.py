@@ -25,7 +25,7 @@ from regard.core.errors import DataError
 from regard.data.alignments import Aligned
 from regard.evaluation.alignment import chosen_alignment, words_matrix
 from regard.evaluation.choosing import Watched
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.text import words
 from regard.text.tokenizer import Tokenizer
 

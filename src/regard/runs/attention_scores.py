@@ -17,7 +17,7 @@ from regard.evaluation import antecedents
 from regard.evaluation.alignment import chosen_alignment, words_matrix
 from regard.evaluation.choosing import Choice, Watched
 from regard.inspection.capture import watch
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 
 Words = list[int | None]
 BATCH_TOKENS = 4096

@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from regard.core.errors import ConfigError
-from regard.core.registry import did_you_mean
 from regard.data.pairs import Pair
 from regard.evaluation.by_length import by_length
 from regard.evaluation.likelihood import perplexity
@@ -15,18 +13,14 @@ from regard.evaluation.text_scores import bleu, bleu_multi, chrf, exact_match
 from regard.runs.attention_scores import attention_scores
 from regard.runs.data import Data
 from regard.runs.evaluation import Evaluation
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
+from regard.runs.splits import split_of
 
 
 def evaluate_split(run: Run, data: Data, split: str, *, beam: int | None = None) -> Evaluation:
     """Scores on a split of the data the run was trained with."""
-    if split not in data.splits:
-        known, hint = ", ".join(data.splits), did_you_mean(split, data.splits)
-        raise ConfigError(
-            f"the run's data has no split {split!r}{hint}; it has {known}; files of your own are "
-            "scored with --source and --reference"
-        )
-    pairs = data.splits[split]
+    remedy = "; files of your own are scored with --source and --reference"
+    pairs = split_of(data.splits, split, remedy=remedy)
     evaluation = evaluate_pairs(run, pairs, split=split, beam=beam)
     valid, test = (
         [pair for pair in some if run.fits(pair.source, pair.target)]

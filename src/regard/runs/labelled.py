@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from regard.core.errors import ConfigError
-from regard.core.registry import did_you_mean
 from regard.data.labelled import Labelled, Wanted, read_labelled_splits
 from regard.data.sentences import labelled_world
 from regard.data.sentences import world as sentences
 from regard.data.sentences.labelled_world import LABELLED_WORLDS
 from regard.data.settings import DataSettings
 from regard.runs.evaluation import test_sets_of
+from regard.runs.splits import split_of
 
 _WORLDS: Mapping[Wanted, tuple[str, ...]] = {
     "label": (*LABELLED_WORLDS,),
@@ -36,10 +36,7 @@ class LabelledData:
 
     def split(self, name: str) -> Sequence[Labelled]:
         """One of them; a wrong name is told."""
-        if name not in self.splits:
-            known, hint = ", ".join(self.splits), did_you_mean(name, self.splits)
-            raise ConfigError(f"the run's data has no split {name!r}{hint}; it has {known}")
-        return self.splits[name]
+        return split_of(self.splits, name)
 
 
 def load_labelled(settings: DataSettings, wanted: Wanted) -> LabelledData:

@@ -12,9 +12,9 @@ from regard.runs.kinds.answerer import load_answerer
 from regard.runs.kinds.classifier import load_classifier
 from regard.runs.kinds.embedder import load_embedder
 from regard.runs.kinds.filler import load_filler
+from regard.runs.kinds.translator import load_translator
 from regard.runs.kinds.writer import load_writer
-from regard.runs.run import load as load_translator
-from regard.runs.run import recipe_in
+from regard.runs.opening import recipe_in
 
 LOADERS: Registry[Callable[..., Any]] = Registry("task")
 LOADERS.add("translation")(load_translator)

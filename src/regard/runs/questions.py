@@ -11,6 +11,7 @@ from regard.data.sentences import question_world
 from regard.data.sentences.question_world import QUESTION_WORLD
 from regard.data.settings import DataSettings
 from regard.runs.labelled import LabelledData
+from regard.runs.splits import split_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,7 @@ class QuestionData(LabelledData):
 
     def split(self, name: str) -> Sequence[Question]:
         """One of them; a wrong name is told."""
-        LabelledData.split(self, name)
-        return self.splits[name]
+        return split_of(self.splits, name)
 
 
 def load_questions(settings: DataSettings) -> QuestionData:

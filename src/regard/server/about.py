@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.checkpoints.run_folder import load_scores
 from regard.core.errors import CheckpointError
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.server.examples import examples
 from regard.server.knowing import known_words
 from regard.visual.head_table import COLUMNS

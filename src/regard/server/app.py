@@ -10,7 +10,7 @@ from fastapi import Depends, FastAPI
 from starlette.types import Lifespan
 
 from regard import __version__
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.server.answers import add_refusals
 from regard.server.batcher import Worker
 from regard.server.files import Files, page_routes

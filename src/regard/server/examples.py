@@ -10,8 +10,8 @@ from regard.data.corpora import located, read_pairs
 from regard.data.pairs import Pair
 from regard.data.settings import DataSettings
 from regard.runs.data import load_data
+from regard.runs.kinds.translator import Run
 from regard.runs.own_data import has_data
-from regard.runs.run import Run
 
 LECTURES = {
     "en": (

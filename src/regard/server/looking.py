@@ -10,7 +10,7 @@ from functools import partial
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.server.about import about
 from regard.server.answers import as_json, json_response
 from regard.server.asking import BeamRequest, ExplainRequest

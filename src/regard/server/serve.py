@@ -19,7 +19,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.server.app import make_app
 from regard.server.batcher import MODEL
 from regard.server.limits import LIMITS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.server.answers import RefusedError
 from regard.server.batcher import Worker
 from regard.server.examples import examples

@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.steps import next_log_probs
 from regard.runs.forcing import one_source
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.server.events import Event, streamed
 from regard.server.limits import MAX_CHARACTERS
 from regard.server.lines import joined, lines_of, spoken

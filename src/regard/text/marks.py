@@ -22,6 +22,11 @@ class Marks:
     other_ends: tuple[int, ...] = ()
     """What ends a text as well, where a model was taught several."""
 
+    @property
+    def unread(self) -> int | None:
+        """What stands for the unknown in a text; GPT-2 calls its end so, and reads everything."""
+        return None if self.unknown == self.end else self.unknown
+
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Marks:
         """Of what ``asdict`` gave, once it was a file."""

@@ -6,7 +6,7 @@ import pytest
 import torch
 from table_model import TableModel, fixed_table, random_table, sources
 
-from regard.core.errors import ShapeError
+from regard.core.errors import ConfigError, ShapeError
 from regard.decoding.beam import beam_search
 from regard.decoding.trace import trace
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
@@ -158,6 +158,13 @@ def test_what_is_left_out_says_why():
     assert by_ids[4,] == ("pruned", "cut off by the limit of 1")
     assert by_ids[END_ID,] == ("pruned", "ended outside the best 2")
     assert by_ids[5,] == ("pruned", "outside the best 2")
+
+
+@pytest.mark.parametrize("number", [PAD_ID, BEGIN_ID, 7, -1])
+@pytest.mark.parametrize("n_beams", [1, 3])
+def test_a_prefix_that_cannot_be_written_is_refused(n_beams, number):
+    with pytest.raises(ConfigError, match=f"id {number} at place 1"):
+        searched(random_table(3, n_vocab=7, end=-1.0), n_beams, prefix=(6, number))
 
 
 @pytest.mark.parametrize("n_beams", [1, 2, 4])

@@ -5,7 +5,7 @@ import torch
 
 from regard.functional.kernels import reference_only
 from regard.layers.context_gru import ContextGRU
-from regard.layers.recurrence import Recurrence
+from regard.layers.recurrence import CellState, Recurrence
 
 KINDS = [
     {"cell": "lstm"},
@@ -19,16 +19,18 @@ def made(cell, **options):
     return Recurrence(cell, 3, 4, **options).double().eval()
 
 
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("lengths", [None, (5, 2, 4), (3, 0, 1), (0, 0, 0)], ids=str)
 @pytest.mark.parametrize("options", KINDS, ids=str)
-def test_step_by_step_is_the_fused_recurrence_with_gradients(rng, options, masked):
+def test_step_by_step_is_the_fused_recurrence_with_gradients(rng, options, lengths):
     layer = made(**options)
     x = torch.randn(3, 5, 3, generator=rng, dtype=torch.float64)
-    mask = torch.arange(5) < torch.tensor([5, 2, 4])[:, None] if masked else None
+    mask = None if lengths is None else torch.arange(5) < torch.tensor(lengths)[:, None]
+    before = layer(torch.randn(3, 2, 3, generator=rng, dtype=torch.float64))[1]
+    before = CellState(before.h.detach(), None if before.c is None else before.c.detach())
 
     def outcome():
         given = x.clone().requires_grad_()
-        out, state = layer(given, mask)
+        out, state = layer(given, mask, before)
         total = (out**2).sum() + (state.h * 3).sum()
         grads = torch.autograd.grad(total, [given, *layer.parameters()])
         return out, state.h, state.c, grads

@@ -8,8 +8,8 @@ from systems import untrained
 
 import regard
 from regard.cli.main import main
-from regard.runs import run as running
 from regard.runs.doubts import Doubts
+from regard.runs.kinds import translator as running
 
 
 @pytest.fixture(scope="module")

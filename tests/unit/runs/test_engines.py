@@ -18,7 +18,7 @@ from regard.runs.engines import ctranslate2_engine
 from regard.runs.engines.choice import engine_for
 from regard.runs.engines.ctranslate2_engine import CTranslate2Engine
 from regard.runs.exchange import exporting
-from regard.runs.run import load
+from regard.runs.kinds.translator import load_translator
 from regard.runs.tokenizers import Tokenizers
 from regard.runs.train import train
 from regard.text.settings import TextSettings
@@ -237,15 +237,15 @@ def exports(path):
 
 
 def test_a_run_is_exported_once_for_the_same_weights(kept, monkeypatch):
-    CTranslate2Engine.of(load(kept))
+    CTranslate2Engine.of(load_translator(kept))
     (name,) = exports(kept)
     monkeypatch.setitem(exporting.FORMATS._things, "ctranslate2", None)  # would fail if called
-    CTranslate2Engine.of(load(kept))
+    CTranslate2Engine.of(load_translator(kept))
     assert exports(kept) == [name]
 
 
 def test_other_weights_are_exported_anew_and_the_old_ones_forgotten(kept):
-    run = load(kept)
+    run = load_translator(kept)
     CTranslate2Engine.of(run)
     before = exports(kept)
     with torch.no_grad():
@@ -257,7 +257,7 @@ def test_other_weights_are_exported_anew_and_the_old_ones_forgotten(kept):
 
 def test_a_run_folder_that_cannot_be_written_is_no_hindrance(kept):
     (kept / "engines").write_text("in the way")
-    assert_same(*both(load(kept)))
+    assert_same(*both(load_translator(kept)))
     assert (kept / "engines").read_text() == "in the way"
 
 

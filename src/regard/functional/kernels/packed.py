@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import cast
 
 import torch
@@ -10,8 +9,6 @@ from torch import Tensor
 
 from regard.functional.kernels.call import Call
 from regard.functional.texts import Texts
-
-HAS_TRITON = find_spec("triton") is not None
 
 
 def short(call: Call) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.functional.biases import Alibi
 from regard.functional.kernels import blocks, chunks, flex, packed, sdpa
 from regard.functional.kernels.call import Call
+from regard.functional.kernels.gpu import HAS_TRITON
 from regard.functional.texts import Texts
 
 SHORT, SHORT_HALF, SHORT_LEARNED = 32, 64, 256
@@ -49,7 +50,7 @@ def _short_texts(call: Call) -> bool:
         and _plain(call)
         and texts.block > 0
         and call.on_gpu
-        and packed.HAS_TRITON
+        and HAS_TRITON
         and call.v.shape[-1] == width
         and width in (16, 32, 64, 128)
     )

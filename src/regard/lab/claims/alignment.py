@@ -20,8 +20,8 @@ from regard.evaluation.text_scores import exact_match
 from regard.lab.result import Result
 from regard.lab.translating import translator
 from regard.runs.attention_scores import MOST, attention_scores
+from regard.runs.kinds.translator import Run
 from regard.runs.looking.look import Look
-from regard.runs.run import Run
 from regard.text.words import split
 from regard.visual.matrix import matrix
 from regard.visual.report import Table

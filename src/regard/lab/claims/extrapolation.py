@@ -17,7 +17,7 @@ from regard.data.pairs import Pair
 from regard.evaluation.text_scores import exact_match
 from regard.lab.result import Result
 from regard.lab.toys import ByLength, accuracy_by_length, exact_by_length, toy_translator
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.visual.curves import curves
 from regard.visual.report import Table
 

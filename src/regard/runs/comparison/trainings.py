@@ -27,9 +27,9 @@ from regard.runs.budget import Budget, steps_within
 from regard.runs.device import pick_device
 from regard.runs.evaluate import evaluate_pairs
 from regard.runs.evaluation import Evaluation
+from regard.runs.kinds.translator import load_translator
 from regard.runs.prepare import prepare
 from regard.runs.prepared import Prepared
-from regard.runs.run import load
 from regard.runs.train import train
 from regard.training.metrics import read_metrics
 from regard.training.settings import TrainSettings
@@ -169,7 +169,7 @@ def _translations(path: Path, pairs: Pairs, device: str | None) -> dict[str, lis
         return {}
     kept = _kept(path / TRANSLATIONS)
     if kept is None:
-        run = load(path, device=device)
+        run = load_translator(path, device=device)
         made = {name: evaluate_pairs(run, some, split=name) for name, some in pairs.items()}
         kept = {name: one.translations for name, one in made.items()}
         _keep(path, kept)

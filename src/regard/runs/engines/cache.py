@@ -13,7 +13,7 @@ from regard.checkpoints.interop.ctranslate2_model import library
 from regard.core.errors import CheckpointError
 from regard.models.base import SequenceModel
 from regard.runs.exchange.exporting import export
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 
 FORMAT = "ctranslate2"
 FOLDER = "engines"

@@ -9,7 +9,7 @@ from regard.checkpoints.interop.ctranslate2_model import library, refusal
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry
 from regard.runs.engines.ctranslate2_engine import CTranslate2Engine
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.runs.translation import Engine, decode
 
 ENGINES: Registry[Callable[[Run, str | None], Engine]] = Registry("engine")

@@ -29,7 +29,7 @@ from regard.decoding.settings import DecodeSettings
 from regard.models.base import SequenceModel
 from regard.runs.engines.cache import exported
 from regard.runs.engines.translator import Translator
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.runs.translation import DECODE_TOKENS, decode, limits_for
 from regard.text.specials import BEGIN_ID, PAD_ID
 

@@ -20,8 +20,8 @@ from regard.core.registry import Registry
 from regard.runs.exchange.exported_texts import write_encoder, write_language_model
 from regard.runs.exchange.places import check_free
 from regard.runs.kinds.encoder_run import EncoderRun
+from regard.runs.kinds.translator import Run
 from regard.runs.kinds.writer import Writer
-from regard.runs.run import Run
 from regard.runs.tokenizers import SHARED, SOURCE, TARGET
 from regard.text.specials import BEGIN, END, END_ID, PAD, UNKNOWN
 from regard.text.tokenizer import Tokenizer

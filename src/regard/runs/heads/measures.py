@@ -15,7 +15,6 @@ import numpy as np
 
 from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
-from regard.core.registry import did_you_mean
 from regard.data.pairs import Pair
 from regard.inspection.agreement import clusters, plane
 from regard.inspection.heads import Array
@@ -24,8 +23,9 @@ from regard.runs.heads.scores import alignment_errors, antecedent_accuracies, la
 from regard.runs.heads.subjects import Subject, given_subject, own_subject
 from regard.runs.heads.watching import Group, groups, pair_readings
 from regard.runs.heads.worth import BLEU_SENTENCES, Tick, Worth, pair_judge, worth
+from regard.runs.kinds.translator import Run
 from regard.runs.own_data import check_data
-from regard.runs.run import Run
+from regard.runs.splits import split_of
 from regard.visual.head_map import head_map
 from regard.visual.head_table import head_tables
 from regard.visual.head_text import heads_text
@@ -193,10 +193,7 @@ def _check_number(n: int) -> None:
 
 
 def _pairs(run: Run, data: Data, split: str, n: int) -> list[Pair]:
-    if split not in data.splits:
-        known, hint = ", ".join(data.splits), did_you_mean(split, data.splits)
-        raise ConfigError(f"the run's data has no split {split!r}{hint}; it has {known}")
-    fitting = (pair for pair in data.splits[split] if run.fits(pair.source, pair.target))
+    fitting = (pair for pair in split_of(data.splits, split) if run.fits(pair.source, pair.target))
     pairs = list(islice(fitting, n))
     if not pairs:
         raise DataError(

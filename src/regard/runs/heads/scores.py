@@ -13,7 +13,7 @@ from regard.evaluation.alignment import alignment_error_rate, links_from_weights
 from regard.evaluation.antecedents import accuracy_by_head
 from regard.evaluation.choosing import Links, Matrix, Watched, by_label
 from regard.runs.attention_scores import watched_words
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 
 
 def alignment_errors(run: Run, pairs: Sequence[Pair]) -> dict[Hashable, float]:

@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.core.errors import ConfigError, DataError
-from regard.core.registry import did_you_mean
+from regard.core.errors import DataError
 from regard.data.labelled import Labelled, Wanted
 from regard.data.plain_texts import text_splits
 from regard.runs.heads.readings import encoder_readings, writer_readings
@@ -25,6 +24,7 @@ from regard.runs.labelled import load_labelled
 from regard.runs.looking.reading import TAB
 from regard.runs.own_data import check_data
 from regard.runs.questions import load_questions
+from regard.runs.splits import split_of
 
 SCORES: Mapping[str, tuple[str, ...]] = {
     "classification": ("loss", "accuracy"),
@@ -123,11 +123,7 @@ def _moved(run: EncoderRun, texts: Texts) -> Judge:
 
 def _examples(run: EncoderRun | Writer, split: str) -> _Examples:
     if isinstance(run, Writer):
-        splits = text_splits(run.recipe.data)
-        if split not in splits:
-            hint, known = did_you_mean(split, splits), ", ".join(splits)
-            raise ConfigError(f"the run's data has no split {split!r}{hint}; it has {known}")
-        return _Examples(splits[split])
+        return _Examples(split_of(text_splits(run.recipe.data), split))
     if run.task == "answers":
         questions = load_questions(run.recipe.data)
         return _Examples(questions.split(split), questions.notes)

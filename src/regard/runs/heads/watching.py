@@ -18,7 +18,7 @@ from regard.data.pairs import Pair
 from regard.inspection.agreement import Divergences, divergences
 from regard.inspection.capture import watch
 from regard.inspection.heads import Array, Ids, Tally, tally
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.text.specials import END_ID, PAD_ID
 
 BATCH_TOKENS = 2048

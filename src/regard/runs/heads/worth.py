@@ -13,7 +13,7 @@ from regard.data.examples import encode_pairs
 from regard.data.pairs import Pair
 from regard.evaluation.text_scores import bleu
 from regard.inspection.edits import Ablate, edited
-from regard.runs.run import Run
+from regard.runs.kinds.translator import Run
 from regard.runs.translation import DECODE_TOKENS
 from regard.text.specials import PAD_ID
 from regard.training.losses import token_loss

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.counting import counted
-from regard.core.errors import CheckpointError, ConfigError
+from regard.core.errors import ConfigError
 from regard.data.encoder_batches import in_order
 from regard.data.examples import Column, Table
 from regard.data.layout import Layout
@@ -29,11 +29,11 @@ from regard.runs.given import one_or_many
 from regard.runs.looking.look import Look
 from regard.runs.looking.outcome import Outcome, answer
 from regard.runs.looking.reading import Laid, Reader
-from regard.runs.run import recipe_in
+from regard.runs.opening import check_vocabulary, recipe_in
 from regard.runs.verbs import check_task
 from regard.runs.writing.framing import load_tokenizer
-from regard.text import words
 from regard.text.tokenizer import Tokenizer
+from regard.text.unknown import unknown_words
 
 READ_TOKENS = 4096
 """Padded tokens that are read at once."""
@@ -140,10 +140,7 @@ class EncoderRun(ABC):
 
     def unknown_words(self, text: str) -> list[str]:
         """The words of a text in which something is that the model has never seen."""
-        ids, numbers = self.tokenizer.encode(text), self.tokenizer.word_ids(text)
-        known, unknown = words.split(text), self.tokenizer.marks.unknown
-        strange = [n for i, n in zip(ids, numbers, strict=True) if i == unknown]
-        return list(dict.fromkeys(known[n] for n in strange if n is not None))
+        return unknown_words(self.tokenizer, text)
 
     def facts(self) -> dict[str, Any]:
         """What was trained, as plain data."""
@@ -182,11 +179,7 @@ def open_encoder(path: str | Path, task: TaskName, device: str | None) -> Opened
     check_task(folder.path, recipe.task, task, f"one of {task}")
     place = pick_device(device)
     model, tokenizer = encoder_in(folder), load_tokenizer(folder.path)
-    if tokenizer.n_vocab > model.config.n_vocab:
-        raise CheckpointError(
-            f"{folder.path} has a tokenizer of {tokenizer.n_vocab} tokens, but its model knows "
-            f"{model.config.n_vocab}: they belong to different runs"
-        )
+    check_vocabulary(folder, tokenizer, model.config.n_vocab, spare=True)
     return Opened(folder, recipe, tokenizer, model.to(place).eval(), place)
 
 

@@ -11,8 +11,7 @@ import torch
 
 from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.counting import counted
-from regard.core.errors import CheckpointError, ConfigError, DataError
-from regard.core.registry import did_you_mean
+from regard.core.errors import DataError
 from regard.data.exercises import Exercise, exercise_splits
 from regard.data.plain_texts import text_splits
 from regard.decoding.continuing import Dropped, Manner
@@ -24,26 +23,20 @@ from regard.runs.evaluation import Evaluation
 from regard.runs.given import one_or_many, one_text, several
 from regard.runs.looking.look import Look
 from regard.runs.looking.writing import MAX_TOKENS, Prompt
-from regard.runs.run import recipe_in
+from regard.runs.opening import check_vocabulary, recipe_in
+from regard.runs.splits import split_of
 from regard.runs.translation import number_format
 from regard.runs.verbs import check_task
 from regard.runs.writing.chat import Conversation, conversation
 from regard.runs.writing.chat_prompts import Truncate, check_truncate
 from regard.runs.writing.exercises import exercise_scores
 from regard.runs.writing.framing import Framing, framing_for, load_tokenizer
-from regard.runs.writing.language_scores import (
-    judged,
-    judged_each,
-    log_probs_after,
-    shares,
-    summed_up,
-    word_perplexity,
-)
+from regard.runs.writing.judge import Judge
 from regard.runs.writing.pen import Pen, Stop, Written, seeded
-from regard.text import words
 from regard.text.chat_template import Message
 from regard.text.foreign import ForeignTokenizer
 from regard.text.tokenizer import Tokenizer
+from regard.text.unknown import unknown_words
 
 MAX_NEW = 200
 """Tokens that are written where nothing is said."""
@@ -208,10 +201,7 @@ class Writer:
         What is longer than the context is judged with at least half a context before each token.
         The first token of a foreign model that knows no beginning is not counted.
         """
-        many = one_or_many(texts)
-        ids = [self.framing.scored([text]) for text in many]
-        found = judged_each(self.model, ids, device=self.device)
-        totals = [float(one.log_probs.double().sum()) for one in found]
+        totals = self.judge.log_probs(one_or_many(texts))
         return totals[0] if isinstance(texts, str) else totals
 
     def perplexity(self, texts: str | Sequence[str], *, stride: int | None = None) -> float:
@@ -221,10 +211,7 @@ class Writer:
         least context - stride tokens before it where there are so many. Without a stride windows
         do not overlap.
         """
-        many = one_or_many(texts)
-        ids = self.framing.scored(many)
-        found = judged(self.model, ids, device=self.device, stride=stride)
-        return float(summed_up(found)["perplexity"])
+        return self.judge.perplexity(one_or_many(texts), stride)
 
     def choose(self, prompt: str, options: Sequence[str]) -> dict[str, float]:
         """Given that one of the options follows the prompt: how probable is each?
@@ -234,21 +221,14 @@ class Writer:
         among = several(options)
         if not 2 <= len(among) == len(set(among)):
             raise DataError(f"choose takes two options or more, all different: {options!r}")
-        before = self.framing.read(one_text(prompt))
-        asked = [(before, self.framing.inside(option)) for option in among]
-        scores = log_probs_after(self.model, asked, device=self.device)
-        return dict(zip(among, shares(scores), strict=True))
+        chances = self.judge.chances(one_text(prompt), among)
+        return dict(zip(among, chances, strict=True))
 
     def evaluate(self, split: str = "test", *, stride: int | None = None) -> Evaluation:
         """Scores on a split of the data the run was trained with; ``stride`` as ``perplexity``."""
         exercises = exercise_splits(self.recipe.data)
-        splits = text_splits(self.recipe.data, exercises)
-        if split not in splits:
-            hint = did_you_mean(split, splits)
-            raise ConfigError(
-                f"the run's data has no split {split!r}{hint}; it has {', '.join(splits)}"
-            )
-        found = self.evaluate_texts(splits[split], split=split, stride=stride)
+        texts = split_of(text_splits(self.recipe.data, exercises), split)
+        found = self.evaluate_texts(texts, split=split, stride=stride)
         return self.with_parts(found, exercises.get(split, ()))
 
     def with_parts(self, found: Evaluation, exercises: Sequence[Exercise]) -> Evaluation:
@@ -261,25 +241,14 @@ class Writer:
     def evaluate_texts(
         self, texts: Sequence[str], *, split: str, stride: int | None = None
     ) -> Evaluation:
-        """Scores on any texts, end to end.
+        """Scores on any texts, end to end."""
+        named = {"task": self.task, "split": split}
+        return Evaluation({**named, **self.judge.scores(texts, stride)}, [])
 
-        Perplexity a word is told where nothing is unknown: what is read as ``<unk>`` costs nothing.
-        """
-        ids = self.framing.laid(texts)
-        found = judged(self.model, ids, device=self.device, stride=stride)
-        scores = {
-            "task": self.task,
-            "split": split,
-            "n": len(texts),
-            **summed_up(found),
-            **({} if stride is None else {"stride": stride}),
-        }
-        n_unknown = int((ids[1:] == self._unknown).sum()) if self._unknown is not None else 0
-        if n_unknown:
-            scores["unknown"] = n_unknown
-        else:
-            scores["word_perplexity"] = word_perplexity(found, texts)
-        return Evaluation(scores, [])
+    @property
+    def judge(self) -> Judge:
+        """What judges."""
+        return Judge(self.model, self.framing, self.device)
 
     # ---------------------------------------------------------------- looking
 
@@ -303,18 +272,9 @@ class Writer:
 
     # ---------------------------------------------------------------- telling
 
-    @property
-    def _unknown(self) -> int | None:
-        """What stands for the unknown; GPT-2 calls its end so, and reads everything."""
-        marks = self.tokenizer.marks
-        return None if marks.unknown == marks.end else marks.unknown
-
     def unknown_words(self, text: str) -> list[str]:
         """The words of a text in which something is that the model has never seen."""
-        ids, numbers = self.tokenizer.encode(text), self.tokenizer.word_ids(text)
-        known, unknown = words.split(text), self._unknown
-        strange = [n for i, n in zip(ids, numbers, strict=True) if i == unknown]
-        return list(dict.fromkeys(known[n] for n in strange if n is not None))
+        return unknown_words(self.tokenizer, text)
 
     def facts(self) -> dict[str, Any]:
         """What was trained, as plain data."""
@@ -337,20 +297,7 @@ def load_writer(path: str | Path, *, device: str | None = None) -> Writer:
     place = pick_device(device)
     check_task(folder.path, recipe.task, "language", "a language model")
     model, tokenizer = cast("LanguageModel", load_model(folder)), load_tokenizer(folder.path)
-    _check_vocabulary(folder, model, tokenizer)
+    spare = isinstance(tokenizer, ForeignTokenizer)
+    check_vocabulary(folder, tokenizer, model.config.n_vocab, spare=spare)
     framing = framing_for(tokenizer, recipe.data)
     return Writer(folder, recipe, framing, model.to(place).eval(), place)
-
-
-def _check_vocabulary(folder: RunFolder, model: LanguageModel, tokenizer: Tokenizer) -> None:
-    """A tokenizer of another run would read and write nonsense, or ids the model has not.
-
-    Foreign models may have rows that no token needs.
-    """
-    known, found = model.config.n_vocab, tokenizer.n_vocab
-    fits = found <= known if isinstance(tokenizer, ForeignTokenizer) else found == known
-    if not fits:
-        raise CheckpointError(
-            f"{folder.path} has a tokenizer of {found:,} tokens, but its model knows {known:,}: "
-            "they belong to different runs"
-        )

@@ -8,6 +8,7 @@ from typing import Any
 from regard.core.files import write_whole
 from regard.runs.data import Data
 from regard.runs.evaluation import Evaluation
+from regard.runs.kinds.translator import Run
 from regard.runs.reports.parts import (
     Metrics,
     cost_table,
@@ -16,7 +17,6 @@ from regard.runs.reports.parts import (
     pace_curves,
     series,
 )
-from regard.runs.run import Run
 from regard.runs.translation import VALID_SENTENCES
 from regard.training.metrics import read_metrics
 from regard.visual.curves import curves

@@ -21,11 +21,11 @@ from regard.models.presets import build, resolve
 from regard.recipes.recipe import Recipe
 from regard.runs.data import Data, Encoded, encode_within, load_data
 from regard.runs.evaluate import evaluate_split
+from regard.runs.kinds.translator import load_translator
 from regard.runs.memory import check_memory
 from regard.runs.objective import TokenLoss
 from regard.runs.prepared import SHORT, Judged, Prepared
 from regard.runs.reports.translation import write_report
-from regard.runs.run import load
 from regard.runs.tokenizers import Tokenizers, load_tokenizers, train_tokenizers
 from regard.runs.translation import Validation
 from regard.text.tokenizer import Tokenizer
@@ -114,7 +114,7 @@ class PreparedTranslation(Prepared):
 
     def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
         """As ``Prepared.judged``."""
-        run = load(out, device=str(self.device))
+        run = load_translator(out, device=str(self.device))
         names = self.data.test_sets if test_sets is None else test_sets
         return Judged(run, {name: evaluate_split(run, self.data, name) for name in names})
 

@@ -1,1 +1,5 @@
 """Kernels of our own, in Triton. Nothing here is imported before a GPU asks for it."""
+
+from importlib.util import find_spec
+
+HAS_TRITON = find_spec("triton") is not None

@@ -1,8 +1,8 @@
-"""A run folder as one object: ``regard.load``."""
+"""A translator as one object: it translates, scores, and shows where it looks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,28 +10,30 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from regard.checkpoints.run_folder import RunFolder, load_model, load_settings
+from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.counting import counted
-from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.core.errors import ConfigError, DataError
 from regard.data.examples import encode_pairs
 from regard.data.pairs import Pair
 from regard.decoding.hypothesis import Hypothesis
 from regard.inspection.edits import edited
 from regard.models.base import SequenceModel
 from regard.models.presets import n_parameters
-from regard.recipes.recipe import Recipe, recipe_from
+from regard.recipes.recipe import Recipe
 from regard.runs import edits
 from regard.runs.copies import copies
 from regard.runs.device import pick_device
 from regard.runs.doubts import Doubts, no_doubts
 from regard.runs.forcing import Sentence, prefix_ids
+from regard.runs.given import one_or_many, one_text
 from regard.runs.looking.look import Look
+from regard.runs.opening import check_vocabulary, recipe_in
 from regard.runs.tokenizers import Tokenizers, load_tokenizers
 from regard.runs.translation import DECODE_TOKENS, Engine, TokenScores, decode, token_scores
 from regard.runs.tree import Tree
 from regard.runs.verbs import check_task
-from regard.text import words
 from regard.text.specials import END_ID, UNKNOWN_ID
+from regard.text.unknown import unknown_words
 
 LOOKED_AT = 2048
 """Source tokens of a look, the end token included: twice as many take four times the memory."""
@@ -91,7 +93,7 @@ class Run:
         ``engine`` of ``regard.runs.engines`` write. What is cut off, or too long for the model,
         is told to the logger ``regard``.
         """
-        many = _texts(texts)
+        many = one_or_many(texts)
         found = self.hypotheses(
             many,
             beam=beam,
@@ -146,7 +148,7 @@ class Run:
         """
         if isinstance(sources, str) != isinstance(targets, str):
             raise DataError("score takes two texts, or two lists of texts; not one of each")
-        judged = self.token_scores(_texts(sources), _texts(targets))
+        judged = self.token_scores(one_or_many(sources), one_or_many(targets))
         scores = [float(one.log_probs.sum()) for one in judged]
         return scores[0] if isinstance(sources, str) else scores
 
@@ -166,8 +168,8 @@ class Run:
         looks under it, and is as before afterwards.
         """
         changes = edits.edits_from(edit)
-        source = edits.swapped(_one_text(source, "explain"), changes)
-        given = None if target is None else _one_text(target, "explain")
+        source = edits.swapped(one_text(source), changes)
+        given = None if target is None else one_text(target)
         sentence = self._sentence(source, "look at")
         if len(sentence.read) >= LOOKED_AT:
             raise DataError(
@@ -203,7 +205,7 @@ class Run:
         tokens that are forced are given, with all that stands before them.
         """
         changes = edits.edits_from(edit)
-        source = edits.swapped(_one_text(source, "beam"), changes)
+        source = edits.swapped(one_text(source), changes)
         sentence = self._sentence(source, "translate")
         asked = prefix_ids(prefix, self.tokenizers.target)
         with edited(self.model, edits.of_model(changes)):
@@ -250,12 +252,8 @@ class Run:
         return max(lengths) < longest  # the end token takes one place
 
     def unknown_words(self, text: str) -> list[str]:
-        """The words of a text that the model has never seen."""
-        tokenizer = self.tokenizers.source
-        ids, numbers = tokenizer.encode(text), tokenizer.word_ids(text)
-        known = words.split(text)
-        unknown = [n for i, n in zip(ids, numbers, strict=True) if i == UNKNOWN_ID]
-        return [known[n] for n in dict.fromkeys(unknown) if n is not None]
+        """The words of a text in which something is that the model has never seen."""
+        return unknown_words(self.tokenizers.source, text)
 
     def text(self, source: str, hypothesis: Hypothesis) -> str:
         """What a hypothesis says; unknown words are replaced where the recipe wants it."""
@@ -270,49 +268,13 @@ class Run:
         return Translation(text, hypothesis.score) if with_scores else text
 
 
-def _one_text(text: str, verb: str) -> str:
-    if not isinstance(text, str):
-        raise DataError(f"{verb} takes one text, got {type(text).__name__}")
-    return text
-
-
-def _texts(texts: str | Sequence[str]) -> list[str]:
-    """One text or several, as a list."""
-    if isinstance(texts, str):
-        return [texts]
-    many = list(texts) if isinstance(texts, Iterable) else [texts]
-    strangers = [one for one in many if not isinstance(one, str)]
-    if not strangers:
-        return many
-    wrong = strangers[0]
-    raise DataError(f"expected a text or a list of texts, found {type(wrong).__name__}: {wrong!r}")
-
-
-def recipe_in(folder: RunFolder) -> Recipe:
-    """What a run was asked for."""
-    try:
-        return recipe_from(load_settings(folder))
-    except ConfigError as error:
-        raise CheckpointError(f"{folder.settings} cannot be used: {error}") from error
-
-
-def load(path: str | Path, *, device: str | None = None) -> Run:
+def load_translator(path: str | Path, *, device: str | None = None) -> Run:
     """Open the folder of a translator. Nothing in it is executed."""
     folder = RunFolder(Path(path))
     recipe = recipe_in(folder)
     place = pick_device(device)
     check_task(folder.path, recipe.task, "translation", "a translator")
     model, tokenizers = cast("SequenceModel", load_model(folder)), load_tokenizers(folder.path)
-    _check_vocabulary(folder, model, tokenizers)
+    check_vocabulary(folder, tokenizers.source, model.config.n_source_vocab)
+    check_vocabulary(folder, tokenizers.target, model.config.n_target_vocab)
     return Run(folder, recipe, tokenizers, model.to(place).eval(), place)
-
-
-def _check_vocabulary(folder: RunFolder, model: SequenceModel, tokenizers: Tokenizers) -> None:
-    """A tokenizer of another run would read and write nonsense, or ids the model has not."""
-    known = (model.config.n_source_vocab, model.config.n_target_vocab)
-    found = (tokenizers.source.n_vocab, tokenizers.target.n_vocab)
-    if known != found:
-        raise CheckpointError(
-            f"{folder.path} has tokenizers of {found[0]} and {found[1]} tokens, but its model "
-            f"knows {known[0]} and {known[1]}: they belong to another run"
-        )
