@@ -19,17 +19,21 @@ from regard.runs.train import train
 KINDS = {
     "classification": labelled,
     "pairs": labelled_pairs,
+    "bilstm": labelled,
     "similarity": scored,
     "contrast": lambda n, seed: "".join(
         f"{a}\t{a} {b}\n" for a, b in zip(texts(n, seed), texts(n, seed + 9), strict=True)
     ),
     "masked": lambda n, seed: "".join(f"{text}\n" for text in texts(n, seed)),
 }
-TASKS = {"pairs": "classification", "contrast": "similarity"}
+TASKS = {"pairs": "classification", "bilstm": "classification", "contrast": "similarity"}
 
 
 def recipe(kind, folder, **changes):
-    return recipe_from(settings(TASKS.get(kind, kind), folder, KINDS[kind], **changes))
+    raw = settings(TASKS.get(kind, kind), folder, KINDS[kind], **changes)
+    if kind == "bilstm":
+        raw["model"] = {"preset": "bilstm", "d_model": 16, "max_len": 16}
+    return recipe_from(raw)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +54,7 @@ def test_a_run_folder_holds_what_it_should(runs, kind):
         "config.yaml", "config.json", "model.safetensors", "tokenizer.json", "metrics.jsonl",
         "checkpoints", "report.html", "scores.json",
     }  # fmt: skip
-    assert ("labels.json" in names) == (kind in ("classification", "pairs"))
+    assert ("labels.json" in names) == (TASKS.get(kind, kind) == "classification")
     scores = json.loads((runs[kind] / "scores.json").read_text())
     assert scores["scores"]["test"]["n"] == 30
     expected, measured = scores["estimate"]["flops"], scores["measured"]["flops"]
@@ -71,7 +75,8 @@ def test_evaluating_again_gives_the_scores_of_the_report(runs, kind, say):
 def test_each_task_has_its_scores(runs):
     found = {kind: set(regard.load(path).evaluate("valid").scores) for kind, path in runs.items()}
     common = {"task", "split", "n"}
-    assert found["classification"] == found["pairs"] == {*common, "accuracy", "macro_f1", "loss"}
+    for kind in ("classification", "pairs", "bilstm"):
+        assert found[kind] == {*common, "accuracy", "macro_f1", "loss"}
     assert found["similarity"] == {*common, "spearman", "pearson"}
     assert found["contrast"] == {*common, "accuracy"}
     assert found["masked"] == {*common, "accuracy", "perplexity", "loss"}
@@ -98,10 +103,11 @@ def test_a_resumed_training_is_the_one_that_was_never_stopped(runs, kind, tmp_pa
         assert (tmp_path / "run" / name).read_bytes() == (runs[kind] / name).read_bytes()
 
 
-def test_a_classifier_learns(tmp_path):
+@pytest.mark.parametrize("kind", ["classification", "bilstm"])
+def test_a_classifier_learns(kind, tmp_path):
     """Trained for longer, it is right where a coin would be wrong."""
     longer = {"max_steps": 150, "eval_every": 75, "label_smoothing": 0.0}
-    trained = train(recipe("classification", tmp_path, n=400, train=longer), tmp_path / "run")
+    trained = train(recipe(kind, tmp_path, n=400, train=longer), tmp_path / "run")
     assert trained.evaluations["test"].scores["accuracy"] > 0.85
 
 

@@ -74,6 +74,11 @@ class DecoderConfig(ModelConfig):
         return self
 
     @property
+    def n_self_heads(self) -> int:
+        """Heads that look from every token to those before it."""
+        return self.n_layers * self.n_heads
+
+    @property
     def longest(self) -> int | None:
         """Learned positions end with their table."""
         return self.max_len if self.positions == "learned" else None

@@ -1,5 +1,8 @@
 """The encoder alone (Devlin et al. 2019): a text or a pair to vectors, and a head on them.
 
+With a ``cell`` an LSTM or a GRU reads the text both ways in place of self-attention; a head that
+pools by attention then makes it the classifier of the years between (Yang et al. 2016).
+
 BERT by default: learned positions, segments, a norm on the embedding, GELU, post-norm, and its
 start: matrices and tables from a normal cut at two deviations, biases at zero. BERT's deviation is
 0.02 at its width of 768; narrower models need more for their sums to be as large.
@@ -19,12 +22,12 @@ from regard.layers.embeddings import SegmentedEmbedding
 from regard.layers.feed_forward import ACTIVATIONS, FeedForward
 from regard.layers.norms import make_norm
 from regard.layers.positions import LearnedPositions, make_positions
+from regard.layers.recurrence import Cell, Recurrence
 from regard.layers.residual import Residual
 from regard.models.base import ModelConfig
 from regard.models.encoder_heads import (
-    FirstTokenHead,
+    POOLINGS,
     MaskedHead,
-    MeanHead,
     NoHead,
     SpansHead,
     mean_of_real,
@@ -32,6 +35,8 @@ from regard.models.encoder_heads import (
 
 START, START_WIDTH = 0.02, 768
 """Deviation of BERT's fresh weights, and the width it was chosen for."""
+OF_LAYERS = ("n_heads", "d_ff", "bias", "norm_first")
+"""Settings that only layers of self-attention and feed-forward have."""
 
 
 class EncoderConfig(ModelConfig):
@@ -55,18 +60,12 @@ class EncoderConfig(ModelConfig):
     bias: bool = True
     head: Literal["none", "classify", "masked", "spans"] = "none"
     n_labels: int | None = Field(None, ge=1)
-    pooling: Literal["cls", "mean"] = "cls"
+    pooling: Literal["cls", "mean", "attention"] = "cls"
+    cell: Cell | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> EncoderConfig:
-        problems = []
-        if self.d_model % self.n_heads:
-            problems.append(f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}")
-        if self.positions == "rotary" and self.d_model // self.n_heads % 2:
-            problems.append(
-                f"positions 'rotary' turn pairs of numbers, and a head has "
-                f"{self.d_model // self.n_heads}; choose an even d_model / n_heads"
-            )
+        problems = self._of_attention() if self.cell is None else self._of_recurrence()
         if self.head == "classify" and self.n_labels is None:
             problems.append("head 'classify' needs n_labels")
         if self.head != "classify" and self.n_labels is not None:
@@ -80,10 +79,39 @@ class EncoderConfig(ModelConfig):
             raise ValueError("; ".join(problems))
         return self
 
+    def _of_attention(self) -> list[str]:
+        problems = []
+        if self.d_model % self.n_heads:
+            problems.append(f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}")
+        if self.positions == "rotary" and self.d_model // self.n_heads % 2:
+            problems.append(
+                f"positions 'rotary' turn pairs of numbers, and a head has "
+                f"{self.d_model // self.n_heads}; choose an even d_model / n_heads"
+            )
+        return problems
+
+    def _of_recurrence(self) -> list[str]:
+        fields = type(self).model_fields
+        idle = [name for name in OF_LAYERS if getattr(self, name) != fields[name].default]
+        problems = [f"{name} does nothing beside cell={self.cell}: leave it out" for name in idle]
+        if self.positions == "rotary":
+            problems.append("positions 'rotary' turn queries and keys, and a cell has none")
+        if self.d_model % 2:
+            problems.append(
+                f"cell {self.cell!r} reads both ways, half of d_model={self.d_model} each; choose "
+                "an even d_model"
+            )
+        return problems
+
     @property
     def longest(self) -> int | None:
         """Learned positions end with their table."""
         return self.max_len if self.positions == "learned" else None
+
+    @property
+    def n_self_heads(self) -> int:
+        """Heads that look from every token to every token."""
+        return self.n_layers * self.n_heads if self.cell is None else 0
 
     def attention(self) -> MultiHeadAttention:
         """An attention as these settings want it."""
@@ -124,11 +152,16 @@ class EncoderConfig(ModelConfig):
             token_dropout=self.token_dropout,
         )
 
+    def make_layers(self) -> list[nn.Module]:
+        """What reads, one after the other."""
+        if self.cell is not None:
+            return [RecurrentLayers(self, self.cell)]
+        return [Layer(self) for _ in range(self.n_layers)]
+
     def make_head(self, tokens: nn.Embedding) -> nn.Module:
         """What turns states into what is asked for."""
         if self.n_labels is not None:
-            kind = FirstTokenHead if self.pooling == "cls" else MeanHead
-            return kind(self.d_model, self.n_labels, dropout=self.dropout)
+            return POOLINGS[self.pooling](self.d_model, self.n_labels, dropout=self.dropout)
         if self.head == "masked":
             activation = ACTIVATIONS[self.activation]
             return MaskedHead(tokens, activation=activation, norm=self.stream_norm())
@@ -152,6 +185,25 @@ class Layer(nn.Module):
         return self.around_feed_forward.leave(x, y)
 
 
+class RecurrentLayers(nn.Module):
+    """A recurrence that reads both ways; each way makes half of a state."""
+
+    def __init__(self, config: EncoderConfig, cell: Cell) -> None:
+        super().__init__()
+        self.recurrence = Recurrence(
+            cell,
+            config.d_model,
+            config.d_model // 2,
+            n_layers=config.n_layers,
+            bidirectional=True,
+            dropout=config.dropout,
+        )
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D)."""
+        return self.recurrence(x, mask[:, 0, 0])[0]
+
+
 class Encoder(nn.Module):
     """Ids to vectors to what the head gives. Padding is seen by nobody."""
 
@@ -159,7 +211,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = config.embedding()
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
+        self.layers = nn.ModuleList(config.make_layers())
         self.norm = config.stream_norm() if config.norm_first else nn.Identity()
         self.head = config.make_head(self.embedding.tokens)
         deviation = start_deviation(config.d_model)

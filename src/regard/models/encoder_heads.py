@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
+from regard.layers.memory_attention import MemoryAttention
 from regard.models.base import Output
 
 
@@ -54,6 +55,28 @@ class MeanHead(nn.Module):
     def forward(self, states: Tensor, real: Tensor) -> Tensor:
         """(B, S, D) -> (B, n_labels)"""
         return self.to_labels(self.dropout(mean_of_real(states, real)))
+
+
+class AttentionHead(nn.Module):
+    """One text or pair -> a score a label, from the tokens that a learned query looks at."""
+
+    def __init__(self, d_model: int, n_labels: int, *, dropout: float) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.randn(d_model) * d_model**-0.5)
+        self.pool_attention = MemoryAttention(d_model, d_model, score="additive")
+        self.dropout = Dropout(dropout)
+        self.to_labels = nn.Linear(d_model, n_labels)
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """(B, S, D) -> (B, n_labels)"""
+        memory = self.pool_attention.project(states)
+        asked = self.query.expand(len(states), 1, -1)  # (B, 1, D)
+        found = self.pool_attention.look(asked, memory, mask=real[:, None, None])
+        return self.to_labels(self.dropout(found.squeeze(1)))
+
+
+POOLINGS = {"cls": FirstTokenHead, "mean": MeanHead, "attention": AttentionHead}
+"""What a label is read from."""
 
 
 class MaskedHead(nn.Module):

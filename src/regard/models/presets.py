@@ -136,6 +136,17 @@ PRESETS.add("bert")(
         },
     )
 )
+PRESETS.add("bilstm")(
+    _recurrent(
+        "LSTM both ways, then attention with a learned query, to classify (Yang et al. 2016)",
+        family="encoder",
+        n_layers=1,
+        cell="lstm",
+        pooling="attention",
+        positions="none",
+        n_segments=0,
+    )
+)
 PRESETS.add("gpt")(
     Preset(
         "decoder",

@@ -95,8 +95,14 @@ class ModelSettings(BaseModel):
         None, description="Where a memory-network's decoder joins what it found in the source."
     )
 
-    pooling: Literal["cls", "mean"] | None = Field(
-        None, description="What an encoder's label is read from: its first token, or the mean."
+    pooling: Literal["cls", "mean", "attention"] | None = Field(
+        None,
+        description="What an encoder's label is read from: its first token, the mean of all, or "
+        "those that a learned query looks at.",
+    )
+    cell: Literal["lstm", "gru"] | None = Field(
+        None,
+        description="Of a recurrence; an encoder alone reads with one in place of self-attention.",
     )
 
     def given(self) -> dict[str, object]:

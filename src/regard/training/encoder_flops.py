@@ -34,7 +34,7 @@ def encoder_flops(model: Encoder) -> EncoderFlops:
 
     A head that answers for a whole text is counted once a text, any other once a position.
     """
-    skeleton = copy.deepcopy(model).to("meta")
+    skeleton = copy.deepcopy(model).to("meta").requires_grad_(False)
     n = min(8, (model.config.longest or 24) // 3)
     lengths = (n, 2 * n, 3 * n)
     counts = [_count(skeleton.states, length) for length in lengths]

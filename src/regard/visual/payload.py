@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.core.counting import counted
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 
@@ -56,7 +57,7 @@ class View:
 
     def title(self, head: int | None) -> str:
         """What is shown, in words."""
-        which = f"mean of {len(self.weights)} heads" if head is None else f"head {head}"
+        which = f"mean of {counted(len(self.weights), 'head')}" if head is None else f"head {head}"
         return f"{self.name}, layer {self.layer}, {which}"
 
 
@@ -85,6 +86,7 @@ def tokens_of(payload: Payload, name: str) -> tuple[tuple[str, ...], tuple[str, 
     sides = {
         "source": tuple(payload["source_tokens"]),
         "target": target,
+        "label": target,
         "input": ("<s>", *target[:-1]),
         "text": (*payload["source_tokens"], *target),
     }

@@ -24,10 +24,13 @@ VARIANTS = [
     {"n_segments": 0},
     {"bias": False},
     {"n_layers": 3, "pad_id": 5},
+    {"cell": "lstm", "n_heads": 4, "d_ff": 1024, "positions": "none", "n_segments": 0},
+    {"cell": "gru", "n_heads": 4, "d_ff": 1024, "pad_id": 5},
 ]
 HEADS = [
     {"head": "classify", "n_labels": 5},
     {"head": "classify", "n_labels": 5, "pooling": "mean"},
+    {"head": "classify", "n_labels": 5, "pooling": "attention"},
     {"head": "masked"},
     {"head": "spans"},
 ]
@@ -96,11 +99,12 @@ def test_every_token_changes_every_position(ids, changes):
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_order_is_told_by_positions_alone(ids, changes):
+def test_order_is_told_by_positions_or_a_cell_alone(ids, changes):
     model = encoder(**changes)
     order = torch.tensor([3, 0, 6, 1, 5, 2, 4])
     before, after = model.states(ids)[:, order], model.states(ids[:, order])
-    assert torch.allclose(before, after) == (model.config.positions == "none")
+    told = model.config.positions != "none" or model.config.cell is not None
+    assert torch.allclose(before, after) == (not told)
 
 
 def test_segments_matter_and_are_zero_where_none_are_given(ids, segments):
@@ -197,6 +201,38 @@ def test_labels_from_the_mean(ids):
     close(found[1], affine(model.head.to_labels, model.pooled(ids)[1].tolist()))
 
 
+def test_labels_from_what_a_learned_query_looks_at(ids):
+    """Additive scores, a softmax over the real tokens, and their mixture, by loops."""
+    model = encoder(head="classify", n_labels=4, pooling="attention")
+    head, ids = model.head, padded(ids, 0)
+    with watch(model) as views:
+        found = model(ids)
+    assert set(views) == {("encoder.self", 0), ("encoder.self", 1), ("encoder.head.pool", 0)}
+    states = model.states(ids)[1, :4].tolist()
+    learned = {name: weight.tolist() for name, weight in head.pool_attention.score.learned.items()}
+    asked = product(learned["w_query"], head.query.tolist())
+    scores = []
+    for state in states:
+        both = zip(asked, product(learned["w_key"], state), strict=True)
+        scores.append(
+            sum(v * math.tanh(a + b) for v, (a, b) in zip(learned["v"], both, strict=True))
+        )
+    shares = [math.exp(score) / sum(map(math.exp, scores)) for score in scores]
+    close(views["encoder.head.pool", 0].weights()[1, 0, 0], [*shares, 0.0, 0.0, 0.0])
+    mixed = [
+        sum(w * x for w, x in zip(shares, column, strict=True))
+        for column in zip(*states, strict=True)
+    ]
+    close(found[1], affine(head.to_labels, mixed))
+
+
+def product(matrix, x):
+    """x times a matrix, by loops."""
+    return [
+        sum(w * a for w, a in zip(column, x, strict=True)) for column in zip(*matrix, strict=True)
+    ]
+
+
 def test_masked_words_through_the_token_matrix(ids):
     model = encoder(head="masked", eps=0.1)
     found = model(ids)
@@ -272,7 +308,7 @@ def test_fresh_weights_begin_as_berts_do(changes):
             assert (parameter == (1 if name.endswith("weight") else 0)).all(), name
         elif name.endswith("bias"):
             assert (parameter == 0).all(), name
-        else:
+        elif "pool_attention" not in name and name != "head.query":  # as every score begins
             assert parameter.abs().max() <= 2 * deviation, name
             if parameter.numel() > 1000:  # cut at two deviations, 0.88 of the deviation is left
                 assert parameter.std().item() == pytest.approx(0.88 * deviation, rel=0.1), name
@@ -289,7 +325,7 @@ def test_units_are_dropped_in_training_only(ids):
     assert torch.equal(model(ids), model(ids))
 
 
-@pytest.mark.parametrize("changes", HEADS[:2], ids=str)
+@pytest.mark.parametrize("changes", [*HEADS[:3], {**VARIANTS[-2], **HEADS[2]}], ids=str)
 def test_it_can_learn(rng, changes):
     model = Encoder(config(**changes))
     ids = torch.randint(1, 13, (8, 7), generator=rng)
@@ -319,3 +355,8 @@ def test_all_that_does_not_fit_is_told_at_once():
         assert part in str(told.value)
     with pytest.raises(ValidationError, match="n_labels=3"):
         config(head="spans", n_labels=3)
+    with pytest.raises(ValidationError) as told:
+        config(cell="gru", d_model=9, norm_first=True, positions="rotary")
+    for part in ("n_heads", "d_ff", "norm_first", "'rotary'", "half of d_model=9"):
+        assert part in str(told.value)
+    assert "multiple of n_heads" not in str(told.value)

@@ -13,6 +13,7 @@ from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
 from regard.models.base import ModelConfig
 from regard.models.encoder import EncoderConfig
+from regard.models.encoder_heads import POOLINGS
 
 NAME = "BERT"
 
@@ -107,7 +108,8 @@ def refusal(config: ModelConfig) -> str | None:
         "embedding_norm": (True,),
         "activation": tuple(ACTIVATIONS.values()),
         "positions": ("learned", "sinusoidal", "none"),
-        "pooling": ("cls",) if config.head == "classify" else ("cls", "mean"),
+        "pooling": ("cls",) if config.head == "classify" else tuple(POOLINGS),
+        "cell": (None,),
     }
     return no_counterpart(config, known, NAME)
 

@@ -58,6 +58,11 @@ class DecoderHalf(nn.Module):
 
 def write_onnx_encoder(model: Encoder, folder: Path) -> None:
     """Write encoder.onnx with its weights into a folder that exists."""
+    if model.config.cell is not None:
+        raise ConfigError(
+            f"this model cannot be exported: {NAME} export is for encoders that attend, and this "
+            f"one reads with cell={model.config.cell}"
+        )
     _check_packages()
     ids = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]).remainder(model.config.n_vocab)
     inputs = model.inputs(ids, torch.zeros_like(ids))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,7 +33,7 @@ def encoder_readings(run: EncoderRun, texts: Texts) -> Iterator[Reading]:
         n = len(some[0][1])
         ids = _padded([ids for _, ids in some], n, run.model.config.pad_id)
         segments = _padded([rows[i][1][:n] for i, _ in some], n, 0)
-        yield Reading(run.model.inputs(ids, segments), _same(some, marks))
+        yield Reading(run.model.inputs(ids, segments), _ids(some, marks))
 
 
 def writer_readings(run: Writer, texts: Sequence[str]) -> Iterator[Reading]:
@@ -44,14 +45,14 @@ def writer_readings(run: Writer, texts: Sequence[str]) -> Iterator[Reading]:
         read = [run.framing.read(text)[: run.context] for text in texts]
     for some in _batches(read, run.model.config):
         ids = _padded([ids for _, ids in some], len(some[0][1]), run.model.config.pad_id)
-        yield Reading((ids,), _same(some, run.tokenizer.marks))
+        yield Reading((ids,), _ids(some, run.tokenizer.marks))
 
 
 def _batches(
     texts: Sequence[Sequence[int]], config: EncoderConfig | DecoderConfig
 ) -> Iterator[list[Numbered]]:
     """Texts with their numbers, longest first; what is too long to be watched is cut."""
-    n_heads = config.n_layers * config.n_heads
+    n_heads = max(1, config.n_self_heads)
     most = math.isqrt(WEIGHTS // n_heads)
     left = sorted(((i, ids[:most]) for i, ids in enumerate(texts)), key=lambda one: -len(one[1]))
     while left:
@@ -64,12 +65,14 @@ def _padded(rows: Sequence[Sequence[int]], n: int, fill: int) -> Tensor:
     return torch.tensor([[*row, *[fill] * (n - len(row))] for row in rows])
 
 
-def _same(some: Sequence[Numbered], marks: Marks) -> Callable[[str], tuple[Ids, Ids]]:
+def _ids(some: Sequence[Numbered], marks: Marks) -> Callable[[str], tuple[Ids, Ids]]:
     """Rows and columns are the same tokens, told by our ids of special tokens; others are words.
 
-    Padding is told by where it stands: its id may mean something else too.
+    Padding is told by where it stands: its id may mean something else too. What pools a text has
+    one row.
     """
     ours = {marks.begin: BEGIN_ID, marks.end: END_ID}
     known = [[ours.get(number, UNKNOWN_ID) for number in ids] for _, ids in some]
     ids = _padded(known, len(known[0]), PAD_ID).numpy()
-    return lambda _name: (ids, ids)
+    one = np.full_like(ids[:, :1], UNKNOWN_ID)
+    return lambda name: (ids if name.endswith(".self") else one, ids)

@@ -68,7 +68,7 @@ def groups(model: nn.Module, readings: Iterable[Reading], device: torch.device) 
             part = _part(name, layers, *reading.ids(name))
             parts[name] = parts[name] + part if name in parts else part
     return [
-        Group(name, part.heads, part.tally.means(), part.divergences.mean())
+        Group(name, part.heads, _means(name, part.tally), part.divergences.mean())
         for name, part in parts.items()
     ]
 
@@ -100,6 +100,12 @@ def _part(name: str, layers: dict[int, Weights], rows: Ids, columns: Ids) -> _Pa
         tally(weights, rows, columns, same=name.endswith(".self")),
         divergences(weights, rows, columns),
     )
+
+
+def _means(name: str, tally: Tally) -> dict[str, list[float | None]]:
+    """Of each measure; what pools a text stands nowhere, so nothing is far from it."""
+    means = tally.means()
+    return {**means, "distance": [None]} if name.endswith(".pool") else means
 
 
 def _ids(batch: Batch, name: str) -> tuple[Ids, Ids]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from regard.core.counting import counted
 from regard.core.errors import DataError
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
@@ -14,10 +15,10 @@ MOST_WEIGHTS = 2**27
 
 def check_length(config: EncoderConfig | DecoderConfig, n_tokens: int) -> None:
     """Refuse a text whose weights would fill the memory."""
-    n_heads = config.n_layers * config.n_heads
+    n_heads = max(1, config.n_self_heads)
     most = math.isqrt(MOST_WEIGHTS // n_heads)
     if n_tokens > most:
         raise DataError(
-            f"a look holds the weights of {n_heads} heads between all tokens: {most:,} tokens can "
-            f"be looked at, and the text has {n_tokens:,}; take a part of it"
+            f"a look holds the weights of {counted(n_heads, 'head')} between all tokens: {most:,} "
+            f"tokens can be looked at, and the text has {n_tokens:,}; take a part of it"
         )

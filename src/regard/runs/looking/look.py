@@ -35,6 +35,7 @@ from regard.visual.terminal import look_text
 _AXES = {
     "encoder.self": {"rows": "source", "columns": "source"},
     "decoder.self": {"rows": "target", "columns": "input"},
+    "encoder.head.pool": {"rows": "label", "columns": "source"},
 }
 """Whose rows and whose columns an attention has; all others look from the target to the source."""
 
@@ -46,7 +47,8 @@ class Look:
     Row t of ``decoder.cross`` and ``decoder.self`` is the step that *writes* target token t. The
     columns of ``decoder.self`` are what the decoder had read: the begin token, then target tokens.
 
-    An encoder alone has no target. A language model's source is the prompt and its target what
+    An encoder alone has no target, unless its head pools by attention: then that has one row,
+    which is the label that came out. A language model's source is the prompt and its target what
     follows; rows and columns of its ``decoder.self`` are all of these, and row t is the position
     that has just *read* token t. Both have an ``outcome``, and no end token beyond what was read;
     nor has a language model's look the token that fills its context, which it writes and never
@@ -117,6 +119,7 @@ class Look:
         tokens = {
             "source": self.source_tokens,
             "target": self.target_tokens,
+            "label": self.target_tokens,
             "input": (BEGIN, *self.target_tokens[:-1]),
             "text": (*self.source_tokens, *self.target_tokens),
         }
@@ -211,7 +214,7 @@ class Look:
 
 
 def axes_of(name: str, task: str = "translation") -> dict[str, str]:
-    """Whose rows and whose columns an attention has: source, target, or input (what is read).
+    """Whose rows and columns an attention has: source, target, label, or input (what is read).
 
     A language model's are those of its whole text.
     """

@@ -66,17 +66,19 @@ class Reader:
         with edited(self.model, edits.of_model(changes)):
             output, found = recorded_call(self.model, *self.model.inputs(ids, kinds))
         edits.check_keys(changes, found)
+        outcome = self.came(output[0], laid)
+        pools = any(not name.endswith(".self") for name in found)
         return Look(
             source=source,
             source_tokens=tuple(self.tokenizer.tokens(laid.ids)),
-            target_tokens=(),
+            target_tokens=(outcome.text,) if pools else (),
             translation="",
             attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
             records=found,
             edits=tuple(map(edits.as_json, changes)),
             doubts=self._doubts(laid),
             task=self.task,
-            outcome=self.came(output[0], laid),
+            outcome=outcome,
         )
 
     def _source(self, text: str, other: str | None) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from regard.inspection.capture import viewpoints
+from regard.models.decoder import LanguageModel
+from regard.models.encoder import Encoder
 from regard.runs.kinds.encoder_run import EncoderRun
 from regard.server.knowing import known_words
 from regard.server.text_service import TextService
@@ -16,14 +19,25 @@ def about(service: TextService) -> dict[str, Any]:
 
     ``examples`` are objects with a ``text``, and an ``other`` one where two go in.
     """
-    run, shape = service.run, service.run.model.config
-    name = "decoder.self" if run.task == "language" else "encoder.self"
+    run = service.run
     return {
         **run.facts(),
         "name": service.name,
         "knows": known_words(run.tokenizer),
         "pairs": isinstance(run, EncoderRun) and bool(run.takes_pairs),
         "examples": examples(run),
-        "attentions": [{"name": name, "layers": shape.n_layers, "heads": shape.n_heads}],
+        "attentions": _attentions(run.model),
         "measures": [column._asdict() for column in COLUMNS],
     }
+
+
+def _attentions(model: Encoder | LanguageModel) -> list[dict[str, Any]]:
+    """Name, layers and heads of every attention; one that pools a text has one head."""
+    shape = model.config
+    names = dict.fromkeys(name for (name, _), _ in viewpoints(model))
+    return [
+        {"name": name, "layers": shape.n_layers, "heads": shape.n_heads}
+        if name.endswith(".self")
+        else {"name": name, "layers": 1, "heads": 1}
+        for name in names
+    ]

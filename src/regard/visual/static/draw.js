@@ -36,6 +36,7 @@ export function tokensOf(payload, name) {
   const sides = {
     source: payload.source_tokens,
     target: payload.target_tokens,
+    label: payload.target_tokens,
     input: ["<s>", ...payload.target_tokens.slice(0, -1)],
     text: [...payload.source_tokens, ...payload.target_tokens],
   };
