@@ -4,6 +4,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from looked_at import encoder_run
 from page_parts import READY, control, drawn, link, same, served
 from playwright.sync_api import expect
 from text_runs import KINDS, short_run
@@ -398,3 +399,25 @@ def test_a_broken_link_still_opens(visit, at):
         page = visit(f"{hash_}&source=a%20c", at=at("language"))
         assert np.nanmax(drawn(page)) > 0
         expect(page.locator("#trouble")).to_be_hidden()
+
+
+def test_what_attends_nowhere_says_so_and_still_answers(visit):
+    run = encoder_run("masked", cell="gru")
+    with served(make_text_app(run)) as address:
+        page = visit(link(source="a <mask> c"), at=address, wait="#said")
+        expect(page.locator("#view")).to_contain_text("This system does not attend")
+        expect(page.locator("body")).not_to_contain_text("Too long")
+        text = run.fill("a <mask> c").text
+        expect(page.locator("#said")).to_contain_text(text)
+
+
+def test_what_pools_a_text_has_one_row_which_is_the_label(visit):
+    run = encoder_run("classification", pooling="attention", cell="lstm")
+    with served(make_text_app(run)) as address:
+        page = visit(link(source="a b c"), at=address)
+        look = run.explain("a b c")
+        expect(page.locator("#view [data-row] title").first).to_have_text(look.outcome.text)
+        columns = page.locator("#view [data-column] title").all_text_contents()
+        assert columns == list(look.source_tokens)
+        page.locator("#view [data-row]").first.click()
+        page.wait_for_selector("#steps svg")

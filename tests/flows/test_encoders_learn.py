@@ -333,6 +333,18 @@ def begun(kind, folder, init, **changes):
     return recipe_from(raw)
 
 
+def test_a_run_that_reads_otherwise_than_the_recipe_says_is_refused(runs, tmp_path):
+    with pytest.raises(ConfigError, match=r"has cell=lstm, and .* 'bert' .*choose preset 'bilstm'"):
+        train(begun("classification", tmp_path, runs["bilstm"]), tmp_path / "run")
+    raw = begun("classification", tmp_path, runs["bilstm"]).model_dump(mode="json")
+    raw["model"] = {"preset": "bilstm"}
+    trained = train(recipe_from(raw), tmp_path / "run")
+    assert trained.run.model.config.cell == "lstm"
+    raw["train"]["init"] = str(runs["classification"])
+    with pytest.raises(ConfigError, match=r"has cell=None, and .* 'bilstm' .*choose preset 'bert'"):
+        train(recipe_from(raw), tmp_path / "other")
+
+
 @pytest.mark.parametrize(
     ("kind", "init", "fresh"),
     [

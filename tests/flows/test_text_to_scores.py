@@ -106,7 +106,7 @@ def test_what_is_no_text_is_refused(run_path, texts):
         run.translate(texts)
     with pytest.raises(DataError, match="expected a text|takes two texts"):
         run.score(texts, "a")
-    with pytest.raises(DataError, match="explain takes one text"):
+    with pytest.raises(DataError, match="expected a text, found"):
         run.explain(texts)
 
 

@@ -8,10 +8,11 @@ import torch
 from looked_at import LABELLED, encoder_run, saved
 from starlette.testclient import TestClient
 
+from regard.core.errors import ConfigError
 from regard.server.text_app import make_text_app
 
 POOL = "encoder.head.pool"
-CELL = {"cell": "lstm", "n_heads": 4, "d_ff": 1024, "positions": "none", "n_segments": 0}
+CELL = {"cell": "lstm", "positions": "none", "n_segments": 0}
 MODELS = {"attention": {}, "recurrence": CELL}
 
 
@@ -28,12 +29,25 @@ def test_the_one_row_of_the_pooling_is_the_label(pooled):
     weights = look.weights(POOL)
     assert weights.shape == (1, 1, len(look.source_tokens))
     assert weights.sum() == pytest.approx(1.0)
-    assert "encoder.self" in look.attentions or pooled.model.config.cell
+    own = () if pooled.model.config.cell else ("encoder.self",)
+    assert tuple(look.attentions) == (*own, POOL)
     ids = torch.tensor([[*pooled.layout.row(pooled.tokenizer.encode("a b c d"), ())[0]]])
     states = pooled.model.states(ids).detach().numpy()[0]
     mixed = torch.from_numpy(weights[0, 0] @ states)
-    label = pooled.labels.names[int(pooled.model.head.to_labels(mixed).argmax())]
-    assert label == look.outcome.text
+    shares = pooled.model.head.to_labels(mixed).softmax(dim=-1).tolist()
+    told = {one.text: one.probability for one in look.outcome.places[0].choices}
+    assert told == pytest.approx(dict(zip(pooled.labels.names, shares, strict=True)), rel=1e-5)
+
+
+def test_a_token_alone_says_which_attention_is_meant(pooled):
+    look = pooled.explain("a b c d")
+    assert look.steps(look.outcome.text).name == POOL
+    if pooled.model.config.cell:
+        assert look.steps(0).name == POOL
+        with pytest.raises(ConfigError, match="self-attention, which 'encoder.self' is not"):
+            look.rollout()
+    else:
+        assert look.steps("b").name == look.steps(3).name == "encoder.self"
 
 
 def test_the_program_shows_it(pooled, run):
@@ -45,8 +59,13 @@ def test_the_program_shows_it(pooled, run):
     code, out, err = run("explain", folder, "a b c", "--attention", POOL, "--token", label)
     assert code == 0, err
     assert f"{label} in {POOL}, layer 0, head 0" in out
-    for form in ("html", "svg", "csv", "tex"):
-        assert run("explain", folder, "a b c", "--attention", POOL, "--format", form)[0] == 0
+    code, out, err = run("explain", folder, "a b c", "--attention", POOL, "--format", "csv")
+    assert code == 0, err
+    head, row = (line.split(",") for line in out.splitlines()[-2:])
+    assert head[1:] == ["<s>", "a", "b", "c", "</s>"]
+    assert row[0] == label
+    weights = pooled.explain("a b c").weights(POOL)[0, 0].tolist()
+    assert list(map(float, row[1:])) == pytest.approx(weights, abs=1e-4)
 
 
 def test_its_head_is_measured_and_ablated(pooled, run):

@@ -358,7 +358,9 @@ def test_a_tokenizer_of_another_run(refused, run, run_path, recipe, corpus, tmp_
     tokenizer = json.loads((path / "tokenizer.json").read_text())
     tokenizer["model"]["vocab"]["one-more"] = len(tokenizer["model"]["vocab"])
     (path / "tokenizer.json").write_text(json.dumps(tokenizer))
-    assert "belong to another run" in refused("translate", path)
+    told = refused("translate", path)
+    assert "a source tokenizer of 13 tokens" in told
+    assert "knows 12: they belong to different runs" in told
 
 
 def test_a_run_stopped_before_its_first_validation_says_so(refused, run_path, tmp_path):

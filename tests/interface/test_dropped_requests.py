@@ -35,14 +35,14 @@ def client_of(run, **limits):
 @pytest.mark.parametrize("what", ASKED)
 def test_what_takes_too_long_stops_at_the_next_token(talker, what, monkeypatch):
     steps, go_on = [], threading.Event()
-    log_probs = continuing._log_probs
+    log_probs = continuing.log_probs
 
-    def slow(logits, hidden):
+    def slow(logits):
         steps.append(1)
         assert len(steps) < 3 or go_on.wait(30)
-        return log_probs(logits, hidden)
+        return log_probs(logits)
 
-    monkeypatch.setattr(continuing, "_log_probs", slow)
+    monkeypatch.setattr(continuing, "log_probs", slow)
     # One piece is all.
     monkeypatch.setattr("regard.runs.writing.pen.certain", lambda text, stops: "")
     monkeypatch.setattr(continuing.Manner, "choose", lambda self, probs, noise: noise.long() + 50)

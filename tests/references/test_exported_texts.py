@@ -104,6 +104,20 @@ def test_an_encoder_goes_to_onnx(bert_run, tmp_path):
         np.testing.assert_allclose(found, wanted.numpy(), atol=1e-5)
 
 
+def test_a_head_that_pools_by_attention_goes_to_onnx(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+    sizes = {"n_vocab": 9, "d_model": 12, "n_heads": 3, "d_ff": 20, "n_layers": 1, "max_len": 9}
+    head = {"head": "classify", "n_labels": 2, "pooling": "attention", "n_segments": 0}
+    model = Encoder(EncoderConfig(**sizes, **head)).eval()
+    write_onnx_encoder(model, tmp_path)
+    session = onnxruntime.InferenceSession(str(tmp_path / "encoder.onnx"))
+    for ids in ([[2, 5, 3]], [[2, 5, 6, 7, 3], [2, 8, 3, 0, 0], [2, 4, 4, 3, 0]]):
+        (found,) = session.run(None, {"ids": np.array(ids)})
+        with torch.inference_mode():
+            np.testing.assert_allclose(found, model(torch.tensor(ids)).numpy(), atol=1e-5)
+
+
 @pytest.mark.parametrize("n_segments", [0, 1])
 def test_an_encoder_that_tells_no_texts_apart_goes_to_onnx_without_segments(n_segments, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")

@@ -99,8 +99,6 @@ def _shown(question: str, found: list[Answer], top: int | None, as_json: bool) -
     if not as_json:
         lines = [f"{' '.join(one.text.split())}\t{one.probability:.4f}" for one in found]
         return "\n".join(lines) + ("" if top is None else "\n")
-    from regard.runs.told_answers import told
-
-    several = [told(one) for one in found]
+    several = [one.as_json() for one in found]
     more = {} if top is None else {"answers": several}
     return json.dumps({"question": question, **several[0], **more}, ensure_ascii=False)

@@ -50,7 +50,7 @@ def explain(
         typer.Option(min=0, help="A language model writes up to so many; by default 20."),
     ] = None,
     attention: Annotated[
-        str | None, typer.Option(help="Which; else decoder.cross, or the only one.")
+        str | None, typer.Option(help="Which; else decoder.cross, or the first.")
     ] = None,
     layer: Annotated[int | None, typer.Option(help="From 0; else the last.")] = None,
     head: Annotated[int | None, typer.Option(help="From 0; else their mean.")] = None,

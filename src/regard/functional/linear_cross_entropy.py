@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.core.errors import ConfigError
 from regard.functional.kernels.gpu import HAS_TRITON
+from regard.functional.precision import wide
 
 ON_GPU, ON_CPU = 2**28, 2**21
 """Logits made at a time: many on a GPU, few enough for a CPU's cache."""
@@ -52,7 +53,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         dtype = _product_dtype(states)
         narrow, narrow_bias = weight.to(dtype), None if bias is None else bias.to(dtype)
         wanted = learned and any(ctx.needs_input_grad[:3])
-        total = torch.zeros((), dtype=_exact(dtype), device=states.device)
+        total = torch.zeros((), dtype=wide(dtype), device=states.device)
         gradients = _Gradients(states, weight, bias) if wanted else None
         for begin, end in _pieces(states, len(weight)):
             x = states[begin:end].to(dtype)
@@ -99,11 +100,6 @@ def _product_dtype(states: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else states.dtype
 
 
-def _exact(dtype: torch.dtype) -> torch.dtype:
-    """What sums are made in."""
-    return torch.promote_types(dtype, torch.float32)
-
-
 def _pieces(states: Tensor, n_vocab: int) -> list[tuple[int, int]]:
     """Ranges of rows that make up all of them."""
     size = max(1, (ON_GPU if states.is_cuda else ON_CPU) // n_vocab)
@@ -121,7 +117,7 @@ def _row_losses(
             logits, targets, pad=pad, smoothing=smoothing, gradient=gradient
         )
         return losses, logits
-    log_probs = logits.log_softmax(dim=-1, dtype=_exact(logits.dtype))
+    log_probs = logits.log_softmax(dim=-1, dtype=wide(logits.dtype))
     real = (targets != pad).unsqueeze(1)
     at = targets.unsqueeze(1)
     chosen = log_probs.gather(1, at)

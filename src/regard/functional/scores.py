@@ -165,6 +165,8 @@ def additive(q: Tensor, prepared: Tensor, *, w_query: Tensor, v: Tensor, **_: Te
     w_query (…, Dq, A), v (…, A).
     """
     hidden = (q @ w_query).unsqueeze(-2) + prepared.unsqueeze(-3)  # (…, T, S, A)
+    if v.dim() == 1:
+        return hidden.tanh() @ v
     return torch.einsum("...tsa,...a->...ts", hidden.tanh(), v)
 
 

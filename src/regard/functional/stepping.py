@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.functional.kernels.gpu import HAS_TRITON
+from regard.functional.precision import wide
 
 CHUNK = 128
 """Numbers of which only the greatest is looked at first."""
@@ -124,8 +125,7 @@ def best_tokens(logits: Tensor, n: int, *, n_hidden: int) -> Best:
 
 def log_probs(logits: Tensor) -> Tensor:
     """Logits (…, V) -> log-probabilities (…, V), at least in float32."""
-    dtype = torch.promote_types(logits.dtype, torch.float32)
-    return logits.log_softmax(dim=-1, dtype=dtype)
+    return logits.log_softmax(dim=-1, dtype=wide(logits.dtype))
 
 
 def top(x: Tensor, n: int) -> tuple[Tensor, Tensor]:

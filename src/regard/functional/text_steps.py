@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.functional.precision import wide
+
 
 def attend_own(
     qkv: Tensor, past: Tensor, place: Tensor, turns: Tensor | None, scale: float
@@ -47,7 +49,7 @@ def heads(
 
 def turned(x: Tensor, turns: Tensor) -> Tensor:
     """x (…, N, D) with each pair (2i, 2i + 1) times a complex number of ``turns`` (…, D / 2)."""
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    pairs = torch.view_as_complex(wide.unflatten(-1, (-1, 2)).contiguous())
+    numbers = x.to(wide(x.dtype))
+    pairs = torch.view_as_complex(numbers.unflatten(-1, (-1, 2)).contiguous())
     found = torch.view_as_real(pairs * turns.unsqueeze(-2)).flatten(-2)
     return found.to(x.dtype)

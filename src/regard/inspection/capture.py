@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from regard.inspection.widened import weights_of
 from regard.layers.viewpoint import Seen, Viewpoint
 
+POOL = "encoder.head.pool"
+"""The attention of a head that pools a text: it has one row, whatever the text."""
 Place = tuple[str, int]
 """Which attention: its name, such as ``decoder.cross``, and its layer, from 0."""
 

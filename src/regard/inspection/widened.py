@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from regard.functional.attention import BoundScore
 from regard.functional.biases import Alibi, Bias
+from regard.functional.precision import wide
 from regard.inspection.tempered import Tempered
 from regard.layers.score import PreparedScore, Score
 from regard.layers.viewpoint import Seen
@@ -21,15 +22,15 @@ from regard.layers.viewpoint import Seen
 
 def widened(seen: Seen) -> Seen:
     """The same in float32 or wider; itself where it is wide already."""
-    wide = torch.promote_types(seen.q.dtype, torch.float32)
+    dtype = wide(seen.q.dtype)
     return dataclasses.replace(
         seen,
-        q=seen.q.to(wide),
-        k=seen.k.to(wide),
-        v=seen.v.to(wide),
-        score=_score(seen.score, wide),
-        bias=_bias(seen.bias, wide),
-        prior=None if seen.prior is None else seen.prior.to(wide),
+        q=seen.q.to(dtype),
+        k=seen.k.to(dtype),
+        v=seen.v.to(dtype),
+        score=_score(seen.score, dtype),
+        bias=_bias(seen.bias, dtype),
+        prior=None if seen.prior is None else seen.prior.to(dtype),
     )
 
 

@@ -1,4 +1,4 @@
-"""Attention of a recurrent decoder: one head, no projections but the score's own."""
+"""Attention to states: one head, no projections but the score's own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.layers.window import WINDOWS
 
 
 class MemoryAttention(nn.Module):
-    """The decoder's states ask, the encoder's states answer: they are keys and values at once."""
+    """A decoder's states ask, or a learned query; an encoder's answer, keys and values at once."""
 
     def __init__(
         self,

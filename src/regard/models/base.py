@@ -25,6 +25,11 @@ class ModelConfig(BaseModel):
         return None
 
     @property
+    def idle(self) -> tuple[str, ...]:
+        """Settings of the family that do nothing in this model."""
+        return ()
+
+    @property
     def packs(self) -> bool:
         """Whether the model reads texts that lie end to end, as well as padded ones."""
         return False

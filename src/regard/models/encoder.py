@@ -1,7 +1,7 @@
 """The encoder alone (Devlin et al. 2019): a text or a pair to vectors, and a head on them.
 
-With a ``cell`` an LSTM or a GRU reads the text both ways in place of self-attention; a head that
-pools by attention then makes it the classifier of the years between (Yang et al. 2016).
+With a ``cell`` LSTMs or GRUs read the text both ways in place of self-attention; with a head that
+pools by attention it is the classifier that was usual before BERT (Yang et al. 2016).
 
 BERT by default: learned positions, segments, a norm on the embedding, GELU, post-norm, and its
 start: matrices and tables from a normal cut at two deviations, biases at zero. BERT's deviation is
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.functional import masks
 from regard.layers.attention import MultiHeadAttention
+from regard.layers.dropout import Dropout
 from regard.layers.embeddings import SegmentedEmbedding
 from regard.layers.feed_forward import ACTIVATIONS, FeedForward
 from regard.layers.norms import make_norm
@@ -35,8 +36,6 @@ from regard.models.encoder_heads import (
 
 START, START_WIDTH = 0.02, 768
 """Deviation of BERT's fresh weights, and the width it was chosen for."""
-OF_LAYERS = ("n_heads", "d_ff", "bias", "norm_first")
-"""Settings that only layers of self-attention and feed-forward have."""
 
 
 class EncoderConfig(ModelConfig):
@@ -91,9 +90,7 @@ class EncoderConfig(ModelConfig):
         return problems
 
     def _of_recurrence(self) -> list[str]:
-        fields = type(self).model_fields
-        idle = [name for name in OF_LAYERS if getattr(self, name) != fields[name].default]
-        problems = [f"{name} does nothing beside cell={self.cell}: leave it out" for name in idle]
+        problems = []
         if self.positions == "rotary":
             problems.append("positions 'rotary' turn queries and keys, and a cell has none")
         if self.d_model % 2:
@@ -102,6 +99,11 @@ class EncoderConfig(ModelConfig):
                 "an even d_model"
             )
         return problems
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """As ``ModelConfig.idle``."""
+        return () if self.cell is None else ("n_heads", "d_ff", "bias", "norm_first")
 
     @property
     def longest(self) -> int | None:
@@ -154,9 +156,9 @@ class EncoderConfig(ModelConfig):
 
     def make_layers(self) -> list[nn.Module]:
         """What reads, one after the other."""
-        if self.cell is not None:
-            return [RecurrentLayers(self, self.cell)]
-        return [Layer(self) for _ in range(self.n_layers)]
+        if self.cell is None:
+            return [Layer(self) for _ in range(self.n_layers)]
+        return [RecurrentLayer(self, self.cell, first=i == 0) for i in range(self.n_layers)]
 
     def make_head(self, tokens: nn.Embedding) -> nn.Module:
         """What turns states into what is asked for."""
@@ -185,23 +187,18 @@ class Layer(nn.Module):
         return self.around_feed_forward.leave(x, y)
 
 
-class RecurrentLayers(nn.Module):
+class RecurrentLayer(nn.Module):
     """A recurrence that reads both ways; each way makes half of a state."""
 
-    def __init__(self, config: EncoderConfig, cell: Cell) -> None:
+    def __init__(self, config: EncoderConfig, cell: Cell, *, first: bool) -> None:
         super().__init__()
-        self.recurrence = Recurrence(
-            cell,
-            config.d_model,
-            config.d_model // 2,
-            n_layers=config.n_layers,
-            bidirectional=True,
-            dropout=config.dropout,
-        )
+        self.dropout = Dropout(0.0 if first else config.dropout)  # the embedding has its own
+        half = config.d_model // 2
+        self.recurrence = Recurrence(cell, config.d_model, half, bidirectional=True)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D)."""
-        return self.recurrence(x, mask[:, 0, 0])[0]
+        return self.recurrence(self.dropout(x), mask[:, 0, 0])[0]
 
 
 class Encoder(nn.Module):

@@ -70,7 +70,7 @@ class AttentionHead(nn.Module):
     def forward(self, states: Tensor, real: Tensor) -> Tensor:
         """(B, S, D) -> (B, n_labels)"""
         memory = self.pool_attention.project(states)
-        asked = self.query.expand(len(states), 1, -1)  # (B, 1, D)
+        asked = self.query.expand(states.shape[0], 1, -1)  # (B, 1, D)
         found = self.pool_attention.look(asked, memory, mask=real[:, None, None])
         return self.to_labels(self.dropout(found.squeeze(1)))
 

@@ -144,7 +144,6 @@ PRESETS.add("bilstm")(
         cell="lstm",
         pooling="attention",
         positions="none",
-        n_segments=0,
     )
 )
 PRESETS.add("gpt")(
@@ -197,8 +196,12 @@ def resolve_for(task: TaskName, settings: ModelSettings, **sizes: Any) -> ModelC
             f"preset {settings.preset!r} has no size {size!r}{did_you_mean(size, preset.sizes)}; "
             f"known: {', '.join(preset.sizes)}"
         )
-    raw = {**sizes, **preset.sizes[size], **settings.given()}
-    return parse(FAMILIES[preset.family].config, raw, "model")
+    given = settings.given()
+    raw = {**sizes, **preset.sizes[size], **given}
+    config = parse(FAMILIES[preset.family].config, raw, "model")
+    if idle := [name for name in config.idle if name in given]:
+        raise ConfigError(f"model: {', '.join(idle)} would do nothing in this model; leave it out")
+    return config
 
 
 def config_from(raw: Mapping[str, Any]) -> ModelConfig:

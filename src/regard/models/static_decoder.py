@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.core.rounding import power_of_two
 from regard.functional import few
 from regard.functional.attention import attention
+from regard.functional.precision import wide
 from regard.functional.text_steps import attend_own, heads
 from regard.layers.recorded import Recorded, shared_pool
 from regard.models.joined_text import PlaceTables, TextLayer, TextParts, joined_text
@@ -84,7 +85,7 @@ class TextRoom:
         with form.device:
             self.ids = torch.zeros(n_rows, dtype=torch.int64)
             self.place = torch.zeros(1, dtype=torch.int64)
-            self.logits = torch.zeros(n_rows, n_vocab, dtype=_wide(form.dtype))
+            self.logits = torch.zeros(n_rows, n_vocab, dtype=wide(form.dtype))
         self._make(n_places)
 
     @property
@@ -133,7 +134,7 @@ class TextRoom:
         form, w = self.form, self.form.weights
         shape = (len(w.layers), 2, self.n_rows, w.n_kv_heads, n_places, w.d_head)
         # On a CPU the small products of attention are slower in 16 bits.
-        kept = form.dtype if form.device.type == "cuda" else _wide(form.dtype)
+        kept = form.dtype if form.device.type == "cuda" else wide(form.dtype)
         self.past = torch.zeros(shape, dtype=kept, device=form.device)
         self.tables = PlaceTables.of(form.model, n_places, form.dtype)
         self._last = self.tables.n_known(n_places) - 1
@@ -196,8 +197,3 @@ class TextRoom:
         if x.is_cuda:
             return wide_product(x, output.weight)
         return output(x).to(self.logits.dtype)
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    """At least float32."""
-    return torch.promote_types(dtype, torch.float32)

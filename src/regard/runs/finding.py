@@ -34,6 +34,15 @@ class Answer(NamedTuple):
     end: int
     probability: float
 
+    def as_json(self) -> dict[str, object]:
+        """The words, where they stand in the text, and how sure the model is of them."""
+        return {
+            "answer": self.text,
+            "start": self.start,
+            "end": self.end,
+            "probability": self.probability,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:

@@ -17,15 +17,15 @@ def recipe_in(folder: RunFolder) -> Recipe:
 
 
 def check_vocabulary(
-    folder: RunFolder, tokenizer: Tokenizer, n_vocab: int, *, spare: bool = False
+    folder: RunFolder, tokenizer: Tokenizer, n_vocab: int, *, of: str = "", spare: bool = False
 ) -> None:
     """A tokenizer of another run would read and write nonsense, or ids the model has not.
 
-    A model may have ``spare`` rows, which no token needs.
+    A model may have ``spare`` rows, which no token needs; ``of`` says which tokenizer it is.
     """
     found = tokenizer.n_vocab
     if found > n_vocab or (found < n_vocab and not spare):
         raise CheckpointError(
-            f"{folder.path} has a tokenizer of {found:,} tokens, but its model knows {n_vocab:,}: "
-            "they belong to different runs"
+            f"{folder.path} has a {of}tokenizer of {found:,} tokens, but its model knows "
+            f"{n_vocab:,}: they belong to different runs"
         )

@@ -44,6 +44,11 @@ def load_tokenizers(folder: Path) -> Tokenizers:
     return Tokenizers(shared, shared)
 
 
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """The one tokenizer of a run that reads one text."""
+    return load_tokenizers(folder).target
+
+
 def train_tokenizers(pairs: Sequence[Pair], settings: TextSettings) -> Tokenizers:
     """Tokenizers for pairs like these."""
     sources = [pair.source for pair in pairs]

@@ -32,17 +32,17 @@ class EncoderFlops:
 def encoder_flops(model: Encoder) -> EncoderFlops:
     """Count an encoder at three lengths, none beyond what it can read, and solve for its formula.
 
-    A head that answers for a whole text is counted once a text, any other once a position.
+    A head that answers for a whole text is counted with it, any other once a position.
     """
     skeleton = copy.deepcopy(model).to("meta").requires_grad_(False)
     n = min(8, (model.config.longest or 24) // 3)
     lengths = (n, 2 * n, 3 * n)
-    counts = [_count(skeleton.states, length) for length in lengths]
+    labels = model.config.head == "classify"
+    counts = [_count(skeleton if labels else skeleton.states, length) for length in lengths]
     rows = np.array([(1.0, length, length**2) for length in lengths])
-    whole = _count(skeleton, n) - counts[0]
-    answers = 1 if model.config.head == "classify" else n
+    an_answer = 0.0 if labels else (_count(skeleton, n) - counts[0]) / n
     solved = np.linalg.solve(rows, np.array(counts, np.float64))
-    return EncoderFlops(tuple(solved.tolist()), whole / answers)
+    return EncoderFlops(tuple(solved.tolist()), an_answer)
 
 
 def _count(reading: Callable[[Tensor], Tensor], n_tokens: int) -> int:

@@ -7,10 +7,12 @@ import torch
 import torch.nn.functional as F
 from pydantic import ValidationError
 
-from regard.core.errors import ShapeError
+from regard.core.errors import ConfigError, ShapeError
 from regard.inspection.capture import watch
 from regard.layers.norms import make_norm
 from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.presets import resolve_for
+from regard.models.settings import ModelSettings
 
 SIZES = {"n_vocab": 13, "d_model": 12, "n_heads": 3, "d_ff": 20, "n_layers": 2, "max_len": 24}
 VARIANTS = [
@@ -24,8 +26,8 @@ VARIANTS = [
     {"n_segments": 0},
     {"bias": False},
     {"n_layers": 3, "pad_id": 5},
-    {"cell": "lstm", "n_heads": 4, "d_ff": 1024, "positions": "none", "n_segments": 0},
-    {"cell": "gru", "n_heads": 4, "d_ff": 1024, "pad_id": 5},
+    {"cell": "lstm", "positions": "none", "n_segments": 0},
+    {"cell": "gru", "pad_id": 5},
 ]
 HEADS = [
     {"head": "classify", "n_labels": 5},
@@ -356,7 +358,26 @@ def test_all_that_does_not_fit_is_told_at_once():
     with pytest.raises(ValidationError, match="n_labels=3"):
         config(head="spans", n_labels=3)
     with pytest.raises(ValidationError) as told:
-        config(cell="gru", d_model=9, norm_first=True, positions="rotary")
-    for part in ("n_heads", "d_ff", "norm_first", "'rotary'", "half of d_model=9"):
+        config(cell="gru", d_model=9, n_heads=2, positions="rotary")
+    for part in ("'rotary'", "half of d_model=9"):
         assert part in str(told.value)
-    assert "multiple of n_heads" not in str(told.value)
+    assert "n_heads" not in str(told.value).split("[type")[0]
+
+
+def test_what_does_nothing_beside_a_cell_is_refused_where_a_user_asks_for_it():
+    sizes = {"n_vocab": 9, "head": "classify", "n_labels": 2}
+    for preset in ("bilstm", "bert"):
+        asked = ModelSettings(preset=preset, size="tiny", cell="gru")
+        assert resolve_for("classification", asked, **sizes).cell == "gru"
+        more = asked.model_copy(update={"n_heads": 2, "norm_first": True})
+        with pytest.raises(ConfigError, match="n_heads, norm_first would do nothing"):
+            resolve_for("classification", more, **sizes)
+    asked = ModelSettings(preset="bert", size="tiny", n_heads=4)
+    assert resolve_for("classification", asked, **sizes).n_heads == 4
+
+
+def test_what_pools_by_attention_begins_with_a_query_of_length_one():
+    model = Encoder(
+        config(d_model=400, n_heads=4, head="classify", n_labels=2, pooling="attention")
+    )
+    assert model.head.query.norm().item() == pytest.approx(1.0, rel=0.2)

@@ -9,7 +9,7 @@ from systems import untrained
 import regard
 from regard.cli.main import main
 from regard.runs.doubts import Doubts
-from regard.runs.kinds import translator as running
+from regard.runs.kinds import translator
 
 
 @pytest.fixture(scope="module")
@@ -82,18 +82,18 @@ def test_learned_positions_cut_a_target_that_could_not_be_read_again(told):
 
 
 def test_a_text_that_no_memory_would_hold_is_not_looked_at(run, monkeypatch):
-    monkeypatch.setattr(running, "LOOKED_AT", 5)
+    monkeypatch.setattr(translator, "LOOKED_AT", 5)
     run.explain("a b c d", "e")
     with pytest.raises(regard.DataError, match="5 can be looked at, and the text has 6"):
         run.explain("a b c d e", "f")
 
 
 def test_the_command_notes_it(run_path, capsys, monkeypatch):
-    explain = running.Run.explain
+    explain = translator.Run.explain
 
     def doubted(*words):
         return dataclasses.replace(explain(*words), doubts=("all is vain",))
 
-    monkeypatch.setattr(running.Run, "explain", doubted)
+    monkeypatch.setattr(translator.Run, "explain", doubted)
     assert main(["explain", str(run_path), "a b"]) == 0
     assert capsys.readouterr().err == "regard: all is vain\n"

@@ -104,10 +104,18 @@ def test_masked_words_alone_cost_something(make):
 
 
 @pytest.mark.parametrize(
-    ("head", "answers"), [({"head": "classify", "n_labels": 3}, 1), ({"head": "masked"}, 11)]
+    ("head", "answers"),
+    [
+        ({"head": "classify", "n_labels": 3}, 1),
+        ({"head": "classify", "n_labels": 3, "pooling": "attention"}, 1),
+        ({"head": "classify", "n_labels": 3, "pooling": "attention", "cell": "lstm"}, 1),
+        ({"head": "masked"}, 11),
+        ({"head": "masked", "cell": "gru"}, 11),
+    ],
+    ids=str,
 )
 def test_a_step_costs_what_torch_counts(make, head, answers):
-    model = make(**head)
+    model = make(**head).requires_grad_(False)
     ids = torch.ones(1, 11, dtype=torch.long)
     with torch.no_grad(), reference_only(), FlopCounterMode(display=False) as counter:
         model(ids)

@@ -30,7 +30,7 @@ CALLS = {
     "embed": (lambda: encoder_run("similarity").embed(3), f"{MANY}int: 3"),
     "explain a list": (
         lambda: untrained("transformer").explain("a b", target=["a"]),
-        "explain takes one text, got list",
+        r"expected a text, found list: \['a'\]",
     ),
     "fill": (lambda: encoder_run("masked").fill(3), "expected a text, found int: 3"),
     "nearest among letters": (

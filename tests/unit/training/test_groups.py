@@ -24,9 +24,9 @@ class Batch:
         return self
 
 
-def made(**changes):
+def made(cell=None, **changes):
     torch.manual_seed(0)
-    model = Encoder(EncoderConfig(**SIZES, head="classify", n_labels=2, dropout=0.0))
+    model = Encoder(EncoderConfig(**SIZES, head="classify", n_labels=2, dropout=0.0, cell=cell))
 
     def loss_of(model, batch):
         labels = torch.tensor([0, 1, 0])
@@ -71,8 +71,9 @@ def test_a_pattern_may_name_one_kind_of_weight_in_all_layers():
     assert all(".feed_forward." in name for name in frozen)
 
 
-def test_each_layer_learns_slower_than_the_one_above_it():
-    parts = moved(made(layer_decay=0.5))
+@pytest.mark.parametrize("cell", [None, "lstm"])
+def test_each_layer_learns_slower_than_the_one_above_it(cell):
+    parts = moved(made(cell, layer_decay=0.5))
     assert parts == pytest.approx(
         {"head": 0.01, "layers.1": 0.005, "layers.0": 0.0025, "embedding": 0.00125}, rel=1e-3
     )

@@ -167,12 +167,16 @@ def measured(run: Any, subject: Subject, tick: Tick | None = None) -> HeadMeasur
     )
 
 
+ATTENDING = {"translation": "transformer or luong2015", "language": "gpt"}
+"""Systems with heads, for the tasks that encoders do not have."""
+
+
 def _watched(run: Any, subject: Subject, tick: Tick | None) -> tuple[list[Group], Worth]:
     found = groups(subject.model, subject.readings(), subject.device)
     if not found:
         raise ConfigError(
-            f"the run {run.folder.path} has no attention, so it has no heads to measure; "
-            "choose a system that attends, such as luong2015 or transformer"
+            f"the run {run.folder.path} has no attention, so it has no heads to measure; choose a "
+            f"system that attends, such as {ATTENDING.get(run.task, 'bert')}"
         )
     heads = [(one.name, *place) for one in found for place in one.heads]
     return found, worth(subject.model, heads, subject.judge, tick or _silently)

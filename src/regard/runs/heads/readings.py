@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.inspection.capture import POOL
 from regard.inspection.heads import Ids
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
@@ -52,11 +53,12 @@ def _batches(
     texts: Sequence[Sequence[int]], config: EncoderConfig | DecoderConfig
 ) -> Iterator[list[Numbered]]:
     """Texts with their numbers, longest first; what is too long to be watched is cut."""
-    n_heads = max(1, config.n_self_heads)
-    most = math.isqrt(WEIGHTS // n_heads)
+    n_heads = config.n_self_heads
+    most = math.isqrt(WEIGHTS // n_heads) if n_heads else None
     left = sorted(((i, ids[:most]) for i, ids in enumerate(texts)), key=lambda one: -len(one[1]))
     while left:
-        n_rows = max(1, WEIGHTS // (n_heads * len(left[0][1]) ** 2))
+        longest = len(left[0][1])
+        n_rows = max(1, WEIGHTS // (n_heads * longest**2 or longest))
         yield left[:n_rows]
         left = left[n_rows:]
 
@@ -75,4 +77,4 @@ def _ids(some: Sequence[Numbered], marks: Marks) -> Callable[[str], tuple[Ids, I
     known = [[ours.get(number, UNKNOWN_ID) for number in ids] for _, ids in some]
     ids = _padded(known, len(known[0]), PAD_ID).numpy()
     one = np.full_like(ids[:, :1], UNKNOWN_ID)
-    return lambda name: (ids if name.endswith(".self") else one, ids)
+    return lambda name: (one if name == POOL else ids, ids)

@@ -16,7 +16,7 @@ from regard.data.labelled import Labelled, Wanted
 from regard.data.plain_texts import text_splits
 from regard.runs.heads.readings import encoder_readings, writer_readings
 from regard.runs.heads.watching import Reading
-from regard.runs.heads.worth import Judge
+from regard.runs.heads.worth import Scoring
 from regard.runs.kinds.classifier import texts_of
 from regard.runs.kinds.encoder_run import EncoderRun, Texts
 from regard.runs.kinds.writer import Writer
@@ -44,7 +44,7 @@ class Subject:
     model: nn.Module
     device: torch.device
     readings: Callable[[], Iterator[Reading]]
-    judge: Judge
+    judge: Scoring
     split: str
     n: int
     """Texts."""
@@ -87,7 +87,7 @@ def given_subject(run: EncoderRun | Writer, texts: Sequence[str], name: str, n: 
 
 
 def _of_encoder(
-    run: EncoderRun, texts: Texts, judge: Judge, split: str, notes: tuple[str, ...] = ()
+    run: EncoderRun, texts: Texts, judge: Scoring, split: str, notes: tuple[str, ...] = ()
 ) -> Subject:
     readings = partial(encoder_readings, run, texts)
     return Subject(run.model, run.device, readings, judge, split, len(texts), notes)
@@ -103,7 +103,7 @@ def _of_writer(
     return Subject(run.model, run.device, readings, judge, split, len(texts), notes)
 
 
-def _judged(run: Any, examples: Sequence[Any], split: str) -> Judge:
+def _judged(run: Any, examples: Sequence[Any], split: str) -> Scoring:
     """By the scores that ``regard evaluate`` tells."""
     return lambda: _chosen(run.task, run.scored(examples, split).scores)
 
@@ -112,7 +112,7 @@ def _chosen(task: str, scores: Mapping[str, Any]) -> dict[str, float]:
     return {name: scores[name] for name in SCORES[task] if name in scores}
 
 
-def _moved(run: EncoderRun, texts: Texts) -> Judge:
+def _moved(run: EncoderRun, texts: Texts) -> Scoring:
     def vectors() -> Tensor:
         found = run.read(run.table(texts), run.model.pooled, run.model.config.d_model)
         return F.normalize(found.double(), dim=-1)

@@ -16,7 +16,7 @@ from regard.data.batches import Batch, fixed_batches
 from regard.data.examples import encode_pairs
 from regard.data.pairs import Pair
 from regard.inspection.agreement import Divergences, divergences
-from regard.inspection.capture import watch
+from regard.inspection.capture import POOL, watch
 from regard.inspection.heads import Array, Ids, Tally, tally
 from regard.runs.kinds.translator import Run
 from regard.text.specials import END_ID, PAD_ID
@@ -105,7 +105,7 @@ def _part(name: str, layers: dict[int, Weights], rows: Ids, columns: Ids) -> _Pa
 def _means(name: str, tally: Tally) -> dict[str, list[float | None]]:
     """Of each measure; what pools a text stands nowhere, so nothing is far from it."""
     means = tally.means()
-    return {**means, "distance": [None]} if name.endswith(".pool") else means
+    return {**means, "distance": [None]} if name == POOL else means
 
 
 def _ids(batch: Batch, name: str) -> tuple[Ids, Ids]:

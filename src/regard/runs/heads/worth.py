@@ -23,7 +23,7 @@ BLEU_SENTENCES = 100
 
 Place = tuple[str, int, int]
 """Name, layer, head."""
-Judge = Callable[[], dict[str, float]]
+Scoring = Callable[[], dict[str, float]]
 """The scores of the model as it is when asked, by name."""
 Tick = Callable[[int, int], None]
 """Told after each ablated head: how many are done, and of how many."""
@@ -38,7 +38,7 @@ class Worth:
     """Of the same scores."""
 
 
-def worth(model: nn.Module, heads: Sequence[Place], judge: Judge, tick: Tick) -> Worth:
+def worth(model: nn.Module, heads: Sequence[Place], judge: Scoring, tick: Tick) -> Worth:
     """Ablate one head after the other; the model is left as it was."""
     whole = judge()
     changes: dict[Place, dict[str, float]] = {}
@@ -50,7 +50,7 @@ def worth(model: nn.Module, heads: Sequence[Place], judge: Judge, tick: Tick) ->
     return Worth(whole, changes)
 
 
-def pair_judge(run: Run, pairs: Sequence[Pair]) -> Judge:
+def pair_judge(run: Run, pairs: Sequence[Pair]) -> Scoring:
     """Of a translator: ``loss`` and ``bleu``.
 
     The loss is nats a token, the right tokens before it being given, without smoothing. BLEU is

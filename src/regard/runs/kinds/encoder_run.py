@@ -30,8 +30,8 @@ from regard.runs.looking.look import Look
 from regard.runs.looking.outcome import Outcome, answer
 from regard.runs.looking.reading import Laid, Reader
 from regard.runs.opening import check_vocabulary, recipe_in
+from regard.runs.tokenizers import load_tokenizer
 from regard.runs.verbs import check_task
-from regard.runs.writing.framing import load_tokenizer
 from regard.text.tokenizer import Tokenizer
 from regard.text.unknown import unknown_words
 

@@ -48,7 +48,7 @@ class Translation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A trained model with all it needs to be used."""
+    """A trained translator with all it needs to be used: ``regard.Run``."""
 
     folder: RunFolder
     recipe: Recipe
@@ -275,6 +275,6 @@ def load_translator(path: str | Path, *, device: str | None = None) -> Run:
     place = pick_device(device)
     check_task(folder.path, recipe.task, "translation", "a translator")
     model, tokenizers = cast("SequenceModel", load_model(folder)), load_tokenizers(folder.path)
-    check_vocabulary(folder, tokenizers.source, model.config.n_source_vocab)
-    check_vocabulary(folder, tokenizers.target, model.config.n_target_vocab)
+    check_vocabulary(folder, tokenizers.source, model.config.n_source_vocab, of="source ")
+    check_vocabulary(folder, tokenizers.target, model.config.n_target_vocab, of="target ")
     return Run(folder, recipe, tokenizers, model.to(place).eval(), place)

@@ -25,12 +25,13 @@ from regard.runs.looking.look import Look
 from regard.runs.looking.writing import MAX_TOKENS, Prompt
 from regard.runs.opening import check_vocabulary, recipe_in
 from regard.runs.splits import split_of
+from regard.runs.tokenizers import load_tokenizer
 from regard.runs.translation import number_format
 from regard.runs.verbs import check_task
 from regard.runs.writing.chat import Conversation, conversation
 from regard.runs.writing.chat_prompts import Truncate, check_truncate
 from regard.runs.writing.exercises import exercise_scores
-from regard.runs.writing.framing import Framing, framing_for, load_tokenizer
+from regard.runs.writing.framing import Framing, framing_for
 from regard.runs.writing.judge import Judge
 from regard.runs.writing.pen import Pen, Stop, Written, seeded
 from regard.text.chat_template import Message
@@ -247,7 +248,7 @@ class Writer:
 
     @property
     def judge(self) -> Judge:
-        """What judges."""
+        """What says how probable texts are."""
         return Judge(self.model, self.framing, self.device)
 
     # ---------------------------------------------------------------- looking

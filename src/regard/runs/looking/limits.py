@@ -15,8 +15,8 @@ MOST_WEIGHTS = 2**27
 
 def check_length(config: EncoderConfig | DecoderConfig, n_tokens: int) -> None:
     """Refuse a text whose weights would fill the memory."""
-    n_heads = max(1, config.n_self_heads)
-    most = math.isqrt(MOST_WEIGHTS // n_heads)
+    n_heads = config.n_self_heads
+    most = math.isqrt(MOST_WEIGHTS // n_heads) if n_heads else n_tokens
     if n_tokens > most:
         raise DataError(
             f"a look holds the weights of {counted(n_heads, 'head')} between all tokens: {most:,} "

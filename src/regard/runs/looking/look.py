@@ -18,6 +18,7 @@ from regard.core.counting import counted, mentioned
 from regard.core.errors import ConfigError
 from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
+from regard.inspection.capture import POOL
 from regard.inspection.records import Record
 from regard.inspection.rollout import rollout
 from regard.inspection.steps import steps_of
@@ -35,7 +36,7 @@ from regard.visual.terminal import look_text
 _AXES = {
     "encoder.self": {"rows": "source", "columns": "source"},
     "decoder.self": {"rows": "target", "columns": "input"},
-    "encoder.head.pool": {"rows": "label", "columns": "source"},
+    POOL: {"rows": "label", "columns": "source"},
 }
 """Whose rows and whose columns an attention has; all others look from the target to the source."""
 
@@ -83,8 +84,8 @@ class Look:
         """How one token attends, step by step, in the numbers of that very run.
 
         The token is a word of the rows, of which the first is taken, or the number of its row.
-        Without a name it is ``decoder.cross`` where a row has that word, and else ``encoder.self``;
-        a system with one attention alone has no choice.
+        Without a name it is ``decoder.cross``, or what pools a text, where a row has that word, and
+        else ``encoder.self``; a system with one attention alone has no choice.
         """
         name = name or self._asked_by(token)
         self._check(name, layer)
@@ -105,9 +106,10 @@ class Look:
         Without a name it is ``encoder.self``, or ``decoder.self`` of a language model.
         """
         name = name or ("decoder.self" if self.task == "language" else "encoder.self")
-        self._check(name, 0)
-        if not name.endswith(".self"):
-            own = [known for known in self.attentions if known.endswith(".self")]
+        own = [known for known in self.attentions if known.endswith(".self")]
+        if own:
+            self._check(name, 0)
+        if name not in own:
             raise ConfigError(
                 f"rollout follows a self-attention, which {name!r} is not; "
                 f"this system has {', '.join(own) or 'none'}"
@@ -139,10 +141,13 @@ class Look:
         """The attention that is meant by a token alone."""
         if len(self.attentions) == 1:
             return next(iter(self.attentions))
-        if isinstance(token, int) or "encoder.self" not in self.attentions:
-            return "decoder.cross"
+        across = POOL if POOL in self.attentions else "decoder.cross"
+        if "encoder.self" not in self.attentions:
+            return across
+        if isinstance(token, int):
+            return "encoder.self" if across == POOL else across
         if found(token, self.target_tokens) is not None:
-            return "decoder.cross"
+            return across
         if found(token, self.source_tokens) is None:
             hint = did_you_mean(token, [*self.target_tokens, *self.source_tokens])
             raise ConfigError(

@@ -12,6 +12,7 @@ from torch import Tensor
 from regard.core.errors import ConfigError, DataError
 from regard.data.examples import Example
 from regard.data.layout import Layout
+from regard.inspection.capture import POOL
 from regard.inspection.edits import edited
 from regard.inspection.records import recorded_call
 from regard.models.encoder import Encoder
@@ -67,11 +68,10 @@ class Reader:
             output, found = recorded_call(self.model, *self.model.inputs(ids, kinds))
         edits.check_keys(changes, found)
         outcome = self.came(output[0], laid)
-        pools = any(not name.endswith(".self") for name in found)
         return Look(
             source=source,
             source_tokens=tuple(self.tokenizer.tokens(laid.ids)),
-            target_tokens=(outcome.text,) if pools else (),
+            target_tokens=(outcome.text,) if POOL in found else (),
             translation="",
             attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
             records=found,

@@ -15,11 +15,12 @@ from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
 from regard.models.base import ModelConfig
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.models.presets import build, resolve_for
+from regard.models.presets import PRESETS, build, resolve_for
+from regard.models.settings import ModelSettings
 from regard.recipes.recipe import Recipe
 from regard.runs.kinds.encoder_run import encoder_in
 from regard.runs.memory import check_memory
-from regard.runs.writing.framing import load_tokenizer
+from regard.runs.tokenizers import load_tokenizer
 from regard.text.tokenizer import Tokenizer
 from regard.training.settings import TrainSettings
 
@@ -102,6 +103,7 @@ def _check_segments(config: EncoderConfig, wish: Wish, remedy: str) -> None:
 def _from_run(wish: Wish, init: RunFolder, tokenizer: Tokenizer, device: torch.device) -> Begun:
     """The encoder of a run; its head too, where that answers the same question."""
     old = encoder_in(init)
+    _check_preset(wish.recipe.model, old.config, init)
     asked = {**wish.recipe.model.given(), "head": wish.head, "n_labels": wish.n_labels}
     config = parse(EncoderConfig, {**old.config.model_dump(), **asked}, "model")
     _check_segments(config, wish, f"{init.path} tells no two apart; begin from a run that does")
@@ -119,6 +121,18 @@ def _from_run(wish: Wish, init: RunFolder, tokenizer: Tokenizer, device: torch.d
     fresh = "" if keeps_head or wish.head == "none" else "; its head is fresh"
     note = f"the encoder begins as that of {init.path}{fresh}"
     return Begun(config, model.to(device), tokenizer, (note,))
+
+
+def _check_preset(settings: ModelSettings, old: EncoderConfig, init: RunFolder) -> None:
+    """Sizes come with the run, but what reads is what the recipe says."""
+    preset = next(iter(PRESETS[settings.preset].sizes.values()))
+    asked = {**preset, **settings.given()}.get("cell")
+    if asked != old.cell:
+        fitting = "bert" if old.cell is None else "bilstm"
+        raise ConfigError(
+            f"train.init: the encoder of {init.path} has cell={old.cell}, and the recipe asks for "
+            f"preset {settings.preset!r} with cell={asked}; choose preset {fitting!r}"
+        )
 
 
 def _fill(

@@ -16,7 +16,7 @@ from regard.models.decoder import DecoderConfig, LanguageModel
 from regard.models.presets import build, resolve_for
 from regard.recipes.recipe import Recipe
 from regard.runs.memory import check_memory
-from regard.runs.writing.framing import load_tokenizer
+from regard.runs.tokenizers import load_tokenizer
 from regard.text.chat_template import TEMPLATE
 from regard.text.tokenizer import Tokenizer
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
 
 import tokenizers
 
@@ -13,7 +12,6 @@ from regard.data.examples import Ids
 from regard.data.plain_texts import lines_go_on
 from regard.data.settings import DataSettings
 from regard.data.windows import laid
-from regard.runs.tokenizers import load_tokenizers
 from regard.text.foreign import ForeignTokenizer
 from regard.text.tokenizer import Tokenizer
 
@@ -103,8 +101,3 @@ def _put_before(tokenizer: ForeignTokenizer) -> tuple[int, ...]:
     found = inner.encode("a", add_special_tokens=True)
     marked = zip(found.ids, found.special_tokens_mask, strict=True)
     return tuple(number for number, _ in takewhile(lambda pair: pair[1] == 1, marked))
-
-
-def load_tokenizer(folder: Path) -> Tokenizer:
-    """The one tokenizer of a run, ours or a foreign one."""
-    return load_tokenizers(folder).target

@@ -1,4 +1,4 @@
-"""Saying how probable a language model takes texts to be."""
+"""How probable texts are for a language model, asked in text."""
 
 from __future__ import annotations
 

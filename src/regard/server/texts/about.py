@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.inspection.capture import viewpoints
+from regard.inspection.capture import POOL, viewpoints
 from regard.models.decoder import LanguageModel
 from regard.models.encoder import Encoder
 from regard.runs.kinds.encoder_run import EncoderRun
@@ -36,8 +36,8 @@ def _attentions(model: Encoder | LanguageModel) -> list[dict[str, Any]]:
     shape = model.config
     names = dict.fromkeys(name for (name, _), _ in viewpoints(model))
     return [
-        {"name": name, "layers": shape.n_layers, "heads": shape.n_heads}
-        if name.endswith(".self")
-        else {"name": name, "layers": 1, "heads": 1}
+        {"name": name, "layers": 1, "heads": 1}
+        if name == POOL
+        else {"name": name, "layers": shape.n_layers, "heads": shape.n_heads}
         for name in names
     ]

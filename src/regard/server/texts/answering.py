@@ -9,7 +9,6 @@ from pydantic import Field
 from starlette.responses import Response
 
 from regard.runs.kinds.answerer import Answerer
-from regard.runs.told_answers import told
 from regard.server.answers import RefusedError, as_json, json_response
 from regard.server.asking import Asked, Key, Text
 from regard.server.limits import MAX_GUESSES
@@ -49,6 +48,6 @@ def _answered(run: Answerer, asked: AnswerRequest) -> bytes:
             "model reads at once; shorten it",
         )
     (found,) = run.answers(pairs, asked.n)
-    several = [told(one) for one in found]
+    several = [one.as_json() for one in found]
     unknown = unknown_words(run, asked.question, asked.text)
     return as_json({**several[0], "answers": several, "unknown": unknown})

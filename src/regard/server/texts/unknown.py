@@ -8,6 +8,6 @@ from regard.text.specials import MASK
 
 
 def unknown_words(run: Any, *texts: str | None) -> list[str]:
-    """The words in which something is that the run reads as unknown, each once; no masks."""
+    """The words in which something is that the run reads as unknown; no masks."""
     parts = [part for text in texts if text for part in text.split(MASK)]
-    return list(dict.fromkeys(word for part in parts for word in run.unknown_words(part)))
+    return [word for part in parts for word in run.unknown_words(part)]

@@ -231,6 +231,7 @@ def test_unknown_words_are_named(words):
         "sees",
         "knight",
         "and",
+        "dragon",
     ]
 
 

@@ -5,7 +5,8 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from regard.data.settings import DataSettings
-from regard.runs.writing.framing import framing_for, load_tokenizer
+from regard.runs.tokenizers import load_tokenizer
+from regard.runs.writing.framing import framing_for
 from regard.text.foreign import ForeignTokenizer
 from regard.text.marks import Marks
 from regard.text.settings import TextSettings

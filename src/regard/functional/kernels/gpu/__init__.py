@@ -1,4 +1,4 @@
-"""Kernels of our own, in Triton. Nothing here is imported before a GPU asks for it."""
+"""Kernels of our own, in Triton. No module here is imported before a GPU asks for it."""
 
 from importlib.util import find_spec
 
