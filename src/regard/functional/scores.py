@@ -166,7 +166,7 @@ def additive(q: Tensor, prepared: Tensor, *, w_query: Tensor, v: Tensor, **_: Te
     """
     hidden = (q @ w_query).unsqueeze(-2) + prepared.unsqueeze(-3)  # (…, T, S, A)
     if v.dim() == 1:
-        return hidden.tanh() @ v
+        return (hidden.tanh() @ v.unsqueeze(-1)).squeeze(-1)
     return torch.einsum("...tsa,...a->...ts", hidden.tanh(), v)
 
 
