@@ -8,7 +8,8 @@ import torch
 from looked_at import LABELLED, encoder_run, saved
 from starlette.testclient import TestClient
 
-from regard.core.errors import ConfigError
+from regard.core.errors import ConfigError, DataError
+from regard.runs.looking import limits
 from regard.server.text_app import make_text_app
 
 POOL = "encoder.head.pool"
@@ -101,3 +102,20 @@ def test_a_recurrence_is_not_exported(tmp_path, run):
     code, _, err = run("export", folder, "--to", "onnx", tmp_path / "onnx")
     assert code
     assert "reads with cell=lstm" in err
+
+
+def test_what_attends_nowhere_is_told_what_does(tmp_path, run):
+    (tmp_path / "train.tsv").write_text(LABELLED)
+    silent = encoder_run("classification", folder=tmp_path / "run", data=tmp_path, **CELL)
+    code, _, err = run("heads", saved(silent), "--split", "train")
+    assert code
+    assert "no heads to measure; choose a system that attends, such as bert" in err
+
+
+def test_only_weights_between_all_tokens_limit_a_look(monkeypatch):
+    monkeypatch.setattr(limits, "MOST_WEIGHTS", 4)
+    long = "a b c d e f"
+    pools = {"pooling": "attention", **CELL}
+    assert encoder_run("classification", **pools).explain(long).weights(POOL).shape[-1] == 8
+    with pytest.raises(DataError, match="weights of 6 heads between all tokens: 0 tokens can"):
+        encoder_run("classification").explain(long)
