@@ -25,6 +25,7 @@ from regard.models.settings import TaskName
 from regard.recipes.recipe import Recipe
 from regard.runs.device import pick_device
 from regard.runs.evaluation import Evaluation
+from regard.runs.facts import common_facts
 from regard.runs.given import one_or_many
 from regard.runs.looking.look import Look
 from regard.runs.looking.outcome import Outcome, answer
@@ -145,10 +146,7 @@ class EncoderRun(ABC):
     def facts(self) -> dict[str, Any]:
         """What was trained, as plain data."""
         return {
-            "model": self.model.config.model_dump(mode="json"),
-            "preset": self.recipe.model.preset,
-            "parameters": n_parameters(self.model),
-            "task": self.task,
+            **common_facts(self.recipe, self.model, self.model.config),
             "special_ids": self.tokenizer.special_ids,
         }
 

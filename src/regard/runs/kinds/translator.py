@@ -24,6 +24,7 @@ from regard.runs import edits
 from regard.runs.copies import copies
 from regard.runs.device import pick_device
 from regard.runs.doubts import Doubts, no_doubts
+from regard.runs.facts import common_facts
 from regard.runs.forcing import Sentence, prefix_ids
 from regard.runs.given import one_or_many, one_text
 from regard.runs.looking.look import Look
@@ -232,10 +233,7 @@ class Run:
     def facts(self) -> dict[str, Any]:
         """What was trained, as plain data."""
         return {
-            "model": self.model.config.model_dump(mode="json"),
-            "preset": self.recipe.model.preset,
-            "parameters": n_parameters(self.model),
-            "task": self.task,
+            **common_facts(self.recipe, self.model, self.model.config),
             "languages": self.recipe.data.direction.split("-"),
             "special_ids": self.tokenizers.target.special_ids,
         }

@@ -20,6 +20,7 @@ from regard.models.presets import n_parameters
 from regard.recipes.recipe import Recipe
 from regard.runs.device import pick_device
 from regard.runs.evaluation import Evaluation
+from regard.runs.facts import common_facts
 from regard.runs.given import one_or_many, one_text, several
 from regard.runs.looking.look import Look
 from regard.runs.looking.writing import MAX_TOKENS, Prompt
@@ -281,10 +282,7 @@ class Writer:
         """What was trained, as plain data."""
         data = self.recipe.data
         return {
-            "model": self.model.config.model_dump(mode="json"),
-            "preset": self.recipe.model.preset,
-            "parameters": n_parameters(self.model),
-            "task": self.task,
+            **common_facts(self.recipe, self.model, self.model.config),
             "languages": [] if data.world is None else data.direction.split("-")[:1],
             "context": self.context,
             "special_ids": self.tokenizer.special_ids,
