@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from regard.core.errors import ConfigError
+from regard.core.plugins import load_installed_plugins
 
 T = TypeVar("T")
 
@@ -22,29 +24,42 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 class Registry(Mapping[str, T]):
-    """Read like a dictionary; filled by ``@registry.add("name")``."""
+    """Read like a dictionary; filled by ``@registry.add("name")``.
+
+    A name that is not there may be an installed plug-in's: those are loaded before it is refused.
+    """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._things: dict[str, T] = {}
+        self._modules: dict[str, str] = {}
+        """Name → the module that entered it."""
 
     def add(self, name: str) -> Callable[[T], T]:
-        """Decorator that enters a thing under its name."""
+        """Decorator that enters a thing under its name; a name can be entered once."""
+        module = str(sys._getframe(1).f_globals.get("__name__", "?"))
 
         def enter(thing: T) -> T:
-            assert name not in self._things, f"{self.kind} {name!r} is registered twice"
+            if name in self._things:
+                raise ConfigError(
+                    f"{self.kind} {name!r} is entered twice, by {self._modules[name]} and by "
+                    f"{module}; give one of them another name"
+                )
             self._things[name] = thing
+            self._modules[name] = module
             return thing
 
         return enter
 
     def __getitem__(self, name: str) -> T:
-        if name not in self._things:
+        if name not in self:
             hint = did_you_mean(name, self._things)
             raise ConfigError(f"unknown {self.kind} {name!r}{hint}; known: {', '.join(self)}")
         return self._things[name]
 
     def __contains__(self, name: object) -> bool:
+        if name not in self._things:
+            load_installed_plugins()
         return name in self._things
 
     def __iter__(self) -> Iterator[str]:
