@@ -13,6 +13,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -37,10 +38,8 @@ def load_plugins(names: Iterable[str]) -> None:
         if module in _loaded:
             continue
         path = _path(name)
-        if path is None:
-            _import(name, lambda: importlib.import_module(name), name)
-        else:
-            _import(name, lambda: _from_path(module, path), module)
+        load = partial(_from_path, path=path) if path else importlib.import_module
+        _import(name, partial(load, module), module)
         _loaded[module] = name
 
 
