@@ -6,7 +6,7 @@ import torch
 
 import regard
 from regard.data.pairs import Pair
-from regard.evaluation.alignment import words_matrix
+from regard.evaluation.attention import words_matrix
 from regard.inspection.capture import watch
 from regard.recipes.recipe import load_recipe
 from regard.runs.attention_scores import attention_scores, watched_words

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.base import Metric as SacreMetric
 
 from regard.core.errors import ConfigError
-from regard.evaluation.text_scores import METRICS, check_parallel
+from regard.evaluation.metrics import check_parallel, sacre_metric
 
 Counts = NDArray[np.int64]
 
@@ -53,7 +53,7 @@ def paired_bootstrap(
     check_parallel(a=a, b=b, references=references)
     if n < 1:
         raise ConfigError(f"a bootstrap needs at least one draw, got n={n}; 1000 is usual")
-    scorer = METRICS[metric](False)
+    scorer = sacre_metric(metric)
     counts = [_counts(scorer, texts, references) for texts in (a, b)]
     score_a, score_b = (_score(scorer, rows.sum(axis=0)) for rows in counts)
     draws = _differences(scorer, counts[0], counts[1], n, seed)
@@ -63,7 +63,7 @@ def paired_bootstrap(
     return Bootstrap(score_a, score_b, lead, min(1.0, 2 * (denied + 1) / (n + 1)), (low, high))
 
 
-def _counts(scorer: Metric, texts: Sequence[str], references: Sequence[str]) -> Counts:
+def _counts(scorer: SacreMetric, texts: Sequence[str], references: Sequence[str]) -> Counts:
     """(N, K): what the score is made of, a row a sentence.
 
     sacreBLEU's own significance tests use this method and the next; it has no public door to them.
@@ -71,11 +71,13 @@ def _counts(scorer: Metric, texts: Sequence[str], references: Sequence[str]) -> 
     return np.array(scorer._extract_corpus_statistics(texts, [references]), dtype=np.int64)
 
 
-def _score(scorer: Metric, totals: Counts) -> float:
+def _score(scorer: SacreMetric, totals: Counts) -> float:
     return float(scorer._compute_score_from_stats(totals.tolist()).score)
 
 
-def _differences(scorer: Metric, a: Counts, b: Counts, n: int, seed: int) -> NDArray[np.float64]:
+def _differences(
+    scorer: SacreMetric, a: Counts, b: Counts, n: int, seed: int
+) -> NDArray[np.float64]:
     """(n,): score of a minus score of b on each draw."""
     rng = np.random.default_rng(seed)
     n_lines = len(a)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sacrebleu import BLEU
 
 from regard.core.errors import ConfigError
-from regard.evaluation.text_scores import check_parallel, exact_match
+from regard.evaluation.metrics import check_parallel, exact_match
 from regard.text.words import split
 
 

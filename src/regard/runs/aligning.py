@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from regard.core.errors import DataError
 from regard.data.alignments import Aligned
-from regard.evaluation.alignment import chosen_alignment, words_matrix
-from regard.evaluation.choosing import Watched
+from regard.evaluation.attention import Watched, chosen_alignment, words_matrix
 from regard.runs.kinds.translator import Run
 from regard.text import words
 from regard.text.tokenizer import Tokenizer

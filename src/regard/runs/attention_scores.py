@@ -13,9 +13,13 @@ from regard.core.errors import DataError
 from regard.data.batches import Batch, fixed_batches
 from regard.data.examples import encode_pairs
 from regard.data.pairs import Pair
-from regard.evaluation import antecedents
-from regard.evaluation.alignment import chosen_alignment, words_matrix
-from regard.evaluation.choosing import Choice, Watched
+from regard.evaluation.attention import (
+    Choice,
+    Watched,
+    chosen_alignment,
+    chosen_antecedents,
+    words_matrix,
+)
 from regard.inspection.capture import watch
 from regard.runs.kinds.translator import Run
 
@@ -64,7 +68,7 @@ def _antecedents(run: Run, valid: Sequence[Pair], test: Sequence[Pair]) -> Choic
         watched_words(run, pairs, "encoder.self", [pair.antecedents or () for pair in pairs])
         for pairs in parts
     ]
-    return antecedents.chosen(*watched) if watched[0] and watched[0][0].weights else None
+    return chosen_antecedents(*watched) if watched[0] and watched[0][0].weights else None
 
 
 def watched_words(

@@ -8,8 +8,7 @@ from typing import Any
 
 from regard.data.pairs import Pair
 from regard.evaluation.by_length import by_length
-from regard.evaluation.likelihood import perplexity
-from regard.evaluation.text_scores import bleu, bleu_multi, chrf, exact_match
+from regard.evaluation.metrics import computed, exact_match, perplexity
 from regard.runs.attention_scores import attention_scores
 from regard.runs.data import Data
 from regard.runs.evaluation import Evaluation
@@ -42,19 +41,11 @@ def evaluate_pairs(
     short = [pair for pair in pairs if run.fits(pair.source, pair.target)]
     readable = [source if run.fits(source) else "" for source in sources]
     translations = run.translate(readable, beam=beam)
-    bleu_score, chrf_score = bleu(translations, references), chrf(translations, references)
-    lowered = bleu(translations, references, lowercase=True)
     scores = {
         "task": run.task,
         "split": split,
         "n": len(pairs),
-        "exact_match": exact_match(translations, references),
-        "bleu": bleu_score.value,
-        "bleu_signature": bleu_score.signature,
-        "bleu_lc": lowered.value,
-        "bleu_lc_signature": lowered.signature,
-        "chrf": chrf_score.value,
-        "chrf_signature": chrf_score.signature,
+        **computed(("exact_match", "bleu", "bleu_lc", "chrf"), translations, references),
         **_multi(pairs, translations),
         **(_likelihood(run, short) if short else {}),
         "by_length": [
@@ -79,11 +70,11 @@ def _multi(pairs: Sequence[Pair], translations: Sequence[str]) -> dict[str, Any]
         written[pair.source] = translation
     if all(len(references) == 1 for references in known.values()):
         return {}
-    score = bleu_multi(list(written.values()), list(known.values()))
+    scores = computed(("bleu",), list(written.values()), list(known.values()))
     return {
         "n_sources": len(known),
-        "bleu_multi": score.value,
-        "bleu_multi_signature": score.signature,
+        "bleu_multi": scores["bleu"],
+        "bleu_multi_signature": scores["bleu_signature"],
     }
 
 

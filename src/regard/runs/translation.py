@@ -16,7 +16,7 @@ from regard.decoding.greedy import greedy
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.protocol import Generator, quickened
 from regard.decoding.settings import DecodeSettings
-from regard.evaluation.text_scores import bleu, exact_match
+from regard.evaluation.metrics import bleu, exact_match
 from regard.models.base import SequenceModel
 from regard.runs.objective import TokenLoss
 from regard.runs.tokenizers import Tokenizers
@@ -61,7 +61,7 @@ class Validation:
         texts = self.write(model)
         return {
             "loss": self.loss(model),
-            "bleu": bleu(texts, self.references).value,
+            "bleu": bleu(texts, self.references),
             "exact_match": exact_match(texts, self.references),
         }
 

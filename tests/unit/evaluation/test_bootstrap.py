@@ -4,7 +4,7 @@ import pytest
 
 from regard.core.errors import ConfigError, DataError
 from regard.evaluation.bootstrap import paired_bootstrap
-from regard.evaluation.text_scores import bleu, chrf
+from regard.evaluation.metrics import bleu, chrf
 
 WORDS = ("the", "cat", "dog", "sat", "ran", "on", "under", "mat", "tree", "and", "slept")
 
@@ -27,8 +27,8 @@ GOOD, BAD = damaged(REFERENCES, 0.1), damaged(REFERENCES, 0.4)
 @pytest.mark.parametrize(("metric", "score"), [("bleu", bleu), ("chrf", chrf)])
 def test_on_the_whole_set_the_scores_are_sacrebleus(metric, score):
     got = paired_bootstrap(GOOD, BAD, REFERENCES, metric=metric, n=5)
-    assert got.a == pytest.approx(score(GOOD, REFERENCES).value, abs=1e-9)
-    assert got.b == pytest.approx(score(BAD, REFERENCES).value, abs=1e-9)
+    assert got.a == pytest.approx(score(GOOD, REFERENCES), abs=1e-9)
+    assert got.b == pytest.approx(score(BAD, REFERENCES), abs=1e-9)
     assert got.difference == got.a - got.b
 
 
@@ -37,8 +37,8 @@ def test_a_draw_scores_as_the_same_sentences_written_out(metric, score):
     # Two sentences and many draws: only three differences are possible.
     a, b, references = GOOD[:2], BAD[:2], REFERENCES[:2]
     possible = [
-        score([a[i] for i in draw], [references[i] for i in draw]).value
-        - score([b[i] for i in draw], [references[i] for i in draw]).value
+        score([a[i] for i in draw], [references[i] for i in draw])
+        - score([b[i] for i in draw], [references[i] for i in draw])
         for draw in ((0, 0), (0, 1), (1, 1))
     ]
     low, high = paired_bootstrap(a, b, references, metric=metric, n=200).interval

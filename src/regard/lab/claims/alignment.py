@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from regard.data.pairs import Pair
-from regard.evaluation.alignment import alignment_error_rate
-from regard.evaluation.text_scores import exact_match
+from regard.evaluation.metrics import alignment_error_rate, exact_match
 from regard.lab.result import Result
 from regard.lab.translating import translator
 from regard.runs.attention_scores import MOST, attention_scores

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from regard.core.errors import ShapeError
 from regard.data import toys
 from regard.data.pairs import Pair
-from regard.evaluation.text_scores import exact_match
+from regard.evaluation.metrics import exact_match
 from regard.lab.result import Result
 from regard.lab.toys import ByLength, accuracy_by_length, exact_by_length, toy_translator
 from regard.runs.kinds.translator import Run

@@ -11,7 +11,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import NamedTuple
 
-from regard.evaluation.text_scores import exact_match
+from regard.evaluation.metrics import exact_match
 from regard.lab.result import Result
 from regard.lab.translating import translator
 from regard.lab.wording import percent

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from regard.core.registry import Registry
 from regard.data.pairs import Pair
-from regard.evaluation.text_scores import exact_match
+from regard.evaluation.metrics import exact_match
 from regard.lab.result import Result
 from regard.lab.toys import ByLength, exact_by_length, toy_translator
 from regard.models.presets import n_parameters

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from regard.data.pairs import Pair
-from regard.evaluation.alignment import alignment_error_rate, links_from_weights
-from regard.evaluation.antecedents import accuracy_by_head
-from regard.evaluation.choosing import Links, Matrix, Watched, by_label
+from regard.evaluation.attention import (
+    Links,
+    Watched,
+    alignment_error_by_head,
+    antecedent_accuracy_by_head,
+)
 from regard.runs.attention_scores import watched_words
 from regard.runs.kinds.translator import Run
 
@@ -20,14 +23,14 @@ def alignment_errors(run: Run, pairs: Sequence[Pair]) -> dict[Hashable, float]:
     """``label`` of each cross-attention head -> its error rate, where alignments are known."""
     known = [pair for pair in pairs if pair.alignment]
     sentences = _sentences(run, known, "decoder.cross", [pair.alignment or () for pair in known])
-    return by_label(sentences, _error_rate) if sentences else {}
+    return alignment_error_by_head(sentences) if sentences else {}
 
 
 def antecedent_accuracies(run: Run, pairs: Sequence[Pair]) -> dict[Hashable, float]:
     """``label`` of each encoder head -> the share of pronouns whose antecedent it finds."""
     known = [pair for pair in pairs if pair.antecedents]
     sentences = _sentences(run, known, "encoder.self", [pair.antecedents or () for pair in known])
-    return accuracy_by_head(sentences) if sentences else {}
+    return antecedent_accuracy_by_head(sentences) if sentences else {}
 
 
 def label(name: str, layer: int, head: int) -> str:
@@ -38,8 +41,3 @@ def label(name: str, layer: int, head: int) -> str:
 def _sentences(run: Run, pairs: Sequence[Pair], name: str, links: Sequence[Links]) -> list[Watched]:
     """Weights between words of every sentence; without labels where there is no such attention."""
     return watched_words(run, pairs, name, links) if pairs else []
-
-
-def _error_rate(matrices: Sequence[Matrix], gold: Sequence[Links]) -> float:
-    found = [links_from_weights(m, range(m.shape[1]), range(m.shape[0])) for m in matrices]
-    return alignment_error_rate(found, gold)

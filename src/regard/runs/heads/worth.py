@@ -11,7 +11,7 @@ from torch import nn
 from regard.data.batches import Batch, fixed_batches
 from regard.data.examples import encode_pairs
 from regard.data.pairs import Pair
-from regard.evaluation.text_scores import bleu
+from regard.evaluation.metrics import bleu
 from regard.inspection.edits import Ablate, edited
 from regard.runs.kinds.translator import Run
 from regard.runs.translation import DECODE_TOKENS
@@ -73,4 +73,4 @@ def _loss(run: Run, batches: Sequence[Batch]) -> float:
 
 def _bleu(run: Run, pairs: Sequence[Pair]) -> float:
     translations = run.translate([pair.source for pair in pairs], beam=1)
-    return bleu(translations, [pair.target for pair in pairs]).value
+    return bleu(translations, [pair.target for pair in pairs])

@@ -11,7 +11,7 @@ import torch
 
 from regard.core.errors import ConfigError, DataError
 from regard.data.questions import Question
-from regard.evaluation.answers import exact_match, f1
+from regard.evaluation.metrics import exact_match, f1
 from regard.runs.evaluation import Evaluation
 from regard.runs.finding import Answer, Asked
 from regard.runs.given import one_or_many

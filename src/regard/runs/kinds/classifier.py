@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.core.errors import CheckpointError, DataError
 from regard.data.labelled import Labelled, numbered
-from regard.evaluation.labels import accuracy, macro_f1
+from regard.evaluation.metrics import accuracy, macro_f1
 from regard.runs.evaluation import Evaluation
 from regard.runs.given import listed, one_or_many
 from regard.runs.kinds.encoder_run import EncoderRun, Texts, Vectors, open_encoder

@@ -11,7 +11,7 @@ import numpy as np
 
 from regard.core.errors import ConfigError
 from regard.data.labelled import Labelled
-from regard.evaluation.correlation import pearson, spearman
+from regard.evaluation.metrics import pearson, spearman
 from regard.runs.evaluation import Evaluation
 from regard.runs.given import one_or_many, several
 from regard.runs.kinds.encoder_run import EncoderRun, Vectors, open_encoder

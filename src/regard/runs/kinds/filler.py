@@ -16,7 +16,7 @@ from regard.data.examples import Example
 from regard.data.labelled import Labelled
 from regard.data.layout import Layout
 from regard.data.masking import MaskedBatch, Masking, fixed_masked
-from regard.evaluation.likelihood import perplexity
+from regard.evaluation.metrics import perplexity
 from regard.models.encoder import Encoder
 from regard.models.encoder_heads import MaskedHead
 from regard.runs.evaluation import Evaluation

@@ -15,7 +15,7 @@ from regard.data.layout import Layout
 from regard.data.question_windows import NOT_HERE, gold_spans
 from regard.data.questions import Question
 from regard.data.span_batches import SpanBatch, SpanStream, span_batch
-from regard.evaluation.answers import exact_match, f1
+from regard.evaluation.metrics import exact_match, f1
 from regard.models.encoder import Encoder
 from regard.recipes.recipe import Recipe
 from regard.runs.finding import Asked

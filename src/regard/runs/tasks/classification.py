@@ -16,7 +16,7 @@ from regard.data.encoder_batches import TextBatch, TextStream, in_order, text_ba
 from regard.data.examples import Ints
 from regard.data.labelled import numbered
 from regard.data.layout import Layout
-from regard.evaluation.labels import accuracy, macro_f1
+from regard.evaluation.metrics import accuracy, macro_f1
 from regard.models.encoder import Encoder
 from regard.recipes.recipe import Recipe
 from regard.runs.kinds.classifier import load_classifier

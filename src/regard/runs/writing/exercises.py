@@ -9,7 +9,7 @@ import torch
 
 from regard.data.exercises import Exercise, Item
 from regard.decoding.continuing import Manner
-from regard.evaluation.text_scores import bleu, chrf, exact_match
+from regard.evaluation.metrics import computed
 from regard.models.decoder import LanguageModel
 from regard.recipes.recipe import Recipe
 from regard.runs.writing.framing import Framing
@@ -102,11 +102,4 @@ def _written(run: Solver, prompts: Sequence[list[int]]) -> list[str]:
 
 def _text_scores(texts: Sequence[str], items: Sequence[Item]) -> Mapping[str, Any]:
     answers = [item.answer for item in items]
-    by_words, by_letters = bleu(texts, answers), chrf(texts, answers)
-    return {
-        "exact_match": exact_match(texts, answers),
-        "bleu": by_words.value,
-        "bleu_signature": by_words.signature,
-        "chrf": by_letters.value,
-        "chrf_signature": by_letters.signature,
-    }
+    return computed(("exact_match", "bleu", "chrf"), texts, answers)

@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.core.errors import ConfigError, DataError
 from regard.data.examples import Ids
 from regard.data.windows import Span, spans
-from regard.evaluation.likelihood import perplexity
+from regard.evaluation.metrics import perplexity
 from regard.models.decoder import LanguageModel
 
 AT_ONCE = {"cpu": 4096, "cuda": 65_536}

@@ -9,7 +9,7 @@ from systems import untrained
 
 from regard.core.errors import ConfigError
 from regard.data.pairs import Pair
-from regard.evaluation.text_scores import bleu
+from regard.evaluation.metrics import bleu
 from regard.inspection.heads import MEASURES
 from regard.layers.tape import TapeAttention
 from regard.runs.data import Data
@@ -108,7 +108,7 @@ def test_a_head_is_worth_what_its_columns_of_the_last_projection_are(run, found,
     plain = loss_of(run, PAIRS)
     assert found.loss == pytest.approx(plain, rel=1e-5)
     texts = [pair.target for pair in PAIRS]
-    assert found.bleu == bleu(run.translate([p.source for p in PAIRS], beam=1), texts).value
+    assert found.bleu == bleu(run.translate([p.source for p in PAIRS], beam=1), texts)
     side, kind = name.split(".")
     block = getattr(run.model, side).layers[layer]
     matrix = getattr(block, f"{kind}_attention").to_out.weight
@@ -116,7 +116,7 @@ def test_a_head_is_worth_what_its_columns_of_the_last_projection_are(run, found,
     with torch.no_grad():
         matrix[:, 4 * head : 4 * (head + 1)] = 0
     without = loss_of(run, PAIRS)
-    written = bleu(run.translate([p.source for p in PAIRS], beam=1), texts).value
+    written = bleu(run.translate([p.source for p in PAIRS], beam=1), texts)
     with torch.no_grad():
         matrix.copy_(kept)
     row = next(r for r in found.rows if (r["name"], r["layer"], r["head"]) == (name, layer, head))

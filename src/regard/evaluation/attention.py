@@ -1,0 +1,255 @@
+"""Does attention find what the data knows: words that translate each other, a pronoun's antecedent?
+
+Weights stand between tokens, gold links between words: ``words_matrix`` goes from one to the other.
+A link of an alignment is (source word, target word), one of an antecedent (pronoun, antecedent),
+all counted from 0.
+
+With dozens of heads, the best one on a test set looks good by luck alone. So the head (or the mean
+of a layer, or whatever else carries a label) is chosen on ``valid``, and only its score on ``test``
+is reported, next to the score of the same weights after shuffling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.core.errors import DataError, ShapeError
+from regard.evaluation.metrics import Link, alignment_error_rate
+
+Matrix = NDArray[np.floating[Any]]
+Links = Sequence[tuple[int, int]]
+Scorer = Callable[[Sequence[Matrix], Sequence[Links]], float]
+"""The matrices and the gold links of all sentences, one each -> a score."""
+Shuffle = Callable[[Matrix, np.random.Generator], Matrix]
+
+N_SHUFFLES = 20
+"""The baseline is a mean over so many shuffles, to be steady on a few hundred sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One sentence: where each head looked, and where it should have."""
+
+    weights: Mapping[Hashable, Matrix]
+    """Label -> weights between words, row = who asks. All sentences carry the same labels."""
+    links: Links
+    """The gold links; what the two numbers stand for is the scorer's affair."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen and how good it is."""
+
+    label: Hashable
+    valid: float
+    """Its score where it was chosen: flattering."""
+    test: float
+    """Its score on other sentences: the one to report."""
+    baseline: float
+    """Its score on ``test`` with each row's weights shuffled: chance."""
+
+
+def by_label(sentences: Sequence[Watched], score: Scorer) -> dict[Hashable, float]:
+    """The score of every label."""
+    if not sentences:
+        raise DataError("no sentence with gold links to score attention on; give at least one")
+    return {label: _scored(sentences, label, score) for label in sentences[0].weights}
+
+
+def choose(
+    valid: Sequence[Watched],
+    test: Sequence[Watched],
+    *,
+    score: Scorer,
+    best: Callable[..., Hashable],
+    shuffle: Shuffle,
+    seed: int,
+    test_score: Scorer | None = None,
+) -> Choice:
+    """Take the label that is ``best`` (``max`` or ``min``) on ``valid``; ties go to the first.
+
+    ``test_score`` is for a scorer that knows more of its sentences than their links.
+    """
+    on_test = test_score or score
+    on_valid = by_label(valid, score)
+    label = best(on_valid, key=on_valid.__getitem__)
+    rng = np.random.default_rng(seed)
+    chance = [
+        _scored(_shuffled(test, label, shuffle, rng), label, on_test) for _ in range(N_SHUFFLES)
+    ]
+    return Choice(label, on_valid[label], _scored(test, label, on_test), fmean(chance))
+
+
+def _scored(sentences: Sequence[Watched], label: Hashable, score: Scorer) -> float:
+    if missing := sum(label not in sentence.weights for sentence in sentences):
+        raise DataError(
+            f"every sentence must carry the weights of {label!r}, {missing} do not; "
+            "watch all of them with one model"
+        )
+    return score([s.weights[label] for s in sentences], [s.links for s in sentences])
+
+
+def _shuffled(
+    sentences: Sequence[Watched], label: Hashable, shuffle: Shuffle, rng: np.random.Generator
+) -> list[Watched]:
+    return [Watched({label: shuffle(s.weights[label], rng)}, s.links) for s in sentences]
+
+
+# Alignments
+
+
+def words_matrix(
+    weights: Matrix, source_words: Sequence[int | None], target_words: Sequence[int | None]
+) -> NDArray[np.float64]:
+    """Weights between tokens (…, T, S) -> weights between words (…, target words, source words).
+
+    ``source_words`` (S) and ``target_words`` (T) tell each token's word; None marks a special
+    token, which is left out. A source word gets the sum of its tokens' weights, for attention to
+    any part is attention to it; a target word looks where its tokens look on average. Rows may sum
+    to less than 1 then: the rest went to special tokens.
+    """
+    if weights.shape[-2:] != (len(target_words), len(source_words)):
+        raise ShapeError(
+            f"weights {weights.shape} must end in (target tokens, source tokens), "
+            f"got words for ({len(target_words)}, {len(source_words)}) tokens"
+        )
+    sums = _membership(source_words)  # (S, source words)
+    means = _membership(target_words)  # (T, target words)
+    means /= np.maximum(means.sum(axis=0), 1)  # a word without tokens stays 0
+    return means.T @ weights @ sums
+
+
+def alignment_error_by_head(sentences: Sequence[Watched]) -> dict[Hashable, float]:
+    """Label -> alignment error rate; weights are (target words, source words)."""
+    return by_label(sentences, partial(_error_rate, possible=None))
+
+
+def links_from_weights(
+    weights: Matrix, source_words: Sequence[int | None], target_words: Sequence[int | None]
+) -> set[Link]:
+    """Each target word is linked to the source word that weighs most in its row.
+
+    In a decoder the row that *writes* a token is the one before it is read: ``target_words`` has
+    the word that each row writes.
+    """
+    return _links(words_matrix(weights, source_words, target_words))
+
+
+def chosen_alignment(
+    valid: Sequence[Watched],
+    test: Sequence[Watched],
+    *,
+    possible: tuple[Sequence[Links], Sequence[Links]] | None = None,
+    seed: int = 0,
+) -> Choice:
+    """Alignment error rate on ``test`` of the label whose rate is lowest on ``valid``.
+
+    Weights are (target words, source words), from ``words_matrix``; links (source, target). The
+    links of a sentence are sure ones; ``possible`` has those of ``valid`` and of ``test`` that are
+    forgiven besides.
+    """
+    on_valid, on_test = (None, None) if possible is None else possible
+    return choose(
+        valid,
+        test,
+        score=partial(_error_rate, possible=on_valid),
+        test_score=partial(_error_rate, possible=on_test),
+        best=min,
+        shuffle=_shuffled_rows,
+        seed=seed,
+    )
+
+
+def _membership(words: Sequence[int | None]) -> NDArray[np.float64]:
+    """(tokens, words): 1 where the token is part of the word."""
+    n_words = 1 + max((word for word in words if word is not None), default=-1)
+    members = np.zeros((len(words), n_words))
+    for token, word in enumerate(words):
+        if word is not None:
+            members[token, word] = 1
+    return members
+
+
+def _links(matrix: Matrix) -> set[Link]:
+    if not matrix.size:
+        return set()
+    best = matrix.argmax(axis=1)
+    # A row without any weight, as of a word that has no token, points nowhere.
+    return {(int(s), t) for t, s in enumerate(best) if matrix[t, s] > 0}
+
+
+def _error_rate(
+    matrices: Sequence[Matrix], sure: Sequence[Links], possible: Sequence[Links] | None
+) -> float:
+    return alignment_error_rate([_links(matrix) for matrix in matrices], sure, possible)
+
+
+def _shuffled_rows(matrix: Matrix, rng: np.random.Generator) -> Matrix:
+    return rng.permuted(matrix, axis=1)
+
+
+# Antecedents. Candidates are all words of the sentence but the pronoun itself: most heads look at
+# themselves, which would tell nothing.
+
+
+def antecedent_accuracy_by_head(sentences: Sequence[Watched]) -> dict[Hashable, float]:
+    """Label -> share of pronouns whose most attended candidate is their antecedent."""
+    return by_label(sentences, _antecedent_accuracy)
+
+
+def chosen_antecedents(
+    valid: Sequence[Watched], test: Sequence[Watched], *, seed: int = 0
+) -> Choice:
+    """Accuracy on ``test`` of the label that is most accurate on ``valid``."""
+    return choose(
+        valid, test, score=_antecedent_accuracy, best=max, shuffle=_shuffled_candidates, seed=seed
+    )
+
+
+def _antecedent_accuracy(matrices: Sequence[Matrix], gold: Sequence[Links]) -> float:
+    found = [
+        _most_attended(matrix, pronoun) in antecedents
+        for matrix, links in zip(matrices, gold, strict=True)
+        for pronoun, antecedents in _by_pronoun(links).items()
+    ]
+    if not found:
+        raise DataError("antecedent accuracy needs pronouns, the sentences have no gold antecedent")
+    return sum(found) / len(found)
+
+
+def _by_pronoun(links: Links) -> dict[int, set[int]]:
+    """A pronoun with several antecedents (*john and mary … they*) is one question."""
+    antecedents: dict[int, set[int]] = {}
+    for pronoun, antecedent in links:
+        antecedents.setdefault(pronoun, set()).add(antecedent)
+    return antecedents
+
+
+def _most_attended(matrix: Matrix, pronoun: int) -> int | None:
+    """The candidate with the largest weight; None if all its weight went elsewhere.
+
+    A pronoun beyond the matrix was cut off with the end of a long sentence: nothing was attended.
+    """
+    if pronoun >= len(matrix):
+        return None
+    row = matrix[pronoun].copy()
+    row[pronoun] = 0
+    best = int(row.argmax())
+    return best if row[best] > 0 else None
+
+
+def _shuffled_candidates(matrix: Matrix, rng: np.random.Generator) -> Matrix:
+    """Each row's weights permuted among its candidates; the diagonal stays."""
+    n_words = len(matrix)
+    candidates = ~np.eye(n_words, dtype=bool)
+    shuffled = matrix.copy()
+    rows = matrix[candidates].reshape(n_words, max(n_words - 1, 0))
+    shuffled[candidates] = rng.permuted(rows, axis=1).ravel()
+    return shuffled

@@ -1,0 +1,389 @@
+"""Every score that a model is judged by, in one registry: what it is, its unit and which way is up.
+
+A metric is called with predictions and references of equal number, and returns one number for all
+of them. The task supplies what the metric ``takes``: texts (a reference may be one string, or the
+several strings that are right), labels, numbers, or links between words. A metric without a
+function, such as a model's loss, is measured by the task itself; here are its unit and direction.
+
+To add one::
+
+    @metric("length_ratio", unit="ratio", better="higher")
+    def length_ratio(predictions, references):
+        return sum(map(len, predictions)) / sum(map(len, references))
+
+BLEU and chrF are sacreBLEU's, over the whole corpus: their counts are summed over the sentences
+before any ratio is taken, so they differ from a mean of sentence scores. A value without its
+signature (tokenisation, case, smoothing, version) cannot be compared with anybody else's.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.core.errors import ConfigError, DataError
+from regard.core.registry import Registry
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric as SacreMetric
+
+Takes = Literal["texts", "labels", "numbers", "links"]
+Several = Sequence[str | Sequence[str]]
+"""References of texts: one string each, or all the strings that are right."""
+Link = tuple[int, int]
+Function = TypeVar("Function", bound=Callable[..., float])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A score: how it is computed, counted and read."""
+
+    name: str
+    """Its key in every JSON."""
+    title: str
+    """Its name in tables and curves."""
+    unit: str
+    """``share`` 0 … 1, ``points`` 0 … 100, ``correlation`` −1 … 1, ``nats``, ``perplexity``, …"""
+    better: Literal["higher", "lower"]
+    takes: Takes = "texts"
+    """What predictions and references are."""
+    function: Callable[[Any, Any], float] | None = None
+    signed: str | Callable[[Sequence[Any]], str] | None = None
+
+    def __call__(self, predictions: Sequence[Any], references: Sequence[Any]) -> float:
+        """The score of all predictions together."""
+        if self.function is None:
+            raise ConfigError(
+                f"{self.name} is measured on the model, not computed from predictions; "
+                "leave it to the task"
+            )
+        return float(self.function(predictions, references))
+
+    def signature(self, references: Sequence[Any] = ("",)) -> str | None:
+        """How the number was computed, for metrics that have variants."""
+        return self.signed(references) if callable(self.signed) else self.signed
+
+    def cost(self, value: float) -> float:
+        """The value with the sign that makes lower better, for choosing the best of several."""
+        return value if self.better == "lower" else -value
+
+
+METRICS: Registry[Metric] = Registry("metric")
+
+
+def metric(
+    name: str,
+    *,
+    unit: str,
+    better: Literal["higher", "lower"],
+    title: str | None = None,
+    takes: Takes = "texts",
+    signature: str | Callable[[Sequence[Any]], str] | None = None,
+) -> Callable[[Function], Function]:
+    """Decorator that enters a function ``(predictions, references) -> float`` into ``METRICS``."""
+
+    def enter(function: Function) -> Function:
+        METRICS.add(name)(
+            Metric(
+                name=name,
+                title=title or name.replace("_", " "),
+                unit=unit,
+                better=better,
+                takes=takes,
+                function=function,
+                signed=signature,
+            )
+        )
+        return function
+
+    return enter
+
+
+def computed(
+    names: Iterable[str], predictions: Sequence[Any], references: Sequence[Any]
+) -> dict[str, Any]:
+    """Each metric's value under its name and, where it has one, ``NAME_signature`` after it."""
+    scores: dict[str, Any] = {}
+    for name in names:
+        one = METRICS[name]
+        scores[name] = one(predictions, references)
+        if (signature := one.signature(references)) is not None:
+            scores[f"{name}_signature"] = signature
+    return scores
+
+
+def check_metrics(names: Iterable[str], takes: Takes) -> None:
+    """Refuse metrics that are unknown, or that cannot be computed from what a task supplies."""
+    for name in names:
+        one = METRICS[name]
+        if one.function is None or one.takes != takes:
+            able = [n for n, m in METRICS.items() if m.function is not None and m.takes == takes]
+            raise ConfigError(
+                f"{name} cannot be computed from {takes}; of {takes} there are {', '.join(able)}"
+            )
+
+
+def titles(scores: Mapping[str, Any]) -> dict[str, str]:
+    """The metrics among the keys of an evaluation, with the names that tables give them."""
+    return {name: METRICS[name].title for name in METRICS if name in scores}
+
+
+def check_parallel(**texts: Sequence[object]) -> None:
+    """Refuse lists that do not go together line by line, or that are empty."""
+    counts = {name: len(lines) for name, lines in texts.items()}
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"{n} {name}" for name, n in counts.items())
+        raise DataError(f"{' and '.join(counts)} must be equally many, got {found}; pair them up")
+    if not any(counts.values()):
+        raise DataError(f"nothing to score: no {' and no '.join(counts)}; give at least one line")
+
+
+# Of texts
+
+
+def sacre_metric(name: str, *, lowercase: bool = False) -> SacreMetric:
+    """sacreBLEU's ``bleu`` or ``chrf``; imported late, for settings read this module too."""
+    from sacrebleu import BLEU, CHRF
+
+    if name == "bleu":
+        # force: no warning when many lines end in " ."; whether a corpus is tokenised is the
+        # user's choice, and a report in the middle of a training is no place to argue about it.
+        return BLEU(lowercase=lowercase, force=True)
+    if name == "chrf":
+        return CHRF(lowercase=lowercase)
+    raise ConfigError(f"{METRICS[name].name} is none of sacreBLEU's: bleu, chrf")
+
+
+def _columns(references: Several) -> list[list[str | None]]:
+    """One list a reference; where a line has fewer than others, None."""
+    rows = [[one] if isinstance(one, str) else list(one) for one in references]
+    return [[row[i] if i < len(row) else None for row in rows] for i in range(max(map(len, rows)))]
+
+
+def _corpus_score(scorer: SacreMetric, hypotheses: Sequence[str], references: Several) -> float:
+    check_parallel(hypotheses=hypotheses, references=references)
+    # None says that there is no such reference; sacreBLEU's types do not know that it may.
+    return float(scorer.corpus_score(hypotheses, _columns(references)).score)  # type: ignore[arg-type]
+
+
+def _signed(name: str, *, lowercase: bool = False) -> Callable[[Several], str]:
+    def signature(references: Several) -> str:
+        scorer = sacre_metric(name, lowercase=lowercase)
+        counts = {1 if isinstance(one, str) else len(one) for one in references}
+        _corpus_score(scorer, [""] * len(counts), [[""] * n for n in counts])  # only these tell
+        return str(scorer.get_signature())
+
+    return signature
+
+
+@metric("bleu", title="BLEU", unit="points", better="higher", signature=_signed("bleu"))
+def bleu(hypotheses: Sequence[str], references: Several) -> float:
+    """Corpus BLEU (Papineni et al. 2002) with sacreBLEU's defaults: 13a tokens, up to 4-grams."""
+    return _corpus_score(sacre_metric("bleu"), hypotheses, references)
+
+
+@metric(
+    "bleu_lc",
+    title="lower-cased BLEU",
+    unit="points",
+    better="higher",
+    signature=_signed("bleu", lowercase=True),
+)
+def bleu_lc(hypotheses: Sequence[str], references: Several) -> float:
+    """Corpus BLEU where the case of letters does not count."""
+    return _corpus_score(sacre_metric("bleu", lowercase=True), hypotheses, references)
+
+
+@metric("chrf", title="chrF", unit="points", better="higher", signature=_signed("chrf"))
+def chrf(hypotheses: Sequence[str], references: Several) -> float:
+    """Corpus chrF (Popović 2015): F2 of character n-grams up to 6."""
+    return _corpus_score(sacre_metric("chrf"), hypotheses, references)
+
+
+@metric("exact_match", unit="share", better="higher")
+def exact_match(predictions: Sequence[str], references: Several) -> float:
+    """Share of predictions that equal their reference, however the words are spaced.
+
+    Of questions with several right answers, the share that is one of them as SQuAD compares:
+    without case, punctuation and articles (Rajpurkar et al. 2016).
+
+    >>> exact_match(["je  suis étudiant ", "john aime"], ["je suis étudiant", "john aime mary"])
+    0.5
+    >>> exact_match(["The cat!", "dog"], [["a cat"], ["dogs", "a hound"]])
+    0.5
+    """
+    check_parallel(predictions=predictions, references=references)
+    return sum(map(_equal, predictions, references)) / len(references)
+
+
+@metric("f1", title="F1", unit="share", better="higher")
+def f1(predictions: Sequence[str], references: Several) -> float:
+    """Mean F1 of the words that an answer shares with the right one that it is nearest to (SQuAD).
+
+    >>> round(f1(["the old cat"], [["a dog", "old grey cat"]]), 4)  # 2 of 2 words, 2 of 3
+    0.8
+    """
+    check_parallel(predictions=predictions, references=references)
+    rows = ([one] if isinstance(one, str) else one for one in references)
+    best = (max(_overlap(p, r) for r in row) for p, row in zip(predictions, rows, strict=True))
+    return sum(best) / len(references)
+
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalised_answer(answer: str) -> str:
+    """Small letters, without punctuation, articles and superfluous white space.
+
+    >>> normalised_answer(" The  U.S.-led army, an ally")
+    'usled army ally'
+    """
+    return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def _equal(prediction: str, reference: str | Sequence[str]) -> bool:
+    if isinstance(reference, str):
+        return prediction.split() == reference.split()
+    return normalised_answer(prediction) in map(normalised_answer, reference)
+
+
+def _overlap(given: str, right: str) -> float:
+    """F1 of the words of two answers; where one of them has no words, 1 if neither has any."""
+    ours, theirs = normalised_answer(given).split(), normalised_answer(right).split()
+    if not ours or not theirs:
+        return float(ours == theirs)
+    shared = sum((Counter(ours) & Counter(theirs)).values())
+    return 2 * shared / (len(ours) + len(theirs))
+
+
+# Of labels and numbers
+
+
+@metric("accuracy", unit="share", better="higher", takes="labels")
+def accuracy(predicted: Sequence[Hashable], right: Sequence[Hashable]) -> float:
+    """Share of labels that agree.
+
+    >>> accuracy(["a", "b", "a", "a"], ["a", "b", "b", "b"])
+    0.5
+    """
+    check_parallel(predicted=predicted, right=right)
+    return sum(p == r for p, r in zip(predicted, right, strict=True)) / len(right)
+
+
+@metric("macro_f1", title="macro F1", unit="share", better="higher", takes="labels")
+def macro_f1(predicted: Sequence[Hashable], right: Sequence[Hashable]) -> float:
+    """The mean F1 of the labels that were given or should have been, each counting alike.
+
+    >>> round(macro_f1(["a", "b", "a", "a"], ["a", "b", "b", "b"]), 4)  # a: 0.5, b: 0.5
+    0.5
+    """
+    check_parallel(predicted=predicted, right=right)
+    hits = Counter(p for p, r in zip(predicted, right, strict=True) if p == r)
+    given, wanted = Counter(predicted), Counter(right)
+    labels = dict.fromkeys([*right, *predicted])
+    return sum(2 * hits[one] / (given[one] + wanted[one]) for one in labels) / len(labels)
+
+
+@metric("spearman", title="Spearman", unit="correlation", better="higher", takes="numbers")
+def spearman(first: Sequence[float], second: Sequence[float]) -> float:
+    """Correlation of the ranks, equals sharing theirs.
+
+    >>> spearman([1, 2, 3], [10, 100, 1000])
+    1.0
+    """
+    x, y = _numbers(first, second)
+    return pearson(_ranks(x).tolist(), _ranks(y).tolist())
+
+
+@metric("pearson", title="Pearson", unit="correlation", better="higher", takes="numbers")
+def pearson(first: Sequence[float], second: Sequence[float]) -> float:
+    """Correlation, −1 to 1; nan where all numbers of a list are the same.
+
+    >>> round(pearson([1, 2, 3], [2, 4, 7]), 4)
+    0.9934
+    """
+    x, y = _numbers(first, second)
+    x, y = x - x.mean(), y - y.mean()
+    norm = float(np.sqrt((x @ x) * (y @ y)))
+    return float(x @ y) / norm if norm else float("nan")
+
+
+def _ranks(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """From 1; equals get the mean of the ranks that they take together."""
+    _, which, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[which]
+
+
+def _numbers(
+    first: Sequence[float], second: Sequence[float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    if len(first) != len(second):
+        raise DataError(f"{len(first)} numbers cannot be compared with {len(second)}")
+    if len(first) < 2:
+        raise DataError("a correlation needs at least two examples")
+    return np.asarray(first, np.float64), np.asarray(second, np.float64)
+
+
+# Of links between words, and of the model itself
+
+
+@metric("aer", title="AER", unit="share", better="lower", takes="links")
+def alignment_error_rate(
+    predicted: Sequence[Collection[Link]],
+    sure: Sequence[Collection[Link]],
+    possible: Sequence[Collection[Link]] | None = None,
+) -> float:
+    """1 - (|A∩S| + |A∩P|) / (|A| + |S|), over the whole corpus (Och & Ney 2003); 0 is perfect.
+
+    One collection of links (source word, target word) a sentence. Whatever is sure is possible
+    too; without ``possible``, nothing else is, and the rate is 1 - F1.
+    """
+    maybe = sure if possible is None else possible
+    check_parallel(predicted=predicted, sure=sure, possible=maybe)
+    hits = links = 0
+    for a, s, p in zip(map(set, predicted), map(set, sure), map(set, maybe), strict=True):
+        hits += len(a & s) + len(a & (p | s))
+        links += len(a) + len(s)
+    if not links:
+        raise DataError("alignment error rate needs links, predicted and gold have none at all")
+    return 1 - hits / links
+
+
+def perplexity(total_log_prob: float, n_tokens: int) -> float:
+    """exp of minus the mean natural log-probability: among how many tokens a model hesitates.
+
+    >>> round(perplexity(4 * math.log(1 / 8), 4), 9)
+    8.0
+    """
+    if n_tokens < 1:
+        raise DataError(f"perplexity needs at least one token, got {n_tokens}; score some text")
+    try:
+        return math.exp(-total_log_prob / n_tokens)
+    except OverflowError:
+        return math.inf
+
+
+_MEASURED = (
+    Metric(name="loss", title="loss", unit="nats", better="lower"),
+    Metric(name="perplexity", title="perplexity", unit="perplexity", better="lower"),
+    Metric(name="word_perplexity", title="perplexity a word", unit="perplexity", better="lower"),
+    Metric(
+        name="antecedent_accuracy",
+        title="antecedent accuracy",
+        unit="share",
+        better="higher",
+        takes="links",
+    ),
+)
+for _one in _MEASURED:
+    METRICS.add(_one.name)(_one)
