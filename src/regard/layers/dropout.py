@@ -41,8 +41,12 @@ class Dropout(nn.Module):
 
 
 class TokenDropout(nn.Module):
-    """Zeroes whole vectors, a share ``p`` of them, while training: a text must be understood
-    without some of its words (Iyyer et al. 2015). The others are scaled up.
+    """Hides whole words, a share ``p`` of them, while training: a text must be understood without
+    some of its words (Iyyer et al. 2015).
+
+    A hidden word's vector becomes a fixed one of unit length, the same for all, much as it would
+    be read as <unk> (Bowman et al. 2016). It must not be zero: where no positions are added, a zero
+    vector stays zero through every layer, and each norm multiplies its gradient by 1/sqrt(eps).
     """
 
     def __init__(self, p: float) -> None:
@@ -53,8 +57,16 @@ class TokenDropout(nn.Module):
         """(…, D) -> (…, D)"""
         if not self.training or self.p == 0:
             return x
-        return x * F.dropout(x.new_ones(*x.shape[:-1], 1), self.p)
+        hidden = torch.rand(*x.shape[:-1], 1, device=x.device) < self.p
+        return torch.where(hidden, _hidden_word(x), x)
 
     def extra_repr(self) -> str:
         """For printing a model."""
         return f"p={self.p}"
+
+
+def _hidden_word(x: Tensor) -> Tensor:
+    """(D,) of unit length, as a fresh embedding's rows about are; a mean of 0 survives a norm."""
+    width = x.shape[-1]
+    signs = 1 - 2 * (torch.arange(width, device=x.device) % 2)
+    return (signs * width**-0.5).to(x.dtype)

@@ -41,7 +41,7 @@ class InputEmbedding(nn.Module):
 
     def forward(self, ids: Tensor, first: int | Tensor = 0) -> Tensor:
         """ids (B, T), beginning at position ``first`` or at these places -> (B, T, D)."""
-        x = self.token_dropout(self.tokens(ids) * self.scale)
+        x = self.token_dropout(self.tokens(ids)) * self.scale
         return self.dropout(self.to_model(self.positions(x, first)))
 
 

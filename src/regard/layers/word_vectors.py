@@ -24,8 +24,9 @@ def begin_rows(table: nn.Embedding, rows: Tensor, vectors: Tensor) -> None:
 
     With it they are on the whole as long as the rows drawn in their place: models differ in how
     long their embeddings should be, and the rows that stay must not drown beside the new ones.
-    Directions, and which is longer than which, are as they were.
+    Directions, and which is longer than which, are as they were. A vector of zeros says nothing of
+    its word, and a norm would multiply its gradient by 1/sqrt(eps): its row stays as drawn.
     """
-    drawn, new = table.weight[rows], vectors.to(table.weight)
-    share = drawn.norm() / new.norm() if new.any() else 1.0
-    table.weight[rows] = new * share
+    known = vectors.any(dim=-1)
+    rows, new = rows[known], vectors[known].to(table.weight)
+    table.weight[rows] = new * (table.weight[rows].norm() / new.norm())

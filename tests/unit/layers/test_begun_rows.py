@@ -20,10 +20,14 @@ def test_rows_point_where_their_vectors_do_and_are_as_long_as_the_draw():
     assert table.weight.requires_grad
 
 
-def test_vectors_of_zeros_are_zeros():
+@pytest.mark.parametrize("beside", [[], [[3.0, 0.0, 4.0]]])
+def test_rows_whose_vectors_are_zeros_stay_as_drawn(beside):
     table = nn.Embedding(4, 3)
-    begin_rows(table, torch.tensor([1]), torch.zeros(1, 3))
-    assert torch.equal(table.weight[1], torch.zeros(3))
+    before = table.weight.detach().clone()
+    rows = torch.arange(1, 2 + len(beside))
+    begin_rows(table, rows, torch.tensor([[0.0, 0.0, 0.0], *beside]))
+    assert torch.equal(table.weight[1], before[1])
+    assert torch.isfinite(table.weight).all()
 
 
 @pytest.mark.parametrize(("preset", "changes"), SYSTEMS)

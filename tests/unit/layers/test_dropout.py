@@ -53,15 +53,16 @@ def test_it_does_nothing_when_not_training_or_with_a_share_of_zero(rng):
     assert Dropout(0.0)(x) is x
 
 
-def test_words_are_dropped_whole_and_the_others_scaled_up():
+def test_words_are_hidden_whole_and_the_others_stay_as_they_are():
     torch.manual_seed(0)
-    out = TokenDropout(0.25)(torch.ones(100, 200, 3))
-    assert torch.equal(out[..., 0], out[..., 1])
-    assert torch.equal(out[..., 0], out[..., 2])
-    values = out[..., 0].unique().tolist()
-    assert values == pytest.approx([0, 4 / 3])
-    zeros = (out[..., 0] == 0).sum().item()
-    assert abs(zeros - 5000) < 5 * (20_000 * 0.25 * 0.75) ** 0.5
+    x = torch.full((100, 200, 4), 3.0, requires_grad=True)
+    out = TokenDropout(0.25)(x)
+    out.sum().backward()
+    hidden = (out != 3.0).all(dim=-1)
+    assert torch.equal(out[~hidden], x[~hidden])
+    assert torch.equal(out[hidden], torch.tensor([0.5, -0.5, 0.5, -0.5]).expand(hidden.sum(), 4))
+    assert torch.equal(x.grad, (~hidden).float().unsqueeze(-1).expand_as(x))
+    assert abs(hidden.sum().item() - 5000) < 5 * (20_000 * 0.25 * 0.75) ** 0.5
 
 
 def test_every_word_is_read_when_not_training_or_with_a_share_of_zero(rng):
