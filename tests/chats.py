@@ -3,8 +3,8 @@
 from language_models import language_model, weights_of
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from regard.checkpoints.interop.gpt2 import write_gpt2
-from regard.runs.exchange.importing import import_model
+from regard.interop.gpt2 import write_gpt2
+from regard.interop.importing import import_model
 
 SPECIAL = ["<e>", "<|turn|>", "<|over|>"]
 CHATML = (

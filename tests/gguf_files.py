@@ -3,8 +3,8 @@
 import gguf
 from language_models import LLAMA, language_model, weights_of
 
-from regard.checkpoints.interop.gguf_names import rows
-from regard.checkpoints.interop.naming import renamed
+from regard.interop.gguf_names import rows
+from regard.interop.naming import renamed
 
 SIZES = {
     "block_count": 3,

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
         ShapeError,
         TrainingError,
     )
-    from regard.functional.attention import attention
     from regard.functional.biases import Alibi
     from regard.functional.windows import Block, Near
     from regard.inspection.capture import watch
+    from regard.kernels.attention import attention
     from regard.layers.attention import MultiHeadAttention
     from regard.layers.score import Score
     from regard.runs.kinds.translator import Run
@@ -31,7 +31,7 @@ _HOMES = {
     "Alibi": "regard.functional.biases",
     "Block": "regard.functional.windows",
     "Near": "regard.functional.windows",
-    "attention": "regard.functional.attention",
+    "attention": "regard.kernels.attention",
     "CheckpointError": "regard.core.errors",
     "ConfigError": "regard.core.errors",
     "DataError": "regard.core.errors",

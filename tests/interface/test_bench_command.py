@@ -7,16 +7,16 @@ from xml.etree import ElementTree
 
 import pytest
 
+from regard.bench.generating import SHAPES
 from regard.cli.main import main
-from regard.runs.bench.generating import SHAPES
 
 TINY = ["--size", "tiny", "--vocab", "40", "--rounds", "1", "--device", "cpu"]
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr("regard.runs.bench.contest.LEAST_SECONDS", 0.001)
-    monkeypatch.setattr("regard.runs.bench.matmul.WIDTH", {"cpu": 32})
+    monkeypatch.setattr("regard.bench.contest.LEAST_SECONDS", 0.001)
+    monkeypatch.setattr("regard.bench.matmul.WIDTH", {"cpu": 32})
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def test_a_number_of_beams_that_is_none_is_told(run, folder, tmp_path, beams):
 def test_an_imported_classifier_reads_lines_with_a_tab_as_pairs(run, tmp_path):
     from language_models import stirred, weights_of
 
-    from regard.checkpoints.interop.bert import write_bert
+    from regard.interop.bert import write_bert
     from regard.models.encoder import Encoder, EncoderConfig
 
     sizes = {"n_vocab": 7, "d_model": 8, "n_heads": 2, "d_ff": 8, "n_layers": 1, "max_len": 9}

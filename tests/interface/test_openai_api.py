@@ -10,10 +10,10 @@ import torch
 from language_models import language_model, weights_of
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from regard.checkpoints.interop.bert import write_bert
-from regard.checkpoints.interop.gpt2 import write_gpt2
+from regard.interop.bert import write_bert
+from regard.interop.gpt2 import write_gpt2
+from regard.interop.importing import import_model
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.runs.exchange.importing import import_model
 from regard.runs.loading import load
 
 openai = pytest.importorskip("openai", reason="openai is not installed")

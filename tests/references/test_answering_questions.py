@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from regard.interop.exporting import export
+from regard.interop.importing import import_model
 from regard.recipes.recipe import recipe_from
-from regard.runs.exchange.exporting import export
-from regard.runs.exchange.importing import import_model
 from regard.runs.loading import load
 from regard.runs.train import train
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.checkpoints.interop.bert import read_bert, write_bert
 from regard.checkpoints.run_folder import fill
 from regard.inspection.capture import watch
+from regard.interop.bert import read_bert, write_bert
 from regard.models.encoder import Encoder, EncoderConfig
 
 transformers = pytest.importorskip("transformers", reason="the package transformers is not there")

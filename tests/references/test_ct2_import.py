@@ -8,11 +8,11 @@ import torch
 from tiny import tiny_config
 from translators import loaded, shaken
 
-from regard.checkpoints.interop.ctranslate2_model import write_ctranslate2
-from regard.checkpoints.interop.ctranslate2_reading import read_ctranslate2
 from regard.decoding.settings import DecodeSettings
+from regard.interop.ctranslate2_model import write_ctranslate2
+from regard.interop.ctranslate2_reading import read_ctranslate2
+from regard.interop.importing import import_model
 from regard.models.transformer import Transformer
-from regard.runs.exchange.importing import import_model
 from regard.runs.kinds.translator import load_translator
 from regard.runs.translation import decode
 from regard.text.specials import BEGIN_ID, END_ID, SPECIALS

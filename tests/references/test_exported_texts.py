@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from regard.checkpoints.interop.onnx_model import write_onnx_encoder
+from regard.interop.exporting import export
+from regard.interop.importing import import_model
+from regard.interop.onnx_model import write_onnx_encoder
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.runs.exchange.exporting import export
-from regard.runs.exchange.importing import import_model
 from regard.runs.loading import load
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

@@ -7,9 +7,9 @@ import pytest
 import torch
 from language_models import LLAMA, language_model, loaded, stirred, weights_of
 
-from regard.checkpoints.interop.gguf_file import read_gguf, read_gguf_tokenizer
-from regard.checkpoints.interop.llama import read_llama, write_llama
 from regard.inspection.capture import watch
+from regard.interop.gguf_file import read_gguf, read_gguf_tokenizer
+from regard.interop.llama import read_llama, write_llama
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before it is imported: nothing is looked for
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

@@ -7,9 +7,9 @@ import torch
 from tiny import tiny_config
 from translators import loaded, our_ids, shaken
 
-from regard.checkpoints.interop.marian import marian_numbering, read_marian, write_marian
 from regard.decoding.settings import DecodeSettings
 from regard.inspection.capture import watch
+from regard.interop.marian import marian_numbering, read_marian, write_marian
 from regard.models.transformer import Transformer
 from regard.runs.translation import decode
 from regard.text.specials import END_ID

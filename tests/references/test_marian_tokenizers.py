@@ -6,8 +6,8 @@ import os
 import pytest
 from letters import LETTERS
 
-from regard.runs.exchange.exporting import export
-from regard.runs.exchange.imported_translators import tokenizers_beside
+from regard.interop.exporting import export
+from regard.interop.imported_translators import tokenizers_beside
 from regard.runs.kinds.translator import load_translator
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before it is imported: nothing is looked for

@@ -6,10 +6,10 @@ from systems import system
 from tiny import tiny_config
 from translators import shaken
 
-from regard.checkpoints.interop.onnx_model import write_onnx
 from regard.core.errors import ConfigError
+from regard.interop.exporting import export
+from regard.interop.onnx_model import write_onnx
 from regard.models.transformer import Transformer
-from regard.runs.exchange.exporting import export
 from regard.runs.kinds.translator import load_translator
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")

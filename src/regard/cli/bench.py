@@ -15,8 +15,8 @@ from regard.cli.options import Device, Json
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.runs.bench.rows import Bench
-    from regard.runs.bench.run import Asked
+    from regard.bench.rows import Bench
+    from regard.bench.run import Asked
 
 app = typer.Typer(
     help="Speed here, beside the peers that are installed: same work, in turn, medians.",
@@ -58,7 +58,7 @@ def train(
     # Torch's profiler, which finds the limits, tells of every beginning and end unless it is asked
     # not to before torch is loaded.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    from regard.runs.bench.training import train_bench
+    from regard.bench.training import train_bench
 
     asked = _asked(device, precision, rounds, only, long, out)
     bench = train_bench(asked, size=size, vocab=vocab, batch_tokens=batch_tokens, systems=systems)
@@ -81,7 +81,7 @@ def decode(
     as_json: Json = False,
 ) -> None:
     """Write translations, greedily and by beam search: tokens a second."""
-    from regard.runs.bench.decoding import decode_bench
+    from regard.bench.decoding import decode_bench
 
     asked = _asked(device, precision, rounds, only, long, out)
     _give(decode_bench(asked, size=size, vocab=vocab, batches=batch or ()), out, as_json)
@@ -108,7 +108,7 @@ def generate(
     as_json: Json = False,
 ) -> None:
     """Write on with a language model, greedily: tokens a second."""
-    from regard.runs.bench.generating import Lengths, generate_bench
+    from regard.bench.generating import Lengths, generate_bench
 
     asked = _asked(device, precision, rounds, only, False, out)
     lengths = Lengths(n_prompt=prompt, n_new=new, batches=tuple(batch or (1,)))
@@ -130,7 +130,7 @@ def attention(
     as_json: Json = False,
 ) -> None:
     """Causal attention, forward and backward: TFLOP/s and memory beside torch's kernels."""
-    from regard.runs.bench.attending import attention_bench
+    from regard.bench.attending import attention_bench
 
     if why:
         _why(as_json)
@@ -143,7 +143,7 @@ def _why(as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from regard.runs.bench.attending import why_table
+    from regard.bench.attending import why_table
 
     rows = why_table()
     if as_json:
@@ -164,7 +164,7 @@ def _asked(
     long: bool,
     out: Path | None,
 ) -> Asked:
-    from regard.runs.bench.run import Asked
+    from regard.bench.run import Asked
 
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         raise ConfigError(f"--out {out} is no file that can be written: name an SVG file")
@@ -185,8 +185,8 @@ def _give(bench: Bench, out: Path | None, as_json: bool) -> None:
     else:
         _show(bench)
     if out is not None:
+        from regard.bench.plots import plot
         from regard.core.files import write_whole
-        from regard.runs.bench.plots import plot
 
         write_whole(out, plot(bench))
         note(f"the picture is {out}")
@@ -196,7 +196,7 @@ def _show(bench: Bench) -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
-    from regard.runs.bench.tables import remarks, tables
+    from regard.bench.tables import remarks, tables
 
     width = None if sys.stdout.isatty() else 1000  # in a file, lines may be long
     console = Console(markup=False, highlight=False, width=width)

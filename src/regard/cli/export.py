@@ -23,7 +23,7 @@ def export(
     plain attention can go to either. onnx writes an encoder as encoder.onnx, a translator as that
     and decoder.onnx, which gives the logits of all positions at once.
     """
-    from regard.runs.exchange.exporting import export as write
+    from regard.interop.exporting import export as write
     from regard.runs.loading import load
 
     write(load(path, device="cpu"), to, folder)

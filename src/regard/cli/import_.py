@@ -24,7 +24,7 @@ def import_(
     explain, heads, serve. To train on, give its config.yaml to `regard train` with your data.train,
     and train.init=RUN.
     """
-    from regard.runs.exchange.importing import import_model, kind_of
+    from regard.interop.importing import import_model, kind_of
 
     for line in import_model(source, out, direction):
         note(line)

@@ -39,7 +39,7 @@ from regard.decoding.single import follow
 from regard.decoding.static import can_stay
 from regard.decoding.static_beam import static_beam_search
 from regard.decoding.steps import checked_limits, next_best, next_log_probs
-from regard.functional.stepping import Best
+from regard.kernels.steps import Best
 
 
 def beam_search(

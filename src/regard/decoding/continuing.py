@@ -22,7 +22,7 @@ from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.decoding.place import Continuer, InPlace, Place, place_for
 from regard.decoding.sampling import check_sampling, distribution, draw, noise_for
 from regard.decoding.static import Glance
-from regard.functional.stepping import log_probs
+from regard.kernels.steps import log_probs
 
 MOST_ROWS = 256
 """Texts that are written at once."""

@@ -11,7 +11,7 @@ from regard.decoding.single import follow
 from regard.decoding.static import can_stay
 from regard.decoding.static_greedy import static_greedy
 from regard.decoding.steps import checked_limits
-from regard.functional.stepping import top
+from regard.kernels.steps import top
 
 
 def greedy(

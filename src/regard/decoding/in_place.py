@@ -12,8 +12,8 @@ from torch import Tensor
 
 from regard.decoding.protocol import Room
 from regard.decoding.search import Search, advance, stops
-from regard.functional.kernels.gpu import HAS_TRITON
-from regard.functional.stepping import Best
+from regard.kernels.gpu import HAS_TRITON
+from regard.kernels.steps import Best
 from regard.text.specials import END_ID
 
 MOST_BEAMS = 16
@@ -37,7 +37,7 @@ def go_on(search: Search, best: Best, room: Room, ended: Tensor, penalties: Tens
     if not _is_for_kernel(room, search.open.log_prob.shape[1]):
         _go_on(search, best, room, ended)
         return
-    from regard.functional.kernels.gpu import beam_rows
+    from regard.kernels.gpu import beam_rows
 
     known = beam_rows.Known(*search.tensors())
     beam_rows.go_on(

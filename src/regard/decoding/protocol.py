@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import torch
 from torch import Tensor
 
-from regard.functional.stepping import Best
+from regard.kernels.steps import Best
 
 
 class Rows(Protocol):
@@ -97,7 +97,7 @@ class Room(Protocol):
         ...
 
     def best(self, n_rows: int, n: int, *, n_hidden: int) -> Best:
-        """The n most probable of these, as ``functional.stepping.best_tokens``."""
+        """The n most probable of these, as ``kernels.steps.best_tokens``."""
         ...
 
     def reorder(self, parents: Tensor) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis, penalty
-from regard.functional.stepping import Best
+from regard.kernels.steps import Best
 from regard.text.specials import BEGIN_ID, END_ID
 
 

@@ -11,7 +11,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.protocol import Room, Static
 from regard.decoding.static import Desk, desk_for, moved, room_needed
 from regard.decoding.steps import N_HIDDEN
-from regard.functional.stepping import note
+from regard.kernels.steps import note
 from regard.text.specials import END_ID, PAD_ID
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import ConfigError, ShapeError
-from regard.functional.stepping import Best, best_tokens, log_probs
+from regard.kernels.steps import Best, best_tokens, log_probs
 from regard.text.specials import BEGIN_ID, PAD_ID
 
 N_HIDDEN = max(PAD_ID, BEGIN_ID) + 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from regard.functional.normalisers import Normaliser, softmax
@@ -61,3 +62,12 @@ def weigh(
     if prior is not None:
         weights = weights * prior
     return Attended(weights @ v, weights)
+
+
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """At least float32.
+
+    >>> wide(torch.bfloat16), wide(torch.float64)
+    (torch.float32, torch.float64)
+    """
+    return torch.promote_types(dtype, torch.float32)

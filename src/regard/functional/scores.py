@@ -16,14 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.errors import ShapeError
+from regard.core.errors import ConfigError, ShapeError
 from regard.core.registry import Registry
+from regard.functional.attend import ScoreFn
 
 
 class Factors(NamedTuple):
@@ -206,3 +207,53 @@ SCORES.add("dot")(ScoreKind(_by_factors(dot_factors), dot_factors, equal_widths=
 SCORES.add("scaled_dot")(
     ScoreKind(_by_factors(scaled_dot_factors), scaled_dot_factors, equal_widths=True)
 )
+
+
+# ------------------------------------------------------------------ with parameters in place
+
+
+class BoundScore(Protocol):
+    """A score with its parameters in place."""
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """Queries and keys -> scores (…, T, S)."""
+        ...
+
+    def factors(self, q: Tensor, k: Tensor) -> Factors | None:
+        """The same as an inner product, or None where it is none."""
+        ...
+
+    def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
+        """What can be done to keys once for many queries, and the score for such keys."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NamedScore:
+    """A score that needs no parameters, by its name."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        sizes = ScoreSizes(d_query=1, d_key=1, d_hidden=1, max_len=1)
+        if SCORES[self.name].shapes(sizes):
+            raise ConfigError(
+                f"score {self.name!r} has parameters; make it with "
+                f"regard.Score({self.name!r}, d_query=…, d_key=…) and pass that"
+            )
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """Queries and keys -> scores."""
+        check_widths(self.name, q, k)
+        return SCORES[self.name](q, k)
+
+    def factors(self, q: Tensor, k: Tensor) -> Factors | None:
+        """The same as an inner product."""
+        check_widths(self.name, q, k)
+        kind = SCORES[self.name]
+        return kind.factors(q, kind.prepare(k)) if kind.factors else None
+
+    def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
+        """The score for prepared keys, and those."""
+        kind = SCORES[self.name]
+        return kind.scores, kind.prepare(k)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import ShapeError
 from regard.functional import biases, masks
-from regard.functional.attention import BoundScore
+from regard.functional.scores import BoundScore
 from regard.inspection.capture import View, place, stack_of, watch
 from regard.inspection.tempered import Tempered
 from regard.inspection.widened import widened

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from regard.functional.attend import ScoreFn
-from regard.functional.attention import BoundScore
-from regard.functional.scores import Factors
+from regard.functional.scores import BoundScore, Factors
 
 
 @dataclass(frozen=True, slots=True)

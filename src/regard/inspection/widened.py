@@ -12,9 +12,9 @@ import dataclasses
 import torch
 from torch import Tensor, nn
 
-from regard.functional.attention import BoundScore
+from regard.functional.attend import wide
 from regard.functional.biases import Alibi, Bias
-from regard.functional.precision import wide
+from regard.functional.scores import BoundScore
 from regard.inspection.tempered import Tempered
 from regard.layers.score import PreparedScore, Score
 from regard.layers.viewpoint import Seen

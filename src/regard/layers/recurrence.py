@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.functional.kernels import may_fuse
+from regard.kernels.call import may_fuse
 
 Cell = Literal["lstm", "gru"]
 

@@ -13,11 +13,12 @@ from typing import TypedDict
 from torch import Tensor, nn
 
 from regard.functional.attend import Attended
-from regard.functional.attention import BoundScore, attention
 from regard.functional.biases import Bias
 from regard.functional.masks import Mask
 from regard.functional.normalisers import Normaliser
+from regard.functional.scores import BoundScore
 from regard.functional.windows import Nearby
+from regard.kernels.attention import attention
 from regard.layers.draw import Draw, Remembered
 
 

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.functional.few import Then
 from regard.functional.positions import sinusoid
+from regard.kernels.small_batch import Then
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.embeddings import InputEmbedding
 from regard.layers.feed_forward import ACTIVATIONS, GATED, FeedForward

@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.functional import kernels
-from regard.functional.kernels.gpu import HAS_TRITON
+from regard.kernels.call import may_fuse
+from regard.kernels.gpu import HAS_TRITON
 from regard.layers.prepacked import can_pack
 from regard.models.static import StaticTransformer
 from regard.models.static_cpu import CpuTransformer
@@ -54,7 +54,7 @@ def quick(model: Any, kept: Kept[AnyForm], dtype: torch.dtype | None) -> Any:
     dtype = own.dtype if dtype is None else dtype
     kind = _kind(model, own, dtype)
     stamp = kept.stamp(model)
-    if kind is None or model.training or stamp is None or not kernels.may_fuse():
+    if kind is None or model.training or stamp is None or not may_fuse():
         return model
     form = kept.forms.get(dtype)
     if form is None or form.device != own.device:

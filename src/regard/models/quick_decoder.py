@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.functional import kernels
-from regard.functional.kernels.gpu import HAS_TRITON
+from regard.kernels.call import may_fuse
+from regard.kernels.gpu import HAS_TRITON
 from regard.layers.prepacked import can_pack
 from regard.models.quick import GPU_TYPES, WIDTHS, Kept
 from regard.models.static_decoder import StaticDecoder
@@ -20,7 +20,7 @@ def quick_text(model: Any, kept: Kept[StaticDecoder], dtype: torch.dtype | None)
     own = model.embedding.tokens.weight
     dtype = own.dtype if dtype is None else dtype
     stamp = kept.stamp(model)
-    if stamp is None or model.training or not kernels.may_fuse() or not _fits(model, own, dtype):
+    if stamp is None or model.training or not may_fuse() or not _fits(model, own, dtype):
         return model
     form = kept.forms.get(dtype)
     if form is None or form.device != own.device or kept.stamps.get(dtype) != stamp:

@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.functional import stepping
-from regard.functional.kernels import Call, packed
-from regard.functional.kernels.gpu import HAS_TRITON
 from regard.functional.scores import Factors
 from regard.functional.texts import short_texts
+from regard.kernels import packed, steps
+from regard.kernels.call import Call
+from regard.kernels.gpu import HAS_TRITON
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.embeddings import InputEmbedding
 from regard.layers.feed_forward import FeedForward
@@ -120,9 +120,9 @@ class JoinedEncoder:
         """The stream x (N, D), and y that enters the layer -> the same for the next layer."""
         found = look(F.linear(y, *layer.to_qkv).unflatten(1, (3, self.n_heads, -1)))
         added = F.linear(found, *layer.from_self)
-        x, y = stepping.add_norm(x, added, *layer.after_self, keep=self.norm_first)
+        x, y = steps.add_norm(x, added, *layer.after_self, keep=self.norm_first)
         added = F.linear(F.linear(y, *layer.inner).relu_(), *layer.outer)
-        return stepping.add_norm(x, added, *layer.after_feed_forward, keep=self.norm_first)
+        return steps.add_norm(x, added, *layer.after_feed_forward, keep=self.norm_first)
 
     def _tensors(self) -> list[Tensor]:
         parts = [self.first_norm, *chain(*self.layers)]

@@ -1,7 +1,7 @@
 """A Transformer that writes in place, for GPUs: every tensor of a step stays where it is.
 
 So a step can be recorded as a CUDA graph, beams are reordered by permuting a small table, and
-hypotheses of one sentence share its keys and values. See ``regard.functional.stepping``.
+hypotheses of one sentence share its keys and values. See ``regard.kernels.steps``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.functional import few, masks, stepping
-from regard.functional.stepping import Best
+from regard.functional import masks
+from regard.kernels import small_batch, steps
+from regard.kernels.steps import Best
 from regard.layers.recorded import Recorded, shared_pool
 from regard.models.form import Form, Parts
 from regard.models.joined import Dense, JoinedLayer, Norm
@@ -143,10 +144,10 @@ class Room:
 
     def best(self, n_rows: int, n: int, *, n_hidden: int) -> Best:
         """The next token's n best of the first R rows."""
-        if not few.fits(n_rows, n):
-            return stepping.best_tokens(self.step(n_rows), n, n_hidden=n_hidden)
+        if not small_batch.fits(n_rows, n):
+            return steps.best_tokens(self.step(n_rows), n, n_hidden=n_hidden)
         z, norm = self._few(n_rows)
-        return few.best_tokens(z, norm, self.model.joined.tokens, n, n_hidden=n_hidden)
+        return small_batch.best_tokens(z, norm, self.model.joined.tokens, n, n_hidden=n_hidden)
 
     def reorder(self, parents: Tensor) -> None:
         """Only the table changes."""
@@ -165,7 +166,7 @@ class Room:
     def _embedded(self, n_rows: int) -> Tensor:
         weights = self.model.joined
         ids, places, scale = self.ids[:n_rows], self.places[:n_rows], weights.embedding_scale
-        return stepping.embed(ids, places, self.table, weights.tokens, self.codes, scale)
+        return steps.embed(ids, places, self.table, weights.tokens, self.codes, scale)
 
     def _few(self, n_rows: int) -> tuple[Tensor, Norm]:
         """What comes out of the last layer (R, D), and the norm that is still to be done to it."""
@@ -180,18 +181,18 @@ class Room:
     ) -> tuple[Tensor, Norm]:
         """As ``_layer``, for a stream z that is not normalised yet."""
         scale, norm_first = self.model.joined.scale, self.model.joined.norm_first
-        qkv, places = few.enter(z, norm, *layer.to_qkv), self.places[: len(z)]
-        found = stepping.attend_past(qkv, self.past[i], self.table, places, scale)
-        z = few.leave(found, *layer.from_self, z, None if norm_first else norm)
+        qkv, places = small_batch.enter(z, norm, *layer.to_qkv), self.places[: len(z)]
+        found = steps.attend_past(qkv, self.past[i], self.table, places, scale)
+        z = small_batch.leave(found, *layer.from_self, z, None if norm_first else norm)
         norm = layer.after_self
-        found = stepping.attend_source(
-            few.enter(z, norm, *layer.to_q),
+        found = steps.attend_source(
+            small_batch.enter(z, norm, *layer.to_q),
             self.memory[:, i], self.owners, self.begins, self.lengths, scale,
         )  # fmt: skip
-        z = few.leave(found, *layer.from_source, z, None if norm_first else norm)
+        z = small_batch.leave(found, *layer.from_source, z, None if norm_first else norm)
         norm = layer.after_source
-        inner = few.enter(z, norm, *layer.inner, then="relu")
-        z = few.leave(inner, *layer.outer, z, None if norm_first else norm)
+        inner = small_batch.enter(z, norm, *layer.inner, then="relu")
+        z = small_batch.leave(inner, *layer.outer, z, None if norm_first else norm)
         return z, layer.after_feed_forward
 
     def _layer(
@@ -199,17 +200,15 @@ class Room:
     ) -> tuple[Tensor, Tensor]:
         """The stream x (R, D), and y that enters the layer -> the same for the next layer."""
         scale, keep = self.model.joined.scale, self.model.joined.norm_first
-        found = stepping.attend_past(
-            _dense(layer.to_qkv, y), self.past[i], self.table, places, scale
-        )
-        x, y = stepping.add_norm(x, _dense(layer.from_self, found), *layer.after_self, keep=keep)
-        found = stepping.attend_source(
+        found = steps.attend_past(_dense(layer.to_qkv, y), self.past[i], self.table, places, scale)
+        x, y = steps.add_norm(x, _dense(layer.from_self, found), *layer.after_self, keep=keep)
+        found = steps.attend_source(
             _dense(layer.to_q, y), self.memory[:, i], self.owners, self.begins, self.lengths, scale
         )
         added = _dense(layer.from_source, found)
-        x, y = stepping.add_norm(x, added, *layer.after_source, keep=keep)
+        x, y = steps.add_norm(x, added, *layer.after_source, keep=keep)
         added = _dense(layer.outer, _rectified(layer.inner, y))
-        return stepping.add_norm(x, added, *layer.after_feed_forward, keep=keep)
+        return steps.add_norm(x, added, *layer.after_feed_forward, keep=keep)
 
 
 def _dense(layer: Dense, x: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.functional import masks
-from regard.functional.stepping import Best, best_tokens
+from regard.kernels.steps import Best, best_tokens
 from regard.layers.prepacked import Prepacked, prepack
 from regard.models.form import Form, Parts
 from regard.models.joined import Dense, JoinedLayer

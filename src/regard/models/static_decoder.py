@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from regard.core.rounding import power_of_two
-from regard.functional import few
-from regard.functional.attention import attention
-from regard.functional.precision import wide
-from regard.functional.text_steps import attend_own, heads
+from regard.functional.attend import wide
+from regard.kernels import small_batch
+from regard.kernels.attention import attention
+from regard.kernels.steps import attend_own, heads
 from regard.layers.recorded import Recorded, shared_pool
 from regard.models.joined_text import PlaceTables, TextLayer, TextParts, joined_text
 from regard.models.static import wide_product
@@ -154,7 +154,7 @@ class TextRoom:
         x = weights.tokens[self.ids[:n_rows]]
         if self.tables.codes is not None:
             x = x + self.tables.codes.index_select(0, self.place)
-        if self.ahead and few.fits(n_rows):
+        if self.ahead and small_batch.fits(n_rows):
             self._few(x)
         else:
             for i, layer in enumerate(weights.layers):
@@ -168,12 +168,14 @@ class TextRoom:
         """As ``_work``, for so few rows (R, D) that reading the weights is all there is to do."""
         weights = self.form.weights
         for i, layer in enumerate(weights.layers):
-            qkv = few.enter(z, layer.before_self, *layer.to_qkv)
+            qkv = small_batch.enter(z, layer.before_self, *layer.to_qkv)
             found = attend_own(qkv, self.past[i], self.place, self.tables.turns, weights.scale)
-            z = few.leave(found, *layer.from_self, z, None)
-            inner = few.enter(z, layer.before_forward, *layer.inner, then=weights.activation)
-            z = few.leave(inner, *layer.outer, z, None)
-        few.enter(z, weights.norm, *weights.output, out=self.logits[: len(z)])
+            z = small_batch.leave(found, *layer.from_self, z, None)
+            inner = small_batch.enter(
+                z, layer.before_forward, *layer.inner, then=weights.activation
+            )
+            z = small_batch.leave(inner, *layer.outer, z, None)
+        small_batch.enter(z, weights.norm, *weights.output, out=self.logits[: len(z)])
 
     def _layer(self, layer: TextLayer, x: Tensor, found: Tensor) -> Tensor:
         """The stream x (N, D) and what attention found -> the stream after the layer."""

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from regard.data.batches import Batch
 from regard.data.packing import Packed, PackedBatch
-from regard.functional.linear_cross_entropy import linear_cross_entropy
 from regard.functional.texts import Packing, Side
+from regard.kernels.linear_cross_entropy import linear_cross_entropy
 from regard.models.base import SequenceModel
 from regard.models.transformer import Transformer
 from regard.text.specials import PAD_ID

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.functional.kernels import reference_only
+from regard.kernels.call import reference_only
 from regard.models.encoder import Encoder
 from regard.training.flops import BACKWARD
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.functional.kernels import reference_only
+from regard.kernels.call import reference_only
 from regard.models.base import SequenceModel
 
 BACKWARD = 3

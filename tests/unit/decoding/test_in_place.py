@@ -16,7 +16,7 @@ from regard.decoding.hypothesis import penalty
 from regard.decoding.in_place import go_on
 from regard.decoding.protocol import Room
 from regard.decoding.search import Search, read
-from regard.functional.stepping import Best
+from regard.kernels.steps import Best
 from regard.models.static import StaticTransformer
 from regard.models.static_cpu import CpuTransformer
 from regard.models.transformer import Transformer
@@ -100,7 +100,7 @@ def random_best(rng, n_rows, n, n_vocab=40):
 @pytest.fixture
 def as_if_on_gpu(monkeypatch):
     """Says whether kernels are run; and how often one was."""
-    from regard.functional.kernels.gpu import beam_rows
+    from regard.kernels.gpu import beam_rows
 
     calls, kernel = SimpleNamespace(n=0, wanted=True), beam_rows.go_on
 

@@ -9,7 +9,7 @@ from regard.decoding import static
 from regard.decoding.greedy import greedy
 from regard.decoding.static import desk_for, room_needed, size_for
 from regard.decoding.static_greedy import GreedyDesk
-from regard.functional.stepping import best_tokens
+from regard.kernels.steps import best_tokens
 from regard.text.specials import END_ID
 
 N_VOCAB = 16

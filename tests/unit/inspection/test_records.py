@@ -9,10 +9,10 @@ from systems import SYSTEMS, system
 
 from regard.core.errors import ShapeError
 from regard.decoding.beam import beam_search
-from regard.functional.kernels import reference_only
 from regard.inspection.capture import place, watch
 from regard.inspection.edits import Ablate, Force, Temperature, edited
 from regard.inspection.records import output_weights, recorded, records
+from regard.kernels.call import reference_only
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.draw import Account
 from regard.layers.memory_attention import MemoryAttention

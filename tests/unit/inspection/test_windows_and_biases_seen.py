@@ -5,10 +5,10 @@ import pytest
 import torch
 from systems import system
 
-from regard.functional.kernels import reference_only
 from regard.inspection.capture import place, watch
 from regard.inspection.edits import NoPositions, Temperature, edited
 from regard.inspection.records import recorded, records
+from regard.kernels.call import reference_only
 
 SOURCE = torch.tensor([[5, 6, 7, 8, 9, 2]])
 TARGET = torch.tensor([[1, 9, 8, 7, 6, 5, 4]])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.functional.kernels import reference_only
+from regard.kernels.call import reference_only
 from regard.layers.context_gru import ContextGRU
 from regard.layers.recurrence import CellState, Recurrence
 

@@ -12,7 +12,7 @@ from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
 from regard.decoding.static_beam import BeamDesk
 from regard.decoding.static_greedy import GreedyDesk
-from regard.functional.kernels import reference_only
+from regard.kernels.call import reference_only
 from regard.models.presets import build
 from regard.models.static import StaticTransformer
 from regard.models.static_cpu import CpuTransformer

@@ -6,8 +6,8 @@ import pytest
 import torch
 from language_models import LLAMA, language_model
 
-from regard.functional.kernels import reference_only
 from regard.inspection.capture import watch
+from regard.kernels.call import reference_only
 from regard.layers import prepacked
 from regard.models import static_decoder
 from regard.models.static_decoder import StaticDecoder

@@ -13,7 +13,7 @@ from regard.core.errors import DataError
 from regard.data.layout import Layout
 from regard.data.questions import Question
 from regard.data.span_batches import SpanBatch, span_batch
-from regard.functional.kernels import reference_only
+from regard.kernels.call import reference_only
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.recipe import recipe_from
 from regard.runs.finding import Asked

@@ -10,7 +10,7 @@ from regard.data.encoder_batches import PairBatch, TextBatch
 from regard.data.examples import Example
 from regard.data.layout import Layout
 from regard.data.masking import Masking, fixed_masked
-from regard.functional.kernels import reference_only
+from regard.kernels.call import reference_only
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.runs.kinds.filler import guessing
 from regard.runs.tasks.classification import LabelLoss

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.functional.kernels import reference_only
+from regard.kernels.call import reference_only
 from regard.models.presets import build, presets_for, resolve
 from regard.models.settings import ModelSettings
 from regard.training.flops import BACKWARD, count_forward

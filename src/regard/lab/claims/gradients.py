@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from regard.functional.attention import attention
+from regard.kernels.attention import attention
 from regard.lab.checks import unmet
 from regard.lab.jacobian import block_norms
 from regard.lab.result import Result

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.functional.attention import attention
+from regard.kernels.attention import attention
 from regard.lab.copying import trained_head
 from regard.lab.result import Result
 from regard.lab.wording import percent

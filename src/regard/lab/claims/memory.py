@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from regard.functional.attention import attention
-from regard.functional.kernels import reference_only
+from regard.kernels.attention import attention
+from regard.kernels.call import reference_only
 from regard.lab.result import Result
 from regard.visual.curves import curves
 from regard.visual.report import Table

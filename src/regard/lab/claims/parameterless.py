@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.functional.attention import attention
+from regard.kernels.attention import attention
 from regard.lab.learning import fit
 from regard.lab.result import Result
 from regard.lab.wording import percent

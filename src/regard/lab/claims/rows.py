@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.functional.attention import attention
 from regard.functional.masks import causal
+from regard.kernels.attention import attention
 from regard.lab.result import Result
 from regard.visual.bars import bars
 from regard.visual.matrix import matrix

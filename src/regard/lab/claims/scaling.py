@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.functional.attention import attention
+from regard.kernels.attention import attention
 from regard.lab.lookup import trained
 from regard.lab.result import Result
 from regard.lab.wording import listed, percent

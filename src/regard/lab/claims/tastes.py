@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.functional.attention import NamedScore
+from regard.functional.scores import NamedScore
 from regard.lab.learning import fit
 from regard.lab.result import Result
 from regard.lab.wording import percent

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import ConfigError
-from regard.functional.attention import attention
+from regard.kernels.attention import attention
 from regard.lab.result import Result
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.viewpoint import Seen

@@ -91,7 +91,7 @@ class Run:
 
         With ``with_scores`` each translation is a ``Translation(text, score)``; with ``n_best``
         each sentence gets a list of them, best first. The model writes itself, or lets an
-        ``engine`` of ``regard.runs.engines`` write. What is cut off, or too long for the model,
+        ``engine`` of ``regard.interop`` write. What is cut off, or too long for the model,
         is told to the logger ``regard``.
         """
         many = one_or_many(texts)

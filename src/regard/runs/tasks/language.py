@@ -15,7 +15,7 @@ from regard.data.examples import Ids
 from regard.data.exercises import Exercises, exercise_splits
 from regard.data.plain_texts import Texts, text_splits
 from regard.data.windows import Tape, WindowBatch, WindowStream
-from regard.functional.linear_cross_entropy import linear_cross_entropy
+from regard.kernels.linear_cross_entropy import linear_cross_entropy
 from regard.models.decoder import DecoderConfig, LanguageModel
 from regard.recipes.recipe import Recipe
 from regard.runs.evaluation import test_sets_of

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.data.layout import Layout
 from regard.data.masking import MaskedBatch, MaskedStream, Masking, fixed_masked
-from regard.functional.linear_cross_entropy import linear_cross_entropy
+from regard.kernels.linear_cross_entropy import linear_cross_entropy
 from regard.models.encoder import Encoder
 from regard.models.encoder_heads import MaskedHead
 from regard.recipes.recipe import Recipe

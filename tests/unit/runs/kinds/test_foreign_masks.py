@@ -4,9 +4,9 @@ import pytest
 import torch
 from language_models import weights_of
 
-from regard.checkpoints.interop.bert import write_bert
+from regard.interop.bert import write_bert
+from regard.interop.importing import import_model
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.runs.exchange.importing import import_model
 from regard.runs.loading import load
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s", "sat"]

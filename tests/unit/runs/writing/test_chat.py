@@ -176,7 +176,7 @@ def test_a_template_that_is_no_text(run, template):
     ids=["one", "several"],
 )
 def test_a_template_among_the_tokenizers_settings_is_kept(tmp_path, said):
-    from regard.runs.exchange.importing import import_model
+    from regard.interop.importing import import_model
 
     chat_folder(tmp_path, template=None)
     assert not (tmp_path / "talker" / "chat_template.jinja").exists()

@@ -1,0 +1,139 @@
+"""Windows in time and memory that grow with T alone: blocks of queries, and the keys near them.
+
+Plain torch, forward and backward, on any device. Queries are cut into nB blocks of L. The keys that
+block i may see lie in one stretch of W keys, which begins L keys after that of block i - 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.functional.biases import Alibi
+from regard.functional.windows import Near
+from regard.kernels.call import Call
+from regard.kernels.sdpa import joined
+
+STEP = 64
+"""Queries of a block, at least: smaller products are no faster."""
+
+
+class Cut(NamedTuple):
+    """How queries and keys are cut."""
+
+    n_blocks: int
+    """nB"""
+    step: int
+    """L"""
+    width: int
+    """W"""
+    lead: int
+    """Empty places before the first query."""
+    first_query: int
+    """The position of the first place of the first block."""
+    first_key: int
+    """The position where the stretch of the first block begins."""
+
+    @property
+    def n_keys(self) -> int:
+        """Keys of all stretches together."""
+        return (self.n_blocks - 1) * self.step + self.width
+
+    def positions(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Of queries (nB, L, 1) and of keys (nB, 1, W)."""
+        n = torch.arange(self.n_blocks, device=device)[:, None, None] * self.step
+        t = n + torch.arange(self.step, device=device)[:, None] + self.first_query
+        return t, n + torch.arange(self.width, device=device) + self.first_key
+
+
+def fits(call: Call) -> bool:
+    """Whether the window can be cut so: a mask must say the same to all queries."""
+    q, k, _ = call.factors
+    shapes = {q.shape[:-2], k.shape[:-2], call.v.shape[:-2]}
+    return (
+        call.score is None
+        and call.near is not None
+        and (call.bias is None or isinstance(call.bias, Alibi))
+        and call.by_keys
+        and q.dim() == 4
+        and len(shapes) == 1
+        and -call.n_queries < call.first(call.near) < call.n_keys  # else no key is near
+    )
+
+
+def pays(call: Call) -> bool:
+    """Whether there are so many keys that cutting is faster than a mask; measured on a CPU."""
+    return call.n_queries >= 2 * STEP and call.n_keys >= 2 * _cut(call).width
+
+
+def in_blocks(call: Call) -> Tensor:
+    """q (B, H, T, D), k (B, H, S, D), v (B, H, S, Dv) -> (B, H, T, Dv)."""
+    q, k, scale = call.factors
+    B, T = q.shape[0], call.n_queries
+    cut = _cut(call)
+    after = cut.n_blocks * cut.step - cut.lead - T
+    queries = F.pad(q, (0, 0, cut.lead, after)).unflatten(2, (cut.n_blocks, cut.step))
+    found = F.scaled_dot_product_attention(
+        queries.transpose(1, 2).flatten(0, 1),  # (B, H, nB, L, D) -> (B·nB, H, L, D)
+        _stretches(k, cut),
+        _stretches(call.v, cut),
+        attn_mask=_allowed(call, cut),
+        scale=scale,
+    )
+    found = found.unflatten(0, (B, cut.n_blocks)).transpose(1, 2).flatten(2, 3)
+    return found[:, :, cut.lead : cut.lead + T]
+
+
+def _cut(call: Call) -> Cut:
+    near = call.near
+    assert near is not None
+    first = call.first(near)
+    if isinstance(near, Near):
+        # Twice as many keys as queries a block is a fair price for copying keys.
+        step, lead, begin = max(STEP, 2 * near.half_width), 0, first - near.half_width
+        ahead = not (call.causal and call.n_keys - call.n_queries <= first)
+        width = step + near.half_width * (2 if ahead else 1)
+    else:
+        step = near.length * max(1, STEP // near.length)
+        lead = first % near.length
+        begin, width = first - lead, step
+    n_blocks = -(-(lead + call.n_queries) // step)
+    return Cut(n_blocks, step, width, lead, first - lead, begin)
+
+
+def _stretches(x: Tensor, cut: Cut) -> Tensor:
+    """(B, H, S, D) -> (B·nB, H, W, D), zeros where there is no key."""
+    n_keys = x.shape[2]
+    held = F.pad(x, (0, 0, -cut.first_key, cut.first_key + cut.n_keys - n_keys))  # or cropped
+    return held.unfold(2, cut.width, cut.step).permute(0, 2, 1, 4, 3).flatten(0, 1)
+
+
+def _allowed(call: Call, cut: Cut) -> Tensor:
+    """(B·nB, 1 or H, L, W): what may be seen, with what is added."""
+    near, S, device = call.near, call.n_keys, call.factors.q.device
+    assert near is not None
+    t, s = cut.positions(device)
+    seen = near.sees(t, s) & (s >= 0) & (s < S)  # (nB, L, W)
+    if call.causal:
+        seen = seen & (s <= t - call.first(near) + S - call.n_queries)
+    seen = seen.unsqueeze(1)  # (nB, 1, L, W)
+    if isinstance(call.mask, Tensor):
+        seen = seen & _real(call.mask, S, cut)
+    bias = None
+    if isinstance(call.bias, Alibi):
+        moved = call.first(call.bias) - call.first(near)
+        bias = call.bias.between(t + moved, s).transpose(0, 1).to(call.factors.q.dtype)
+    allowed = joined(seen, bias)
+    assert allowed is not None
+    return allowed.expand(call.v.shape[0], -1, -1, -1, -1).flatten(0, 1)
+
+
+def _real(mask: Tensor, n_keys: int, cut: Cut) -> Tensor:
+    """A mask of keys (…, 1, S) -> (B or 1, nB, H or 1, 1, W)."""
+    shape = (*(1 for _ in range(4 - mask.dim())), *mask.shape)
+    whole = mask.view(shape).expand(-1, -1, -1, n_keys)
+    held = F.pad(whole, (-cut.first_key, cut.first_key + cut.n_keys - n_keys))
+    return held.unfold(3, cut.width, cut.step).permute(0, 3, 1, 2, 4)

@@ -1,0 +1,150 @@
+"""What a kernel is asked to do, and a switch that leaves all work to the readable one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.functional import biases, masks
+from regard.functional.attend import ScoreFn
+from regard.functional.biases import Alibi, Bias
+from regard.functional.masks import Mask
+from regard.functional.scores import Factors
+from regard.functional.windows import Nearby
+
+
+class Call(NamedTuple):
+    """One attention, normalised by softmax, which nobody wants to see inside."""
+
+    factors: Factors
+    """q (…, T, D), k (…, S, D) and the scale. Where there is a ``score``: queries, and keys that
+    were made ready for it; they may differ in width."""
+    v: Tensor
+    """(…, S, Dv)"""
+    mask: Mask
+    """Boolean and broadcastable to (…, T, S), or the texts of a packed row."""
+    causal: bool
+    near: Nearby | None = None
+    """A window by positions; what it hides is hidden besides."""
+    bias: Bias = None
+    """What is added to the scores."""
+    score: ScoreFn | None = None
+    """For scores that are no inner product; None where the factors say it all."""
+
+    @property
+    def n_queries(self) -> int:
+        """T"""
+        return self.factors.q.shape[-2]
+
+    @property
+    def n_keys(self) -> int:
+        """S"""
+        return self.factors.k.shape[-2]
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it is to be done on a GPU."""
+        return self.factors.q.is_cuda
+
+    @property
+    def half(self) -> bool:
+        """Whether numbers have 16 bits, which most GPU kernels insist on."""
+        return self.factors.q.dtype in (torch.bfloat16, torch.float16)
+
+    @property
+    def learned(self) -> bool:
+        """Whether gradients will be asked for."""
+        return torch.is_grad_enabled() and self.factors.q.requires_grad
+
+    @property
+    def by_keys(self) -> bool:
+        """Whether the mask is the same for all queries, as that of padding is."""
+        if self.mask is None:
+            return True
+        return isinstance(self.mask, Tensor) and (self.mask.dim() < 2 or self.mask.shape[-2] == 1)
+
+    def first(self, of: Nearby | Alibi) -> int:
+        """Where the first query stands, as a window or a bias sees it."""
+        return self.n_keys - self.n_queries if of.first is None else of.first
+
+    def visible(self) -> Tensor | None:
+        """All that may be seen, written out; None hides nothing."""
+        T, S, device = self.n_queries, self.n_keys, self.factors.q.device
+        seen = masks.dense(self.mask)
+        if self.near is not None:
+            seen = masks.both(seen, self.near.dense(T, S, device=device))
+        if isinstance(self.bias, Tensor):
+            seen = masks.both(seen, self.bias > -torch.inf)
+        return masks.both(seen, masks.causal(T, S, device=device)) if self.causal else seen
+
+    def added(self) -> Tensor | None:
+        """The bias, written out."""
+        bias = biases.dense(self.bias, self.n_queries, self.n_keys)
+        return None if bias is None else bias.to(self.factors.q.dtype)
+
+    def scores(self) -> Tensor:
+        """(…, T, S), bias and all."""
+        q, k, _ = self.factors
+        scores = self.factors.product() if self.score is None else self.score(q, k)
+        bias = self.added()
+        return scores if bias is None else scores + bias
+
+    def part(self, begin: int, end: int) -> Call:
+        """The same for the queries begin … end alone; what is future to all of them is left out.
+
+        With ``causal`` there must be as many keys as queries, or more.
+        """
+        q, k, scale = self.factors
+        n_keys = self.n_keys - self.n_queries + end if self.causal else self.n_keys
+        mask, near, bias = self.mask, self.near, self.bias
+        if near is not None:
+            near = near._replace(first=self.first(near) + begin)
+        if isinstance(bias, Alibi):
+            bias = bias._replace(first=self.first(bias) + begin)
+        elif bias is not None:
+            bias = _rows(bias, begin, end, n_keys)
+        return Call(
+            Factors(q[..., begin:end, :], k[..., :n_keys, :], scale),
+            self.v[..., :n_keys, :],
+            None if mask is None else _rows(_written(mask), begin, end, n_keys),
+            self.causal,
+            near,
+            bias,
+            self.score,
+        )
+
+
+def _written(mask: Mask) -> Tensor:
+    written = masks.dense(mask)
+    assert written is not None
+    return written
+
+
+def _rows(x: Tensor, begin: int, end: int, n_keys: int) -> Tensor:
+    """Some rows, and the first columns, of what broadcasts to (…, T, S)."""
+    if x.dim() > 1 and x.shape[-2] > 1:
+        x = x[..., begin:end, :]
+    return x[..., :n_keys] if x.dim() and x.shape[-1] > 1 else x
+
+
+_reference_only: ContextVar[bool] = ContextVar("reference_only", default=False)
+
+
+@contextmanager
+def reference_only() -> Iterator[None]:
+    """Inside the block the readable kernel does all the work: for counting and for comparing."""
+    token = _reference_only.set(True)
+    try:
+        yield
+    finally:
+        _reference_only.reset(token)
+
+
+def may_fuse() -> bool:
+    """Whether fused kernels are allowed just now; in compiled code, always."""
+    return torch.compiler.is_compiling() or not _reference_only.get()

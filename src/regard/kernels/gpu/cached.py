@@ -1,0 +1,135 @@
+"""Attention of one new query a row to what is kept of the past or of the source, in Triton.
+
+A program takes one head of one row. Nothing is reordered for a beam: a small table says in which
+row of the cache each position of a row's past lies, and rows of one sentence share its source.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from regard.kernels.gpu.early import early
+
+LOG2_E = 1.0 / math.log(2.0)
+BLOCK = 32
+"""Keys that a program handles at a time: sentences are short."""
+
+
+@triton.jit
+def _found(query, keys, values, seen, top, total, found):
+    """One block of keys (BLOCK, D) more: the highest score, the weights' sum and what is found."""
+    scores = tl.where(seen, tl.sum(keys.to(tl.float32) * query[None, :], 1), -float("inf"))
+    higher = tl.maximum(top, tl.max(scores, 0))
+    weights, shrunk = tl.exp2(scores - higher), tl.exp2(top - higher)
+    total = total * shrunk + tl.sum(weights, 0)
+    found = found * shrunk + tl.sum(weights[:, None] * values.to(tl.float32), 0)
+    return higher, total, found
+
+
+@triton.jit
+def _past_block(keys, values, table, s, place, head, n_room, HEADS: tl.constexpr, D: tl.constexpr):
+    """Keys and values at positions s (BLOCK,) of a row's past; ``table`` is that row's."""
+    seen = s < place
+    rows = tl.load(table + s, mask=seen, other=0).to(tl.int64)
+    at = ((rows * HEADS + head) * n_room + s)[:, None] * D + tl.arange(0, D)[None, :]
+    past = tl.load(keys + at, mask=seen[:, None], other=0.0)
+    return past, tl.load(values + at, mask=seen[:, None], other=0.0)
+
+
+@triton.jit
+def _past(
+    qkv, keys, values, table, places, out, n_room, scale,
+    HEADS: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1)
+    d, s = tl.arange(0, D), tl.arange(0, BLOCK)
+    table += row * n_room
+    place = tl.load(places + row)
+    # What was written in earlier steps is there already; this step's query is not.
+    past, kept = _past_block(keys, values, table, s, place, head, n_room, HEADS, D)
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
+    asked = qkv + row * (3 * HEADS * D) + head * D + d
+    query = tl.load(asked).to(tl.float32) * scale
+    key, value = tl.load(asked + HEADS * D), tl.load(asked + 2 * HEADS * D)
+    mine = ((row * HEADS + head) * n_room + place) * D + d
+    tl.store(keys + mine, key)
+    tl.store(values + mine, value)
+    top = tl.sum(query * key.to(tl.float32), 0)
+    total, found = top * 0.0 + 1.0, value.to(tl.float32)
+    top, total, found = _found(query, past, kept, s < place, top, total, found)
+    for begin in range(BLOCK, place, BLOCK):
+        past, kept = _past_block(keys, values, table, begin + s, place, head, n_room, HEADS, D)
+        top, total, found = _found(query, past, kept, begin + s < place, top, total, found)
+    here = out + (row * HEADS + head) * D + d
+    tl.store(here, (found / total).to(out.dtype.element_ty))
+
+
+@triton.jit
+def _source_block(keys, values, s, begin, length, head, stride, D: tl.constexpr):
+    """Keys and values of the source's tokens s (BLOCK,)."""
+    at = (begin + s)[:, None] * stride + head * D + tl.arange(0, D)[None, :]
+    seen = (s < length)[:, None]
+    return tl.load(keys + at, mask=seen, other=0.0), tl.load(values + at, mask=seen, other=0.0)
+
+
+@triton.jit
+def _source(
+    q, keys, values, owners, begins, lengths, out, stride, scale,
+    HEADS: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1)
+    d, s = tl.arange(0, D), tl.arange(0, BLOCK)
+    owner = tl.load(owners + row)
+    begin, length = tl.load(begins + owner).to(tl.int64), tl.load(lengths + owner)
+    read, kept = _source_block(keys, values, s, begin, length, head, stride, D)
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
+    query = tl.load(q + (row * HEADS + head) * D + d).to(tl.float32) * scale
+    top = tl.sum(query, 0) * 0.0 - 1.0e30
+    top, total, found = _found(query, read, kept, s < length, top, top * 0.0, query * 0.0)
+    for first in range(BLOCK, length, BLOCK):
+        read, kept = _source_block(keys, values, first + s, begin, length, head, stride, D)
+        top, total, found = _found(query, read, kept, first + s < length, top, total, found)
+    found = found / tl.where(total == 0.0, 1.0, total)  # a source of nothing gives zeros
+    tl.store(out + (row * HEADS + head) * D + d, found.to(out.dtype.element_ty))
+
+
+def attend_past(qkv: Tensor, past: Tensor, table: Tensor, places: Tensor, scale: float) -> Tensor:
+    """As ``kernels.steps.attend_past``."""
+    _, _, H, L, D = past.shape
+    R = qkv.shape[0]
+    out = torch.empty(R, H * D, dtype=qkv.dtype, device=qkv.device)
+    _past[(R, H)](
+        qkv, past[0], past[1], table, places, out, L, scale * LOG2_E,
+        HEADS=H, D=D, BLOCK=BLOCK, num_warps=_warps(R * H), **early(out.device),
+    )  # fmt: skip
+    return out
+
+
+def attend_source(
+    q: Tensor, memory: Tensor, owners: Tensor, begins: Tensor, lengths: Tensor, scale: float
+) -> Tensor:
+    """As ``kernels.steps.attend_source``."""
+    _, _, H, D = memory.shape
+    R = q.shape[0]
+    out = torch.empty_like(q)
+    _source[(R, H)](
+        q, memory[:, 0], memory[:, 1], owners, begins, lengths, out, memory.stride(0),
+        scale * LOG2_E, HEADS=H, D=D, BLOCK=BLOCK, num_warps=_warps(R * H), **early(out.device),
+    )  # fmt: skip
+    return out
+
+
+def _warps(n_programs: int) -> int:
+    """Few programs hurry one by one; of many, more run at once if each is small."""
+    return 4 if n_programs < 1024 else 1

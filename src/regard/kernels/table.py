@@ -1,0 +1,179 @@
+"""Which kernel does which work: one table, read from the top; the first that fits is taken.
+
+All obey one contract, that of the readable ``attend``, and are tested against it, gradients
+included. ``regard bench attention --why`` prints this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.functional.biases import Alibi
+from regard.functional.texts import Texts
+from regard.kernels import blocks, chunks, flex, packed, sdpa
+from regard.kernels.call import Call
+from regard.kernels.gpu import HAS_TRITON
+
+SHORT, SHORT_HALF, SHORT_LEARNED = 32, 64, 256
+"""On a CPU, torch's fused kernel gains nothing below this many queries and keys: in float32, in 16
+bits, and in 16 bits where gradients are wanted, which it is four times slower at."""
+LONG = 1024
+"""From this many queries and keys on, a GPU's kernel is worth choosing by hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One kernel of the table."""
+
+    name: str
+    fits: Callable[[Call], bool]
+    run: Callable[[Call], Tensor]
+    when: str
+    """What it is for, in words."""
+    why: str
+
+
+def _plain(call: Call) -> bool:
+    """An inner product, and neither window nor bias."""
+    return call.score is None and call.near is None and call.bias is None
+
+
+def _short_texts(call: Call) -> bool:
+    texts = call.mask
+    width = call.factors.q.shape[-1]
+    return (
+        isinstance(texts, Texts)
+        and _plain(call)
+        and texts.block > 0
+        and call.on_gpu
+        and HAS_TRITON
+        and call.v.shape[-1] == width
+        and width in (16, 32, 64, 128)
+    )
+
+
+def _long_texts(call: Call) -> bool:
+    return isinstance(call.mask, Texts) and _plain(call) and call.on_gpu and call.half
+
+
+def _few(call: Call) -> bool:
+    limit = SHORT
+    if call.half:
+        limit = SHORT_LEARNED if call.learned else SHORT_HALF
+    few = max(call.n_queries, call.n_keys) <= limit
+    return call.score is None and not call.on_gpu and few
+
+
+def _unmultiplied(call: Call) -> bool:
+    return call.score is not None
+
+
+def _flex(call: Call) -> bool:
+    traced = call.near is not None and torch.compiler.is_compiling()  # no tiles are left out then
+    asked = call.near is not None or isinstance(call.bias, Alibi)
+    return asked and not traced and call.on_gpu and _long(call) and flex.fits(call)
+
+
+def _blocks(call: Call) -> bool:
+    return blocks.fits(call) and blocks.pays(call)
+
+
+def _biased(call: Call) -> bool:
+    return call.bias is not None and chunks.too_much(call)
+
+
+def _many(call: Call) -> bool:
+    return _plain(call) and call.on_gpu and call.half and call.mask is None and _long(call)
+
+
+def _long(call: Call) -> bool:
+    return min(call.n_queries, call.n_keys) >= LONG
+
+
+_ROOMS = [f"{chunks.WORTH * room:,}" for room in (chunks.ON_CPU, chunks.ON_GPU)]
+_TOO_MUCH = f"{_ROOMS[0]} numbers, {_ROOMS[1]} on a GPU"
+
+TABLE: tuple[Row, ...] = (
+    Row(
+        "short texts",
+        _short_texts,
+        packed.short,
+        "packed texts of at most 128 tokens, on a GPU",
+        "one program a group of whole texts; kernels for long rows spend their time on padding",
+    ),
+    Row(
+        "long texts",
+        _long_texts,
+        packed.long,
+        "packed texts of any length in 16 bits, on a GPU",
+        "torch's variable-length flash attention: memory and time of each text alone",
+    ),
+    Row(
+        "products",
+        _few,
+        chunks.whole,
+        f"at most {SHORT} queries and keys, on a CPU; in 16 bits {SHORT_HALF}, "
+        f"or {SHORT_LEARNED} where gradients are wanted",
+        "two products and a softmax are no slower than a fused kernel here, and start faster",
+    ),
+    Row(
+        "scores, in chunks",
+        lambda call: _unmultiplied(call) and chunks.too_much(call),
+        chunks.scores_in_chunks,
+        f"scores that are no inner product, where T·S·width is more than {_TOO_MUCH}",
+        "additive needs a vector for every pair: some queries at a time, computed again backward",
+    ),
+    Row(
+        "scores",
+        _unmultiplied,
+        chunks.whole,
+        "scores that are no inner product, else",
+        "no fused kernel knows them",
+    ),
+    Row(
+        "flex",
+        _flex,
+        flex.flex,
+        f"a window or slopes (ALiBi), at least {LONG} queries and keys, on a GPU; inside a "
+        "compiled model slopes only",
+        "tiles that nothing sees are left out, the bias is computed where it is added",
+    ),
+    Row(
+        "blocks",
+        _blocks,
+        blocks.in_blocks,
+        f"a window that sees less than half of the keys, over at least {2 * blocks.STEP} queries; "
+        "with or without padding and slopes",
+        "each block of queries with the keys near it: time and memory grow with T, not T·S",
+    ),
+    Row(
+        "sdpa, in chunks",
+        _biased,
+        chunks.sdpa_in_chunks,
+        f"a bias of more than {_TOO_MUCH}",
+        "the bias is written out for some queries at a time, never as a whole",
+    ),
+    Row(
+        "sdpa, long",
+        _many,
+        sdpa.sdpa_long,
+        f"no mask, at least {LONG} queries and keys in 16 bits, on a GPU",
+        "cuDNN's kernel is the fastest for long texts on a Hopper chip; flash comes second",
+    ),
+    Row(
+        "sdpa",
+        lambda _call: True,
+        sdpa.sdpa,
+        "everything else; windows and biases are written out as a mask",
+        "torch picks among flash, efficient and math kernels; none builds the weights for long",
+    ),
+)
+
+
+def choose(call: Call) -> Row:
+    """The kernel for this work."""
+    return next(row for row in TABLE if row.fits(call))

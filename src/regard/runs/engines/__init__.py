@@ -1,1 +1,0 @@
-"""What can write translations in place of the model itself."""

@@ -1,1 +1,0 @@
-"""Runs from the formats of others, and into them."""
