@@ -1,8 +1,8 @@
 """Run folders that version 0.1.0 wrote (commit c066c44) load and answer as they did then.
 
-``tests/fixtures/runs-0.1.0`` was made by ``regard train`` of that version, 30 steps each on built-in
-data; ``expected.json`` holds what its runs answered, by ``answers`` below. ``resumable`` was stopped
-after 20 of 40 steps; what is expected of it is the run that was never stopped.
+``tests/fixtures/runs-0.1.0`` was made by ``regard train`` of that version, 30 steps each on
+built-in data; ``expected.json`` holds what its runs answered, by ``answers`` below. ``resumable``
+was stopped after 20 of 40 steps; what is expected of it is the run that was never stopped.
 """
 
 import json
