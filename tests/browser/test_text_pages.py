@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from text_runs import KINDS, short_run
 
 import regard
-from regard.server.text_app import make_text_app
+from regard.server.app import make_app
 
 pytestmark = pytest.mark.browser
 
@@ -53,7 +53,7 @@ def at(folders):
 
         def address(kind):
             if kind not in known:
-                app = make_text_app(regard.load(folders(kind), device="cpu"))
+                app = make_app(regard.load(folders(kind), device="cpu"))
                 known[kind] = open_.enter_context(served(app))
             return known[kind]
 
@@ -403,7 +403,7 @@ def test_a_broken_link_still_opens(visit, at):
 
 def test_what_attends_nowhere_says_so_and_still_answers(visit):
     run = encoder_run("masked", cell="gru")
-    with served(make_text_app(run)) as address:
+    with served(make_app(run)) as address:
         page = visit(link(source="a <mask> c"), at=address, wait="#said")
         expect(page.locator("#view")).to_contain_text("This system does not attend")
         expect(page.locator("body")).not_to_contain_text("Too long")
@@ -413,7 +413,7 @@ def test_what_attends_nowhere_says_so_and_still_answers(visit):
 
 def test_what_pools_a_text_has_one_row_which_is_the_label(visit):
     run = encoder_run("classification", pooling="attention", cell="lstm")
-    with served(make_text_app(run)) as address:
+    with served(make_app(run)) as address:
         page = visit(link(source="a b c"), at=address)
         look = run.explain("a b c")
         expect(page.locator("#view [data-row] title").first).to_have_text(look.outcome.text)

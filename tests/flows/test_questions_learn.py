@@ -14,7 +14,7 @@ from regard.core.errors import ConfigError, DataError
 from regard.recipes.recipe import load_recipe, recipe_from
 from regard.runs.prepare import prepare
 from regard.runs.train import train
-from regard.server.text_app import make_text_app
+from regard.server.app import make_app
 
 NAMES = "ann bob eve dan kim leo".split()
 
@@ -163,7 +163,7 @@ def test_a_long_question_is_cut_and_that_is_told(path, say):
 
 
 def test_the_server_answers(answerer):
-    with TestClient(make_text_app(answerer, loopback=False)) as client:
+    with TestClient(make_app(answerer, loopback=False)) as client:
         found = client.post("/api/answer", json={"question": "who has d?", "text": TEXT, "n": 3})
         assert found.status_code == 200
         told, best = found.json(), answerer.answer("who has d?", TEXT)

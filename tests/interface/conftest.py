@@ -8,8 +8,8 @@ import pytest
 import uvicorn
 
 from regard.cli.main import main
+from regard.server.app import make_app
 from regard.server.listening import address_of, listen
-from regard.server.text_app import make_text_app
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def serving():
 
     def serve(run, **how):
         listening = listen("127.0.0.1", 0)
-        config = uvicorn.Config(make_text_app(run, **how), log_level="error")
+        config = uvicorn.Config(make_app(run, **how), log_level="error")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

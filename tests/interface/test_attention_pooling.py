@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from regard.core.errors import ConfigError, DataError
 from regard.runs.looking import limits
-from regard.server.text_app import make_text_app
+from regard.server.app import make_app
 
 POOL = "encoder.head.pool"
 CELL = {"cell": "lstm", "positions": "none", "n_segments": 0}
@@ -83,7 +83,7 @@ def test_its_head_is_measured_and_ablated(pooled, run):
 
 
 def test_the_page_is_told_of_it(pooled):
-    with TestClient(make_text_app(pooled), base_url="http://127.0.0.1:8000") as client:
+    with TestClient(make_app(pooled), base_url="http://127.0.0.1:8000") as client:
         told = client.get("/api/info").json()["attentions"]
         sent = client.post("/api/explain", json={"source": "a b c"}).json()
     assert told == [

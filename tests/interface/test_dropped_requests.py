@@ -8,8 +8,8 @@ from starlette.testclient import TestClient
 
 from regard.decoding import continuing
 from regard.runs.loading import load
+from regard.server.app import make_app
 from regard.server.limits import Limits
-from regard.server.text_app import make_text_app
 
 TALK = {"model": "talker", "messages": [{"role": "user", "content": "a"}], "max_tokens": 60}
 TEXT = {"model": "talker", "prompt": "a", "max_tokens": 60}
@@ -28,7 +28,7 @@ def talker(tmp_path_factory):
 
 
 def client_of(run, **limits):
-    app = make_text_app(run, limits=Limits(**limits))
+    app = make_app(run, limits=Limits(**limits))
     return TestClient(app, base_url="http://127.0.0.1:8000")
 
 

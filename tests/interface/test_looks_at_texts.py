@@ -7,7 +7,7 @@ from chats import chat_folder
 from looked_at import LABELLED, encoder_run, saved, writer_run
 
 import regard
-from regard.server.texts.examples import examples
+from regard.server.examples import texts as examples
 
 
 @pytest.fixture(scope="module")

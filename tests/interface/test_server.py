@@ -31,15 +31,15 @@ from regard.runs.data import load_data
 from regard.runs.heads.measures import head_measures
 from regard.runs.kinds.translator import Run
 from regard.runs.train import train
-from regard.server.about import PRONOUNS, antecedents
-from regard.server.answers import RefusedError, as_json
 from regard.server.app import make_app
-from regard.server.batcher import MODEL, BusyError
-from regard.server.examples import examples
+from regard.server.batcher import MODEL
+from regard.server.errors import BusyError, RefusedError, as_json
+from regard.server.examples import sentences
+from regard.server.heads import CANNOT, HeadMeasuring, main
+from regard.server.info import PRONOUNS, antecedents
 from regard.server.limits import Limits
 from regard.server.listening import address_of, listen
-from regard.server.measuring import CANNOT, Measuring, main
-from regard.server.stream import written
+from regard.server.translation import greedy_events
 from regard.text.specials import END_ID, SPECIALS
 from regard.text.words import split
 from regard.visual.head_table import COLUMNS
@@ -403,7 +403,7 @@ def test_info_names_every_attention(client, run):
 @pytest.mark.parametrize("direction", ["en-fr", "fr-en"])
 def test_the_world_of_sentences_shows_the_lectures_examples_and_knows_their_words(direction):
     recipe = load_recipe("transformer", [f"direction={direction}"])
-    shown = examples(SimpleNamespace(recipe=recipe), 128)
+    shown = sentences(SimpleNamespace(recipe=recipe), 128)
     assert len(shown) == 5
     known = {word for pair in load_data(recipe.data).splits["train"] for word in split(pair.source)}
     assert all(set(split(text)) <= known for text in shown)
@@ -412,7 +412,7 @@ def test_the_world_of_sentences_shows_the_lectures_examples_and_knows_their_word
 def test_files_that_have_gone_leave_no_examples_and_no_fault(run):
     gone = run.recipe.data.model_copy(update={"valid": "gone.tsv"})
     recipe = SimpleNamespace(data=gone)
-    assert examples(SimpleNamespace(recipe=recipe, folder=run.folder), 128) == []
+    assert sentences(SimpleNamespace(recipe=recipe, folder=run.folder), 128) == []
 
 
 def test_examples_are_short_enough_to_be_looked_at(client_of, run, tmp_path):
@@ -421,8 +421,8 @@ def test_examples_are_short_enough_to_be_looked_at(client_of, run, tmp_path):
     data = run.recipe.data.model_copy(update={"valid": str(tmp_path / "valid.tsv")})
     recipe = run.recipe.model_copy(update={"data": data})
     other = dataclasses.replace(run, recipe=recipe)
-    assert examples(other, 5) == lines[2:7]
-    assert examples(other, 128) == lines[1:6]
+    assert sentences(other, 5) == lines[2:7]
+    assert sentences(other, 128) == lines[1:6]
 
 
 def test_words_that_the_model_has_never_seen_are_named(client, run):
@@ -445,7 +445,7 @@ def test_a_translation_that_is_cut_off_is_told_with_it(client, run):
     assert sent["notes"] == [note]
     decode = run.recipe.decode.model_copy(update={"max_len": 2})
     short = dataclasses.replace(run, recipe=run.recipe.model_copy(update={"decode": decode}))
-    *_, (_, done) = written(short, "a b c d\na b c")
+    *_, (done, *_) = greedy_events(short, "a b c d\na b c")
     assert "2 translations cut off after 2 tokens" in done["notes"][0]
     *_, (_, done) = events(client.get("/api/stream", params={"source": "a b"}).text)
     assert done["notes"] == []
@@ -553,7 +553,7 @@ def test_heads_without_their_data_are_not_there(run, monkeypatch):
 
     monkeypatch.setattr("regard.runs.heads.measures.load_data", gone)
     assert main(str(run.folder.path), "cpu") == CANNOT
-    measuring = Measuring(run, seconds=30)
+    measuring = HeadMeasuring(run, seconds=30)
     measuring.words = ["nowhere", "cpu"]
     with pytest.raises(RefusedError, match="cannot be measured") as refused:
         asyncio.run(measuring.result())
@@ -570,7 +570,7 @@ def test_whoever_waits_for_the_heads_gets_the_same_refusal(run, monkeypatch, err
         raise error
 
     async def asked():
-        measuring = Measuring(run, seconds=30)
+        measuring = HeadMeasuring(run, seconds=30)
         found = [
             await asyncio.gather(*some, return_exceptions=True)
             for some in (
@@ -580,7 +580,7 @@ def test_whoever_waits_for_the_heads_gets_the_same_refusal(run, monkeypatch, err
         ]
         return [one for some in found for one in some]
 
-    monkeypatch.setattr(Measuring, "_measured", fails)
+    monkeypatch.setattr(HeadMeasuring, "_measured", fails)
     assert asyncio.run(asked()) == [error] * 6
     assert len(begun) == times
 
@@ -591,19 +591,19 @@ def test_a_client_that_goes_leaves_the_heads_to_the_others(run, monkeypatch):
         return b"{}"
 
     async def asked():
-        measuring = Measuring(run, seconds=30)
+        measuring = HeadMeasuring(run, seconds=30)
         first, second = (asyncio.create_task(measuring.result()) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
         return await second
 
-    monkeypatch.setattr(Measuring, "_measured", slow)
+    monkeypatch.setattr(HeadMeasuring, "_measured", slow)
     assert asyncio.run(asked()) == b"{}"
 
 
 def test_nobody_waits_for_the_heads_when_the_server_ends_or_the_time_is_over(run):
     async def ended():
-        measuring = Measuring(run, seconds=30)
+        measuring = HeadMeasuring(run, seconds=30)
         waiting = asyncio.create_task(measuring.result())
         await asyncio.sleep(0.2)
         measuring.close()
@@ -612,7 +612,7 @@ def test_nobody_waits_for_the_heads_when_the_server_ends_or_the_time_is_over(run
     with pytest.raises(BusyError, match="ending"):
         asyncio.run(ended())
     with pytest.raises(BusyError, match="took more"):
-        asyncio.run(Measuring(run, seconds=0.2).result())
+        asyncio.run(HeadMeasuring(run, seconds=0.2).result())
 
 
 # ------------------------------------------------------------------ streaming
@@ -659,12 +659,12 @@ def test_a_stream_without_end_stops_where_greedy_search_stops(run, monkeypatch, 
         log_probs[:, END_ID] = -torch.inf
         return log_probs
 
-    monkeypatch.setattr("regard.server.stream.next_log_probs", endless)
+    monkeypatch.setattr("regard.server.translation.next_log_probs", endless)
     monkeypatch.setattr("regard.decoding.single.next_log_probs", endless)
     monkeypatch.setattr("regard.decoding.greedy.can_stay", lambda *_, **__: False)  # step by step
     decode = run.recipe.decode.model_copy(update={"max_len": max_len})
     longer = dataclasses.replace(run, recipe=run.recipe.model_copy(update={"decode": decode}))
-    *_, (_, done) = written(longer, text)
+    *_, (done, *_) = greedy_events(longer, text)
     assert done["translation"] == longer.translate(text)
 
 
@@ -677,7 +677,7 @@ def test_a_stream_that_breaks_says_so(client, monkeypatch):
             raise RuntimeError("secret")
         return next_log_probs(logits)
 
-    monkeypatch.setattr("regard.server.stream.next_log_probs", breaking)
+    monkeypatch.setattr("regard.server.translation.next_log_probs", breaking)
     answer = client.get("/api/stream", params={"source": TEXTS[0]})
     assert events(answer.text)[-1][0] == "error"
     assert "secret" not in answer.text
@@ -891,7 +891,7 @@ def test_the_commands_of_docs_are_found_once_and_by_the_thread_of_the_model(clie
         threads.append(threading.current_thread().name)
         return ["a b"]
 
-    monkeypatch.setattr("regard.server.service.examples", noted)
+    monkeypatch.setattr("regard.server.docs.sentences", noted)
     pages = [client.get("/docs").text for _ in range(3)]
     assert threads == [MODEL]
     assert "a b" in pages[0]

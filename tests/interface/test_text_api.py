@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 from text_runs import KINDS, short_run
 
 import regard
+from regard.server.app import make_app
 from regard.server.limits import Limits
-from regard.server.text_app import make_text_app
 
 TEXT = "a b c d"
 PAIRS = ("pairs", "answers")
@@ -34,7 +34,7 @@ def runs(tmp_path_factory):
 
 @contextmanager
 def client_of(run, **options):
-    app = make_text_app(run, **options)
+    app = make_app(run, **options)
     with TestClient(app, base_url="http://127.0.0.1:8000") as client:
         yield client
 

@@ -9,7 +9,7 @@ from schemathesis.checks import not_a_server_error
 from text_runs import short_run
 
 import regard
-from regard.server.text_app import make_text_app
+from regard.server.app import make_app
 
 PATHS = {
     "classification": ["/api/classify", "/api/embed", "/api/nearest", "/api/explain"],
@@ -33,7 +33,7 @@ def apis(tmp_path_factory):
     def api(kind):
         if kind not in known:
             run = regard.load(short_run(kind, tmp_path_factory.mktemp(kind)), device="cpu")
-            app = make_text_app(run, loopback=False)
+            app = make_app(run, loopback=False)
             known[kind] = schemathesis.openapi.from_asgi("/openapi.json", app)
         return known[kind]
 

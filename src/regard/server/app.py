@@ -1,33 +1,41 @@
-"""The server as an ASGI application: ``make_app(run)``."""
+"""The server as an ASGI application: ``make_app(run)``, for a run of any task."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
-from fastapi import Depends, FastAPI
-from starlette.types import Lifespan
+from fastapi import APIRouter, Depends, FastAPI
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Lifespan, Scope
 
 from regard import __version__
 from regard.runs.kinds.translator import Run
-from regard.server.answers import add_refusals
 from regard.server.batcher import Worker
-from regard.server.files import Files, page_routes
+from regard.server.docs import add_docs
+from regard.server.errors import add_error_handlers
+from regard.server.explain import explain_routes
 from regard.server.guards import Guard, needs_key
+from regard.server.heads import HeadMeasuring
 from regard.server.limits import LIMITS, Limits
-from regard.server.looking import looking_routes
-from regard.server.manual import add_manual
-from regard.server.measuring import Measuring
 from regard.server.monitoring import Metrics, Monitor, health_routes
-from regard.server.samples import samples
+from regard.server.openai_api import openai_routes
 from regard.server.service import Service
-from regard.server.stream import stream_routes
-from regard.server.translate import translate_routes
+from regard.server.translation import decoding_routes, libretranslate_routes
+from regard.server.verbs import verb_routes
+
+PAGE = Path(str(files("regard.server"))) / "page"
+DRAWING = Path(str(files("regard.visual"))) / "static"
+"""The module that draws, which notebooks use as well."""
 
 
 def make_app(
-    run: Run,
+    run: Any,
     *,
     api_key: str | None = None,
     batching: bool = True,
@@ -41,14 +49,17 @@ def make_app(
     """
     metrics = Metrics()
     worker = Worker(
-        run.translate, limits=limits, batching=batching, on_batch=metrics.batches.observe
+        getattr(run, "translate", list),  # other runs have nothing that is batched
+        limits=limits,
+        batching=batching,
+        on_batch=metrics.batches.observe,
     )
     metrics.waiting.set_function(lambda: len(worker))
-    measuring = Measuring(run, seconds=limits.measure_seconds)
+    measuring = HeadMeasuring(run, seconds=limits.measure_seconds)
     app = FastAPI(
         title="Regard",
         version=__version__,
-        description="Translations, and what the model looked at.",
+        description="What a model makes of a text, and what it looked at.",
         docs_url=None,
         redoc_url=None,
         lifespan=_closing(worker, measuring),
@@ -56,25 +67,29 @@ def make_app(
     app.state.on_stop = measuring.close  # before requests are waited for: this one takes too long
     app.state.on_hurry = worker.abandon  # nobody waits for anything any more
     _add_routes(app, Service(run, worker, limits, api_key), measuring, metrics)
-    add_refusals(app)
+    add_error_handlers(app)
     app.add_middleware(Guard, limits=limits, loopback=loopback)
     app.add_middleware(Monitor, metrics=metrics)  # added last, so around everything
     return app
 
 
-def _add_routes(app: FastAPI, service: Service, measuring: Measuring, metrics: Metrics) -> None:
+def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metrics: Metrics) -> None:
     keyed = [Depends(needs_key(service.api_key))]
-    app.include_router(translate_routes(service))  # looks for the key in its body, too
-    app.include_router(looking_routes(service, measuring), dependencies=keyed)
-    app.include_router(stream_routes(service), dependencies=keyed)
+    if isinstance(service.run, Run):
+        app.include_router(libretranslate_routes(service))  # looks for the key in forms, too
+        app.include_router(decoding_routes(service), dependencies=keyed)
+    else:
+        app.include_router(verb_routes(service), dependencies=keyed)
+        app.include_router(openai_routes(service), dependencies=keyed)
+    app.include_router(explain_routes(service, measuring), dependencies=keyed)
     app.include_router(metrics.routes(), dependencies=keyed)
     app.include_router(health_routes())
-    app.include_router(page_routes())
-    add_manual(app, lambda: samples(service), service.worker, api_key=service.api_key)
-    app.mount("/static", Files(), name="static")
+    app.include_router(_page_routes())
+    add_docs(app, service)
+    app.mount("/static", _StaticFiles(), name="static")
 
 
-def _closing(worker: Worker, measuring: Measuring) -> Lifespan[FastAPI]:
+def _closing(worker: Worker, measuring: HeadMeasuring) -> Lifespan[FastAPI]:
     """When the server ends, nobody waits for the heads, nor for what has lost its request."""
 
     @asynccontextmanager
@@ -86,3 +101,32 @@ def _closing(worker: Worker, measuring: Measuring) -> Lifespan[FastAPI]:
         await asyncio.to_thread(worker.close, 1.0)  # refusals must still go out meanwhile
 
     return lifespan
+
+
+class _StaticFiles(StaticFiles):
+    """The files of two folders under one path; the page's own come first."""
+
+    def __init__(self) -> None:
+        super().__init__(directory=PAGE)
+        self.all_directories = [PAGE, DRAWING]
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """The file, to be asked for again each time: a new version must not meet an old one."""
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+
+def _page_routes() -> APIRouter:
+    """``/``: the page; and its sign, where browsers look for one without being told."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.api_route("/", methods=["GET", "HEAD"])
+    async def page() -> Response:
+        return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
+
+    @router.api_route("/favicon.ico", methods=["GET", "HEAD"])
+    async def icon() -> Response:
+        return FileResponse(PAGE / "icon.svg", media_type="image/svg+xml")
+
+    return router

@@ -16,15 +16,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from regard.server.errors import BusyError
 from regard.server.limits import LIMITS, Limits
 
 T = TypeVar("T")
 MODEL = "model"
 """Name of the thread."""
-
-
-class BusyError(Exception):
-    """Too much at once; the same request may succeed later."""
 
 
 @dataclass(slots=True, eq=False)

@@ -16,7 +16,7 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.server.answers import RefusedError, refusal
+from regard.server.errors import RefusedError, refusal
 from regard.server.limits import Limits
 from regard.server.listening import is_loopback
 

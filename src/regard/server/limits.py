@@ -22,6 +22,10 @@ MAX_NAME = 100
 """Characters of a name or a token."""
 MAX_WORDS = 50
 """Words that are suggested at once."""
+MAX_STOPS = 16
+"""Words before which a text ends."""
+MAX_NEW = 4096
+"""Tokens that may be asked for in one text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

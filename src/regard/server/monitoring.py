@@ -12,7 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.server.answers import refusal
+from regard.server.errors import refusal
 
 log = logging.getLogger("regard.server")
 

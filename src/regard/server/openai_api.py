@@ -1,15 +1,16 @@
-"""``/v1/models``, ``/v1/completions`` and ``/v1/embeddings`` as OpenAI has them.
+"""``/v1/models``, ``/v1/completions``, ``/v1/chat/completions`` and ``/v1/embeddings``.
 
-So that its clients work, for runs that write and runs that embed. Conversations have a file of
-their own.
+As OpenAI has them, so that its clients work, for runs that write and runs that embed.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import threading
 import time
 import uuid
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import Any
 
@@ -17,18 +18,29 @@ import numpy as np
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from regard.decoding.continuing import Manner
 from regard.runs.kinds.encoder_run import EncoderRun
 from regard.runs.kinds.writer import Writer
+from regard.runs.writing.chat import Chat, chat_of
+from regard.runs.writing.chat_prompts import has_template
 from regard.runs.writing.pen import Written, seeded
-from regard.server.answers import RefusedError, as_json, json_response
-from regard.server.openai_bodies import CompletionRequest, EmbeddingRequest
-from regard.server.openai_chat import add_chat
-from regard.server.openai_stream import Coming, reason, streamed, usage
-from regard.server.text_service import TextService
+from regard.server.errors import RefusedError, as_json, json_response
+from regard.server.openai_schemas import (
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingRequest,
+    SamplingRequest,
+)
+from regard.server.service import Service
+from regard.server.streaming import Event, Stream, stream_response
+
+COMPLETIONS, CHAT = "/completions", "/chat/completions"
+NO_MODEL: dict[int | str, dict[str, Any]] = {404: {"description": "There is no such model."}}
+DONE = "data: [DONE]"
+Frame = Callable[[str, str | None], dict[str, Any]]
+"""A piece, and after the last one why it was the last → what is sent of it."""
 
 
-def openai_routes(service: TextService) -> APIRouter:
+def openai_routes(service: Service) -> APIRouter:
     """The paths that the run can answer."""
     router = APIRouter(prefix="/v1", tags=["OpenAI"])
 
@@ -38,99 +50,183 @@ def openai_routes(service: TextService) -> APIRouter:
 
     @router.get("/models/{name}", summary="The run, if it has that name.")
     async def model(name: str) -> dict[str, Any]:
-        service.check_name(name)
+        _check_name(service, name)
         return _model(service)
 
     if isinstance(service.run, Writer):
         _add_completions(router, service, service.run)
-        add_chat(router, service, service.run)
+        _add_chat(router, service, service.run)
     if isinstance(service.run, EncoderRun):
         _add_embeddings(router, service, service.run)
     return router
 
 
-def _model(service: TextService) -> dict[str, Any]:
-    return {"id": service.name, "object": "model", "created": service.made, "owned_by": "regard"}
+def _model(service: Service) -> dict[str, Any]:
+    created = int(service.run.folder.weights.stat().st_mtime)
+    return {"id": service.name, "object": "model", "created": created, "owned_by": "regard"}
 
 
-def _add_completions(router: APIRouter, service: TextService, run: Writer) -> None:
+def _check_name(service: Service, asked: str) -> None:
+    """Refuse a model that this server does not have."""
+    if asked != service.name:
+        why = f"there is no model {asked[:50]!r}; this server has {service.name!r}"
+        raise RefusedError(404, why)
+
+
+def _json(value: Any) -> Response:
+    return json_response(as_json(value))
+
+
+# ------------------------------------------------------------------ completions
+
+
+def _add_completions(router: APIRouter, service: Service, run: Writer) -> None:
     @router.post(
-        "/completions",
+        COMPLETIONS,
         summary="Write on from a prompt, or from each of several.",
         response_model=None,
-        responses={404: {"description": "There is no such model."}},
+        responses=NO_MODEL,
     )
     async def completions(asked: CompletionRequest) -> Response:
-        service.check_name(asked.model)
+        _check_name(service, asked.model)
         service.check_prompts(asked.prompts)
-        service.check_written(len(asked.prompts) * (asked.n or 1), asked.max_tokens or 16)
-        if asked.stream:
-            if len(asked.prompts) > 1 or (asked.n or 1) > 1:
-                raise RefusedError(422, "a stream holds one text: send one prompt, and n 1")
-            return await _streamed(service, run, asked)
-        dropped = threading.Event()
-        found = await service.worker.call(partial(_written, run, asked, dropped), dropped)
-        texts = [one for several in found for one in several]
-        choices = [_choice(i, one.text, reason(one.finished)) for i, one in enumerate(texts)]
-        answer = _completion(service, choices)
-        n_read = sum(len(run.framing.read(prompt)) for prompt in asked.prompts)
-        return _json(answer | {"usage": usage(n_read, texts)})
+        service.check_written(len(asked.prompts) * (asked.n or 1), asked.max_new)
+        return await _completed(service, run, asked)
 
 
-def _written(
-    run: Writer, asked: CompletionRequest, dropped: threading.Event
-) -> list[list[Written]]:
-    return run.written(
-        asked.prompts,
-        _manner(run, asked),
-        rng=seeded(asked.seed),
-        n=asked.n or 1,
-        stop=asked.stops,
-        dropped=dropped.is_set,
-    )
+async def _completed(service: Service, run: Writer, asked: CompletionRequest) -> Response:
+    manner, frame = run.manner(**asked.sampling()), _head("cmpl", "text_completion", service)
+    dropped = threading.Event()
+    how = _how(asked, dropped)
+    if asked.stream:
+        if len(asked.prompts) > 1 or (asked.n or 1) > 1:
+            raise RefusedError(422, "a stream holds one text: send one prompt, and n 1")
+        ids = run.prompt_ids(asked.prompts[0], asked.max_new)
+        events = _events(
+            run.pen.pieces(ids, manner, **how),
+            lambda text, why: frame | {"choices": [_choice(0, text, why)]},
+        )
+        stream = Stream(events, f"POST /v1{COMPLETIONS}", dropped, error_name=None)
+        return await stream_response(service.worker, stream)
+    work = partial(run.written, asked.prompts, manner, n=asked.n or 1, **how)
+    texts = [one for several in await service.worker.call(work, dropped) for one in several]
+    choices = [_choice(i, one.text, _reason(one.finished)) for i, one in enumerate(texts)]
+    n_read = sum(len(run.framing.read(prompt)) for prompt in asked.prompts)
+    return _json(frame | {"choices": choices, "usage": _usage(n_read, texts)})
 
 
-def _manner(run: Writer, asked: CompletionRequest) -> Manner:
-    return run.manner(
-        max_new=asked.max_tokens or 16, temperature=asked.warmth, top_k=None, top_p=asked.share
-    )
+def _how(asked: SamplingRequest, dropped: threading.Event) -> dict[str, Any]:
+    return {"rng": seeded(asked.seed), "stop": asked.stops, "dropped": dropped.is_set}
 
 
 def _choice(index: int, text: str, reason: str | None) -> dict[str, Any]:
     return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
 
 
-def _completion(service: TextService, choices: list[dict[str, Any]]) -> dict[str, Any]:
+def _head(kind: str, called: str, service: Service) -> dict[str, Any]:
+    """What every answer begins with."""
     return {
-        "id": f"cmpl-{uuid.uuid4().hex}",
-        "object": "text_completion",
+        "id": f"{kind}-{uuid.uuid4().hex}",
+        "object": called,
         "created": int(time.time()),
         "model": service.name,
-        "choices": choices,
     }
 
 
-async def _streamed(service: TextService, run: Writer, asked: CompletionRequest) -> Response:
-    ids = run.prompt_ids(asked.prompts[0], asked.max_tokens or 16)
-    manner, rng, dropped = _manner(run, asked), seeded(asked.seed), threading.Event()
-    pieces = run.pen.pieces(ids, manner, rng=rng, stop=asked.stops, dropped=dropped.is_set)
-    whole = _completion(service, [])
-
-    def frame(piece: str, why: str | None) -> dict[str, Any]:
-        return whole | {"choices": [_choice(0, piece, why)]}
-
-    return await streamed(service, Coming(pieces, dropped), frame, "POST /v1/completions")
+def _reason(finished: bool) -> str:
+    """Why a text has ended, in OpenAI's words."""
+    return "stop" if finished else "length"
 
 
-def _add_embeddings(router: APIRouter, service: TextService, run: EncoderRun) -> None:
+def _usage(n_read: int, texts: list[Written]) -> dict[str, int]:
+    """Tokens read and written."""
+    written = sum(len(one.tokens) for one in texts)
+    return {"prompt_tokens": n_read, "completion_tokens": written, "total_tokens": n_read + written}
+
+
+def _events(pieces: Generator[str, None, bool], frame: Frame) -> Iterator[Event]:
+    """A frame a piece, one more that says why it was the last, and OpenAI's mark of the end."""
+    finished = None
+    while finished is None:
+        try:
+            yield Event(frame(next(pieces), None))
+        except StopIteration as end:
+            finished = bool(end.value)
+    yield Event(f"{json.dumps(frame('', _reason(finished)))}\n\n{DONE}", last=True)
+
+
+# ------------------------------------------------------------------ conversations
+
+
+def _add_chat(router: APIRouter, service: Service, run: Writer) -> None:
+    """Where the run has no template for conversations, the path says so, and is in no manual."""
+    able = has_template(run.folder.path)
+    chat = chat_of(run) if able else None
+
+    @router.post(
+        CHAT,
+        summary="The next turn of a conversation.",
+        response_model=None,
+        include_in_schema=able,
+        responses=NO_MODEL,
+    )
+    async def answer(asked: ChatRequest) -> Response:
+        _check_name(service, asked.model)
+        if chat is None:
+            why = "has no template for conversations; write on from a text with /v1/completions"
+            raise RefusedError(404, f"the model {service.name!r} {why}")
+        return await _answered(service, run, chat, asked)
+
+
+async def _answered(service: Service, run: Writer, chat: Chat, asked: ChatRequest) -> Response:
+    service.check_written(asked.n or 1, asked.max_new)
+    manner = chat.ending(run.manner(**asked.sampling()))
+    dropped, frame = threading.Event(), _head("chatcmpl", "chat.completion", service)
+    how = _how(asked, dropped)
+    ids = await service.worker.call(partial(chat.prompts.ids, asked.turns))
+    if len(ids) > run.context:
+        found = f"{len(ids)} tokens, but the model's context holds {run.context}"
+        raise RefusedError(422, f"the conversation has {found}; shorten it")
+    if asked.stream:
+        if (asked.n or 1) > 1:
+            raise RefusedError(422, "a stream holds one text: send n 1")
+        events = _events(chat.pen.pieces(ids, manner, **how), partial(_chunk, frame))
+        stream = Stream(events, f"POST /v1{CHAT}", dropped, error_name=None)
+        return await stream_response(service.worker, stream)
+    work = partial(chat.pen.write, [ids], manner, n=asked.n or 1, **how)
+    (texts,) = await service.worker.call(work, dropped)
+    choices = [_message(i, one) for i, one in enumerate(texts)]
+    return _json(frame | {"choices": choices, "usage": _usage(len(ids), texts)})
+
+
+def _message(index: int, one: Written) -> dict[str, Any]:
+    return {
+        "index": index,
+        "message": {"role": "assistant", "content": one.text},
+        "logprobs": None,
+        "finish_reason": _reason(one.finished),
+    }
+
+
+def _chunk(frame: dict[str, Any], text: str, why: str | None) -> dict[str, Any]:
+    """A piece of an answer; the last one says nothing but why."""
+    delta = {"role": "assistant", "content": text} if why is None else {}
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": why}
+    return frame | {"object": "chat.completion.chunk", "choices": [choice]}
+
+
+# ------------------------------------------------------------------ embeddings
+
+
+def _add_embeddings(router: APIRouter, service: Service, run: EncoderRun) -> None:
     @router.post(
         "/embeddings",
         summary="The vector of a text, or of each of several.",
         response_model=None,
-        responses={404: {"description": "There is no such model."}},
+        responses=NO_MODEL,
     )
     async def embeddings(asked: EmbeddingRequest) -> Response:
-        service.check_name(asked.model)
+        _check_name(service, asked.model)
         service.check_texts(asked.texts)
         width = run.model.config.d_model
         if asked.dimensions not in (None, width):
@@ -151,7 +247,3 @@ def _encoded(vector: Any, how: str) -> Any:
     if how == "float":
         return [float(number) for number in vector]
     return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode("ascii")
-
-
-def _json(value: Any) -> Response:
-    return json_response(as_json(value))

@@ -19,12 +19,10 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from regard.runs.kinds.translator import Run
 from regard.server.app import make_app
 from regard.server.batcher import MODEL
 from regard.server.limits import LIMITS
 from regard.server.listening import address_of, is_loopback
-from regard.server.text_app import make_text_app
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -40,8 +38,7 @@ def serve(
 
     A second signal ends at once. ``on_start`` gets the address as soon as it answers.
     """
-    make = make_app if isinstance(run, Run) else make_text_app
-    app = make(run, api_key=api_key, loopback=is_loopback(listening.getsockname()[0]))
+    app = make_app(run, api_key=api_key, loopback=is_loopback(listening.getsockname()[0]))
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from regard.server.batcher import BusyError, Worker
+from regard.server.batcher import Worker
+from regard.server.errors import BusyError
 from regard.server.limits import Limits
 
 PATIENT = Limits(window=0.5, batch=4)

@@ -7,45 +7,82 @@ has a command to try it with, and its fields in words.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
-from regard.server.batcher import Worker
-from regard.server.looked import Once
-from regard.server.samples import curl
+from regard.runs.kinds.translator import Run
+from regard.server.examples import sentences, texts
+from regard.server.explain import Once
+from regard.server.service import Service
 
 Schema = Mapping[str, Any]
+STREAMS = ("/api/stream", "/api/generate")
 
 
-def add_manual(
-    app: FastAPI,
-    samples: Callable[[], Mapping[str, Schema]],
-    worker: Worker,
-    *,
-    api_key: str | None,
-) -> None:
+def add_docs(app: FastAPI, service: Service) -> None:
     """Add ``/docs``. The page is made when it is asked for, with the address that was asked.
 
-    ``samples`` are fields to try, by path. To find them a run's data may be read, so that is done
-    once, and holds up no other request.
+    To find examples a run's data may be read, so that is done once, and holds up no other request.
     """
-    once = Once(samples)
+    once = Once(lambda: samples(service))
 
     async def docs(request: Request) -> Response:
-        host, keyed = request.url.netloc, api_key is not None
+        host, keyed = request.url.netloc, service.api_key is not None
         tried = once.made  # once there, it waits for nobody's work
         if tried is None:
-            tried = await worker.call(once)
-        return HTMLResponse(manual(app.openapi(), tried, host, keyed=keyed))
+            tried = await service.worker.call(once)
+        return HTMLResponse(docs_page(app.openapi(), tried, host, keyed=keyed))
 
     app.add_api_route("/docs", docs, methods=["GET", "HEAD"], include_in_schema=False)
 
 
-def manual(schema: Schema, tried: Mapping[str, Schema], host: str, *, keyed: bool) -> str:
+def samples(service: Service) -> Mapping[str, Schema]:
+    """Path → fields that this very run can answer; a path that takes none has none."""
+    of_run = _of_translator if isinstance(service.run, Run) else _of_text_run
+    return {"/api/words": {"begins": ""}, **of_run(service)}
+
+
+def _of_translator(service: Service) -> dict[str, Schema]:
+    run = service.run
+    source, target = run.recipe.data.direction.split("-")
+    text = next(iter(sentences(run, service.limits.look_tokens)), "a")
+    return {
+        "/translate": {"q": text, "source": source, "target": target},
+        "/detect": {"q": text},
+        "/api/explain": {"source": text, "edits": [{"kind": "temperature", "value": 2}]},
+        "/api/beam": {"source": text, "n_beams": 2},
+        "/api/stream": {"source": text},
+    }
+
+
+def _of_text_run(service: Service) -> dict[str, Schema]:
+    first = next(iter(texts(service.run)), {"text": "a text"})
+    text, others = first["text"], first.get("other", "another text").split("\n")
+    named = {"model": service.name}
+    look = {"source": text, "edits": [{"kind": "temperature", "value": 2}]}
+    second = {"other": first["other"]} if "other" in first else {}
+    return {
+        "/v1/models/{name}": {"name": service.name},
+        "/v1/completions": {**named, "prompt": text, "max_tokens": 8},
+        "/v1/chat/completions": {**named, "messages": [{"role": "user", "content": text}]},
+        "/v1/embeddings": {**named, "input": text},
+        "/api/classify": first,
+        "/api/fill": first,
+        "/api/answer": {"question": text, "text": first.get("other", text)},
+        "/api/embed": {"texts": [text]},
+        "/api/nearest": {"text": text, "others": others},
+        "/api/generate": {"prompt": text, "max_tokens": 8},
+        "/api/explain": look if service.run.task == "similarity" else {**look, **second},
+    }
+
+
+def docs_page(schema: Schema, tried: Mapping[str, Schema], host: str, *, keyed: bool) -> str:
     """An OpenAPI schema as a page to read."""
     title = escape(schema["info"]["title"])
     parts = schema.get("components", {}).get("schemas", {})
@@ -78,7 +115,7 @@ def _command(
     keyed: bool,
 ) -> str:
     asks = bool(operation.get("security")) or "requestBody" in operation
-    return curl(method, path, tried.get(path, {}), host=host, key=asks and keyed)
+    return _curl(method, path, tried.get(path, {}), host=host, key=asks and keyed)
 
 
 def _fields(operation: Schema, parts: Schema) -> Iterator[str]:
@@ -122,3 +159,21 @@ def _schema(named: tuple[str, Any]) -> str:
 
 def _code(value: Any) -> str:
     return f"<pre>{escape(json.dumps(value, indent=2, ensure_ascii=False))}</pre>"
+
+
+def _curl(method: str, path: str, sample: Schema, *, host: str, key: bool) -> str:
+    """The command; with ``key`` the place of the server's key is shown."""
+    words = ["curl"]
+    inside = {name for name in sample if f"{{{name}}}" in path}
+    path = path.format(**{name: sample[name] for name in inside}) if inside else path
+    sample = {name: value for name, value in sample.items() if name not in inside}
+    if path in STREAMS:
+        words += ["-N"]  # as it comes, not at the end
+    if key:
+        words += ["-H", "Authorization: Bearer KEY"]
+    if method == "post":
+        body = json.dumps(sample, ensure_ascii=False)
+        sent = ["-H", "Content-Type: application/json", "-d", body]
+        return shlex.join([*words, *sent, f"{host}{path}"])
+    asked = f"?{urlencode(sample)}" if sample else ""
+    return shlex.join([*words, f"{host}{path}{asked}"])

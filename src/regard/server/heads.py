@@ -14,14 +14,13 @@ from typing import Any
 
 from regard.core.errors import RegardError
 from regard.runs.loading import load
-from regard.server.answers import RefusedError, as_json
-from regard.server.batcher import BusyError
+from regard.server.errors import BusyError, RefusedError, as_json
 
 CANNOT = 3
 """Exit code of the process where a run has no heads, or its data is gone."""
 
 
-class Measuring:
+class HeadMeasuring:
     """Whoever asks while it goes on waits for the same result.
 
     What it came to is kept, a refusal too; what was only too much at the time is tried again.
@@ -57,7 +56,7 @@ class Measuring:
     async def _measured(self) -> bytes:
         if self._closing:
             raise BusyError("the server is ending")
-        words = [sys.executable, "-m", "regard.server.measuring", *self.words]
+        words = [sys.executable, "-m", "regard.server.heads", *self.words]
         # A session of its own: Ctrl-C is for the server, which then ends this process.
         self._process = await asyncio.create_subprocess_exec(
             *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True

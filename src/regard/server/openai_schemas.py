@@ -5,41 +5,59 @@ Fields that are not known here are ignored; their clients send many.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from regard.server.fields import MAX_STOPS, Numbered, parts, stops, texts
-from regard.server.limits import MAX_CHARACTERS, MAX_NAME, MAX_TEXTS
+from regard.server.limits import MAX_NAME, MAX_NEW, MAX_STOPS, MAX_TEXTS
+from regard.server.schemas import Name, Numbered, StopWord, Text, texts_check
 
-MAX_NEW = 4096
-"""Tokens that may be asked for."""
-MAX_ANSWER = 500
+DEFAULT_ANSWER = 500
 """Tokens of an answer where nothing is said."""
 MAX_TURNS = 256
 MAX_CHOICES = 16
 
-Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
+
+def _stops(value: Any) -> Any:
+    """A check for words before which a text ends; there may be none."""
+    if value is None:
+        return value
+    texts_check(MAX_STOPS, MAX_NAME)(value)
+    if value == "" or "" in list(value):
+        raise ValueError("must not hold an empty text")
+    return value
+
+
+def _text_parts(value: Any) -> Any:
+    """A check for the content of a message: a text, or parts of one; no pictures, no sounds."""
+    if isinstance(value, list):
+        if any(not isinstance(one, dict) or one.get("type") != "text" for one in value):
+            raise ValueError('may have parts of the "type" "text" only')
+        texts_check()([one.get("text") for one in value])
+    else:
+        texts_check()(value)
+    return value
+
+
 Texts = Annotated[
     Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)],
-    BeforeValidator(texts(none=False)),
+    BeforeValidator(texts_check(may_be_empty=False)),
 ]
 """One or many."""
-Name = Annotated[str, Field(max_length=MAX_NAME)]
-Stop = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Stops = Annotated[
-    Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None, BeforeValidator(stops)
+    StopWord | Annotated[list[StopWord], Field(max_length=MAX_STOPS)] | None,
+    BeforeValidator(_stops),
 ]
 """None, one or many."""
 
 
-class _Asked(Numbered):
+class _OpenAIRequest(Numbered):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     model: Name = Field(description="The name of the run, as /v1/models tells it.")
 
 
-class _Writing(_Asked):
+class SamplingRequest(_OpenAIRequest):
     """How to write."""
 
     temperature: float | None = Field(
@@ -59,17 +77,21 @@ class _Writing(_Asked):
         return [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
 
     @property
-    def warmth(self) -> float:
-        """The temperature; 1 where nothing is said."""
-        return 1.0 if self.temperature is None else self.temperature
+    def max_new(self) -> int:
+        """Tokens of one text at most."""
+        raise NotImplementedError
 
-    @property
-    def share(self) -> float | None:
-        """``top_p``; None where all tokens may be chosen."""
-        return None if self.top_p == 1 else self.top_p
+    def sampling(self) -> dict[str, Any]:
+        """How to write, as runs take it; what is null is as where nothing is said."""
+        return {
+            "max_new": self.max_new,
+            "temperature": 1.0 if self.temperature is None else self.temperature,
+            "top_k": None,
+            "top_p": None if self.top_p == 1 else self.top_p,
+        }
 
 
-class CompletionRequest(_Writing):
+class CompletionRequest(SamplingRequest):
     """A prompt to write on from."""
 
     prompt: Texts = Field("", description="A text, or a list of texts.")
@@ -79,6 +101,11 @@ class CompletionRequest(_Writing):
     def prompts(self) -> list[str]:
         """One or many."""
         return [self.prompt] if isinstance(self.prompt, str) else self.prompt
+
+    @property
+    def max_new(self) -> int:
+        """Tokens to write at most."""
+        return self.max_tokens or 16
 
 
 class TextPart(BaseModel):
@@ -97,18 +124,18 @@ class Turn(BaseModel):
 
     role: Literal["system", "user", "assistant"]
     content: Annotated[
-        Text | Annotated[list[TextPart], Field(max_length=MAX_TEXTS)], BeforeValidator(parts)
+        Text | Annotated[list[TextPart], Field(max_length=MAX_TEXTS)], BeforeValidator(_text_parts)
     ]
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """All parts."""
         if isinstance(self.content, str):
             return self.content
         return "".join(part.text for part in self.content)
 
 
-class ChatRequest(_Writing):
+class ChatRequest(SamplingRequest):
     """A conversation to go on with."""
 
     messages: Annotated[list[Turn], Field(min_length=1, max_length=MAX_TURNS)]
@@ -122,15 +149,15 @@ class ChatRequest(_Writing):
     @property
     def max_new(self) -> int:
         """By either name."""
-        return self.max_completion_tokens or self.max_tokens or MAX_ANSWER
+        return self.max_completion_tokens or self.max_tokens or DEFAULT_ANSWER
 
     @property
     def turns(self) -> list[dict[str, str]]:
         """The messages as runs take them."""
-        return [{"role": turn.role, "content": turn.words} for turn in self.messages]
+        return [{"role": turn.role, "content": turn.text} for turn in self.messages]
 
 
-class EmbeddingRequest(_Asked):
+class EmbeddingRequest(_OpenAIRequest):
     """Texts whose vectors are wanted."""
 
     input: Texts = Field(description="A text, or a list of texts.")

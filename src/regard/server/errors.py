@@ -1,0 +1,163 @@
+"""What goes wrong with a request, and how the client is told: a status and ``{"error": "why"}``.
+
+That is LibreTranslate's form. The words are for people; pydantic's own speak of its types.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from regard.core.errors import ConfigError, DataError, ShapeError
+
+RETRY_AFTER = "1"
+"""Seconds after which a busy server may be asked again."""
+LONE_SURROGATE = "string_unicode"
+"""Pydantic's name for a text with half a character; with it, no alternative of a field fits."""
+_MOST = 5
+"""So many problems are told at once."""
+_OBJECT = "must be a JSON object"
+_NUMBER = "must be a number"
+_WHOLE = "must be a whole number"
+_FLAG = "must be true or false"
+
+_WORDS: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known here",
+    "string_type": "must be a text",
+    LONE_SURROGATE: "must be a text in Unicode, and it holds half a character",
+    "string_too_long": lambda about: f"may have at most {about['max_length']:,} characters",
+    "string_too_short": "must not be empty",
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_from_float": _WHOLE,
+    "int_parsing_size": _WHOLE,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": _NUMBER,
+    "greater_than_equal": lambda about: f"must be at least {about['ge']}",
+    "less_than_equal": lambda about: f"must be at most {about['le']}",
+    "greater_than": lambda about: f"must be more than {about['gt']}",
+    "less_than": lambda about: f"must be less than {about['lt']}",
+    "list_type": "must be a list",
+    "too_short": "must not be empty",
+    "too_long": lambda about: f"may have at most {about['max_length']} entries",
+    "bool_type": _FLAG,
+    "bool_parsing": _FLAG,
+    "literal_error": lambda about: f"must be {about['expected']}",
+    "model_type": _OBJECT,
+    "model_attributes_type": _OBJECT,
+    "dict_type": _OBJECT,
+    "json_invalid": "is no JSON",
+    "union_tag_not_found": lambda about: f"needs a field {_unquoted(about['discriminator'])}",
+    "union_tag_invalid": lambda about: (
+        f"has no known {_unquoted(about['discriminator'])}; it must be one of "
+        f"{about['expected_tags']}"
+    ),
+    "value_error": lambda about: str(about["error"]),
+}
+"""The kinds of errors that requests can cause; the last one is that of our own checks."""
+
+
+class RefusedError(Exception):
+    """The request cannot be answered, and the client may know why."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class BusyError(Exception):
+    """Too much at once; the same request may succeed later."""
+
+
+def as_json(value: Any) -> bytes:
+    """Compact JSON in ASCII: lone surrogates and markup survive every way it may go."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def json_response(body: bytes) -> Response:
+    """An answer that was made into JSON before."""
+    return Response(body, media_type="application/json")
+
+
+def refusal(status: int, why: str) -> Response:
+    """A response of the given status; a busy server says when to come back."""
+    headers = {503: {"Retry-After": RETRY_AFTER}, 401: {"WWW-Authenticate": "Bearer"}}
+    return Response(
+        as_json({"error": why}),
+        status_code=status,
+        headers=headers.get(status),
+        media_type="application/json",
+    )
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Turn the errors that a client can cause into refusals. All others are the monitor's."""
+
+    async def refused(_request: Request, error: Exception) -> Response:
+        return refusal(error.status if isinstance(error, RefusedError) else 422, str(error))
+
+    async def busy(_request: Request, error: Exception) -> Response:
+        return refusal(503, str(error))
+
+    async def invalid(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        found = error.errors()
+        broken = any(one["type"] == "json_invalid" for one in found)
+        return refusal(400 if broken else 422, problems(found))
+
+    async def http(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        response = refusal(error.status_code, str(error.detail))
+        response.headers.update(error.headers or {})
+        return response
+
+    for kind in (RefusedError, ConfigError, DataError, ShapeError):
+        app.add_exception_handler(kind, refused)
+    app.add_exception_handler(BusyError, busy)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+
+
+def problems(errors: Iterable[Mapping[str, Any]]) -> str:
+    """What pydantic found, in one line. What was sent is not repeated.
+
+    >>> problems([{"type": "missing", "loc": ("body", "q"), "msg": "Field required"}])
+    'q is missing'
+    >>> problems([{"type": "model_type", "loc": (), "msg": "…"}])
+    'the body must be a JSON object'
+    """
+    found = list(errors)
+    surrogates = [error for error in found if error["type"] == LONE_SURROGATE]
+    told = [f"{_field(error)} {_problem(error)}" for error in surrogates or found]
+    return "; ".join(list(dict.fromkeys(told))[:_MOST])
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    words = _WORDS.get(error["type"])
+    if words is None:
+        return f"is wrong: {error['msg']}"
+    return words if isinstance(words, str) else words(error.get("ctx", {}))
+
+
+def _field(error: Mapping[str, Any]) -> str:
+    """The field, and for broken JSON, whose place is a number of letters, the whole body.
+
+    Pydantic's names of the alternatives of a field, as ``list[constrained-str]``, are left out.
+    """
+    parts = [] if error["type"] == "json_invalid" else map(str, error["loc"])
+    names = (part for part in parts if part not in ("body", "query"))
+    where = [part for part in names if "constrained-" not in part]
+    return ".".join(where)[:100] or "the body"
+
+
+def _unquoted(name: str) -> str:
+    """Pydantic quotes the names of fields."""
+    return name.strip("'")

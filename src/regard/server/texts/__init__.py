@@ -1,1 +1,0 @@
-"""What is asked of runs that read one text: language models and encoders."""

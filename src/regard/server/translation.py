@@ -1,0 +1,349 @@
+"""What only a translator answers: LibreTranslate's paths, ``/api/stream`` and ``/api/beam``.
+
+``/translate``, ``/detect`` and ``/languages`` are as LibreTranslate has them, so that its clients
+work; forms and JSON are taken alike. A text has a sentence on each line: they are translated one
+by one, and lines stay lines.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar
+
+import torch
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.steps import next_log_probs
+from regard.runs.forcing import one_source
+from regard.runs.kinds.translator import Run
+from regard.server.errors import RefusedError, as_json, json_response, problems
+from regard.server.guards import bearer, check_key
+from regard.server.limits import MAX_ALTERNATIVES, MAX_CHARACTERS, MAX_LINES, MAX_NAME, MAX_TEXTS
+from regard.server.schemas import BeamRequest, Name, Numbered, Text, texts_check
+from regard.server.service import Service
+from regard.server.streaming import EVENT_STREAM, Event, Stream, stream_response
+from regard.text.specials import BEGIN_ID, END_ID
+
+LANGUAGE_NAMES = {
+    "de": "German",
+    "en": "English",
+    "es": "Spanish",
+    "fr": "French",
+    "it": "Italian",
+}
+"""Languages by code; one that is not here is called by its code."""
+
+Texts = Annotated[
+    Text | Annotated[list[Text], Field(max_length=MAX_TEXTS)], BeforeValidator(texts_check())
+]
+Fields = TypeVar("Fields", bound=BaseModel)
+
+
+class DetectRequest(Numbered):
+    """Whose language is asked. Fields that are not known here are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    q: Texts = Field(description="A text, or a list of texts; each line is a sentence.")
+    api_key: str | None = Field(None, max_length=MAX_NAME, description="If the server has one.")
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts, one or many."""
+        return [self.q] if isinstance(self.q, str) else self.q
+
+
+class TranslateRequest(DetectRequest):
+    """What is to be translated. Fields that are not known here are ignored."""
+
+    source: Name = Field(description="Code of its language, or auto.")
+    target: Name = Field(description="Code of the language wanted.")
+    format: Literal["text"] = Field("text", description="Markup is text like any other.")
+    alternatives: int = Field(
+        0, ge=0, le=MAX_ALTERNATIVES, description="So many other translations, if there are."
+    )
+
+
+# ------------------------------------------------------------------ LibreTranslate
+
+
+def libretranslate_routes(service: Service) -> APIRouter:
+    """``/translate``, ``/detect`` and ``/languages``; they look for the key in forms, too."""
+    router = APIRouter(tags=["LibreTranslate"])
+
+    @router.post(
+        "/translate",
+        summary="Translate a text or a list of texts, line by line.",
+        openapi_extra={"requestBody": _form_or_json(TranslateRequest)},
+        responses={400: {"description": "A language that this run does not translate."}},
+    )
+    async def translate(request: Request) -> Response:
+        asked = await _fields_of(request, TranslateRequest)
+        check_key(service.api_key, bearer(request), asked.api_key)
+        _check_languages(asked, *_languages(service.run))
+        lines = _checked_lines(service, asked.texts)
+        return json_response(as_json(await _translated(service, asked, lines)))
+
+    @router.post(
+        "/detect",
+        summary="The language of a text: a run reads one, so there is nothing to guess.",
+        openapi_extra={"requestBody": _form_or_json(DetectRequest)},
+    )
+    async def detect(request: Request) -> Response:
+        asked = await _fields_of(request, DetectRequest)
+        check_key(service.api_key, bearer(request), asked.api_key)
+        found = [[_detected(service.run)] for _ in asked.texts]
+        return json_response(as_json(found if isinstance(asked.q, list) else found[0]))
+
+    @router.get("/languages", summary="What can be translated into what.")
+    async def languages() -> list[dict[str, Any]]:
+        source, target = _languages(service.run)
+        targets = {source: [target], target: []}
+        return [
+            {"code": code, "name": LANGUAGE_NAMES.get(code, code), "targets": into}
+            for code, into in targets.items()
+        ]
+
+    return router
+
+
+def _languages(run: Run) -> tuple[str, str]:
+    """The codes of source and target."""
+    source, target = run.recipe.data.direction.split("-")
+    return source, target
+
+
+def _detected(run: Run) -> dict[str, Any]:
+    return {"confidence": 100, "language": _languages(run)[0]}
+
+
+def _check_languages(asked: TranslateRequest, source: str, target: str) -> None:
+    if asked.source not in (source, "auto"):
+        raise RefusedError(400, f"this run reads {source}; source must be {source} or auto")
+    if asked.target != target:
+        raise RefusedError(400, f"this run writes {target}; target must be {target}")
+
+
+async def _translated(
+    service: Service, asked: TranslateRequest, lines: list[str]
+) -> dict[str, Any]:
+    """The answer: one for one, many for many."""
+    worker, n = service.worker, asked.alternatives
+    translated = await worker.translate(lines)
+    answer: dict[str, Any] = {"translatedText": joined(asked.texts, translated)}
+    if asked.source == "auto":
+        answer["detectedLanguage"] = [_detected(service.run) for _ in asked.texts]
+    if n:
+        n_best = await worker.call(partial(service.run.translate, lines, n_best=n + 1))
+        answer["alternatives"] = alternatives(asked.texts, translated, n_best, n)
+    if isinstance(asked.q, list):
+        return answer
+    return {name: values[0] for name, values in answer.items()}
+
+
+def _form_or_json(kind: type[BaseModel]) -> dict[str, Any]:
+    """What the OpenAPI schema says of a body that is either."""
+    schema = {"schema": kind.model_json_schema()}
+    content = {"application/json": schema, "application/x-www-form-urlencoded": schema}
+    return {"required": True, "content": content}
+
+
+async def _fields_of(request: Request, kind: type[Fields]) -> Fields:
+    """The fields of a request, from JSON or a form."""
+    sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if sent == "application/json":
+        fields = _read_json(await request.body())
+    elif sent in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        fields = await _read_form(request)
+    else:
+        raise RefusedError(415, "send application/json or a form")
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        raise RefusedError(422, problems(error.errors())) from None
+
+
+def _read_json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):  # broken, no UTF-8, an endless number, too deep
+        raise RefusedError(400, "the body is no JSON") from None
+
+
+async def _read_form(request: Request) -> dict[str, Any]:
+    """The fields; one that comes several times is a list."""
+    try:
+        async with request.form() as form:
+            several = {name: form.getlist(name) for name in form}
+    except HTTPException:
+        raise
+    except Exception:  # parsers of forms raise whatever they like
+        raise RefusedError(400, "the body is no form") from None
+    return {name: values[0] if len(values) == 1 else values for name, values in several.items()}
+
+
+# ------------------------------------------------------------------ lines of texts
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, whatever ends them.
+
+    >>> lines_of("a b\\r\\n\\nc")
+    ['a b', '', 'c']
+    """
+    return text.replace("\r\n", "\n").split("\n")
+
+
+def nonempty_lines(texts: Iterable[str]) -> list[str]:
+    """The lines of all texts that have something in them."""
+    return [line for text in texts for line in lines_of(text) if line.strip()]
+
+
+def joined(texts: Iterable[str], translated: Iterable[str]) -> list[str]:
+    """The texts with a translation in place of each of their lines that are not empty.
+
+    >>> joined(["a\\n\\nb", "c"], ["A", "B", "C"])
+    ['A\\n\\nB', 'C']
+    """
+    left = iter(translated)
+    return ["\n".join(next(left) if line.strip() else "" for line in lines_of(t)) for t in texts]
+
+
+def alternatives(
+    texts: Sequence[str], best: Sequence[str], n_best: Sequence[Sequence[str]], n: int
+) -> list[list[str]]:
+    """Up to n other translations of each text, from several of each line, best first.
+
+    A line that has no more of them stays as its best one.
+
+    >>> alternatives(["a\\nb"], ["A", "B"], [["A", "X", "Y"], ["Z", "B"]], 2)
+    [['X\\nZ', 'Y\\nB']]
+    """
+    others = [
+        [one for one in dict.fromkeys(several) if one != first][:n]
+        for first, several in zip(best, n_best, strict=True)
+    ]
+    whole = joined(texts, best)
+    versions = [
+        joined(texts, [o[i] if i < len(o) else b for o, b in zip(others, best, strict=True)])
+        for i in range(n)
+    ]
+    return [
+        list(dict.fromkeys(version[k] for version in versions if version[k] != whole[k]))
+        for k in range(len(texts))
+    ]
+
+
+def _checked_lines(service: Service, texts: Iterable[str]) -> list[str]:
+    """The lines of the texts to translate; too many of them, and too long ones, are refused."""
+    lines = nonempty_lines(texts)
+    if len(lines) > MAX_LINES:
+        raise RefusedError(
+            422, f"there are {len(lines)} lines, at most {MAX_LINES} go in; send fewer at once"
+        )
+    for line in lines:
+        service.check_source(line)
+    return lines
+
+
+# ------------------------------------------------------------------ as it is decoded
+
+
+def decoding_routes(service: Service) -> APIRouter:
+    """``/api/stream``: greedy search, token by token; ``/api/beam``: beam search, as a tree."""
+    router = APIRouter(prefix="/api", tags=["look inside"])
+    run = service.run
+
+    @router.get(
+        "/stream",
+        summary="Greedy search, each token as it is found, line by line.",
+        response_class=StreamingResponse,
+        responses=EVENT_STREAM,
+    )
+    async def stream(
+        source: Annotated[
+            str, Query(min_length=1, max_length=MAX_CHARACTERS, description="A sentence a line.")
+        ],
+    ) -> StreamingResponse:
+        _checked_lines(service, [source])
+        events = greedy_events(run, source)
+        return await stream_response(
+            service.worker, Stream(events, "GET /api/stream", threading.Event())
+        )
+
+    @router.post("/beam", summary="A beam search as a tree.")
+    async def beam(asked: BeamRequest) -> Response:
+        service.check_look(asked.source)
+        return json_response(await service.worker.call(partial(_beam, run, asked)))
+
+    return router
+
+
+def _beam(run: Run, asked: BeamRequest) -> bytes:
+    edits = tuple(edit.model_dump() for edit in asked.edits)
+    tree = run.beam(asked.source, n_beams=asked.n_beams, prefix=tuple(asked.prefix), edit=edits)
+    return as_json(tree.as_json())
+
+
+@torch.inference_mode()
+def greedy_events(run: Run, source: str) -> Iterator[Event]:
+    """``token`` after ``token``, then ``done``: what greedy search does, step by step.
+
+    ``text`` is the translation so far. ``done`` also has the words that the model does not know,
+    and what else a reader should know about the translation.
+    """
+    translated: list[str] = []
+    found: list[Hypothesis] = []
+    lines = nonempty_lines([source])
+    for line in lines:
+        before = _so_far(source, translated)
+        ids: list[int] = []
+        for number in _greedy(run, run.tokenizers.source.encode(line)):
+            ids.append(number)
+            token = run.tokenizers.target.tokens([number])[0]
+            text = before + run.tokenizers.target.decode(ids)
+            yield Event({"token": token, "text": text}, "token")
+        found.append(Hypothesis(ids=tuple(ids), log_prob=0.0, score=0.0, finished=True))
+        translated.append(run.text(line, found[-1]))
+    done = {
+        "translation": joined([source], translated)[0],
+        "unknown": [word for line in lines for word in run.unknown_words(line)],
+        "notes": run.doubts(lines, found).lines(),
+    }
+    yield Event(done, "done", last=True)
+
+
+def _so_far(source: str, translated: list[str]) -> str:
+    """The lines that are translated, and an empty one for each that has nothing in it."""
+    left = iter(translated)
+    begun: list[str] = []
+    for line in lines_of(source):
+        text = next(left, None) if line.strip() else ""
+        if text is None:
+            break
+        begun.append(text + "\n")
+    return "".join(begun)
+
+
+def _greedy(run: Run, read: list[int]) -> Iterator[int]:
+    """The ids of the target, without the end token."""
+    if not read:
+        return
+    model = run.model
+    source, limits = one_source(model, read, run.recipe.decode.max_len, run.device)
+    memory = model.encode(source)
+    state = model.start(memory)
+    last = torch.tensor([BEGIN_ID], device=run.device)
+    for _ in range(int(limits)):
+        logits, state = model.step(last, memory, state)
+        last = next_log_probs(logits).argmax(dim=-1)  # (1,)
+        if int(last) == END_ID:
+            return
+        yield int(last)
