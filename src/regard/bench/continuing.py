@@ -9,6 +9,7 @@ import torch
 from regard.bench.contest import Work
 from regard.bench.matmul import DTYPES
 from regard.decoding.continuing import Manner, continuations
+from regard.fast.quick import quickened
 from regard.models.decoder import LanguageModel
 from regard.models.presets import n_parameters
 
@@ -40,7 +41,7 @@ def our_writing(writing: Continuing, precision: str) -> Work:
     """Greedy; no token ends a text."""
     dtype, prompts, rng = DTYPES[precision], writing.prompts(), torch.Generator()
     manner = Manner(max_new=writing.n_new, temperature=0.0)
-    quick = writing.model.quick(dtype)  # laid out once, as a run keeps it
+    quick = quickened(writing.model, dtype)  # laid out once, as a run keeps it
 
     def run() -> float:
         found = continuations(quick, prompts, manner, rng=rng, device=writing.device)

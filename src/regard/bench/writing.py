@@ -11,7 +11,7 @@ from regard.bench.contest import Work
 from regard.bench.matmul import DTYPES
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
-from regard.decoding.protocol import quickened
+from regard.fast.quick import quickened
 from regard.models.base import SequenceModel
 from regard.models.presets import build, n_parameters
 from regard.models.transformer import Transformer, TransformerConfig

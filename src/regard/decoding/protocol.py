@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Protocol, Self, runtime_checkable
 
-import torch
 from torch import Tensor
 
 from regard.kernels.steps import Best
@@ -57,16 +56,6 @@ class Generator(Protocol):
         The old state stays as it was, or is never used again: a search keeps only the new one.
         """
         ...
-
-
-def quickened(model: Generator, dtype: torch.dtype | None = None) -> Generator:
-    """The model made ready for decoding by its own ``quick``; the model itself where it has none.
-
-    ``dtype`` is what to compute in; None leaves the weights as they are. It knows the weights of
-    this moment: ask again when they may have changed.
-    """
-    quick = getattr(model, "quick", None)
-    return model if quick is None else quick(dtype)
 
 
 class Room(Protocol):

@@ -34,3 +34,8 @@ class DecodeSettings(BaseModel):
         "going by attention.",
     )
     max_len: int = Field(256, ge=1, description="Most tokens in a target, the end token included.")
+    fast: bool = Field(
+        True,
+        description="Whether models are rewritten for decoding; false runs the plain layers, as "
+        "the environment variable REGARD_PLAIN=1 does: for debugging.",
+    )

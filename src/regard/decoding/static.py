@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from regard.core.rounding import power_of_two
+from regard.decoding.cuda_graph import Recorded, shared_pool
 from regard.decoding.protocol import Generator, Room, Static
 from regard.decoding.steps import N_HIDDEN
-from regard.layers.recorded import Recorded, shared_pool
 from regard.text.specials import BEGIN_ID
 
 SIZES = (1, 4, 16, *(2**i for i in range(5, 16)))

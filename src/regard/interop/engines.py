@@ -7,6 +7,7 @@ from functools import partial
 
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry
+from regard.fast.quick import wants_plain
 from regard.interop.ctranslate2_engine import CTranslate2Engine
 from regard.interop.ctranslate2_model import library, refusal
 from regard.runs.kinds.translator import Run
@@ -38,13 +39,22 @@ def _native(run: Run, compute_type: str | None) -> Engine:
 
 @ENGINES.add("ctranslate2")
 def _ctranslate2(run: Run, compute_type: str | None) -> Engine:
+    if _plain(run):
+        raise ConfigError(
+            "the engine ctranslate2 does not run the plain layers, as decode.fast=false or "
+            "REGARD_PLAIN=1 asks for; take the native one"
+        )
     return CTranslate2Engine.of(run, compute_type or "float32")
 
 
 @ENGINES.add("auto")
 def _auto(run: Run, compute_type: str | None) -> Engine:
     fits = run.device.type == "cpu" and refusal(run.model.config) is None and _installed()
-    return (_ctranslate2 if fits else _native)(run, compute_type)
+    return (_ctranslate2 if fits and not _plain(run) else _native)(run, compute_type)
+
+
+def _plain(run: Run) -> bool:
+    return wants_plain() or not run.recipe.decode.fast
 
 
 def _installed() -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch.nn.functional as F
 from pydantic import BaseModel, ConfigDict, Field
@@ -52,7 +52,22 @@ class Output(NamedTuple):
     """(V,)"""
 
 
-class SequenceModel(nn.Module):
+class Switching(nn.Module):
+    """Counts how often it was switched between training and evaluation.
+
+    An update that is replayed from a CUDA graph changes weights without a trace: whoever keeps
+    something that was made of them sees here that it may be out of date.
+    """
+
+    n_switches = 0
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch dropout on or off, as torch has it."""
+        self.n_switches += 1
+        return super().train(mode)
+
+
+class SequenceModel(Switching):
     """Speaks the protocol of ``regard.decoding``; see there for what each method owes."""
 
     config: SequenceConfig

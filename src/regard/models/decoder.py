@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -23,10 +23,7 @@ from regard.layers.key_values import KeyValues
 from regard.layers.norms import make_norm
 from regard.layers.positions import make_positions
 from regard.layers.residual import Residual
-from regard.models.base import ModelConfig, Output
-from regard.models.quick import Kept
-from regard.models.quick_decoder import quick_text
-from regard.models.static_decoder import StaticDecoder
+from regard.models.base import ModelConfig, Output, Switching
 
 STD = 0.02
 """Of the weights at the beginning."""
@@ -163,7 +160,7 @@ class DecoderLayer(nn.Module):
         return self.around_feed_forward.leave(x, added), present
 
 
-class LanguageModel(nn.Module):
+class LanguageModel(Switching):
     """A token after the other: what comes next, given all before it.
 
     A text begins at position 0 and may end with padding, which nobody before it can see.
@@ -178,21 +175,7 @@ class LanguageModel(nn.Module):
         self.to_logits = (
             None if config.tied else nn.Linear(config.d_model, config.n_vocab, bias=False)
         )
-        self._kept: Kept[StaticDecoder] = Kept()
         _initialise(self, config.n_layers)
-
-    def quick(self, dtype: torch.dtype | None = None) -> Any:
-        """The same model made ready for writing, its numbers as asked for or as they are.
-
-        It holds the weights of this moment: ask again when they may have changed. The model itself
-        where nothing is to be gained, or somebody watches its attentions or changes them.
-        """
-        return quick_text(self, self._kept, dtype)
-
-    def train(self, mode: bool = True) -> Self:
-        """As torch has it; whoever trains will change the weights."""
-        self._kept.outdate()
-        return super().train(mode)
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> logits (B, T, V): at each position those of the next token."""

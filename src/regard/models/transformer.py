@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, Self, cast
+from typing import Literal, cast
 
 import torch
 from pydantic import Field, model_validator
@@ -27,7 +27,6 @@ from regard.layers.key_values import KeyValues
 from regard.layers.positions import make_positions
 from regard.layers.residual import Residual
 from regard.models.base import Output, SequenceConfig, SequenceModel
-from regard.models.quick import AnyForm, Kept, quick
 from regard.models.settings import (
     ActivationName,
     NormaliserName,
@@ -99,19 +98,6 @@ class TransformerConfig(SequenceConfig):
     def _in_attention(self) -> bool:
         """Whether positions are told inside self-attention, not at the embedding."""
         return self.positions in ("alibi", "rotary")
-
-    @property
-    def plain(self) -> bool:
-        """Whether a step is what joined weights compute: dot products, all keys, places added."""
-        return (
-            self.score in ("dot", "scaled_dot")
-            and (self.window, self.normaliser) == ("global", "softmax")
-            and (self.positions == "none" or self.join in (None, "add"))
-            and self.positions != "index"
-            and not self._in_attention
-            and (self.activation, self.hidden_source_id) == ("relu", None)
-            and (self.embedding_scale, self.output_bias, self.tied_output) == (True, False, True)
-        )
 
     def attention(self, *, cross: bool = False) -> MultiHeadAttention:
         """An attention as these settings want it; only one that looks across may be hard."""
@@ -301,20 +287,6 @@ class Transformer(SequenceModel):
             source = token_embedding(config.n_source_vocab, config.d_model)
         self.encoder = Encoder(config, source)
         self.decoder = Decoder(config, target)
-        self._kept: Kept[AnyForm] = Kept()
-
-    def quick(self, dtype: torch.dtype | None = None) -> Any:
-        """The same model made ready for decoding, its numbers as asked for or as they are.
-
-        It holds the weights of this moment: ask again when they may have changed. The model itself
-        where nothing is to be gained, or somebody watches its attentions or changes them.
-        """
-        return quick(self, self._kept, dtype)
-
-    def train(self, mode: bool = True) -> Self:
-        """As torch has it; whoever trains will change the weights."""
-        self._kept.outdate()
-        return super().train(mode)
 
     def states(self, source: Tensor, target: Tensor, packing: Packing | None = None) -> Tensor:
         """As ``SequenceModel.states``; texts that lie end to end, (1, N), come with a packing."""

@@ -14,9 +14,10 @@ from regard.data.examples import Example
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.protocol import Generator, quickened
+from regard.decoding.protocol import Generator
 from regard.decoding.settings import DecodeSettings
 from regard.evaluation.metrics import bleu, exact_match
+from regard.fast.quick import quickened
 from regard.models.base import SequenceModel
 from regard.runs.objective import TokenLoss
 from regard.runs.tokenizers import Tokenizers
@@ -125,7 +126,7 @@ def decode(
         return []
     results: dict[int, list[Hypothesis]] = {}
     examples = [Example(source, ()) for source in sources]
-    writer = quickened(model, number_format(settings.precision, device))
+    writer = quickened(model, number_format(settings.precision, device), fast=settings.fast)
     for batch in _decode_batches(examples, batch_tokens, settings.beam, device):
         best = _searched(
             writer,

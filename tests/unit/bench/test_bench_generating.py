@@ -10,6 +10,7 @@ from regard.bench.generating import Lengths, generate_bench
 from regard.bench.run import Asked
 from regard.core.errors import ConfigError
 from regard.decoding.continuing import Manner, continuations
+from regard.fast.quick import quickened
 
 CPU = torch.device("cpu")
 KINDS = pytest.mark.parametrize("changes", [{}, {**LLAMA, "n_kv_heads": 2}], ids=["gpt", "llama"])
@@ -48,7 +49,7 @@ def test_so_does_the_package_transformers_and_it_writes_the_same(changes):
             hf_model(work.model)(ids).logits, work.model(ids), atol=1e-4, rtol=1e-4
         )
     found = continuations(
-        work.model.quick(), work.prompts(), Manner(max_new=5, temperature=0.0),
+        quickened(work.model), work.prompts(), Manner(max_new=5, temperature=0.0),
         rng=torch.Generator(), device=CPU,
     )  # fmt: skip
     wanted = hf_model(work.model).generate(

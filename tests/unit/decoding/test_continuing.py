@@ -6,9 +6,10 @@ import regard
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.decoding import continuing
 from regard.decoding.continuing import Manner, continuations, steps
-from regard.layers import prepacked
-from regard.models import static_decoder
-from regard.models.static_decoder import StaticDecoder, TextRoom
+from regard.fast import language_model as static_decoder
+from regard.fast import prepacked
+from regard.fast.language_model import StaticDecoder, TextRoom
+from regard.fast.quick import quickened
 
 CPU = torch.device("cpu")
 PROMPTS = [[5, 3, 9], [7], [4, 4, 8], [6, 2, 10, 11, 3], [12, 1, 5]]
@@ -167,7 +168,7 @@ def test_writing_in_place_changes_no_text(in_rooms, changes, temperature):
     manner = {"max_new": 9, "hidden_ids": (2, 6), "temperature": temperature}
     manner["end_ids"] = frozenset({written(model, PROMPTS, **manner)[0].ids[4]})
     wanted = written(model, PROMPTS, **manner)
-    found = written(model.quick(), PROMPTS, **manner)
+    found = written(quickened(model), PROMPTS, **manner)
     assert len({(len(one.ids), one.finished) for one in wanted}) > 1
     for one, other in zip(found, wanted, strict=True):
         assert (one.ids, one.finished) == (other.ids, other.finished)
@@ -175,7 +176,7 @@ def test_writing_in_place_changes_no_text(in_rooms, changes, temperature):
 
 
 def test_texts_that_are_written_in_turn_do_not_disturb_each_other(in_rooms):
-    form = language_model(**LLAMA).quick()
+    form = quickened(language_model(**LLAMA))
     manner = Manner(max_new=7)
     streams = [steps(form, [p], manner, rng=rng(i), device=CPU) for i, p in enumerate(PROMPTS)]
     in_turn = list(zip(*streams, strict=True))
@@ -185,7 +186,7 @@ def test_texts_that_are_written_in_turn_do_not_disturb_each_other(in_rooms):
 
 
 def test_a_text_that_nobody_reads_to_its_end_gives_its_room_back():
-    form = language_model().quick()
+    form = quickened(language_model())
     coming = steps(form, PROMPTS[:1], Manner(max_new=7), rng=rng(), device=CPU)
     next(coming)
     assert form._rooms == []
@@ -202,7 +203,7 @@ def test_no_more_texts_are_written_at_once_than_there_is_room_for(monkeypatch):
     monkeypatch.setattr(
         TextRoom, "read", lambda self, ids: sizes.append(len(ids)) or read(self, ids)
     )
-    found = written(model.quick(), PROMPTS, max_new=6)
+    found = written(quickened(model), PROMPTS, max_new=6)
     assert [one.ids for one in found] == [one.ids for one in wanted]
     assert sizes == [2, 1, 1, 1]
     assert max(sizes) < continuing.MOST_ROWS
@@ -210,8 +211,8 @@ def test_no_more_texts_are_written_at_once_than_there_is_room_for(monkeypatch):
 
 def test_what_is_longer_than_learned_positions_is_refused_in_place_too():
     model = language_model()  # reads 17
-    assert len(written(model.quick(), [[5] * 15], max_new=3)[0].ids) == 3
-    for one in (model, model.quick()):
+    assert len(written(quickened(model), [[5] * 15], max_new=3)[0].ids) == 3
+    for one in (model, quickened(model)):
         with pytest.raises(regard.ShapeError, match="know 17 places, but the text has 18"):
             written(one, [[5] * 15], max_new=4, temperature=0.0)
 

@@ -16,9 +16,9 @@ from regard.decoding.hypothesis import penalty
 from regard.decoding.in_place import go_on
 from regard.decoding.protocol import Room
 from regard.decoding.search import Search, read
+from regard.fast.transformer_cpu import CpuTransformer
+from regard.fast.transformer_gpu import StaticTransformer
 from regard.kernels.steps import Best
-from regard.models.static import StaticTransformer
-from regard.models.static_cpu import CpuTransformer
 from regard.models.transformer import Transformer
 from regard.text.specials import BEGIN_ID, END_ID
 

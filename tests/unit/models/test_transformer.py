@@ -182,7 +182,6 @@ def test_it_can_be_traced_whole(make_model, source, target, changes, repeats):
 def test_what_packed_kernels_cannot_do_is_not_packed(changes):
     assert tiny_config().packs
     assert not tiny_config(**changes).packs
-    assert not tiny_config(**changes).plain  # nor is it decoded from joined weights
 
 
 def test_embeddings_are_tied_as_in_the_paper(make_model):

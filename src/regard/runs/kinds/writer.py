@@ -165,7 +165,7 @@ class Writer:
     def pen(self) -> Pen:
         """What writes."""
         dtype = number_format(self.recipe.decode.precision, self.device)
-        return Pen(self.model, self.framing, self.device, dtype)
+        return Pen(self.model, self.framing, self.device, dtype, self.recipe.decode.fast)
 
     def prompt_ids(self, prompt: str, max_new: int, truncate: Truncate = None) -> list[int]:
         """A prompt as ids that fit into the context.

@@ -11,6 +11,7 @@ import torch
 from regard.core.errors import ConfigError
 from regard.decoding.continuing import Dropped, Manner, continuations, steps
 from regard.decoding.place import Continuer
+from regard.fast.quick import quickened
 from regard.models.decoder import LanguageModel
 from regard.runs.writing.framing import Framing
 from regard.runs.writing.pieces import certain, cut_at
@@ -40,11 +41,13 @@ class Pen:
     device: torch.device
     dtype: torch.dtype | None = None
     """What to compute in; None: as the weights are."""
+    fast: bool = True
+    """Whether the model may be rewritten for it; else the plain layers are run."""
 
     @property
     def quick(self) -> Continuer:
         """The model made ready for writing; itself where somebody watches it."""
-        return self.model.quick(self.dtype)
+        return quickened(self.model, self.dtype, fast=self.fast)
 
     def write(
         self,

@@ -7,8 +7,8 @@ from language_models import language_model
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError
 from regard.data.settings import DataSettings
+from regard.fast.language_model import StaticDecoder
 from regard.inspection.capture import watch
-from regard.models.static_decoder import StaticDecoder
 from regard.recipes.recipe import recipe_from
 from regard.runs.kinds.writer import Writer
 from regard.runs.writing.framing import framing_for

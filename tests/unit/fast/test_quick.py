@@ -1,12 +1,15 @@
-"""A model is what it was, until it is not."""
+"""A fast form is kept until its model changes, and debugging can do without it."""
 
 import copy
 
 import pytest
 import torch
+from language_models import language_model
+from tiny import tiny_config
 from torch import nn
 
-from regard.models.watch import Watch
+from regard.fast.quick import FORMS, PLAIN, Watch, quickened
+from regard.models.transformer import Transformer
 
 
 @pytest.fixture
@@ -71,3 +74,34 @@ def test_a_hook_anywhere_is_somebody_watching(model, kind):
     assert watch.stamp() is None
     handle.remove()
     assert watch.stamp() is not None
+
+
+def translator():
+    return Transformer(tiny_config()).eval()
+
+
+@pytest.mark.parametrize("make", [translator, language_model])
+@pytest.mark.parametrize(("value", "plain"), [("1", True), ("0", False), ("", False)])
+def test_the_environment_asks_for_plain_layers(monkeypatch, make, value, plain):
+    model = make()
+    monkeypatch.setenv(PLAIN, value)
+    assert (quickened(model) is model) == plain
+    monkeypatch.delenv(PLAIN)
+    assert quickened(model) is not model
+    assert quickened(model, fast=False) is model
+
+
+def test_a_model_that_has_no_entry_decodes_itself(model):
+    assert quickened(model.eval()) is model
+
+
+def test_somebody_elses_model_may_enter_its_form(model, monkeypatch):
+    class Form:
+        def __init__(self, model, dtype):
+            self.model, self.device = model, model[0].weight.device
+
+    monkeypatch.setitem(FORMS, nn.Sequential, lambda model, weight: Form)
+    form = quickened(model.eval())
+    assert form.model is model
+    assert quickened(model) is form
+    assert quickened(copy.deepcopy(model)) is not form

@@ -1,27 +1,36 @@
-"""A language model that writes in place: every tensor of a step stays where it is.
+"""A language model that generates in place: every tensor of a step stays where it is.
 
-Keys are kept turned, in room that doubles when it is full. On a GPU a step is recorded once and
-played again; on a CPU weights are laid out once as its kernels want them.
+Queries, keys and values are one product, and so are the two halves of a gated feed-forward. Keys
+are kept rotated, in a static cache that doubles when it is full. On a GPU a step is recorded once
+as a CUDA graph and replayed; on a CPU weights are laid out once as its kernels want them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
+from typing import NamedTuple, cast
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from regard.core.rounding import power_of_two
+from regard.decoding.cuda_graph import Recorded, shared_pool
+from regard.fast.prepacked import Prepacked
+from regard.fast.transformer_gpu import wide_product
+from regard.fast.weights import Dense, place_codes
 from regard.functional.attend import wide
+from regard.functional.positions import sinusoid
 from regard.kernels import small_batch
 from regard.kernels.attention import attention
+from regard.kernels.small_batch import Then
 from regard.kernels.steps import attend_own, heads
-from regard.layers.recorded import Recorded, shared_pool
-from regard.models.joined_text import PlaceTables, TextLayer, TextParts, joined_text
-from regard.models.static import wide_product
+from regard.layers.feed_forward import ACTIVATIONS, GATED
+from regard.models.decoder import DecoderLayer, LanguageModel
 
 MOST_ROOMS = 2
 """Rooms that are kept for the next text."""
@@ -33,10 +42,136 @@ MOST_NUMBERS = 2**28
 """Of keys and values in a room; so many rows are written at once."""
 
 
+class TextNorm(NamedTuple):
+    """A LayerNorm, or an RMSNorm where there is no bias."""
+
+    weight: Tensor
+    bias: Tensor | None
+    eps: float
+
+    @classmethod
+    def of(cls, norm: nn.Module, dtype: torch.dtype) -> TextNorm:
+        """Of torch's."""
+        assert isinstance(norm, nn.LayerNorm | nn.RMSNorm)
+        assert norm.eps is not None
+        bias = norm.bias if isinstance(norm, nn.LayerNorm) else None
+        return cls(
+            norm.weight.detach().to(dtype),
+            None if bias is None else bias.detach().to(dtype),
+            norm.eps,
+        )
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(…, D) -> (…, D)"""
+        if self.bias is None:
+            return F.rms_norm(x, x.shape[-1:], self.weight, self.eps)
+        return F.layer_norm(x, x.shape[-1:], *self)
+
+
+class TextLayer(NamedTuple):
+    """One layer."""
+
+    before_self: TextNorm
+    to_qkv: Prepacked
+    """((H + 2·G)·Dh, D)"""
+    from_self: Prepacked
+    before_forward: TextNorm
+    inner: Prepacked
+    """(F, D), or (2·F, D): first what goes through the activation, then what it is multiplied by"""
+    outer: Prepacked
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedText:
+    """All that a step needs to know of a language model."""
+
+    tokens: Tensor
+    """(V, D): what tokens are read as."""
+    layers: tuple[TextLayer, ...]
+    norm: TextNorm
+    output: Prepacked
+    """(V, D)"""
+    n_heads: int
+    n_kv_heads: int
+    d_head: int
+    activation: Then
+
+    @property
+    def scale(self) -> float:
+        """Of the scores."""
+        return self.d_head**-0.5
+
+    def activated(self, y: Tensor) -> Tensor:
+        """What ``inner`` gave (R, F or 2·F) -> what ``outer`` takes (R, F)."""
+        act = ACTIVATIONS[self.activation]
+        if self.activation not in GATED:
+            return act(y)
+        first, beside = y.chunk(2, dim=-1)
+        return act(first) * beside
+
+
+def joined_text(model: LanguageModel, dtype: torch.dtype) -> JoinedText:
+    """A model's weights joined; what needs no change is no copy."""
+    config = model.config
+    layers = cast("Iterable[DecoderLayer]", model.layers)
+    return JoinedText(
+        tokens=model.embedding.tokens.weight.detach().to(dtype),
+        layers=tuple(_layer(layer, dtype) for layer in layers),
+        norm=TextNorm.of(model.norm, dtype),
+        output=Prepacked.of(model.output().weight.detach().to(dtype), None),
+        n_heads=config.n_heads,
+        n_kv_heads=config.kv_heads,
+        d_head=config.d_head,
+        activation=config.activation,
+    )
+
+
+def _layer(layer: DecoderLayer, dtype: torch.dtype) -> TextLayer:
+    own, forward = layer.self_attention, layer.feed_forward
+    inner = [forward.inner] if forward.beside is None else [forward.inner, forward.beside]
+    return TextLayer(
+        before_self=TextNorm.of(layer.around_self.norm, dtype),
+        to_qkv=_packed((own.to_q, own.to_k, own.to_v), dtype),
+        from_self=_packed((own.to_out,), dtype),
+        before_forward=TextNorm.of(layer.around_feed_forward.norm, dtype),
+        inner=_packed(inner, dtype),
+        outer=_packed((forward.outer,), dtype),
+    )
+
+
+def _packed(linears: Sequence[nn.Linear], dtype: torch.dtype) -> Prepacked:
+    return Prepacked.of(*Dense.of(linears, dtype))
+
+
+class PlaceTables(NamedTuple):
+    """What tokens are told of their places, for so many of them."""
+
+    codes: Tensor | None
+    """(L, D), added to a token; a learned table may have fewer places."""
+    turns: Tensor | None
+    """(L, Dh / 2) complex: what pairs of queries and keys are multiplied by."""
+
+    @classmethod
+    def of(cls, model: LanguageModel, n: int, dtype: torch.dtype) -> PlaceTables:
+        """For n places."""
+        config, device = model.config, model.embedding.tokens.weight.device
+        if config.positions == "rotary":
+            waves = sinusoid(torch.arange(n, device=device), config.d_head, config.rotary_base)
+            sin, cos = waves.unflatten(-1, (-1, 2)).unbind(-1)
+            return cls(None, torch.complex(cos, sin))
+        if config.positions == "none":
+            return cls(None, None)
+        return cls(place_codes(model, n).to(dtype), None)
+
+    def n_known(self, n: int) -> int:
+        """How many of n places there are codes for: learned ones end with their table."""
+        return n if self.codes is None else min(n, len(self.codes))
+
+
 class StaticDecoder:
     """A language model's weights of one moment, and rooms to write in."""
 
-    def __init__(self, model: TextParts, dtype: torch.dtype) -> None:
+    def __init__(self, model: LanguageModel, dtype: torch.dtype) -> None:
         self.model = model
         self.start, self.extend = model.start, model.extend
         self.dtype = dtype

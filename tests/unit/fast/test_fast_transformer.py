@@ -12,10 +12,11 @@ from regard.decoding.greedy import greedy
 from regard.decoding.sampling import sample
 from regard.decoding.static_beam import BeamDesk
 from regard.decoding.static_greedy import GreedyDesk
+from regard.fast.quick import quickened
+from regard.fast.transformer_cpu import CpuTransformer
+from regard.fast.transformer_gpu import StaticTransformer
 from regard.kernels.call import reference_only
 from regard.models.presets import build
-from regard.models.static import StaticTransformer
-from regard.models.static_cpu import CpuTransformer
 from regard.models.transformer import Transformer
 from regard.text.specials import BEGIN_ID, END_ID
 
@@ -145,7 +146,7 @@ def test_a_learned_table_does_not_and_says_so_as_ever(rng):
         model.decoder.embedding.tokens.weight[END_ID] = 0.0
     source, _ = work(rng, 2)
     with pytest.raises(Exception, match="learned positions know 48 places"):
-        greedy(model.quick(), source, limits=torch.tensor([60, 60]))
+        greedy(quickened(model), source, limits=torch.tensor([60, 60]))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -192,28 +193,28 @@ def test_searches_that_cannot_stay_are_served_by_the_model(rng):
     source, limits = work(rng)
     draws = [
         sample(one, source, limits=limits, rng=torch.Generator().manual_seed(3))
-        for one in (model.quick(), model)
+        for one in (quickened(model), model)
     ]
     equal(*draws)
     begun = [
         beam_search(one, source, limits=limits.clamp(min=3), n_beams=2, prefix=(5, 6))
-        for one in (model.quick(), model)
+        for one in (quickened(model), model)
     ]
     equal(*map(flat, begun))
-    many = beam_search(model.quick(), source, limits=limits, n_beams=9)  # more than half of 13
+    many = beam_search(quickened(model), source, limits=limits, n_beams=9)  # more than half of 13
     equal(flat(many), flat(beam_search(model, source, limits=limits, n_beams=9)))
 
 
 def test_quick_is_kept_until_the_weights_change(rng):
     model = model_of()
     source, limits = work(rng)
-    first = model.quick()
+    first = quickened(model)
     assert isinstance(first, CpuTransformer)
-    assert model.quick() is first
+    assert quickened(model) is first
     before = greedy(first, source, limits=limits)
     with torch.no_grad():
         model.decoder.layers[0].feed_forward.inner.weight *= -2  # leaves a trace
-    after = greedy(model.quick(), source, limits=limits)
+    after = greedy(quickened(model), source, limits=limits)
     equal(after, greedy(model, source, limits=limits))
     assert [one.ids for one in before] != [one.ids for one in after]
 
@@ -234,13 +235,13 @@ def test_an_updated_form_is_as_good_as_a_new_one(rng, form):
 def test_training_outdates_it_even_if_the_optimiser_leaves_no_trace(rng):
     model = model_of()
     source, limits = work(rng)
-    before = greedy(model.quick(), source, limits=limits)
+    before = greedy(quickened(model), source, limits=limits)
     model.train()
     for weight in model.parameters():
         weight.grad = torch.randn(weight.shape, generator=rng)
     torch.optim.Adam(model.parameters(), lr=0.5, fused=True).step()
     model.eval()
-    after = greedy(model.quick(), source, limits=limits)
+    after = greedy(quickened(model), source, limits=limits)
     equal(after, greedy(model, source, limits=limits))
     assert [one.ids for one in before] != [one.ids for one in after]
 
@@ -248,42 +249,42 @@ def test_training_outdates_it_even_if_the_optimiser_leaves_no_trace(rng):
 @pytest.mark.parametrize("changes", OTHER, ids=str)
 def test_other_models_are_their_own_quick_form(changes):
     model = build(tiny_config(**changes)).eval()
-    assert model.quick() is model
+    assert quickened(model) is model
 
 
 def test_it_steps_aside_where_something_else_is_wanted():
     model = model_of()
-    assert model.double().quick() is model  # no kernels for float64
-    assert model.float().quick() is not model
-    assert model.train().quick() is model
+    assert quickened(model.double()) is model  # no kernels for float64
+    assert quickened(model.float()) is not model
+    assert quickened(model.train()) is model
     model.eval()
     with reference_only():
-        assert model.quick() is model
+        assert quickened(model) is model
     view = model.decoder.layers[1].cross_attention.view
     handle = view.register_forward_hook(lambda *_: None)
-    assert model.quick() is model  # somebody watches
+    assert quickened(model) is model  # somebody watches
     handle.remove()
-    assert model.quick() is not model
+    assert quickened(model) is not model
 
 
 def test_copies_of_a_model_have_no_part_in_it(rng):
     model = model_of()
-    first = model.quick()
+    first = quickened(model)
     again = copy.deepcopy(model)
-    assert again.quick() is not first
+    assert quickened(again) is not first
     source, limits = work(rng)
-    equal(greedy(again.quick(), source, limits=limits), greedy(first, source, limits=limits))
+    equal(greedy(quickened(again), source, limits=limits), greedy(first, source, limits=limits))
     assert not any("kept" in name for name in model.state_dict())
 
 
 def test_a_fused_optimiser_outdates_it_without_a_word_of_training(rng):
     model = model_of()
     source, limits = work(rng)
-    model.quick()
+    quickened(model)
     for weight in model.parameters():
         weight.grad = torch.randn(weight.shape, generator=rng)
     torch.optim.Adam(model.parameters(), lr=0.5, fused=True).step()
-    equal(greedy(model.quick(), source, limits=limits), greedy(model, source, limits=limits))
+    equal(greedy(quickened(model), source, limits=limits), greedy(model, source, limits=limits))
 
 
 def test_sources_are_padded_no_further_than_learned_positions_go():
@@ -300,4 +301,4 @@ def test_a_source_of_padding_alone_gives_what_the_model_gives(rng):
     model = model_of()
     source, limits = work(rng)
     source[1] = model.config.pad_id
-    equal(greedy(model.quick(), source, limits=limits), greedy(model, source, limits=limits))
+    equal(greedy(quickened(model), source, limits=limits), greedy(model, source, limits=limits))

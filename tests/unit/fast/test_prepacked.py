@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.layers.prepacked import Prepacked, can_pack, prepack
+from regard.fast.prepacked import Prepacked, can_pack, prepack
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 0.1, torch.float64: 1e-12}
 

@@ -6,11 +6,12 @@ import pytest
 import torch
 from language_models import LLAMA, language_model
 
+from regard.fast import language_model as static_decoder
+from regard.fast import prepacked
+from regard.fast.language_model import StaticDecoder
+from regard.fast.quick import quickened
 from regard.inspection.capture import watch
 from regard.kernels.call import reference_only
-from regard.layers import prepacked
-from regard.models import static_decoder
-from regard.models.static_decoder import StaticDecoder
 
 VARIANTS = [
     {},
@@ -123,13 +124,13 @@ def test_long_texts_are_written_by_fewer_at_once(monkeypatch):
 
 def test_what_is_kept_is_the_same_until_weights_change(ids):
     model = language_model(**LLAMA)
-    form = model.quick()
+    form = quickened(model)
     assert isinstance(form, StaticDecoder)
-    assert model.quick() is form
-    assert model.quick(torch.float32) is form
+    assert quickened(model) is form
+    assert quickened(model, torch.float32) is form
     with torch.no_grad():
         model.norm.weight.mul_(2.0)
-    changed = model.quick()
+    changed = quickened(model)
     assert changed is not form
     with torch.inference_mode(), changed.room(3, 15, 1) as room:
         torch.testing.assert_close(room.read(ids), model(ids)[:, -1], atol=1e-4, rtol=1e-4)
@@ -137,34 +138,34 @@ def test_what_is_kept_is_the_same_until_weights_change(ids):
 
 def test_training_outdates_what_is_kept():
     model = language_model()
-    form = model.quick()
-    assert model.train().quick() is model
-    assert model.eval().quick() is not form
+    form = quickened(model)
+    assert quickened(model.train()) is model
+    assert quickened(model.eval()) is not form
 
 
 def test_the_model_itself_writes_where_there_is_no_such_form():
     model = language_model()
     with watch(model):
-        assert model.quick() is model
+        assert quickened(model) is model
     with reference_only():
-        assert model.quick() is model
-    assert model.quick() is not model
-    assert language_model(positions="alibi").quick().__class__.__name__ == "LanguageModel"
+        assert quickened(model) is model
+    assert quickened(model) is not model
+    assert quickened(language_model(positions="alibi")).__class__.__name__ == "LanguageModel"
     double = language_model().double()
-    assert double.quick() is double
+    assert quickened(double) is double
 
 
 def test_a_copy_has_nothing_of_the_original():
     model = language_model()
-    form = model.quick()
+    form = quickened(model)
     other = copy.deepcopy(model)
-    assert other.quick() is not form
-    assert other.quick().model is other
+    assert quickened(other) is not form
+    assert quickened(other).model is other
 
 
 def test_half_precision_stays_near(ids):
     model = language_model(**LLAMA)
-    form = model.quick(torch.bfloat16)
+    form = quickened(model, torch.bfloat16)
     if form is model:
         pytest.skip("no bf16 kernels here")
     with torch.inference_mode(), form.room(3, 6, 9) as room:

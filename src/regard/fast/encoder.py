@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.fast.weights import Dense, Norm
 from regard.functional.scores import Factors
 from regard.functional.texts import short_texts
 from regard.kernels import packed, steps
@@ -24,7 +25,6 @@ from regard.layers.attention import MultiHeadAttention
 from regard.layers.embeddings import InputEmbedding
 from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import Residual
-from regard.models.joined import Dense, Norm
 
 Look = Callable[[Tensor], Tensor]
 

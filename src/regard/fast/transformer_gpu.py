@@ -12,14 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.decoding.cuda_graph import Recorded, shared_pool
+from regard.fast.encoder import JoinedEncoder
+from regard.fast.weights import Dense, Form, JoinedLayer, Norm, joined, place_codes
 from regard.functional import masks
 from regard.kernels import small_batch, steps
 from regard.kernels.steps import Best
-from regard.layers.recorded import Recorded, shared_pool
-from regard.models.form import Form, Parts
-from regard.models.joined import Dense, JoinedLayer, Norm
-from regard.models.joining import joined, place_codes
-from regard.models.reading import JoinedEncoder
+from regard.models.transformer import Transformer
 
 FEW_TOKENS = 512
 """Sources of no more tokens are always read by a recording: computing them takes no time."""
@@ -33,7 +32,7 @@ MOST_READERS = 32
 class StaticTransformer(Form):
     """A Transformer's weights, copied once, to write in place with."""
 
-    def __init__(self, model: Parts, dtype: torch.dtype) -> None:
+    def __init__(self, model: Transformer, dtype: torch.dtype) -> None:
         super().__init__(model, dtype)
         self.encoder = JoinedEncoder(model.encoder, dtype)
         self.joined = joined(model.decoder, dtype)
@@ -41,7 +40,7 @@ class StaticTransformer(Form):
         self._asked: list[tuple[int, int]] = []
         self._pool = shared_pool(self.device)
 
-    def update(self, model: Parts) -> None:
+    def update(self, model: Transformer) -> None:
         """The weights that the model has now."""
         self.encoder.update(model.encoder)
         self.joined.update(joined(model.decoder, self.dtype))

@@ -15,22 +15,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.fast.prepacked import Prepacked, prepack
+from regard.fast.weights import Dense, Form, JoinedLayer, joined, place_codes
 from regard.functional import masks
 from regard.kernels.steps import Best, best_tokens
-from regard.layers.prepacked import Prepacked, prepack
-from regard.models.form import Form, Parts
-from regard.models.joined import Dense, JoinedLayer
-from regard.models.joining import joined, place_codes
+from regard.models.transformer import Transformer
 
 
 class CpuTransformer(Form):
     """A Transformer's weights, laid out for the CPU."""
 
-    def __init__(self, model: Parts, dtype: torch.dtype) -> None:
+    def __init__(self, model: Transformer, dtype: torch.dtype) -> None:
         super().__init__(model, dtype)
         self.update(model)
 
-    def update(self, model: Parts) -> None:
+    def update(self, model: Transformer) -> None:
         """The weights that the model has now."""
         dtype = self.dtype
         self.codes.copy_(place_codes(model.decoder, len(self.codes)))

@@ -1,0 +1,1 @@
+"""Models rewritten for decoding: joined weights, static caches, CUDA graphs."""
