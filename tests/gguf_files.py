@@ -3,7 +3,7 @@
 import gguf
 from language_models import LLAMA, language_model, weights_of
 
-from regard.interop.gguf_names import rows
+from regard.interop.gguf import rows
 from regard.interop.naming import renamed
 
 SIZES = {

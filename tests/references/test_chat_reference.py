@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from chats import CHATML, byte_tokenizer
 
-from regard.interop.gguf_file import read_gguf_tokenizer
+from regard.interop.gguf import read_gguf_tokenizer
 from regard.runs.writing.chat_prompts import ChatPrompts
 from regard.text.chat_template import ChatTemplate
 from regard.text.foreign import ForeignTokenizer

@@ -9,7 +9,7 @@ from tiny import tiny_config
 from translators import loaded, shaken
 
 from regard.decoding.settings import DecodeSettings
-from regard.interop.ctranslate2_model import write_ctranslate2
+from regard.interop.ctranslate2 import write_ctranslate2
 from regard.interop.ctranslate2_reading import read_ctranslate2
 from regard.interop.importing import import_model
 from regard.models.transformer import Transformer

@@ -6,7 +6,7 @@ import torch
 
 from regard.interop.exporting import export
 from regard.interop.importing import import_model
-from regard.interop.onnx_model import write_onnx_encoder
+from regard.interop.onnx import write_onnx_encoder
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.runs.loading import load
 

@@ -7,7 +7,7 @@ import torch
 from language_models import language_model, loaded, stirred, weights_of
 
 from regard.inspection.capture import watch
-from regard.interop.gguf_file import read_gguf
+from regard.interop.gguf import read_gguf
 from regard.interop.gpt2 import read_gpt2, write_gpt2
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before it is imported: nothing is looked for

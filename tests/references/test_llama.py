@@ -8,7 +8,7 @@ import torch
 from language_models import LLAMA, language_model, loaded, stirred, weights_of
 
 from regard.inspection.capture import watch
-from regard.interop.gguf_file import read_gguf, read_gguf_tokenizer
+from regard.interop.gguf import read_gguf, read_gguf_tokenizer
 from regard.interop.llama import read_llama, write_llama
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before it is imported: nothing is looked for

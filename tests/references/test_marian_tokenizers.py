@@ -7,7 +7,7 @@ import pytest
 from letters import LETTERS
 
 from regard.interop.exporting import export
-from regard.interop.imported_translators import tokenizers_beside
+from regard.interop.importing import tokenizers_beside
 from regard.runs.kinds.translator import load_translator
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before it is imported: nothing is looked for

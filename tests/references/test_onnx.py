@@ -8,7 +8,7 @@ from translators import shaken
 
 from regard.core.errors import ConfigError
 from regard.interop.exporting import export
-from regard.interop.onnx_model import write_onnx
+from regard.interop.onnx import write_onnx
 from regard.models.transformer import Transformer
 from regard.runs.kinds.translator import load_translator
 

@@ -47,7 +47,7 @@ def translate(
 
     Scores are log-probabilities divided by the length penalty; `regard score` gives plain ones.
     """
-    from regard.interop.engines import engine_for
+    from regard.interop.ctranslate2_engine import engine_for
     from regard.runs.kinds.translator import load_translator
 
     run = load_translator(path, device=device)  # a bad run fails on empty input too

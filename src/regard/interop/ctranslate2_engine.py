@@ -15,23 +15,178 @@ searched again: so the rules cost nothing where they are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
 from itertools import groupby
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
 import torch
 
-from regard.core.errors import ConfigError
+from regard.core.errors import CheckpointError, ConfigError
+from regard.core.registry import Registry
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodeSettings
-from regard.interop.ctranslate2_cache import exported
-from regard.interop.ctranslate2_model import n_positions
-from regard.interop.ctranslate2_translator import Translator
+from regard.fast.quick import wants_plain
+from regard.interop.ctranslate2 import library, n_positions, refusal
+from regard.interop.exporting import export
 from regard.models.base import SequenceModel
 from regard.runs.kinds.translator import Run
-from regard.runs.translation import DECODE_TOKENS, decode, limits_for
-from regard.text.specials import BEGIN_ID, PAD_ID
+from regard.runs.translation import DECODE_TOKENS, Engine, decode, limits_for
+from regard.text.specials import BEGIN, BEGIN_ID, END_ID, PAD, PAD_ID
+
+Ids = Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTranslator:
+    """A ``ctranslate2.Translator`` that takes ids and gives hypotheses."""
+
+    inner: Any
+    source_tokens: Sequence[str]
+    target_tokens: Sequence[str]
+    target_ids: Mapping[str, int]
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device, compute_type: str) -> Self:
+        """Of a folder that was exported; it may be deleted afterwards."""
+        try:
+            inner = library().Translator(
+                str(folder),
+                device=device.type,
+                device_index=device.index or 0,
+                compute_type=compute_type,
+                inter_threads=1,
+                intra_threads=torch.get_num_threads(),
+            )
+        except (ValueError, RuntimeError) as error:
+            reason = str(error).split("\n")[0]
+            raise ConfigError(
+                f"CTranslate2 cannot compute in {compute_type} on {device}: {reason}"
+            ) from None
+        source, target = _vocabulary(folder, "source"), _vocabulary(folder, "target")
+        return cls(inner, source, target, {token: i for i, token in enumerate(target)})
+
+    def search(
+        self,
+        sources: Sequence[Ids],
+        settings: DecodeSettings,
+        *,
+        limit: int,
+        n_best: int,
+        patience: int = 1,
+        silent: bool = False,
+        batch_tokens: int,
+    ) -> list[list[Hypothesis]]:
+        """For each source up to ``n_best`` hypotheses, in no order.
+
+        A beam search of K beams ends when K · ``patience`` hypotheses have. If padding and the
+        begin token are to be ``silent``, their probability is given to the other tokens.
+        """
+        beam = settings.beam
+        alpha = settings.length_penalty if beam > 1 else 0.0
+        results = self.inner.translate_batch(
+            [self._spelled(source) for source in sources],
+            beam_size=beam,
+            patience=patience,
+            num_hypotheses=n_best,
+            length_penalty=alpha,
+            suppress_sequences=[[PAD], [BEGIN]] if silent else None,
+            max_batch_size=max(1, batch_tokens // beam),
+            batch_type="tokens",
+            max_input_length=0,
+            max_decoding_length=limit,
+            min_decoding_length=0,
+            return_scores=True,
+            return_end_token=True,
+        )
+        return [self._read(result, alpha, settings.length_penalty) for result in results]
+
+    def judged(
+        self, source: Ids, hypotheses: Sequence[Hypothesis], length_penalty: float
+    ) -> list[Hypothesis]:
+        """The same targets with the log-probability that the whole model gives them."""
+        targets = [[*one.ids, END_ID] if one.finished else [*one.ids] for one in hypotheses]
+        results = self.inner.score_batch(
+            [self._spelled(source)] * len(hypotheses),
+            [[self.target_tokens[i] for i in one.ids] for one in hypotheses],
+            max_input_length=0,
+        )
+        return [
+            Hypothesis.read(ids, sum(result.log_probs[: len(ids)]), length_penalty)
+            for ids, result in zip(targets, results, strict=True)
+        ]
+
+    def _spelled(self, source: Ids) -> list[str]:
+        return [self.source_tokens[i] for i in source]
+
+    def _read(self, result: Any, alpha: float, length_penalty: float) -> list[Hypothesis]:
+        """CTranslate2 divides a log-probability by n^α, where n counts the end token too."""
+        read = []
+        for tokens, score in zip(result.hypotheses, result.scores, strict=True):
+            ids = [self.target_ids[token] for token in tokens]
+            read.append(Hypothesis.read(ids, score * len(ids) ** alpha, length_penalty))
+        return read
+
+
+def _vocabulary(folder: Path, side: str) -> list[str]:
+    """The tokens of a side by id, as CTranslate2 wrote them."""
+    own = folder / f"{side}_vocabulary.json"
+    path = own if own.exists() else folder / "shared_vocabulary.json"
+    tokens: list[str] = json.loads(path.read_text(encoding="utf-8"))
+    return tokens
+
+
+FORMAT = "ctranslate2"
+FOLDER = "engines"
+"""In the run folder. Whoever finds it may delete it."""
+
+
+@contextmanager
+def exported(run: Run) -> Iterator[Path]:
+    """A folder with the run as CTranslate2 reads it, there while the block lasts.
+
+    It is written once for the same weights. Where the run folder cannot be written, it is made
+    anew each time, elsewhere.
+    """
+    lasting = run.folder.path / FOLDER / f"{FORMAT}-{digest(run.model)}"
+    if lasting.is_dir() or _kept(run, lasting):
+        yield lasting
+        return
+    with tempfile.TemporaryDirectory() as passing:
+        export(run, FORMAT, Path(passing))
+        yield Path(passing)
+
+
+def _kept(run: Run, folder: Path) -> bool:
+    """Whether the export could be written there; what other weights left behind is deleted."""
+    if not run.folder.path.is_dir():
+        return False
+    try:
+        export(run, FORMAT, folder)
+    except CheckpointError:
+        return folder.is_dir()  # another process may have been faster
+    for other in folder.parent.glob(f"{FORMAT}-*"):
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
+    return True
+
+
+def digest(model: SequenceModel) -> str:
+    """A fingerprint of all that an export depends on."""
+    hashed = blake2b(digest_size=8)
+    hashed.update(f"{library().__version__} {model.config.model_dump_json()}".encode())
+    for name, tensor in model.named_parameters():
+        hashed.update(name.encode())
+        hashed.update(tensor.detach().float().cpu().contiguous().numpy().data)
+    return hashed.hexdigest()
+
 
 Found = dict[int, list[Hypothesis]]
 """By the number of the sentence."""
@@ -41,7 +196,7 @@ Found = dict[int, list[Hypothesis]]
 class CTranslate2Engine:
     """Writes as ``regard.runs.translation.decode`` does."""
 
-    translator: Translator
+    translator: TokenTranslator
     model: SequenceModel
     """Writes what is too long for CTranslate2's table of positions."""
     device: torch.device
@@ -50,7 +205,7 @@ class CTranslate2Engine:
     def of(cls, run: Run, compute_type: str = "float32") -> Self:
         """The engine of a run, which is exported first where that was not done before."""
         with exported(run) as folder:
-            translator = Translator.load(folder, run.device, compute_type)
+            translator = TokenTranslator.load(folder, run.device, compute_type)
         return cls(translator, run.model, run.device)
 
     def __call__(
@@ -164,3 +319,55 @@ def _strays(hypothesis: Hypothesis) -> bool:
 def _ranked(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
     """Best first; what the limit cut off comes last."""
     return sorted(hypotheses, key=lambda one: (one.finished, one.score), reverse=True)
+
+
+ENGINES: Registry[Callable[[Run, str | None], Engine]] = Registry("engine")
+"""What makes an engine of a run and of the numbers it is to compute with."""
+
+
+def engine_for(run: Run, name: str, *, compute_type: str | None = None) -> Engine:
+    """An engine for ``run.translate(texts, engine=…)``.
+
+    ``native`` is the model itself; ``ctranslate2`` runs the same weights in CTranslate2; ``auto``
+    takes CTranslate2 on a CPU where it is installed and can run the model, else the model. The
+    ``compute_type`` is CTranslate2's; by default float32, which gives the same translations.
+    """
+    return ENGINES[name](run, compute_type)
+
+
+@ENGINES.add("native")
+def _native(run: Run, compute_type: str | None) -> Engine:
+    if compute_type is not None:
+        raise ConfigError(
+            f"compute type {compute_type!r} is for the engine ctranslate2; the native one computes "
+            "in the numbers of its weights"
+        )
+    return partial(decode, run.model, device=run.device)
+
+
+@ENGINES.add("ctranslate2")
+def _ctranslate2(run: Run, compute_type: str | None) -> Engine:
+    if _plain(run):
+        raise ConfigError(
+            "the engine ctranslate2 does not run the plain layers, as decode.fast=false or "
+            "REGARD_PLAIN=1 asks for; take the native one"
+        )
+    return CTranslate2Engine.of(run, compute_type or "float32")
+
+
+@ENGINES.add("auto")
+def _auto(run: Run, compute_type: str | None) -> Engine:
+    fits = run.device.type == "cpu" and refusal(run.model.config) is None and _installed()
+    return (_ctranslate2 if fits and not _plain(run) else _native)(run, compute_type)
+
+
+def _plain(run: Run) -> bool:
+    return wants_plain() or not run.recipe.decode.fast
+
+
+def _installed() -> bool:
+    try:
+        library()
+    except ConfigError:
+        return False
+    return True

@@ -1,13 +1,17 @@
 """Translators from CTranslate2 folders: model.bin, config.json, vocabularies.
 
 The Transformer of Vaswani et al. in the variants that ours has. Log-probabilities are those of
-CTranslate2.
+CTranslate2, which is not needed to read them.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +20,236 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from regard.core.errors import CheckpointError
-from regard.interop.ctranslate2_file import Kept, read_file
-from regard.interop.ctranslate2_model import ACTIVATIONS, NORM_EPSILON
-from regard.interop.ctranslate2_names import rows
-from regard.interop.ctranslate2_positions import (
-    SIDES,
-    positions_of,
-    told_positions,
-    with_tables,
-)
-from regard.interop.ctranslate2_vocabularies import Vocabularies, read_vocabularies
-from regard.interop.imported import Imported
-from regard.interop.renumbering import renumbered
-from regard.interop.skeleton import fitted, shapes
+from regard.functional.positions import sinusoid
+from regard.interop.ctranslate2 import ACTIVATIONS, NORM_EPSILON, rows
+from regard.interop.folders import CONFIG, read_config
+from regard.interop.naming import Imported, fitted, shapes
+from regard.interop.renumbering import Renumbering, renumbered, specials_first
 from regard.models.transformer import TransformerConfig
-from regard.text.specials import END_ID
+from regard.text.specials import BEGIN, END, END_ID, PAD, UNKNOWN
+
+VERSIONS = range(2, 7)
+TYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
+"""By number, from version 4 on."""
+OLD_TYPES = {4: torch.float32, 2: torch.int16, 1: torch.int8}
+"""By size in bytes, before."""
+SCALE = "_scale"
+"""Ends the name of what whole numbers were multiplied with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a model.bin holds."""
+
+    specification: str
+    revision: int
+    tensors: dict[str, Tensor]
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self.data, self.place = data, 0
+
+    def take(self, n: int) -> bytes:
+        end = self.place + n
+        if end > len(self.data):
+            raise ValueError(f"it ends after {len(self.data)} bytes")
+        found = self.data[self.place : end]
+        self.place = end
+        return found
+
+    def number(self, kind: str) -> int:
+        found: int = struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}")))[0]
+        return found
+
+    def text(self) -> str:
+        return self.take(self.number("H"))[:-1].decode("utf-8")  # a zero ends it
+
+    def tensor(self, version: int) -> Tensor:
+        shape = [self.number("I") for _ in range(self.number("B"))]
+        kind, length = self.number("B"), self.number("I")
+        if version >= 4:
+            dtype, n_bytes = TYPES[kind], length
+        else:
+            dtype, n_bytes = OLD_TYPES[kind], length * kind
+        data = bytearray(self.take(n_bytes))
+        # torch refuses an empty buffer; a shape that asks for more than there is fails in both
+        found = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
+        return found.view(shape)
+
+
+def read_file(path: Path) -> Kept:
+    """All tensors of a model.bin by all their names, whole numbers turned back where a scale is."""
+    try:
+        reader = _Reader(path.read_bytes())
+        version = reader.number("I")
+        if version not in VERSIONS:
+            raise CheckpointError(
+                f"{path} is of version {version}; versions {VERSIONS[0]} to {VERSIONS[-1]} are "
+                "supported"
+            )
+        name, revision = reader.text(), reader.number("I")
+        tensors = {}
+        for _ in range(reader.number("I")):
+            called = reader.text()
+            tensors[called] = reader.tensor(version)
+        tensors = _in_full(tensors)  # before the aliases, which have no scale of their own
+        for _ in range(reader.number("I") if version >= 3 else 0):
+            alias = reader.text()
+            tensors[alias] = tensors[reader.text()]
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, KeyError, IndexError, RuntimeError) as error:
+        raise CheckpointError(f"{path} is damaged or no model of CTranslate2: {error}") from error
+    return Kept(name, revision, tensors)
+
+
+def _in_full(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Numbers as they were before they were made small, to their rounding."""
+    found = {}
+    for name, tensor in tensors.items():
+        scale = tensors.get(name + SCALE)
+        if name.endswith(SCALE) and name.removesuffix(SCALE) in tensors:
+            continue
+        if scale is not None and not tensor.is_floating_point():
+            rows = scale.float().reshape(-1, *[1] * (tensor.dim() - 1))  # one a row, or one for all
+            found[name] = tensor.float() / rows
+        else:
+            found[name] = tensor
+    return found
+
+
+SHARED, SOURCE, TARGET = "shared_vocabulary", "source_vocabulary", "target_vocabulary"
+PADDINGS = (PAD, "<blank>")
+"""What padding is called, where there is a token for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabularies:
+    """Their tokens by their ids, and what their description says of them."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    shared: bool
+    said: Mapping[str, Any]
+
+    @property
+    def reads_end(self) -> bool:
+        """Whether the end token of a source is read."""
+        return bool(self.said.get("add_source_eos", False))
+
+    def numbering(self) -> tuple[Renumbering, Renumbering]:
+        """How ids of source and target become ours."""
+        return self._side(self.source), self._side(self.target)
+
+    def _side(self, tokens: Sequence[str]) -> Renumbering:
+        ids = {token: number for number, token in enumerate(tokens)}
+        pad = next((ids[name] for name in PADDINGS if name in ids), None)
+        begin = self.said.get("decoder_start_token") or self.said.get("bos_token") or BEGIN
+        end, unknown = self.said.get("eos_token") or END, self.said.get("unk_token") or UNKNOWN
+        for token in {end, begin} if tokens is self.target else {end}:
+            if token not in ids:
+                raise CheckpointError(f"the vocabulary has no {token!r}, which its model needs")
+        first = ids.get(begin, ids[end])
+        return specials_first(
+            len(tokens), pad=pad, begin=first, end=ids[end], unknown=ids.get(unknown)
+        )
+
+
+def read_vocabularies(folder: Path, n_source: int, n_target: int) -> Vocabularies:
+    """One for both sides, or one each; as many tokens as the model has rows."""
+    said = read_config(folder) if (folder / CONFIG).exists() else {}
+    unknown = said.get("unk_token") or UNKNOWN
+    shared = _tokens(folder, SHARED, n_source, unknown)
+    if shared is not None:
+        return Vocabularies(shared, shared, True, said)
+    source = _tokens(folder, SOURCE, n_source, unknown)
+    target = _tokens(folder, TARGET, n_target, unknown)
+    if source is None or target is None:
+        raise CheckpointError(
+            f"{folder} has no vocabulary: expected {SHARED}, or {SOURCE} and {TARGET}, "
+            "as .json or .txt"
+        )
+    return Vocabularies(source, target, False, said)
+
+
+def _tokens(folder: Path, name: str, n: int, unknown: str) -> tuple[str, ...] | None:
+    for ending in (".json", ".txt"):
+        path = folder / (name + ending)
+        if path.exists():
+            break
+    else:
+        return None
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(text) if ending == ".json" else text.removesuffix("\n").split("\n")
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+    if not isinstance(found, list) or not all(isinstance(token, str) for token in found):
+        raise CheckpointError(f"{path} must hold a list of tokens")
+    if unknown not in found and len(found) == n - 1:
+        found = [*found, unknown]  # old vocabularies leave the last one out
+    if len(found) != n:
+        raise CheckpointError(f"{path} has {len(found)} tokens, but its model has {n} rows")
+    return tuple(found)
+
+
+SIDES = ("encoder", "decoder")
+N_PLACES = 512
+"""Rows of a table of positions that the file itself has not."""
+
+_TABLE = "position_encodings/encodings"
+
+
+def positions_of(tensors: Mapping[str, Tensor], d_model: int) -> dict[str, Any]:
+    """Ours, where the table says so; else a table."""
+    table = tensors.get(f"decoder/{_TABLE}")
+    if table is None:
+        return {"positions": "learned", "max_len": N_PLACES}
+    n = len(table)
+    same = torch.equal(table, tensors.get(f"encoder/{_TABLE}", table))
+    if same and not table.any():
+        return {"positions": "none", "max_len": n}
+    ours = sinusoid(torch.arange(n), d_model)
+    if (
+        same
+        and table.shape == ours.shape
+        and torch.allclose(table.float(), ours, atol=1e-6, rtol=0)
+    ):
+        return {"positions": "sinusoidal", "max_len": n}
+    return {"positions": "learned", "max_len": n}
+
+
+def told_positions(tensors: Mapping[str, Tensor], config: TransformerConfig) -> tuple[str, ...]:
+    """What a user should know of them."""
+    if config.positions != "learned" or f"decoder/{_TABLE}" in tensors:
+        return ()
+    return (
+        f"the sinusoids of CTranslate2 became learned positions: texts of up to {config.max_len} "
+        "tokens can be read and written",
+    )
+
+
+def with_tables(tensors: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
+    """With exactly the tensors that the table of names wants, if nothing is strange."""
+    found = dict(tensors)
+    for side in SIDES:
+        name = f"{side}/{_TABLE}"
+        if config.positions != "learned":
+            found.pop(name, None)
+        elif name not in found:
+            found[name] = _their_sinusoid(config.max_len, config.d_model)
+    found.setdefault("decoder/projection/weight", found["decoder/embeddings/weight"])
+    return found
+
+
+def _their_sinusoid(n: int, d: int) -> Tensor:
+    """(n, d): all sines, then all cosines, from place 1 on."""
+    step = math.log(10_000.0) / (d // 2 - 1)
+    rates = torch.exp(torch.arange(d // 2, dtype=torch.float32) * -step)
+    angles = torch.arange(1, n + 1, dtype=torch.float32).unsqueeze(1) * rates
+    return torch.cat((angles.sin(), angles.cos()), dim=1)
+
 
 MODEL = "model.bin"
 HEADS = {"": 8, "TransformerBase": 8, "TransformerBig": 16}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import tokenizers
@@ -13,18 +14,108 @@ from tokenizers import processors
 from regard.core.errors import ConfigError
 from regard.core.files import write_whole
 from regard.core.registry import Registry
-from regard.interop.ctranslate2_model import write_ctranslate2
-from regard.interop.exported_texts import write_encoder, write_language_model
-from regard.interop.folders import whole_folder
+from regard.interop import gpt2, llama
+from regard.interop.bert import write_bert
+from regard.interop.ctranslate2 import write_ctranslate2
+from regard.interop.folders import CONFIG, check_free, read_config, whole_folder
+from regard.interop.gpt2 import write_gpt2
+from regard.interop.llama import write_llama
 from regard.interop.marian import write_marian
-from regard.interop.onnx_model import write_onnx, write_onnx_encoder
-from regard.interop.places import check_free
+from regard.interop.onnx import write_onnx, write_onnx_encoder
+from regard.models.encoder import EncoderConfig
+from regard.runs.kinds.classifier import Classifier
 from regard.runs.kinds.encoder_run import EncoderRun
 from regard.runs.kinds.translator import Run
 from regard.runs.kinds.writer import Writer
 from regard.runs.tokenizers import SHARED, SOURCE, TARGET
+from regard.text.chat_template import TEMPLATE
+from regard.text.foreign import ForeignTokenizer
 from regard.text.specials import BEGIN, END, END_ID, PAD, UNKNOWN
 from regard.text.tokenizer import Tokenizer
+
+
+def write_encoder(run: EncoderRun, folder: Path) -> None:
+    """A BERT folder; a text is put between begin and end, and a second one after it."""
+    write_bert(run.model.config, dict(run.model.named_parameters()), folder)
+    if isinstance(run, Classifier):
+        names = dict(enumerate(run.labels.names))
+        _tell(folder, id2label=names, label2id={name: number for number, name in names.items()})
+    marks = run.tokenizer.marks
+    assert marks.begin is not None, "texts of an encoder begin with a token of their own"
+    begin, end = run.tokenizer.tokens([marks.begin, marks.end])
+    template = processors.TemplateProcessing(
+        single=f"{begin} $A {end}",
+        pair=f"{begin} $A {end} $B:1 {end}:1",
+        special_tokens=[(begin, marks.begin), (end, marks.end)],
+    )
+    roles = {"pad": "pad_token", "begin": "cls_token", "end": "sep_token"}
+    told = _inputs(run.model.config)
+    _write_tokenizer(run.tokenizer, folder, template, roles, run.model.config.max_len, told)
+
+
+def _inputs(config: EncoderConfig) -> dict[str, object]:
+    """Their tokenizers tell the second text of a pair from the first only where they are asked."""
+    names = ["input_ids", *(["token_type_ids"] if config.n_segments > 1 else []), "attention_mask"]
+    return {"model_input_names": names}
+
+
+def write_language_model(run: Writer, folder: Path) -> None:
+    """A GPT-2 folder or, where that has no counterpart for a setting, a LLaMA folder."""
+    config, weights = run.model.config, dict(run.model.named_parameters())
+    reasons = gpt2.refusal(config), llama.refusal(config)
+    if reasons[0] is None:
+        write_gpt2(config, weights, folder)
+    elif reasons[1] is None:
+        write_llama(config, weights, folder)
+    else:
+        raise ConfigError(f"this model cannot be exported: {reasons[0]}; {reasons[1]}")
+    marks, opening = run.tokenizer.marks, run.framing.opening
+    _tell(folder, bos_token_id=marks.begin, eos_token_id=marks.end)
+    before = run.tokenizer.tokens(opening)
+    template = processors.TemplateProcessing(
+        single=" ".join([*before, "$A"]), special_tokens=list(zip(before, opening, strict=True))
+    )
+    roles = {"pad": "pad_token", "begin": "bos_token", "end": "eos_token"}
+    _write_tokenizer(run.tokenizer, folder, template, roles, config.max_len)
+    if (run.folder.path / TEMPLATE).exists():
+        write_whole(folder / TEMPLATE, (run.folder.path / TEMPLATE).read_text(encoding="utf-8"))
+
+
+def _tell(folder: Path, **facts: object) -> None:
+    """Add to config.json."""
+    told = {**read_config(folder), **facts}
+    write_whole(folder / CONFIG, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+
+
+def _write_tokenizer(
+    tokenizer: Tokenizer,
+    folder: Path,
+    template: processors.TemplateProcessing,
+    roles: dict[str, str],
+    longest: int,
+    told: Mapping[str, object] = MappingProxyType({}),
+) -> None:
+    """tokenizer.json, and what its special tokens are for; a foreign one keeps its template."""
+    inner = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    if not isinstance(tokenizer, ForeignTokenizer):
+        inner.post_processor = template
+    write_whole(folder / SHARED, inner.to_str(pretty=True))
+    names = {**roles, "unknown": "unk_token", "mask": "mask_token"}
+    special = {
+        names[role]: tokenizer.tokens([number])[0]
+        for role, number in tokenizer.marks.named().items()
+    }
+    described = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        **special,
+        "model_max_length": longest,
+        "clean_up_tokenization_spaces": False,
+        **told,
+    }
+    write_whole(
+        folder / "tokenizer_config.json", json.dumps(described, indent=2, ensure_ascii=False) + "\n"
+    )
+
 
 FORMATS: Registry[Callable[[Any, Path], None]] = Registry("export format")
 """What writes a run into an empty folder."""

@@ -1,16 +1,185 @@
-"""Writing folders whole or not at all."""
+"""Folders of models on disk: what they hold, read and written whole or not at all.
+
+The layout of Hugging Face is a config.json and tensors beside it. Tensors come from
+model.safetensors, in one file or in parts that an index names, or from an old pytorch_model.bin.
+Such a file is a pickle: it is read by ``torch.load(weights_only=True)``, which runs no code of it,
+and must be a plain dict of tensors.
+"""
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any, overload
 
-from regard.core.errors import CheckpointError
-from regard.core.files import PARTIAL, telling
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from regard.core.errors import CheckpointError, ConfigError
+from regard.core.files import PARTIAL, telling, write_whole
+
+CONFIG = "config.json"
+GENERATION = "generation_config.json"
+WEIGHTS = "model.safetensors"
+PICKLED = "pytorch_model.bin"
+INDEX = ".index.json"
+"""After the name of weights that lie in parts."""
+
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+"""What descriptions call activations, and what we call them; of several the first is written."""
+
+
+def their_activation(ours: str) -> str:
+    """What a description calls an activation of ours."""
+    return next(theirs for theirs, known in ACTIVATIONS.items() if known == ours)
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """What config.json says about the model."""
+    return read_json(folder / CONFIG)
+
+
+@overload
+def read_json(path: Path) -> dict[str, Any]: ...
+
+
+@overload
+def read_json(path: Path, kind: type[list[Any]]) -> list[Any]: ...
+
+
+def read_json(path: Path, kind: type = dict) -> Any:
+    """The object, or the list, in a JSON file."""
+    if not path.parent.is_dir():
+        raise CheckpointError(f"there is no folder {path.parent}")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path.parent} has no {path.name}") from None
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, or lists without end
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+    if not isinstance(found, kind):
+        wanted = "an object" if kind is dict else "a list"
+        raise CheckpointError(f"{path} must hold {wanted}, and holds {type(found).__name__}")
+    return found
+
+
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """All tensors of a folder by name, in the type they are kept in."""
+    for name, read in ((WEIGHTS, _read_safetensors), (PICKLED, _read_pickle)):
+        if (folder / name).exists():
+            return read(folder / name)
+        if (folder / (name + INDEX)).exists():
+            parts = [read(part) for part in _parts(folder / (name + INDEX))]
+            return {key: tensor for part in parts for key, tensor in part.items()}
+    raise CheckpointError(
+        f"{folder} has no weights: expected {WEIGHTS}, {WEIGHTS}{INDEX} or {PICKLED}"
+    )
+
+
+def write_hf(
+    folder: Path, description: Mapping[str, object], tensors: Mapping[str, Tensor]
+) -> None:
+    """A config.json and a model.safetensors, as ``transformers`` reads them."""
+    write_json(folder / CONFIG, description)
+    write_whole(folder / WEIGHTS, save(dict(tensors), metadata={"format": "pt"}))
+
+
+def write_json(path: Path, told: Mapping[str, object]) -> None:
+    """An object as indented JSON."""
+    write_whole(path, json.dumps(dict(told), indent=2, ensure_ascii=False) + "\n")
+
+
+def _parts(index: Path) -> list[Path]:
+    """The files an index names, which must lie beside it."""
+    files = read_json(index).get("weight_map")
+    if not isinstance(files, dict) or not all(isinstance(one, str) for one in files.values()):
+        raise CheckpointError(f"{index} is damaged: its 'weight_map' must name a file a tensor")
+    names = sorted(set(files.values()))
+    outside = [name for name in names if Path(name).name != name]
+    if outside:
+        raise CheckpointError(f"{index} names files that lie elsewhere: {', '.join(outside)}")
+    missing = [name for name in names if not (index.parent / name).exists()]
+    if missing:
+        raise CheckpointError(
+            f"{index.parent} is not complete, it has no {', '.join(missing)}; copy it again"
+        )
+    return [index.parent / name for name in names]
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is damaged ({error}); copy it again") from error
+
+
+def _read_pickle(path: Path) -> dict[str, Tensor]:
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of the pickle's protocol
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError:
+        raise CheckpointError(
+            f"{path} holds more than tensors, and reading the rest would run code from the file; "
+            f"save its state dict alone, or better {WEIGHTS}"
+        ) from None
+    except Exception as error:  # a torn pickle fails in any way
+        raise CheckpointError(f"{path} is damaged ({error}); copy it again") from error
+    plain = isinstance(found, dict) and all(
+        isinstance(name, str) and _is_plain(one) for name, one in found.items()
+    )
+    if not plain:
+        raise CheckpointError(
+            f"{path} is no plain state dict (dense tensors by name), but {_told(found)}; "
+            f"save its state dict alone, or better {WEIGHTS}"
+        )
+    return dict(found)
+
+
+def _is_plain(one: object) -> bool:
+    """Whether it is a tensor with all its numbers: not sparse, not without any, not quantised."""
+    return (
+        isinstance(one, Tensor)
+        and one.layout is torch.strided
+        and not (one.is_meta or one.is_quantized or one.is_nested)
+    )
+
+
+def _told(found: object) -> str:
+    if not isinstance(found, dict):
+        return f"a {type(found).__name__}"
+    others = [str(name) for name, one in found.items() if not _is_plain(one)]
+    shown = ", ".join(others[:5]) + (", …" if len(others) > 5 else "")
+    return f"a dict with other things in it: {shown}" if others else "a dict with names of no text"
+
+
+def optional_package(name: str, called: str) -> Any:
+    """A package that only some formats need, or how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        reason = "" if isinstance(error, ModuleNotFoundError) else f" ({error})"
+        raise ConfigError(
+            f"{called} cannot be imported{reason}; install it with: pip install 'regard[{name}]'"
+        ) from None
 
 
 @contextmanager
@@ -46,3 +215,11 @@ def _refuse_unread(error: OSError, partial: Path) -> None:
 def _flush(file: Path) -> None:
     with file.open("rb") as written:
         os.fsync(written.fileno())
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a place where there is something already; an empty folder is nothing."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise CheckpointError(
+            f"{folder} exists already; name a folder that is new or empty, or delete it first"
+        )

@@ -1,4 +1,4 @@
-"""Language models as folders of GPT-2, in the layout of Hugging Face: names on both sides.
+"""Language models from and to GPT-2 folders in the layout of Hugging Face.
 
 GPT-2 keeps its matrices as (in, out), and queries, keys and values side by side in one of them.
 """
@@ -7,31 +7,138 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 import torch
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from regard.core.errors import ConfigError
 from regard.core.settings import parse
 from regard.functional.positions import sinusoid
-from regard.interop.decoders import (
-    Names,
-    check_tied,
-    imported,
-    parts,
+from regard.interop.folders import (
+    ACTIVATIONS,
+    CONFIG,
+    read_config,
+    read_tensors,
+    their_activation,
     write_hf,
 )
-from regard.interop.gpt2_config import (
-    NAME,
-    Description,
-    described,
-    refusal,
+from regard.interop.naming import (
+    WEIGHT_AND_BIAS,
+    Imported,
+    Names,
+    Row,
+    check_exportable,
+    check_tied,
+    imported,
+    no_counterpart,
+    padding,
+    parts,
+    renamed,
+    shapes,
 )
-from regard.interop.hf_folder import CONFIG, read_config, read_tensors
-from regard.interop.imported import Imported
-from regard.interop.naming import Row, renamed
-from regard.interop.skeleton import shapes
 from regard.models.decoder import DecoderConfig
+
+NAME = "GPT-2"
+
+
+class Gpt2Description(BaseModel):
+    """What config.json says, as far as it decides what is computed."""
+
+    model_config = ConfigDict(frozen=True, protected_namespaces=())
+
+    model_type: Literal["gpt2"]
+    vocab_size: int
+    n_positions: int
+    n_embd: int
+    n_layer: int
+    n_head: int
+    n_inner: int | None = None
+    activation_function: Literal[
+        "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish"
+    ] = "gelu_new"
+    resid_pdrop: float = 0.1
+    embd_pdrop: float = 0.1
+    attn_pdrop: float = 0.1
+    layer_norm_epsilon: float = 1e-5
+    tie_word_embeddings: bool = True
+    pad_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    scale_attn_weights: Literal[True] = True
+    scale_attn_by_inverse_layer_idx: Literal[False] = False
+    add_cross_attention: Literal[False] = False
+    quantization_config: None = None
+
+    def ours(self) -> DecoderConfig:
+        """The same in our terms."""
+        fields = {
+            "n_vocab": self.vocab_size,
+            "pad_id": padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[0],
+            "max_len": self.n_positions,
+            "d_model": self.n_embd,
+            "n_layers": self.n_layer,
+            "n_heads": self.n_head,
+            "d_ff": self.n_inner or 4 * self.n_embd,
+            "dropout": self.resid_pdrop,
+            "eps": self.layer_norm_epsilon,
+            "activation": ACTIVATIONS[self.activation_function],
+            "tied": self.tie_word_embeddings,
+        }
+        return parse(DecoderConfig, fields, CONFIG)
+
+    def notes(self) -> tuple[str | None, ...]:
+        """What is not taken over, or not as it is."""
+        others = [
+            f"{name}={value}"
+            for name, value, kept in (
+                ("embd_pdrop", self.embd_pdrop, self.resid_pdrop),
+                ("attn_pdrop", self.attn_pdrop, 0.0),
+            )
+            if value != kept
+        ]
+        return (
+            padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[1],
+            f"it trains on with dropout={self.resid_pdrop} on embeddings and on what each layer "
+            f"adds; there is no counterpart of {', '.join(others)}"
+            if others
+            else None,
+        )
+
+
+def refusal(config: DecoderConfig) -> str | None:
+    """Why a model cannot be written as a GPT-2, or None where it can."""
+    known = {
+        "norm": ("layer",),
+        "positions": ("learned", "sinusoidal", "none"),
+        "n_kv_heads": (None, config.n_heads),
+        "activation": tuple(ACTIVATIONS.values()),
+    }
+    return no_counterpart(config, known, NAME)
+
+
+def described(config: DecoderConfig) -> dict[str, object]:
+    """What config.json is to say of our model."""
+    return {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "vocab_size": config.n_vocab,
+        "n_positions": config.max_len,
+        "n_embd": config.d_model,
+        "n_layer": config.n_layers,
+        "n_head": config.n_heads,
+        "n_inner": config.d_ff,
+        "activation_function": their_activation(config.activation),
+        "resid_pdrop": config.dropout,
+        "embd_pdrop": config.dropout,
+        "attn_pdrop": 0.0,
+        "layer_norm_epsilon": config.eps,
+        "tie_word_embeddings": config.tied,
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "pad_token_id": config.pad_id,
+        "torch_dtype": "float32",
+    }
+
 
 PREFIX = "transformer."
 """Before all names but the output's; some folders leave it out."""
@@ -55,15 +162,15 @@ def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Row]:
     yield Row(prefix + TOKENS, ("embedding.tokens.weight",))
     yield Row(f"{prefix}wpe.weight", ("embedding.positions.table",))
     for i in range(config.n_layers):
-        yield from parts(LAYER, ("weight", "bias"), f"{prefix}h.{i}.", f"layers.{i}.")
-    yield from parts((("ln_f", "norm"),), ("weight", "bias"), prefix)
+        yield from parts(LAYER, WEIGHT_AND_BIAS, f"{prefix}h.{i}.", f"layers.{i}.")
+    yield from parts((("ln_f", "norm"),), WEIGHT_AND_BIAS, prefix)
     if not config.tied:
         yield Row(OUTPUT, ("to_logits.weight",))
 
 
 def read_gpt2(folder: Path) -> Imported:
     """The model of a folder whose config.json says ``gpt2``."""
-    said = parse(Description, read_config(folder), CONFIG)
+    said = parse(Gpt2Description, read_config(folder), CONFIG)
     config = said.ours()
     tensors = read_tensors(folder)
     prefix = PREFIX if any(name.startswith(PREFIX) for name in tensors) else ""
@@ -84,9 +191,7 @@ def write_gpt2(config: DecoderConfig, weights: Mapping[str, Tensor], folder: Pat
 
     Biases that our model lacks are written as zeros, and sinusoids as a table of ``max_len`` rows.
     """
-    why_not = refusal(config)
-    if why_not:
-        raise ConfigError(f"this model cannot be exported: {why_not}")
+    check_exportable(refusal(config))
     full = config.model_copy(update={"bias": True, "positions": "learned"})
     beyond = {name: torch.zeros(shape) for name, shape in shapes(full).items()}
     for name in shapes(config):

@@ -5,23 +5,353 @@ What a folder holds is told by its files, and each kind has one function that fi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoints.run_folder import RunFolder
+from regard.checkpoints.run_folder import RunFolder, save_model, save_settings
 from regard.core.errors import CheckpointError, ConfigError
+from regard.core.files import write_whole
 from regard.core.registry import Registry
+from regard.interop.bert import read_bert
 from regard.interop.ctranslate2_reading import MODEL as CTRANSLATE2_MODEL
-from regard.interop.folders import whole_folder
-from regard.interop.hf_folder import CONFIG, read_config
-from regard.interop.imported_texts import import_bert, import_gguf, import_gpt2, import_llama
-from regard.interop.imported_translators import (
-    from_ctranslate2,
-    from_marian,
-    write_translator,
+from regard.interop.ctranslate2_reading import read_ctranslate2
+from regard.interop.folders import (
+    CONFIG,
+    GENERATION,
+    check_free,
+    read_config,
+    read_json,
+    whole_folder,
 )
-from regard.interop.places import check_free
+from regard.interop.gguf import read_gguf, read_gguf_tokenizer
+from regard.interop.gpt2 import read_gpt2
+from regard.interop.llama import read_llama
+from regard.interop.marian import marian_numbering, read_marian
+from regard.interop.naming import Imported
+from regard.interop.renumbering import SOURCE_TOKENS, TARGET_TOKENS
+from regard.interop.sentence_transformers import READING, check_pooling, reads
+from regard.models.base import ModelConfig
+from regard.models.decoder import DecoderConfig
+from regard.models.encoder import EncoderConfig
+from regard.models.settings import ModelSettings, TaskName
+from regard.models.transformer import TransformerConfig
+from regard.recipes.recipe import recipe_from
+from regard.runs.labels import Labels
+from regard.runs.tokenizers import SHARED, SOURCE, TARGET, Tokenizers
+from regard.text.chat_template import TEMPLATE
+from regard.text.foreign import MARKS, ForeignTokenizer
+from regard.text.lookup import character_table, word_table
+from regard.text.marks import Marks
+from regard.text.published import (
+    opened_with,
+    pieces_in_bytes,
+    pieces_of,
+    published_template,
+    word_pieces,
+)
+from regard.text.sentencepiece_file import read_sentencepieces, unigram
+from regard.text.settings import N_BYTES
+from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS, UNKNOWN_ID
+from regard.text.tokenizer import Tokenizer
+
+TRAIN = {"max_steps": 1000, "lr": 1e-4, "warmup_steps": 100}
+
+
+def save_recipe(
+    folder: RunFolder,
+    config: ModelConfig,
+    *,
+    preset: str,
+    n_vocab: int,
+    task: TaskName = "translation",
+    **sections: dict[str, Any],
+) -> None:
+    """Write the recipe that describes a model; ``sections`` say what only its kind has.
+
+    The training file is a name without a file: whoever trains on gives their own.
+    """
+    known = config.model_dump(include=set(ModelSettings.model_fields), exclude_none=True)
+    file = "train.txt" if task in ("language", "masked") else "train.tsv"
+    least = N_BYTES + len(SPECIALS)  # what settings of pieces ask for
+    asked = {
+        "task": task,
+        "model": {"preset": preset, **known},
+        "train": TRAIN,
+        **sections,
+        "data": {"train": file, **sections.get("data", {})},
+        "text": {"kind": "bpe", "vocab_size": max(n_vocab, least), **sections.get("text", {})},
+    }
+    save_settings(folder, recipe_from(asked, "the imported run").model_dump(mode="json"))
+
+
+Notes = tuple[str, ...]
+TASKS: dict[str, TaskName] = {
+    "none": "similarity",
+    "masked": "masked",
+    "classify": "classification",
+    "spans": "answers",
+}
+"""What an encoder is for, going by its head."""
+POSITIONS = "embedding.positions.table"
+NO_END = "it was to see an end token after each text (add_eos_token), which is not added here"
+
+
+def import_bert(source: Path, folder: RunFolder, _direction: str | None = None) -> Notes:
+    """A BERT-type folder."""
+    model = read_bert(source)
+    config = model.config
+    assert isinstance(config, EncoderConfig)
+    if config.head == "classify":
+        _labels(read_config(source), config, source / CONFIG).save(folder.path)
+    if config.head == "none":
+        check_pooling(source)
+        model = _shortened(model, config, reads(source))
+    return _write(model, word_pieces(source), TASKS[config.head], "bert", folder)
+
+
+def _shortened(model: Imported, config: EncoderConfig, n: int | None) -> Imported:
+    """A sentence encoder that reads no more of a text than the one it was."""
+    if n is None or n >= config.max_len:
+        return model
+    table = model.weights[POSITIONS][:n].clone()
+    note = f"it reads {n} of {config.max_len} tokens, as {READING} says"
+    return Imported(
+        config.model_copy(update={"max_len": n}),
+        {**model.weights, POSITIONS: table},
+        (*model.notes, note),
+    )
+
+
+def import_gpt2(source: Path, folder: RunFolder, _direction: str | None = None) -> Notes:
+    """A GPT-2-type folder."""
+    return _language_model(read_gpt2(source), source, folder)
+
+
+def import_llama(source: Path, folder: RunFolder, _direction: str | None = None) -> Notes:
+    """A LLaMA-type folder."""
+    return _language_model(read_llama(source), source, folder)
+
+
+def import_gguf(source: Path, folder: RunFolder, _direction: str | None = None) -> Notes:
+    """A GGUF file, with the tokenizer that it carries."""
+    model, carried = read_gguf(source), read_gguf_tokenizer(source)
+    if carried.kind != "gpt2":
+        raise CheckpointError(
+            f"{source} carries a tokenizer of the kind {carried.kind!r}; supported is 'gpt2', "
+            "byte-level pieces"
+        )
+    ids = carried.special_ids
+    if "eos" not in ids:
+        raise CheckpointError(f"{source} names no end token")
+    marks = Marks(
+        pad=ids.get("padding", ids["eos"]),
+        begin=ids.get("bos"),
+        end=ids["eos"],
+        unknown=ids.get("unknown"),
+    )
+    inner = pieces_of(carried.tokens, carried.merges, carried.types, carried.before)
+    if carried.adds.get("bos_token") and marks.begin is not None:
+        inner = opened_with(inner, marks.begin)
+    _keep_template(carried.chat_template, folder)
+    notes = _write(model, ForeignTokenizer(inner, marks), "language", "gpt", folder)
+    return (*notes, NO_END) if carried.adds.get("eos_token") else notes
+
+
+def _language_model(model: Imported, source: Path, folder: RunFolder) -> Notes:
+    tokenizer = pieces_in_bytes(source, _ends(source))
+    _keep_template(published_template(source), folder)
+    return _write(model, tokenizer, "language", "gpt", folder)
+
+
+def _ends(source: Path) -> list[int]:
+    """All ids that end a text: of the model's description, and of how it is to write."""
+    found: list[int] = []
+    for path in (source / CONFIG, source / GENERATION):
+        said = (read_json(path) if path.exists() else {}).get("eos_token_id")
+        ends = said if isinstance(said, list) else [said] if said is not None else []
+        if not all(type(one) is int for one in ends):
+            raise CheckpointError(
+                f"{path} must say eos_token_id as a number, or as several, found {said!r}"
+            )
+        found += ends
+    return found
+
+
+def _keep_template(template: str | None, folder: RunFolder) -> None:
+    if template is not None:
+        write_whole(folder.path / TEMPLATE, template)
+
+
+def _labels(said: dict[str, Any], config: EncoderConfig, path: Path) -> Labels:
+    """Names by number, as the folder has them; whether of pairs, no folder says."""
+    names = said.get("id2label") or {}
+    numbers = range(config.n_labels or 0)
+    found = tuple(str(names.get(str(i), f"LABEL_{i}")) for i in numbers)
+    twice = [name for name, n in Counter(found).items() if n > 1]
+    if twice:
+        raise CheckpointError(
+            f"{path} gives the same name to several labels in id2label: {', '.join(twice)}; "
+            "give each its own"
+        )
+    return Labels(found, pairs=None if config.n_segments > 1 else False)
+
+
+def _write(
+    model: Imported,
+    tokenizer: ForeignTokenizer,
+    task: TaskName,
+    preset: str,
+    folder: RunFolder,
+) -> Notes:
+    """Fill an empty run folder; -> what a user should know."""
+    config = model.config
+    assert isinstance(config, EncoderConfig | DecoderConfig)
+    if tokenizer.n_vocab > config.n_vocab:
+        raise CheckpointError(
+            f"the tokenizer has {tokenizer.n_vocab} tokens, but the model knows {config.n_vocab}: "
+            "they do not belong together"
+        )
+    save_recipe(folder, config, task=task, preset=preset, n_vocab=config.n_vocab)
+    tokenizer.save(folder.path / SHARED)
+    save_model(folder, config, model.weights)
+    return model.notes
+
+
+SPM = ("source.spm", "target.spm")
+OUR_MARKS = Marks(pad=PAD_ID, begin=BEGIN_ID, end=END_ID, unknown=UNKNOWN_ID)
+JOINTS = ("▁", "@@", "￭", "##", "Ġ")
+"""What pieces of words carry, in one tokenizer or another."""
+UNKNOWN_LANGUAGES = "und-und"
+"""ISO 639's code for a language that nobody told."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedTranslator:
+    """All that a run folder needs."""
+
+    model: Imported
+    tokenizers: Tokenizers
+    languages: str | None = None
+    beam: int = 1
+
+
+def from_marian(folder: Path) -> ImportedTranslator:
+    """A MarianMT folder: the model, and source.spm, target.spm and vocab.json, or our own files."""
+    model = read_marian(folder)
+    said = read_json(path) if (path := folder / "tokenizer_config.json").exists() else {}
+    codes = [said.get("source_lang"), said.get("target_lang")]
+    languages = "-".join(map(str, codes)) if all(codes) else None
+    tokenizers = _our_own(folder) or tokenizers_beside(folder, *_marian_tokens(folder))
+    return ImportedTranslator(model, tokenizers, languages, _beam(folder / GENERATION))
+
+
+def _beam(path: Path) -> int:
+    """How many translations are kept while one is sought."""
+    found = (read_json(path) if path.exists() else {}).get("num_beams") or 1
+    if type(found) is not int or found < 1:
+        raise CheckpointError(f"{path} must say num_beams as a number from 1, found {found!r}")
+    return found
+
+
+def _marian_tokens(folder: Path) -> tuple[list[str], list[str]]:
+    """Tokens of source and target in our order."""
+    source, target = marian_numbering(folder)
+    first = read_json(folder / "vocab.json")
+    path = folder / "target_vocab.json"
+    second = read_json(path) if path.exists() else first
+    return source.tokens(_by_id(first, len(source.rows))), target.tokens(
+        _by_id(second, len(target.rows))
+    )
+
+
+def _by_id(ids: dict[str, int], n: int) -> list[str]:
+    """Tokens by id; rows without one get a name that no text has."""
+    tokens = [f"<unused{number}>" for number in range(n)]
+    for token, number in ids.items():
+        if not isinstance(number, int) or not 0 <= number < n:
+            raise CheckpointError(f"vocab.json says {token!r} is {number!r}, of {n} rows")
+        tokens[number] = token
+    return tokens
+
+
+def from_ctranslate2(folder: Path) -> ImportedTranslator:
+    """A CTranslate2 folder. It reads tokens, so what makes them of text is looked for beside it."""
+    model, source, target = read_ctranslate2(folder)
+    tokenizers = _our_own(folder) or tokenizers_beside(folder, source, target)
+    return ImportedTranslator(model, tokenizers)
+
+
+def _our_own(folder: Path) -> Tokenizers | None:
+    """Tokenizers that Regard once exported."""
+    read = ForeignTokenizer.load if (folder / MARKS).exists() else Tokenizer.load
+    if (folder / TARGET).exists():
+        first = SOURCE if (folder / SOURCE).exists() else SHARED
+        return Tokenizers(read(folder / first), read(folder / TARGET))
+    if not (folder / SHARED).exists() or (folder / SPM[0]).exists():
+        return None
+    shared = read(folder / SHARED)
+    return Tokenizers(shared, shared)
+
+
+def tokenizers_beside(folder: Path, source: Sequence[str], target: Sequence[str]) -> Tokenizers:
+    """By SentencePiece files, or by looking tokens up where each is a character or a word."""
+    files = [folder / name for name in SPM]
+    if not all(file.exists() for file in files):
+        return Tokenizers(_looked_up(source, folder), _looked_up(target, folder))
+    first, second = (
+        ForeignTokenizer(unigram(read_sentencepieces(file), tokens), OUR_MARKS)
+        for file, tokens in zip(files, (source, target), strict=True)
+    )
+    same = list(source) == list(target) and files[0].read_bytes() == files[1].read_bytes()
+    return Tokenizers(first, first if same else second)
+
+
+def _looked_up(tokens: Sequence[str], folder: Path) -> Tokenizer:
+    texts = tokens[len(SPECIALS) :]
+    if all(len(token) == 1 for token in texts):
+        return Tokenizer(character_table(tokens))
+    if any(token.startswith(JOINTS) or token.endswith(JOINTS) for token in texts):
+        raise CheckpointError(
+            f"{folder} has tokens that are pieces of words, and nothing that makes them of text; "
+            f"copy {SPM[0]} and {SPM[1]} into it"
+        )
+    return Tokenizer(word_table(tokens))
+
+
+def write_translator(
+    translator: ImportedTranslator, folder: RunFolder, direction: str | None
+) -> tuple[str, ...]:
+    """Fill an empty run folder; -> what a user should know."""
+    model = _as_read(translator.model, translator.tokenizers)
+    config = model.config
+    assert isinstance(config, TransformerConfig)
+    tokenizers = translator.tokenizers
+    save_recipe(
+        folder,
+        config,
+        preset="transformer",
+        n_vocab=config.n_target_vocab,
+        data={"direction": direction or translator.languages or UNKNOWN_LANGUAGES},
+        text={"kind": tokenizers.target.kind, "shared": tokenizers.shared},
+        decode={"beam": translator.beam},
+    )
+    tokenizers.save(folder.path)
+    save_model(folder, config, model.weights)
+    return model.notes
+
+
+def _as_read(model: Imported, tokenizers: Tokenizers) -> Imported:
+    """Two tokenizers mean two embeddings, so that training goes on as it does everywhere."""
+    config = model.config
+    assert isinstance(config, TransformerConfig)
+    if tokenizers.shared or not config.shared_vocab:
+        return model
+    weights = {**model.weights, TARGET_TOKENS: model.weights[SOURCE_TOKENS].clone()}
+    return replace(model, config=config.model_copy(update={"shared_vocab": False}), weights=weights)
+
 
 Importer = Callable[[Path, RunFolder, str | None], tuple[str, ...]]
 """Source, the run folder to fill, and perhaps the languages -> what a user should know."""

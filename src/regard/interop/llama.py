@@ -1,4 +1,4 @@
-"""Language models as folders of LLaMA, in the layout of Hugging Face: names on both sides.
+"""Language models from and to LLaMA folders in the layout of Hugging Face.
 
 Rotary positions there turn number i of a head with number i + d/2; ours turn neighbours. So the
 rows that make queries and keys change places on the way.
@@ -8,23 +8,155 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Annotated, Literal
 
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
-from regard.core.errors import ConfigError
 from regard.core.settings import parse
-from regard.interop.decoders import (
+from regard.functional.positions import BASE
+from regard.interop.folders import CONFIG, read_config, read_tensors, write_hf
+from regard.interop.naming import (
+    WEIGHT,
+    WEIGHT_AND_BIAS,
+    Imported,
     Names,
+    Row,
+    check_exportable,
     check_tied,
     imported,
+    no_counterpart,
+    padding,
     parts,
-    write_hf,
+    renamed,
 )
-from regard.interop.hf_folder import CONFIG, read_config, read_tensors
-from regard.interop.imported import Imported
-from regard.interop.llama_config import NAME, Description, described, refusal
-from regard.interop.naming import Row, renamed
 from regard.models.decoder import DecoderConfig
+
+NAME = "LLaMA"
+ARCHITECTURE = {"norm": "rms", "activation": "swiglu", "positions": "rotary"}
+"""Of our settings, those that make a LLaMA."""
+
+
+One = Annotated[float, Field(ge=1.0, le=1.0)]
+
+
+class Rope(BaseModel):
+    """How rotary positions are stretched, which must be not at all."""
+
+    model_config = ConfigDict(frozen=True)
+
+    rope_type: Literal["default"] = Field(
+        "default", validation_alias=AliasChoices("rope_type", "type")
+    )
+    rope_theta: float | None = None
+    partial_rotary_factor: One = 1.0
+
+
+class LlamaDescription(BaseModel):
+    """What config.json says, as far as it decides what is computed."""
+
+    model_config = ConfigDict(frozen=True, protected_namespaces=())
+
+    model_type: Literal["llama"]
+    vocab_size: int
+    max_position_embeddings: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int | None = None
+    intermediate_size: int
+    head_dim: int | None = None
+    hidden_act: Literal["silu", "swish"] = "silu"
+    rms_norm_eps: float = 1e-6
+    rope_theta: float = BASE
+    rope_scaling: Rope | None = None
+    rope_parameters: Rope | None = None
+    rope_interleaved: Literal[False] = False
+    partial_rotary_factor: One = 1.0
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    attention_dropout: float = 0.0
+    tie_word_embeddings: bool = False
+    pad_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    quantization_config: None = None
+
+    @model_validator(mode="after")
+    def _has_a_counterpart(self) -> LlamaDescription:
+        problems = []
+        if self.attention_bias != self.mlp_bias:
+            problems.append(
+                f"attention_bias={self.attention_bias} and mlp_bias={self.mlp_bias}: only both or "
+                "neither are supported"
+            )
+        if self.head_dim and self.head_dim * self.num_attention_heads != self.hidden_size:
+            problems.append(
+                f"head_dim={self.head_dim}: only hidden_size / num_attention_heads "
+                f"({self.hidden_size} / {self.num_attention_heads}) is supported"
+            )
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def ours(self) -> DecoderConfig:
+        """The same in our terms."""
+        rope = self.rope_parameters or self.rope_scaling or Rope()
+        fields = {
+            "n_vocab": self.vocab_size,
+            "pad_id": padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[0],
+            "max_len": self.max_position_embeddings,
+            "d_model": self.hidden_size,
+            "n_layers": self.num_hidden_layers,
+            "n_heads": self.num_attention_heads,
+            "n_kv_heads": self.num_key_value_heads,
+            "d_ff": self.intermediate_size,
+            "eps": self.rms_norm_eps,
+            "rotary_base": rope.rope_theta or self.rope_theta,
+            "bias": self.attention_bias,
+            "tied": self.tie_word_embeddings,
+        }
+        return parse(DecoderConfig, {**ARCHITECTURE, "dropout": 0.0, **fields}, CONFIG)
+
+    def notes(self) -> tuple[str | None, ...]:
+        """What is not taken over, or not as it is."""
+        return (
+            padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[1],
+            f"attention_dropout={self.attention_dropout} has no counterpart: it trains on without"
+            if self.attention_dropout
+            else None,
+        )
+
+
+def refusal(config: DecoderConfig) -> str | None:
+    """Why a model cannot be written as a LLaMA, or None where it can."""
+    known = {name: (needed,) for name, needed in ARCHITECTURE.items()}
+    return no_counterpart(config, known, NAME)
+
+
+def described(config: DecoderConfig) -> dict[str, object]:
+    """What config.json is to say of our model."""
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": config.n_vocab,
+        "max_position_embeddings": config.max_len,
+        "hidden_size": config.d_model,
+        "num_hidden_layers": config.n_layers,
+        "num_attention_heads": config.n_heads,
+        "num_key_value_heads": config.kv_heads,
+        "intermediate_size": config.d_ff,
+        "hidden_act": "silu",
+        "rms_norm_eps": config.eps,
+        "rope_theta": config.rotary_base,
+        "attention_bias": config.bias,
+        "mlp_bias": config.bias,
+        "tie_word_embeddings": config.tied,
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "pad_token_id": config.pad_id,
+        "torch_dtype": "float32",
+    }
+
 
 PREFIX = "model."
 """Before all names but the output's; some folders leave it out."""
@@ -49,10 +181,10 @@ BUFFER = ".self_attn.rotary_emb.inv_freq"
 
 def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Row]:
     """The whole table for one model, tensor by tensor."""
-    kinds = ("weight", "bias") if config.bias else ("weight",)
+    kinds = WEIGHT_AND_BIAS if config.bias else WEIGHT
     yield Row(prefix + TOKENS, ("embedding.tokens.weight",))
     for i in range(config.n_layers):
-        yield from parts(NORMS, ("weight",), f"{prefix}layers.{i}.", f"layers.{i}.")
+        yield from parts(NORMS, WEIGHT, f"{prefix}layers.{i}.", f"layers.{i}.")
         yield from parts(LINEARS, kinds, f"{prefix}layers.{i}.", f"layers.{i}.")
     yield Row(f"{prefix}norm.weight", ("norm.weight",))
     if not config.tied:
@@ -61,7 +193,7 @@ def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Row]:
 
 def read_llama(folder: Path) -> Imported:
     """The model of a folder whose config.json says ``llama``."""
-    said = parse(Description, read_config(folder), CONFIG)
+    said = parse(LlamaDescription, read_config(folder), CONFIG)
     config = said.ours()
     tensors = read_tensors(folder)
     prefix = PREFIX if any(name.startswith(PREFIX) for name in tensors) else ""
@@ -83,9 +215,7 @@ def read_llama(folder: Path) -> Imported:
 
 def write_llama(config: DecoderConfig, weights: Mapping[str, Tensor], folder: Path) -> None:
     """Write config.json and model.safetensors into a folder that exists."""
-    why_not = refusal(config)
-    if why_not:
-        raise ConfigError(f"this model cannot be exported: {why_not}")
+    check_exportable(refusal(config))
     tensors = renamed(rows(config), _replaced(config, weights, halves), NAME)
     write_hf(folder, described(config), tensors)
 

@@ -3,45 +3,45 @@
 Imported, a translator gets our special ids. Marian has no begin token: its padding starts a target,
 so that row is our BEGIN, and keeps its share in the softmax as it does there (``generate`` hides
 padding only after the softmax). Our PAD is a new row without any share. So the log-probability of
-every token is what it was.
+every token is what it was. Exported, a translator keeps its ids, and the description tells what
+they are.
 
-Exported, a translator keeps its ids, and the description tells what they are.
+Marian's sinusoids are all sines, then all cosines; ours take turns. The residual stream knows no
+order of its own, so that of every tensor that touches it is changed once, here.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors.torch import save
+from pydantic import ValidationError
 from torch import Tensor
 
-from regard.core.errors import CheckpointError, ConfigError
-from regard.core.files import write_whole
-from regard.interop.hf_folder import (
+from regard.core.errors import CheckpointError
+from regard.interop.folders import (
+    ACTIVATIONS,
     CONFIG,
     GENERATION,
-    WEIGHTS,
     read_config,
     read_json,
     read_tensors,
+    their_activation,
+    write_hf,
+    write_json,
 )
-from regard.interop.imported import Imported
-from regard.interop.marian_config import NAME, config_of, described, refusal
-from regard.interop.marian_names import (
-    COMPUTED,
-    OUTPUT,
-    OUTPUT_BIAS,
-    SHARED,
-    SOURCE,
-    TARGET,
-    in_halves,
-    rows,
-    taking_turns,
+from regard.interop.naming import (
+    WEIGHT_AND_BIAS,
+    Imported,
+    Row,
+    check_exportable,
+    fitted,
+    no_counterpart,
+    parts,
+    renamed,
 )
-from regard.interop.naming import renamed
 from regard.interop.renumbering import (
     OUTPUT_BIAS as OUR_BIAS,
 )
@@ -52,10 +52,209 @@ from regard.interop.renumbering import (
     renumbered,
     specials_first,
 )
-from regard.interop.skeleton import fitted
-from regard.models.base import SequenceModel
+from regard.models.base import ModelConfig, SequenceModel
 from regard.models.transformer import TransformerConfig
-from regard.text.specials import BEGIN_ID, PAD_ID, UNKNOWN
+from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN, UNKNOWN_ID
+
+SHARED = "model.shared.weight"
+SOURCE = "model.encoder.embed_tokens.weight"
+TARGET = "model.decoder.embed_tokens.weight"
+OUTPUT = "lm_head.weight"
+OUTPUT_BIAS = "final_logits_bias"
+COMPUTED = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+"""Sinusoids, which old folders keep."""
+
+ENCODER = (
+    ("self_attn.q_proj", "self_attention.to_q"),
+    ("self_attn.k_proj", "self_attention.to_k"),
+    ("self_attn.v_proj", "self_attention.to_v"),
+    ("self_attn.out_proj", "self_attention.to_out"),
+    ("self_attn_layer_norm", "around_self.norm"),
+    ("fc1", "feed_forward.inner"),
+    ("fc2", "feed_forward.outer"),
+    ("final_layer_norm", "around_feed_forward.norm"),
+)
+DECODER = (
+    *ENCODER,
+    ("encoder_attn.q_proj", "cross_attention.to_q"),
+    ("encoder_attn.k_proj", "cross_attention.to_k"),
+    ("encoder_attn.v_proj", "cross_attention.to_v"),
+    ("encoder_attn.out_proj", "cross_attention.to_out"),
+    ("encoder_attn_layer_norm", "around_cross.norm"),
+)
+
+_READS = ("to_q.weight", "to_k.weight", "to_v.weight", "inner.weight", "tokens.weight")
+_WRITES = ("to_out.weight", "to_out.bias", "outer.weight", "outer.bias", "norm.weight", "norm.bias")
+
+
+def rows(config: TransformerConfig) -> Iterator[Row]:
+    """The whole table for one Transformer, tensor by tensor."""
+    if config.shared_vocab:
+        yield Row(SHARED, ("encoder.embedding.tokens.weight",))
+    else:
+        yield Row(SOURCE, ("encoder.embedding.tokens.weight",))
+        yield Row(TARGET, ("decoder.embedding.tokens.weight",))
+    if not config.tied_output:
+        yield Row(OUTPUT, ("decoder.output_weight",))
+    if config.output_bias:
+        yield Row(OUTPUT_BIAS, ("decoder.output_bias",))
+    for i in range(config.n_layers):
+        for side, table in (("encoder", ENCODER), ("decoder", DECODER)):
+            where = f"{side}.layers.{i}."
+            yield from parts(table, WEIGHT_AND_BIAS, f"model.{where}", where)
+
+
+def taking_turns(weights: Mapping[str, Tensor], d_model: int) -> dict[str, Tensor]:
+    """Our names, Marian's dimensions -> our dimensions."""
+    return _permuted(weights, _halves(d_model))
+
+
+def in_halves(weights: Mapping[str, Tensor], d_model: int) -> dict[str, Tensor]:
+    """Our names, our dimensions -> Marian's dimensions."""
+    return _permuted(weights, _halves(d_model).argsort())
+
+
+def _halves(d_model: int) -> Tensor:
+    """For each of our dimensions, where Marian has it (D,)."""
+    n_sines = (d_model + 1) // 2
+    places = torch.arange(d_model)
+    return places // 2 + n_sines * (places % 2)
+
+
+def _permuted(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    found = {}
+    for name, tensor in weights.items():
+        if name.endswith(_READS) or name == "decoder.output_weight":
+            found[name] = tensor[:, order]
+        elif name.endswith(_WRITES):
+            found[name] = tensor[order]
+        else:
+            found[name] = tensor
+    return found
+
+
+NAME = "MarianMT"
+
+_ONLY = {
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "add_final_layer_norm": False,
+    "static_position_embeddings": True,
+    "is_encoder_decoder": True,
+}
+"""What Marian's description must say where it says anything."""
+_PAIRS = (
+    ("encoder_layers", "decoder_layers"),
+    ("encoder_attention_heads", "decoder_attention_heads"),
+    ("encoder_ffn_dim", "decoder_ffn_dim"),
+)
+"""What must be the same on both sides."""
+
+_COUNTERPARTS: dict[str, tuple[Any, ...]] = {
+    "norm_first": (False,),
+    "bias": (True,),
+    "score": ("scaled_dot",),
+    "window": ("global",),
+    "normaliser": ("softmax",),
+    "positions": ("sinusoidal",),
+    "join": (None, "add"),
+    "activation": ("relu", "gelu", "gelu_tanh", "silu"),
+    "hidden_source_id": (None,),
+}
+"""The values of our settings that Marian can compute."""
+
+
+def config_of(raw: Mapping[str, Any], where: str) -> TransformerConfig:
+    """Our configuration, with their vocabulary as it is."""
+    problems = _strange(raw)
+    if problems:
+        raise CheckpointError(f"{where} describes what Regard has no counterpart of: {problems}")
+    tied = raw.get("tie_word_embeddings", True)
+    try:
+        ours = {
+            "n_source_vocab": raw["vocab_size"],
+            "n_target_vocab": raw.get("decoder_vocab_size") or raw["vocab_size"],
+            # Where nothing is tied, the embeddings of both sides aren't either.
+            "shared_vocab": tied and raw.get("share_encoder_decoder_embeddings", True),
+            "d_model": raw["d_model"],
+            "n_layers": raw["encoder_layers"],
+            "n_heads": raw["encoder_attention_heads"],
+            "d_ff": raw["encoder_ffn_dim"],
+            "dropout": raw.get("dropout", 0.1),
+            "max_len": raw.get("max_position_embeddings", 512),
+            "activation": ACTIVATIONS[raw.get("activation_function", "gelu")],
+            "embedding_scale": raw.get("scale_embedding", False),
+            "output_bias": True,
+            "tied_output": tied,
+        }
+        return TransformerConfig.model_validate(ours, strict=True)
+    except KeyError as error:
+        raise CheckpointError(f"{where} does not say its {error.args[0]}") from None
+    except ValidationError as error:
+        told = "; ".join(
+            f"{'.'.join(map(str, one['loc']))}: {one['msg']}, found {one['input']!r}"
+            for one in error.errors()
+        )
+        raise CheckpointError(f"{where} describes no model: {told}") from None
+
+
+def _strange(raw: Mapping[str, Any]) -> str:
+    problems = [
+        f"{name}={raw[name]!r} (supported: {only!r})"
+        for name, only in _ONLY.items()
+        if raw.get(name, only) != only
+    ]
+    problems += [
+        f"{one}={raw[one]} beside {other}={raw[other]} (supported: both the same)"
+        for one, other in _PAIRS
+        if one in raw and raw.get(other, raw[one]) != raw[one]
+    ]
+    activation = raw.get("activation_function", "gelu")
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+        known = ", ".join(ACTIVATIONS)
+        problems.append(f"activation_function={activation!r} (supported: {known})")
+    return "; ".join(problems)
+
+
+def refusal(config: ModelConfig) -> str | None:
+    """Why a model cannot be exported, or None where it can."""
+    if not isinstance(config, TransformerConfig):
+        return f"{NAME} is a Transformer, and this is a model of the family {config.family!r}"
+    return no_counterpart(config, _COUNTERPARTS, NAME)
+
+
+def described(config: TransformerConfig) -> dict[str, Any]:
+    """Marian's description of a model of ours, whose ids stay as they are."""
+    return {
+        "model_type": "marian",
+        "architectures": ["MarianMTModel"],
+        "is_encoder_decoder": True,
+        "vocab_size": config.n_source_vocab,
+        "decoder_vocab_size": config.n_target_vocab,
+        "share_encoder_decoder_embeddings": config.shared_vocab,
+        "tie_word_embeddings": config.tied_output,
+        "d_model": config.d_model,
+        "encoder_layers": config.n_layers,
+        "decoder_layers": config.n_layers,
+        "encoder_attention_heads": config.n_heads,
+        "decoder_attention_heads": config.n_heads,
+        "encoder_ffn_dim": config.d_ff,
+        "decoder_ffn_dim": config.d_ff,
+        "dropout": config.dropout,
+        "attention_dropout": 0.0,
+        "activation_dropout": 0.0,
+        "activation_function": their_activation(config.activation),
+        "scale_embedding": config.embedding_scale,
+        "max_position_embeddings": config.max_len,
+        "pad_token_id": PAD_ID,
+        "bos_token_id": BEGIN_ID,
+        "eos_token_id": END_ID,
+        "unk_token_id": UNKNOWN_ID,
+        "decoder_start_token_id": BEGIN_ID,
+        "forced_eos_token_id": None,
+        "torch_dtype": "float32",
+    }
+
 
 START = "decoder_start_token_id"
 
@@ -134,9 +333,8 @@ def _untied(tensors: dict[str, Tensor], config: TransformerConfig) -> dict[str, 
 def write_marian(model: SequenceModel, folder: Path) -> None:
     """Write config.json, generation_config.json and model.safetensors into a folder."""
     config = model.config
-    why_not = refusal(config)
-    if why_not or not isinstance(config, TransformerConfig):
-        raise ConfigError(f"this model cannot be exported: {why_not}")
+    check_exportable(refusal(config))
+    assert isinstance(config, TransformerConfig)
     weights = in_halves(dict(model.named_parameters()), config.d_model)
     if config.shared_vocab and not config.tied_output:  # there, all three are tied or none
         weights[TARGET_TOKENS] = weights[SOURCE_TOKENS]
@@ -145,14 +343,8 @@ def write_marian(model: SequenceModel, folder: Path) -> None:
     bias = tensors.get(OUTPUT_BIAS, torch.zeros(config.n_target_vocab))
     tensors[OUTPUT_BIAS] = bias.reshape(1, -1)
     raw = described(config)
-    search = {
-        "pad_token_id": raw["pad_token_id"],
-        "bos_token_id": raw["bos_token_id"],
-        "eos_token_id": raw["eos_token_id"],
-        "decoder_start_token_id": raw["decoder_start_token_id"],
-        "bad_words_ids": [[PAD_ID], [BEGIN_ID]],
-        "max_length": config.max_len,
-    }
-    write_whole(folder / CONFIG, json.dumps(raw, indent=2) + "\n")
-    write_whole(folder / GENERATION, json.dumps(search, indent=2) + "\n")
-    write_whole(folder / WEIGHTS, save(tensors, metadata={"format": "pt"}))
+    ids = ("pad_token_id", "bos_token_id", "eos_token_id", START)
+    search = {name: raw[name] for name in ids}
+    search |= {"bad_words_ids": [[PAD_ID], [BEGIN_ID]], "max_length": config.max_len}
+    write_json(folder / GENERATION, search)
+    write_hf(folder, raw, tensors)

@@ -1,17 +1,32 @@
-"""Renaming tensors by a table, so that none is lost and none is made up."""
+"""Tensors under the names of a format and under ours, so that none is lost and none is made up.
+
+A format is a table of ``Row``: one tensor of theirs, and which of ours lie in it. What shapes ours
+must have is told by the model, built without numbers so that any size is cheap.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from pydantic import BaseModel
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.core.errors import CheckpointError
+from regard.core.errors import CheckpointError, ConfigError
+from regard.interop.folders import CONFIG
+from regard.models.base import ModelConfig
+from regard.models.presets import build
 
 Shape = tuple[int, ...]
+Names = tuple[str, ...]
+"""A name of theirs, then those of ours that lie in it, one below the other."""
+
+
+WEIGHT = {"weight": "weight"}
+WEIGHT_AND_BIAS = {"weight": "weight", "bias": "bias"}
+"""The tensors of a layer where theirs are called as ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +35,47 @@ class Row:
 
     theirs: str
     ours: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A model of others, in our terms."""
+
+    config: ModelConfig
+    weights: dict[str, Tensor]
+    """Float32, under the names of our model's parameters, each of them."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about the way, a sentence each."""
+
+
+def parts(
+    table: Iterable[Names],
+    kinds: Mapping[str, str],
+    theirs: str = "",
+    ours: str = "",
+    *,
+    between: str = ".",
+) -> Iterator[Row]:
+    """Rows for the tensors of each layer of a table.
+
+    ``kinds`` are their names for a layer's tensors and ours; ``theirs`` and ``ours`` stand before
+    the names, ``between`` before the kind of theirs.
+    """
+    for name, *others in table:
+        for their_kind, our_kind in kinds.items():
+            found = tuple(f"{ours}{one}.{our_kind}" for one in others)
+            yield Row(f"{theirs}{name}{between}{their_kind}", found)
+
+
+def table_rows(table: Iterable[Names]) -> Iterator[Row]:
+    """Rows for tensors that stand alone, under their full names."""
+    yield from (Row(theirs, tuple(ours)) for theirs, *ours in table)
+
+
+def check_exportable(why_not: str | None) -> None:
+    """Refuse a model that a format has no counterpart of."""
+    if why_not:
+        raise ConfigError(f"this model cannot be exported: {why_not}")
 
 
 def no_counterpart(
@@ -127,3 +183,118 @@ def _passed_over(name: str, others: Collection[str]) -> bool:
     return any(
         name == other or (other.endswith(".") and name.startswith(other)) for other in others
     )
+
+
+def skeleton(config: ModelConfig) -> nn.Module:
+    """The model with shapes and no numbers."""
+    try:
+        with torch.device("meta"):
+            return build(config)
+    except (RuntimeError, TypeError, OverflowError) as error:  # more than torch can count
+        told = ", ".join(f"{name}={value}" for name, value in _sizes(config).items())
+        reason = str(error).partition("\n")[0]
+        raise CheckpointError(f"no model can have the sizes {told} ({reason})") from None
+
+
+def shapes(config: ModelConfig, *, tied: bool = False) -> dict[str, Shape]:
+    """What each parameter is called, and its shape; those that are ``tied`` under each name."""
+    every = skeleton(config).named_parameters(remove_duplicate=not tied)
+    return {name: tuple(one.shape) for name, one in every}
+
+
+def fitted(
+    config: ModelConfig,
+    rows: Iterable[Row],
+    tensors: Mapping[str, Tensor],
+    of: str,
+    *,
+    passed_over: Collection[str] = (),
+) -> dict[str, Tensor]:
+    """Their tensors as the weights of our model, float32; tied ones may stand under each name."""
+    check_layers(config, tensors, of)
+    wanted = shapes(config, tied=True)
+    return taken(
+        rows, tensors, wanted, of, passed_over=passed_over, deciding=Deciding(config).settings
+    )
+
+
+def check_layers(config: ModelConfig, tensors: Collection[str], of: str) -> None:
+    """A description may ask for any number of layers: one that cannot be there is not built."""
+    n_layers = _sizes(config).get("n_layers", 0)
+    if n_layers > len(tensors):
+        raise CheckpointError(
+            f"{of} does not fit its own description: it says {n_layers} layers, and holds "
+            f"{len(tensors)} tensors"
+        )
+
+
+class Deciding:
+    """Which settings decide the shape of a parameter: those with which it changes."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        self.config = config
+
+    @cached_property
+    def _mine(self) -> dict[str, Shape]:
+        return shapes(self.config, tied=True)
+
+    @cached_property
+    def _others(self) -> dict[str, dict[str, Shape]]:
+        """For each size, the shapes where it is twice as large."""
+        found = {}
+        for name, value in _sizes(self.config).items():
+            try:
+                found[name] = shapes(self.config.model_copy(update={name: 2 * value}), tied=True)
+            except Exception:  # a size that cannot change alone decides nothing alone
+                continue
+        return found
+
+    def settings(self, names: Iterable[str]) -> list[str]:
+        """As ``d_model=512``."""
+        wanted, sizes = list(names), _sizes(self.config)
+        return [
+            f"{setting}={sizes[setting]}"
+            for setting, others in self._others.items()
+            if any(self._mine.get(name) != others.get(name) for name in wanted)
+        ]
+
+
+def _sizes(config: ModelConfig) -> dict[str, int]:
+    settings = config.model_dump()
+    return {name: value for name, value in settings.items() if type(value) is int and value > 0}
+
+
+def imported(
+    config: ModelConfig,
+    rows: Iterable[Row],
+    tensors: Mapping[str, Tensor],
+    of: str,
+    *,
+    passed_over: Collection[str] = (),
+    notes: Iterable[str | None] = (),
+) -> Imported:
+    """Their tensors as the weights of our model; the message names ``of`` where they do not fit."""
+    weights = fitted(config, rows, tensors, of, passed_over=passed_over)
+    return Imported(config, weights, tuple(note for note in notes if note))
+
+
+def padding(pad: int | None, end: object, n_vocab: int) -> tuple[int, str | None]:
+    """The id to pad with, and what to say where the model has none of its own.
+
+    Nothing sees padding at the end of a text, so any token will do that is no target.
+    """
+    known = range(n_vocab)
+    if pad is not None and pad in known:
+        return pad, None
+    stand_in = end[0] if isinstance(end, list) and end else end
+    found = stand_in if isinstance(stand_in, int) and stand_in in known else 0
+    return found, f"it has no token for padding; token {found} stands in"
+
+
+def check_tied(tensors: Mapping[str, Tensor], tokens: str, output: str) -> None:
+    """An output matrix that is said to be the embedding may be there twice, not differ from it."""
+    if {tokens, output} <= tensors.keys() and not torch.equal(tensors[tokens], tensors[output]):
+        raise CheckpointError(
+            f"tie_word_embeddings is true, but {output} is not {tokens}; set it to false in "
+            f"{CONFIG} to take both"
+        )

@@ -7,9 +7,7 @@ import pytest
 import torch
 
 from regard.core.errors import CheckpointError
-from regard.interop.ctranslate2_file import read_file
-from regard.interop.ctranslate2_reading import read_ctranslate2
-from regard.interop.ctranslate2_vocabularies import read_vocabularies
+from regard.interop.ctranslate2_reading import read_ctranslate2, read_file, read_vocabularies
 
 NUMBERS = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4, "bfloat16": 5}
 

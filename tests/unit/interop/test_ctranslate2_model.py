@@ -6,7 +6,7 @@ from systems import system
 from tiny import tiny_config
 
 from regard.core.errors import CheckpointError, ConfigError
-from regard.interop.ctranslate2_model import (
+from regard.interop.ctranslate2 import (
     LEAST_POSITIONS,
     n_positions,
     refusal,

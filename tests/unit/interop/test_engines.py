@@ -13,8 +13,7 @@ from tiny import tiny_config
 
 from regard.core.errors import ConfigError
 from regard.interop import ctranslate2_engine, exporting
-from regard.interop.ctranslate2_engine import CTranslate2Engine
-from regard.interop.engines import engine_for
+from regard.interop.ctranslate2_engine import CTranslate2Engine, engine_for
 from regard.models.transformer import Transformer
 from regard.recipes.recipe import recipe_from
 from regard.runs.kinds.translator import load_translator

@@ -9,8 +9,8 @@ import torch
 from language_models import loaded, same_weights, weights_of
 
 from regard.core.errors import CheckpointError, ConfigError
-from regard.interop import gguf_file
-from regard.interop.gguf_file import read_gguf, read_gguf_tokenizer
+from regard.interop import gguf as gguf_file
+from regard.interop.gguf import read_gguf, read_gguf_tokenizer
 
 gguf = pytest.importorskip("gguf", reason="gguf is not installed")
 gguf_files = importlib.import_module("gguf_files")  # needs the package

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from regard.core.errors import CheckpointError
-from regard.interop.hf_folder import read_config, read_tensors
+from regard.interop.folders import read_config, read_tensors
 
 
 class Runs:

@@ -5,7 +5,7 @@ import torch
 from tiny import tiny_config
 
 from regard.core.errors import CheckpointError
-from regard.interop.ctranslate2_names import rows
+from regard.interop.ctranslate2 import rows
 from regard.interop.folders import whole_folder
 from regard.interop.naming import Row, renamed
 from regard.models.transformer import Transformer

@@ -11,9 +11,14 @@ from translators import loaded, shaken
 
 from regard.core.errors import CheckpointError, ConfigError
 from regard.functional.positions import sinusoid
-from regard.interop.marian import marian_numbering, read_marian, write_marian
-from regard.interop.marian_config import refusal
-from regard.interop.marian_names import in_halves, taking_turns
+from regard.interop.marian import (
+    in_halves,
+    marian_numbering,
+    read_marian,
+    refusal,
+    taking_turns,
+    write_marian,
+)
 from regard.models.transformer import Transformer
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from regard.core.errors import CheckpointError
-from regard.interop.sentence_folder import check_pooling, reads
+from regard.interop.sentence_transformers import check_pooling, reads
 
 STEPS = ["Transformer", "Pooling", "Normalize"]
 

@@ -5,8 +5,7 @@ import torch
 from language_models import LLAMA, language_model, weights_of
 
 from regard.core.errors import CheckpointError
-from regard.interop.naming import Row
-from regard.interop.skeleton import Deciding, fitted, shapes
+from regard.interop.naming import Deciding, Row, fitted, shapes
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
 from regard.models.transformer import TransformerConfig

@@ -12,7 +12,7 @@ from regard.bench.contest import Work
 from regard.bench.continuing import Continuing
 from regard.bench.matmul import DTYPES
 from regard.bench.steps import learned
-from regard.interop import gpt2_config
+from regard.interop import gpt2
 from regard.interop.gpt2 import write_gpt2
 from regard.interop.llama import write_llama
 from regard.models.decoder import LanguageModel
@@ -47,7 +47,7 @@ def hf_model(model: LanguageModel) -> Any:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     weights = {name: part.detach().cpu() for name, part in model.named_parameters()}
-    write = write_llama if gpt2_config.refusal(model.config) else write_gpt2
+    write = write_llama if gpt2.refusal(model.config) else write_gpt2
     with TemporaryDirectory(prefix="regard-bench-") as folder:
         write(model.config, weights, Path(folder))
         return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)

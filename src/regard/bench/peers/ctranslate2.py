@@ -11,9 +11,8 @@ from regard.bench.contest import Work
 from regard.bench.peers.ending import ending_model
 from regard.bench.writing import Writing
 from regard.decoding.settings import DecodeSettings
-from regard.interop.ctranslate2_engine import CTranslate2Engine
-from regard.interop.ctranslate2_model import write_ctranslate2
-from regard.interop.ctranslate2_translator import Translator
+from regard.interop.ctranslate2 import write_ctranslate2
+from regard.interop.ctranslate2_engine import CTranslate2Engine, TokenTranslator
 from regard.models.presets import n_parameters
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.text.specials import SPECIALS
@@ -66,11 +65,11 @@ def _model(config: TransformerConfig, writing: Writing) -> Transformer:
     return ending_model(config, writing.n_new)
 
 
-def _load(model: Transformer, writing: Writing, precision: str) -> Translator:
+def _load(model: Transformer, writing: Writing, precision: str) -> TokenTranslator:
     tokens = _tokens(model.config.n_source_vocab)
     with tempfile.TemporaryDirectory() as folder:
         write_ctranslate2(model, Path(folder), source_tokens=tokens, target_tokens=tokens)
-        return Translator.load(Path(folder), writing.device, TYPES[precision])
+        return TokenTranslator.load(Path(folder), writing.device, TYPES[precision])
 
 
 def _tokens(vocab: int) -> list[str]:

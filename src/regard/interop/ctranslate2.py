@@ -6,20 +6,97 @@ CTranslate2 has one kind of attention, so a system with another is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.core.errors import CheckpointError, ConfigError
+from regard.core.errors import CheckpointError
 from regard.functional.positions import sinusoid
-from regard.interop.ctranslate2_names import rows
-from regard.interop.naming import no_counterpart, renamed
+from regard.interop.folders import optional_package
+from regard.interop.naming import (
+    WEIGHT,
+    WEIGHT_AND_BIAS,
+    Names,
+    Row,
+    check_exportable,
+    no_counterpart,
+    parts,
+    renamed,
+    table_rows,
+)
 from regard.models.base import SequenceConfig, SequenceModel
 from regard.models.transformer import TransformerConfig
 from regard.text.specials import BEGIN, END, END_ID, UNKNOWN
+
+TENSORS: tuple[Names, ...] = (
+    ("encoder/embeddings_0/weight", "encoder.embedding.tokens.weight"),
+    ("decoder/embeddings/weight", "decoder.embedding.tokens.weight"),
+)
+TIED_OUTPUT: tuple[Names, ...] = (("decoder/projection/weight", "decoder.embedding.tokens.weight"),)
+OWN_OUTPUT: tuple[Names, ...] = (("decoder/projection/weight", "decoder.output_weight"),)
+OUTPUT_BIAS: tuple[Names, ...] = (("decoder/projection/bias", "decoder.output_bias"),)
+LEARNED_POSITIONS: tuple[Names, ...] = (
+    ("encoder/position_encodings/encodings", "encoder.embedding.positions.table"),
+    ("decoder/position_encodings/encodings", "decoder.embedding.positions.table"),
+)
+LAST_NORMS: tuple[Names, ...] = (
+    ("encoder/layer_norm", "encoder.norm"),
+    ("decoder/layer_norm", "decoder.norm"),
+)
+ENCODER_NORMS: tuple[Names, ...] = (
+    ("self_attention/layer_norm", "around_self.norm"),
+    ("ffn/layer_norm", "around_feed_forward.norm"),
+)
+ENCODER_LINEARS: tuple[Names, ...] = (
+    (
+        "self_attention/linear_0",
+        "self_attention.to_q",
+        "self_attention.to_k",
+        "self_attention.to_v",
+    ),
+    ("self_attention/linear_1", "self_attention.to_out"),
+    ("ffn/linear_0", "feed_forward.inner"),
+    ("ffn/linear_1", "feed_forward.outer"),
+)
+DECODER_NORMS: tuple[Names, ...] = (
+    *ENCODER_NORMS,
+    ("attention/layer_norm", "around_cross.norm"),
+)
+DECODER_LINEARS: tuple[Names, ...] = (
+    *ENCODER_LINEARS,
+    ("attention/linear_0", "cross_attention.to_q"),
+    ("attention/linear_1", "cross_attention.to_k", "cross_attention.to_v"),
+    ("attention/linear_2", "cross_attention.to_out"),
+)
+
+NORM = {"gamma": "weight", "beta": "bias"}
+"""The tensors of a norm: theirs, ours."""
+
+
+def rows(config: TransformerConfig) -> Iterator[Row]:
+    """The whole table for one Transformer, tensor by tensor."""
+    linear = WEIGHT_AND_BIAS if config.bias else WEIGHT
+    whole = (
+        *TENSORS,
+        *(TIED_OUTPUT if config.tied_output else OWN_OUTPUT),
+        *(OUTPUT_BIAS if config.output_bias else ()),
+        *(LEARNED_POSITIONS if config.positions == "learned" else ()),
+    )
+    yield from table_rows(whole)
+    if config.norm_first:
+        yield from parts(LAST_NORMS, NORM, between="/")
+    for i in range(config.n_layers):
+        for side, norms, linears in (
+            ("encoder", ENCODER_NORMS, ENCODER_LINEARS),
+            ("decoder", DECODER_NORMS, DECODER_LINEARS),
+        ):
+            where = (f"{side}/layer_{i}/", f"{side}.layers.{i}.")
+            yield from parts(norms, NORM, *where, between="/")
+            yield from parts(linears, linear, *where, between="/")
+
 
 NAME = "CTranslate2"
 LEAST_POSITIONS = 2048
@@ -44,14 +121,7 @@ _COUNTERPARTS: dict[str, tuple[Any, ...]] = {
 
 def library() -> Any:
     """The package ``ctranslate2``, or how to get it."""
-    try:
-        import ctranslate2
-    except ImportError as error:
-        reason = "" if isinstance(error, ModuleNotFoundError) else f" ({error})"
-        raise ConfigError(
-            f"{NAME} cannot be imported{reason}; install it with: pip install 'regard[ctranslate2]'"
-        ) from None
-    return ctranslate2
+    return optional_package("ctranslate2", NAME)
 
 
 def refusal(config: SequenceConfig) -> str | None:
@@ -80,9 +150,8 @@ def write_ctranslate2(
     """
     specs = library().specs
     config = model.config
-    why_not = refusal(config)
-    if why_not or not isinstance(config, TransformerConfig):
-        raise ConfigError(f"this model cannot be exported: {why_not}")
+    check_exportable(refusal(config))
+    assert isinstance(config, TransformerConfig)
     spec = specs.TransformerSpec.from_config(
         (config.n_layers, config.n_layers),
         config.n_heads,

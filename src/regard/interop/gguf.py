@@ -1,25 +1,150 @@
 """Language models and their tokenizers from GGUF files, through the package ``gguf``.
 
-Tensors that were quantised are written out again by gguf's own functions.
+Tensors that were quantised are written out again by gguf's own functions. Matrices of queries and
+keys in a file of the kind ``llama`` already have the pairs that rotary positions turn side by
+side, as ours do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
-from regard.interop.decoders import imported, padding
-from regard.interop.gguf_names import BIAS, KINDS, OUTPUT, TOKENS, Llama, rows
-from regard.interop.imported import Imported
+from regard.functional.positions import BASE
+from regard.interop.folders import optional_package
+from regard.interop.naming import (
+    WEIGHT,
+    WEIGHT_AND_BIAS,
+    Imported,
+    Names,
+    Row,
+    imported,
+    padding,
+    parts,
+)
 from regard.models.decoder import DecoderConfig
+
+TOKENS, OUTPUT = "token_embd.weight", "output.weight"
+BIAS = "blk.0.attn_output.bias"
+"""There where linear layers have biases."""
+
+NORMS: tuple[Names, ...] = (
+    ("attn_norm", "around_self.norm"),
+    ("ffn_norm", "around_feed_forward.norm"),
+)
+OUTER: tuple[Names, ...] = (
+    ("attn_output", "self_attention.to_out"),
+    ("ffn_down", "feed_forward.outer"),
+)
+LINEARS: dict[str, tuple[Names, ...]] = {
+    "llama": (
+        ("attn_q", "self_attention.to_q"),
+        ("attn_k", "self_attention.to_k"),
+        ("attn_v", "self_attention.to_v"),
+        ("ffn_gate", "feed_forward.inner"),
+        ("ffn_up", "feed_forward.beside"),
+        *OUTER,
+    ),
+    "gpt2": (
+        ("attn_qkv", "self_attention.to_q", "self_attention.to_k", "self_attention.to_v"),
+        ("ffn_up", "feed_forward.inner"),
+        *OUTER,
+    ),
+}
+
+
+class Sizes(BaseModel):
+    """Settings whose names begin with that of the kind."""
+
+    model_config = ConfigDict(frozen=True)
+
+    n_layers: int = Field(alias="block_count")
+    max_len: int = Field(alias="context_length")
+    d_model: int = Field(alias="embedding_length")
+    d_ff: int = Field(alias="feed_forward_length")
+    n_heads: int = Field(alias="attention.head_count")
+
+    def ours(self) -> dict[str, Any]:
+        """As fields of our configuration."""
+        return self.model_dump(include=set(Sizes.model_fields))
+
+
+class Gpt2(Sizes):
+    """Of the kind ``gpt2``."""
+
+    eps: float = Field(alias="attention.layer_norm_epsilon")
+
+    def ours(self) -> dict[str, Any]:
+        """As ``Sizes.ours``."""
+        return {**super().ours(), "eps": self.eps, "activation": "gelu_tanh"}
+
+
+class Llama(Sizes):
+    """Of the kind ``llama``; the last ones must be what everybody takes them for."""
+
+    eps: float = Field(alias="attention.layer_norm_rms_epsilon")
+    n_kv_heads: int | None = Field(None, alias="attention.head_count_kv")
+    rotary_base: float = Field(BASE, alias="rope.freq_base")
+    turned: int | None = Field(None, alias="rope.dimension_count")
+    key_length: int | None = Field(None, alias="attention.key_length")
+    value_length: int | None = Field(None, alias="attention.value_length")
+    scaling: Literal["none"] = Field("none", alias="rope.scaling.type")
+    scale: Annotated[float, Field(ge=1, le=1, alias="rope.scale_linear")] = 1.0
+    n_experts: Literal[0] = Field(0, alias="expert_count")
+
+    def ours(self) -> dict[str, Any]:
+        """As ``Sizes.ours``."""
+        return {
+            **super().ours(),
+            "eps": self.eps,
+            "n_kv_heads": self.n_kv_heads,
+            "rotary_base": self.rotary_base,
+            "norm": "rms",
+            "activation": "swiglu",
+            "positions": "rotary",
+        }
+
+    def odd(self) -> list[str]:
+        """Widths of a head that are not the model's, shared among the heads."""
+        widths = {
+            "rope.dimension_count": self.turned,
+            "attention.key_length": self.key_length,
+            "attention.value_length": self.value_length,
+        }
+        return [
+            f"llama.{name}={width}: only embedding_length / attention.head_count "
+            f"({self.d_model} / {self.n_heads}) is supported"
+            for name, width in widths.items()
+            if width is not None and width * self.n_heads != self.d_model
+        ]
+
+
+KINDS: Mapping[str, type[Llama] | type[Gpt2]] = {"llama": Llama, "gpt2": Gpt2}
+
+
+def rows(config: DecoderConfig, kind: str) -> Iterator[Row]:
+    """The whole table for one model, tensor by tensor."""
+    norms = WEIGHT_AND_BIAS if config.norm == "layer" else WEIGHT
+    linears = WEIGHT_AND_BIAS if config.bias else WEIGHT
+    yield Row(TOKENS, ("embedding.tokens.weight",))
+    if config.positions == "learned":
+        yield Row("position_embd.weight", ("embedding.positions.table",))
+    for i in range(config.n_layers):
+        yield from parts(NORMS, norms, f"blk.{i}.", f"layers.{i}.")
+        yield from parts(LINEARS[kind], linears, f"blk.{i}.", f"layers.{i}.")
+    yield from parts((("output_norm", "norm"),), norms)
+    if not config.tied:
+        yield Row(OUTPUT, ("to_logits.weight",))
+
 
 FULL = ("F32", "F16", "BF16")
 """Types of tensors that are not quantised."""
@@ -51,15 +176,7 @@ class CarriedTokenizer:
 
 def library() -> Any:
     """The package ``gguf``, or how to get it."""
-    try:
-        import gguf
-    except ImportError as error:
-        reason = "" if isinstance(error, ModuleNotFoundError) else f" ({error})"
-        raise ConfigError(
-            f"the package gguf cannot be imported{reason}; install it with: pip install "
-            "'regard[gguf]'"
-        ) from None
-    return gguf
+    return optional_package("gguf", "the package gguf")
 
 
 def read_gguf(path: Path) -> Imported:

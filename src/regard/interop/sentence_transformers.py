@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import CheckpointError
-from regard.interop.hf_folder import CONFIG, read_json
+from regard.interop.folders import CONFIG, read_json
 
 MODULES = "modules.json"
 POOLING = "1_Pooling"
