@@ -13,7 +13,6 @@ import regard
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.data.labelled import read_labelled
 from regard.recipes.recipe import recipe_from
-from regard.runs.kinds.embedder import nearest
 from regard.runs.train import train
 
 KINDS = {
@@ -176,7 +175,7 @@ def test_the_nearest_text_is_the_text_itself(runs):
     assert found[0].score == pytest.approx(1, abs=1e-5)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert [one[0].text for one in run.nearest(among[:2], among, 1)] == among[:2]
-    assert nearest(regard.load(runs["masked"]), among[3], among, 1)[0].text == among[3]
+    assert regard.load(runs["masked"]).nearest(among[3], among, 1)[0].text == among[3]
 
 
 def test_masks_are_filled_with_words(runs):

@@ -83,7 +83,7 @@ def _vector(line: str, vector: Vectors, as_json: bool) -> str:
 
 
 def _nearest(line: str, cosines: Vectors, texts: list[str], n: int, as_json: bool) -> str:
-    from regard.runs.kinds.embedder import closest
+    from regard.runs.kinds.encoder_run import closest
 
     found = [(float(cosines[i]), texts[i]) for i in closest(cosines, n)]
     if as_json:

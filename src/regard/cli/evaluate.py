@@ -165,7 +165,7 @@ def _of_file(run: Any, file: Path, stride: int | None) -> dict[str, Any]:
         found = OF_FILE[run.task](run, file)
     for line in found.notes:
         note(line)
-    return found.evaluation.scores
+    return found.scores
 
 
 def _show_plain(scores: dict[str, Any], as_json: bool) -> None:

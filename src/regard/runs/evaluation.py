@@ -9,10 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Scores, and the texts they are of, one an example."""
+    """What a run was found to do."""
 
     scores: dict[str, Any]
-    translations: list[str]
+    """``task``, ``split``, ``n``, and the scores by name."""
+    outputs: list[str]
+    """What the model gave for each example, where that is text."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about how the data was read."""
 
 
 def test_sets_of(splits: Iterable[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +21,12 @@ from regard.runs.kinds.encoder_run import EncoderRun
 from regard.runs.kinds.filler import Filler
 from regard.runs.kinds.writer import Writer
 
-
-@dataclass(frozen=True, slots=True)
-class FileScores:
-    """Scores on a file, and what a user should know about how it was read."""
-
-    evaluation: Evaluation
-    notes: tuple[str, ...] = ()
-
-
-OF_FILE: Registry[Callable[[Any, Path], FileScores]] = Registry("task")
+OF_FILE: Registry[Callable[[Any, Path], Evaluation]] = Registry("task")
 """Of runs that are scored on one file, by task."""
 
 
 @OF_FILE.add("classification")
-def score_labels(run: Classifier, path: Path) -> FileScores:
+def score_labels(run: Classifier, path: Path) -> Evaluation:
     """Texts, or pairs of them, with labels that the run knows."""
     corpus = _read(run, path, "label")
     first = corpus.examples[0]
@@ -45,51 +36,51 @@ def score_labels(run: Classifier, path: Path) -> FileScores:
             f"{first.where}: expected {wanted} with a label, as in training, but found {found}"
         )
     texts = texts_of(corpus.examples)
-    return FileScores(run.scored(corpus.examples, path.name), _notes(run, path, corpus, texts))
+    return replace(run.scored(corpus.examples, path.name), notes=_notes(run, path, corpus, texts))
 
 
 @OF_FILE.add("similarity")
-def score_pairs(run: Embedder, path: Path) -> FileScores:
+def score_pairs(run: Embedder, path: Path) -> Evaluation:
     """Pairs of texts, with scores or without."""
     corpus = _read(run, path, "score")
     sides = [text for one in corpus.examples for text in (one.text, one.other or "")]
-    return FileScores(run.scored(corpus.examples, path.name), _notes(run, path, corpus, sides))
+    return replace(run.scored(corpus.examples, path.name), notes=_notes(run, path, corpus, sides))
 
 
 @OF_FILE.add("masked")
-def score_masked(run: Filler, path: Path) -> FileScores:
+def score_masked(run: Filler, path: Path) -> Evaluation:
     """Texts alone."""
     corpus = _read(run, path, "text")
     texts = [one.text for one in corpus.examples]
-    return FileScores(run.scored(corpus.examples, path.name), _notes(run, path, corpus, texts))
+    return replace(run.scored(corpus.examples, path.name), notes=_notes(run, path, corpus, texts))
 
 
 @OF_FILE.add("answers")
-def score_answers(run: Answerer, path: Path) -> FileScores:
+def score_answers(run: Answerer, path: Path) -> Evaluation:
     """Questions about texts, with their answers."""
     corpus = read_questions(str(path), run.recipe.data)
     evaluation = run.scored(corpus.examples, path.name)
-    return FileScores(evaluation, tuple(corpus.notes(path.name)))
+    return replace(evaluation, notes=tuple(corpus.notes(path.name)))
 
 
-def score_texts(run: Writer, path: Path, stride: int | None = None) -> FileScores:
+def score_texts(run: Writer, path: Path, stride: int | None = None) -> Evaluation:
     """Plain texts, end to end; windows begin ``stride`` tokens apart.
 
     Rows with answers where the run was trained on such, written as texts by its ``data.prompt``.
     """
     if run.recipe.data.prompt is not None:
         return _score_rows(run, path, stride)
-    return FileScores(run.evaluate_texts(read_texts(str(path)), split=path.name, stride=stride))
+    return run.evaluate_texts(read_texts(str(path)), split=path.name, stride=stride)
 
 
-def _score_rows(run: Writer, path: Path, stride: int | None) -> FileScores:
+def _score_rows(run: Writer, path: Path, stride: int | None) -> Evaluation:
     """As ``test`` of the run's data: the answers to choose from are those of its training."""
     corpus = read_labelled(str(path), "label", run.recipe.data)
     data = run.recipe.data.model_copy(update={"test": str(path.absolute())})
     asked = replace(run, recipe=run.recipe.model_copy(update={"data": data}))
     found = asked.evaluate("test", stride=stride)
     evaluation = replace(found, scores={**found.scores, "split": path.name})
-    return FileScores(evaluation, tuple(corpus.notes(path.name)))
+    return replace(evaluation, notes=tuple(corpus.notes(path.name)))
 
 
 def _read(run: EncoderRun, path: Path, wanted: Wanted) -> LabelledCorpus:

@@ -17,7 +17,6 @@ from starlette.responses import Response, StreamingResponse
 from regard.decoding.continuing import Dropped
 from regard.runs.kinds.answerer import Answerer
 from regard.runs.kinds.classifier import Classifier
-from regard.runs.kinds.embedder import nearest
 from regard.runs.kinds.encoder_run import EncoderRun
 from regard.runs.kinds.filler import Filler
 from regard.runs.kinds.writer import Writer
@@ -101,7 +100,7 @@ def _embedded(run: EncoderRun, asked: EmbedRequest) -> bytes:
 
 
 def _nearest(run: EncoderRun, asked: NearestRequest) -> bytes:
-    found = nearest(run, asked.text, asked.others, len(asked.others))
+    found = run.nearest(asked.text, asked.others, len(asked.others))
     unknown = unknown_words(run, asked.text, *asked.others)
     return as_json({"nearest": [one._asdict() for one in found], "unknown": unknown})
 

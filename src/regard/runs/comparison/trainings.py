@@ -140,7 +140,7 @@ class Workshop:
         if not folder.finished():
             self.say(what)
             evaluations = self._train(plan(folder), folder, list(pairs))
-            _keep(path, {name: evaluations[name].translations for name in pairs})
+            _keep(path, {name: evaluations[name].outputs for name in pairs})
         lines = [line for line in read_metrics(folder.metrics) if line["kind"] == "valid"]
         return Finished(load_scores(folder), lines, _translations(path, pairs, self.device))
 
@@ -171,7 +171,7 @@ def _translations(path: Path, pairs: Pairs, device: str | None) -> dict[str, lis
     if kept is None:
         run = load_translator(path, device=device)
         made = {name: evaluate_pairs(run, some, split=name) for name, some in pairs.items()}
-        kept = {name: one.translations for name, one in made.items()}
+        kept = {name: one.outputs for name, one in made.items()}
         _keep(path, kept)
     return kept
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.core.errors import ConfigError
 from regard.data.labelled import Labelled
 from regard.evaluation.metrics import pearson, spearman
 from regard.runs.evaluation import Evaluation
-from regard.runs.given import one_or_many, several
 from regard.runs.kinds.encoder_run import EncoderRun, Vectors, open_encoder
 from regard.runs.labelled import load_labelled
 
@@ -21,20 +18,9 @@ ROWS = 1024
 """Texts that are compared with all others at once."""
 
 
-class Near(NamedTuple):
-    """A text, and the cosine of its vector with that of the query."""
-
-    text: str
-    score: float
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Embedder(EncoderRun):
     """An encoder whose vectors tell how alike texts are."""
-
-    def nearest(self, query: Any, texts: Sequence[str], n: int = 5) -> Any:
-        """The ``n`` texts nearest to a query, or to each of a list: ``Near(text, score)``."""
-        return nearest(self, query, texts, n)
 
     def evaluate(self, split: str = "test") -> Evaluation:
         """Scores on a split of the data the run was trained with.
@@ -61,24 +47,6 @@ class Embedder(EncoderRun):
             },
             [f"{cosine:.4f}" for cosine in cosines],
         )
-
-
-def nearest(run: EncoderRun, queries: Any, texts: Sequence[str], n: int = 5) -> Any:
-    """The ``n`` texts nearest to a query, or to each of a list, nearest first."""
-    if n < 1:
-        raise ConfigError(f"n={n} texts were asked for; ask for at least 1")
-    known = several(texts)
-    among = run.embed(known)
-    found = [
-        [Near(known[i], float(cosines[i])) for i in closest(cosines, n)]
-        for cosines in run.embed(one_or_many(queries)) @ among.T
-    ]
-    return found[0] if isinstance(queries, str) else found
-
-
-def closest(cosines: Vectors, n: int) -> list[int]:
-    """The places of the largest, largest first; equals in their order."""
-    return np.argsort(-cosines, kind="stable")[:n].tolist()
 
 
 def agreement(

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from regard.recipes.recipe import Recipe
 from regard.runs.device import pick_device
 from regard.runs.evaluation import Evaluation
 from regard.runs.facts import common_facts
-from regard.runs.given import one_or_many
+from regard.runs.given import one_or_many, several
 from regard.runs.looking.look import Look
 from regard.runs.looking.outcome import Outcome, answer
 from regard.runs.looking.reading import Laid, Reader
@@ -40,6 +40,15 @@ READ_TOKENS = 4096
 """Padded tokens that are read at once."""
 
 Vectors = NDArray[np.float32]
+
+
+class NearText(NamedTuple):
+    """A text, and the cosine of its vector with that of the query."""
+
+    text: str
+    score: float
+
+
 Texts = Sequence[str] | Sequence[tuple[str, str]]
 
 
@@ -80,6 +89,23 @@ class EncoderRun(ABC):
         if normalised:
             found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
         return found[0] if isinstance(texts, str) else found
+
+    def nearest(
+        self, query: Any, texts: Sequence[str], n: int = 5, *, among: Vectors | None = None
+    ) -> Any:
+        """The ``n`` texts nearest to a query, or to each of a list: ``NearText(text, score)``.
+
+        ``among`` are the vectors of the texts, where they are known already.
+        """
+        if n < 1:
+            raise ConfigError(f"n={n} texts were asked for; ask for at least 1")
+        known = several(texts)
+        vectors = self.embed(known) if among is None else among
+        found = [
+            [NearText(known[i], float(cosines[i])) for i in closest(cosines, n)]
+            for cosines in self.embed(one_or_many(query)) @ vectors.T
+        ]
+        return found[0] if isinstance(query, str) else found
 
     def n_cut(self, texts: Texts) -> int:
         """How many of the texts, or pairs of them, are longer than the model reads."""
@@ -153,6 +179,11 @@ class EncoderRun(ABC):
     @abstractmethod
     def evaluate(self, split: str = "test") -> Evaluation:
         """Scores on a split of the data the run was trained with."""
+
+
+def closest(cosines: Vectors, n: int) -> list[int]:
+    """The numbers of the largest, largest first; equals in their order."""
+    return np.argsort(-cosines, kind="stable")[:n].tolist()
 
 
 @dataclass(frozen=True, slots=True)

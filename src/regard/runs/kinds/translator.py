@@ -56,6 +56,8 @@ class Run:
     tokenizers: Tokenizers
     model: SequenceModel
     device: torch.device
+    engine: Engine | None = None
+    """What writes in place of the model, such as CTranslate2 with the same weights."""
 
     @property
     def task(self) -> str:
@@ -126,7 +128,7 @@ class Run:
         settings = settings.model_copy(update={"beam": wanted})
         sources = self.tokenizers.source.encode_batch(list(texts))
         spoken = [i for i, source in enumerate(sources) if source]
-        write = engine or partial(decode, self.model, device=self.device)
+        write = engine or self.engine or partial(decode, self.model, device=self.device)
         found = write(
             [sources[i] for i in spoken], settings, n_best=n_best, batch_tokens=batch_tokens
         )
@@ -248,6 +250,15 @@ class Run:
             len(self.tokenizers.target.encode(target)),
         )
         return max(lengths) < longest  # the end token takes one place
+
+    def too_long(self, source: str) -> str:
+        """Why the model cannot read a source, and what to do."""
+        n_tokens = len(self.tokenizers.source.encode(source)) + 1
+        return (
+            f"{n_tokens} tokens with the end token, but the model's learned positions know "
+            f"{self.model.config.longest}; shorten the line, or train with a larger model.max_len "
+            "or sinusoidal positions"
+        )
 
     def unknown_words(self, text: str) -> list[str]:
         """The words of a text in which something is that the model has never seen."""

@@ -118,11 +118,16 @@ class Writer:
         seed: int | None = None,
         stop: Stop = (),
         truncate: Truncate = None,
+        dropped: Dropped | None = None,
     ) -> Iterator[str]:
-        """As ``generate``, in pieces as they come; joined, they are the same text."""
+        """The text of ``generate`` in pieces as they come; it ends early once ``dropped``."""
         manner = self.manner(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
         ids = self.prompt_ids(one_text(prompt), max_new, truncate)
-        return self.pen.pieces(ids, manner, rng=seeded(seed), stop=stop)
+        return self.pen.pieces(ids, manner, rng=seeded(seed), stop=stop, dropped=dropped)
+
+    def writing(self, *, seed: int | None = None, stop: Stop = (), **choices: Any) -> Writing:
+        """A way to write on after one prompt after the other: one seed is for all of them."""
+        return Writing(self, self.manner(**choices), seeded(seed), stop)
 
     def chat(self, messages: Sequence[Message], **how: Any) -> str:
         """The model's answer to ``[{"role": "user", "content": "…"}, …]``, by its own template."""
@@ -287,6 +292,29 @@ class Writer:
             "context": self.context,
             "special_ids": self.tokenizer.special_ids,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How a run writes on after one prompt after the other."""
+
+    run: Writer
+    manner: Manner
+    rng: torch.Generator
+    stop: Stop
+
+    def __call__(
+        self, prompts: Sequence[str], n: int = 1, truncate: Truncate = None
+    ) -> list[list[Written]]:
+        """``n`` texts for each prompt."""
+        return self.run.written(
+            prompts, self.manner, rng=self.rng, n=n, stop=self.stop, truncate=truncate
+        )
+
+    def pieces(self, prompt: str, truncate: Truncate = None) -> Iterator[str]:
+        """One text as it comes."""
+        ids = self.run.prompt_ids(prompt, self.manner.max_new, truncate)
+        return self.run.pen.pieces(ids, self.manner, rng=self.rng, stop=self.stop)
 
 
 def load_writer(path: str | Path, *, device: str | None = None) -> Writer:

@@ -70,7 +70,7 @@ def _samples(data: LabelledData, evaluations: Mapping[str, Evaluation]) -> list[
     made = [
         Sample(_text(one), answer, _wanted(one))
         for name, evaluation in evaluations.items()
-        for one, answer in zip(data.split(name), evaluation.translations, strict=False)
+        for one, answer in zip(data.split(name), evaluation.outputs, strict=False)
     ]
     return sorted(made, key=lambda one: one.output == one.reference)[:N_SAMPLES]
 

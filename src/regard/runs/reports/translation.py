@@ -107,7 +107,7 @@ def _signatures(scores: Mapping[str, Mapping[str, Any]]) -> Table:
 def _samples(data: Data, evaluations: Mapping[str, Evaluation]) -> list[Sample]:
     samples: list[Sample] = []
     for name, evaluation in evaluations.items():
-        pairs = zip(data.splits[name], evaluation.translations, strict=True)
+        pairs = zip(data.splits[name], evaluation.outputs, strict=True)
         made = [Sample(pair.source, text, pair.target) for pair, text in pairs]
         wrong = [one for one in made if one.output != one.reference][:2]
         samples += [*wrong, *(one for one in made[:4] if one not in wrong)][: N_SAMPLES // 2]

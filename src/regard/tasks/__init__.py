@@ -1,0 +1,1 @@
+"""What models are trained to do: one file a task, and what all tasks share."""

@@ -1,0 +1,330 @@
+"""What a task is: one object that knows all that is particular to it.
+
+A task knows its records and how they become batches, its loss and its scores (``prepare``), how a
+trained run is opened, scored and looked into, and the verbs by which it is asked: from a verb come
+a word of the command line, a path of the server and a form of the page. Built-in tasks and those
+of plug-ins are entries of ``TASKS`` alike. Nothing here assumes that a source is text, and nothing
+here imports torch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+from regard.core.counting import counted
+from regard.core.errors import ConfigError, DataError
+from regard.core.registry import Registry
+from regard.runs.evaluation import Evaluation as Evaluation
+
+if TYPE_CHECKING:
+    import torch
+    from pydantic import BaseModel
+
+Answer = Mapping[str, Any]
+"""What a run says to one request, as plain data: the JSON of the server."""
+Event = tuple[str, Answer]
+"""A kind and its data: one server-sent event of an answer that comes in parts."""
+Answered = list[tuple[Any, Answer]]
+"""Requests with their answers."""
+Chunks = Callable[[int], Iterator[list[str]]]
+"""So many lines at most -> lists of lines, as they arrive."""
+
+
+class Remark(NamedTuple):
+    """Something to tell of some of many: ("line", "cut to 128 tokens")."""
+
+    what: str
+    told: str
+
+
+class Unit(NamedTuple):
+    """One of what a loss is averaged over, and several, in words."""
+
+    one: str
+    many: str
+
+
+TOKEN, TEXT = Unit("token", "tokens"), Unit("text", "texts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """The words with which the page asks, and what it offers beside the answer."""
+
+    label: str
+    """Of the first text."""
+    other: str = ""
+    """Of the second one; empty where there is none."""
+    optional: bool = False
+    """Whether the second one may be left out."""
+    go: str
+    """On the button."""
+    answer: str
+    """Above the answer."""
+    hint: str = ""
+    about: str
+    """What the run does, in the header."""
+    stands: str
+    """What is right even where a text is too long for the pictures."""
+    language: str = ""
+    """Code of the answer's language, where one is known."""
+    views: tuple[str, ...] = ("lines", "matrix", "grid", "rollout", "heads")
+    edits: tuple[str, ...] = ("ablate", "force", "temperature", "no_positions", "swap")
+    writes: bool = False
+    """Whether the reader chooses how it writes (temperature and so on)."""
+    streams: bool = False
+    """Whether the answer comes in pieces."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data, for ``/api/info``."""
+        return asdict(self)
+
+
+class Verb(ABC):
+    """How a task is asked: ``regard NAME RUN``, ``POST /api/NAME``, a form of the page.
+
+    The fields of ``request`` are the body of the HTTP request; those of ``options`` hold for a
+    whole command. A verb that is answered line by line needs ``from_line``, ``answer`` and
+    ``as_line``; one whose answers come in pieces has ``events`` as well.
+    """
+
+    name: ClassVar[str]
+    task: ClassVar[str]
+    """The task whose runs it is first of all for."""
+    wants: ClassVar[str]
+    """What it needs, for a message: "a translator"."""
+    summary: ClassVar[str]
+    """One line for the command line."""
+    help: ClassVar[str] = ""
+    """What the command line's help says after the summary."""
+    doc: ClassVar[str] = ""
+    """One line for the server's manual; the summary where it is empty."""
+    command: ClassVar[bool] = True
+    """Whether it is a word of the command line."""
+    path: ClassVar[str | None] = None
+    """Of the server, where that is not ``/api/NAME``."""
+    streams: ClassVar[bool] = False
+    """Whether the server answers by ``events``."""
+    chunk: ClassVar[int] = 1024
+    """Lines that the command line answers together."""
+    unasked: ClassVar[tuple[str, ...]] = ()
+    """Lines that are answered where nobody pipes anything in; none: they are waited for."""
+
+    @property
+    @abstractmethod
+    def request(self) -> type[BaseModel]:
+        """What may be asked: fields with bounds and descriptions."""
+
+    @property
+    def options(self) -> type[BaseModel] | None:
+        """What the command line may be told besides the lines; None: nothing."""
+        return None
+
+    @abstractmethod
+    def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
+        """What the run says to each request."""
+
+    def check(self, run: Any, request: Any, at_most: int) -> None:
+        """Refuse, as a DataError, what is longer than ``at_most`` or than the run can read."""
+        return  # most sources have no length that could be too much
+
+    def beside(self, run: Any, request: Any) -> Answer:
+        """What the server tells beside an answer, such as words that the model does not know."""
+        return {}
+
+    def events(
+        self, run: Any, request: Any, dropped: Callable[[], bool] | None = None
+    ) -> Iterator[Event]:
+        """The answer in pieces, and ``done`` with all of it; it ends early once ``dropped``."""
+        (answer,) = self.answer(run, [request])
+        yield "done", answer
+
+    def from_line(self, run: Any, line: str, options: Any) -> Any:
+        """The request that a line of standard input is."""
+        raise ConfigError(f"{self.name} reads no lines: it is asked over HTTP")
+
+    def as_line(self, request: Any, answer: Answer, options: Any) -> str:
+        """An answer as the command line prints it."""
+        raise NotImplementedError
+
+    def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:
+        """An answer as the command line prints it with ``--json``."""
+        return {**request.model_dump(exclude_none=True), **answer}
+
+    def remark(self, run: Any, requests: Sequence[Any]) -> Mapping[Remark, int]:
+        """What a user should know after the last line, and of how many it holds."""
+        return {}
+
+    def lines(
+        self, run: Any, chunks: Chunks, options: Any, *, note: Callable[[str], None]
+    ) -> Iterator[Answered]:
+        """Requests with their answers, one list a chunk of lines.
+
+        What a user should know goes to ``note``. An error comes after all that was answered before
+        it.
+        """
+        n_before, remarks = 0, dict[Remark, int]()
+        for chunk in chunks(self.chunk):
+            requests = [
+                self._read(run, line, options, number)
+                for number, line in enumerate(chunk, start=n_before + 1)
+            ]
+            yield list(zip(requests, self.answer(run, requests), strict=True))
+            for remark, n in self.remark(run, requests).items():
+                remarks[remark] = remarks.get(remark, 0) + n
+            n_before += len(chunk)
+        for remark, n in remarks.items():
+            if n:
+                note(f"{counted(n, remark.what)} {remark.told}")
+
+    def pieces(
+        self, run: Any, chunks: Chunks, options: Any, *, note: Callable[[str], None]
+    ) -> Iterator[str]:
+        """What is printed as it comes, where the options ask to ``stream``."""
+        raise ConfigError(f"{self.name} prints whole answers alone")
+
+    def _read(self, run: Any, line: str, options: Any, number: int) -> Any:
+        try:
+            return self.from_line(run, line, options)
+        except DataError as error:
+            raise DataError(f"standard input, line {number}: {error}") from None
+
+
+class Validation(Protocol):
+    """An evaluator for the training loop."""
+
+    def __call__(self, model: Any) -> Mapping[str, float]:
+        """Scores by name; ``loss`` is among them."""
+        ...
+
+    def rehearse(self, model: Any) -> None:
+        """Do what a validation will cost, with a model that knows nothing yet."""
+        ...
+
+
+class Task(ABC):
+    """Something that models are trained to do."""
+
+    name: ClassVar[str]
+    verbs: ClassVar[tuple[Verb, ...]]
+    """The first is what its runs are for; the others are asked of it as well."""
+    unit: ClassVar[Unit] = TEXT
+    heeds: ClassVar[frozenset[str]] = frozenset()
+    """Settings that some tasks use and this one does, as ``section.key``; others are refused."""
+    smallest: ClassVar[Mapping[str, Any]] = {}
+    """Stands in for what the data decides about a model, to see whether its settings fit."""
+    attends: ClassVar[str]
+    """Presets of this task whose models have heads, for a message."""
+
+    @property
+    def verb(self) -> Verb:
+        """What its runs are for."""
+        return self.verbs[0]
+
+    @property
+    @abstractmethod
+    def config(self) -> type[Any]:
+        """The configuration that models of this task have; a family with it can learn the task."""
+
+    # ------------------------------------------------------------------ training
+
+    @abstractmethod
+    def prepare(
+        self,
+        recipe: Any,
+        device: torch.device,
+        *,
+        begun: Path | None = None,
+        cache: Path | None = None,
+    ) -> Any:
+        """Data and a fresh model: all that training needs before the first step.
+
+        A run that was ``begun`` keeps its tokenizers. What can be kept of the data goes into
+        ``cache``. Draws from torch's default generator, which is left where the first step begins.
+        """
+
+    # ------------------------------------------------------------------ a trained run
+
+    @abstractmethod
+    def load(self, path: str | Path, *, device: str | None = None) -> Any:
+        """Open a run folder. Nothing in it is executed."""
+
+    @abstractmethod
+    def evaluate(self, run: Any, split: str | None = None, **options: Any) -> Evaluation:
+        """Scores on a split of the run's data; ``test`` by default."""
+
+    @abstractmethod
+    def score_file(self, run: Any, path: Path, **options: Any) -> Evaluation:
+        """Scores on a file of the user's, laid out as the training files were."""
+
+    def explain(
+        self,
+        run: Any,
+        source: Any,
+        *,
+        other: Any = None,
+        target: Any = None,
+        max_tokens: int | None = None,
+        edit: Any = (),
+    ) -> Any:
+        """A look at a run while it reads ``source``, and perhaps ``other``, or writes ``target``.
+
+        What a task has no use for is refused.
+        """
+        if other is not None:
+            raise ConfigError(f"a run of the task {self.name} reads one text: give one, not two")
+        if target is not None:
+            raise ConfigError(f"a run of the task {self.name} writes nothing: leave out --target")
+        if max_tokens is not None:
+            raise ConfigError("--max-tokens is for language models: leave it out")
+        return run.explain(source, edit=edit)
+
+    def subject(self, run: Any, split: str, n: int) -> Any:
+        """What its heads are measured on: the first ``n`` examples of a split."""
+        raise ConfigError(f"heads of the task {self.name} are not measured")
+
+    def given_subject(self, run: Any, texts: Sequence[str], name: str, n: int) -> Any:
+        """The same of texts that a user gives, which have no labels."""
+        raise ConfigError(f"heads of the task {self.name} are not measured on texts")
+
+    # ------------------------------------------------------------------ the page
+
+    @abstractmethod
+    def form(self, run: Any) -> Form:
+        """How the page asks."""
+
+    def examples(self, run: Any) -> list[dict[str, str]]:
+        """A few requests to begin with: a ``text``, and an ``other`` where two go in."""
+        return []
+
+
+class TaskRegistry(Registry[Task]):
+    """Tasks by name; built-in ones are imported when somebody asks."""
+
+    builtin = ("translation", "language", "classification", "masked", "similarity", "answers")
+    """Modules beside this one, each of which enters the task of its name."""
+
+    def __contains__(self, name: object) -> bool:
+        if name in self.builtin and name not in self._things:
+            import_module(f"regard.tasks.{name}")
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        for name in self.builtin:
+            assert name in self
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def entered(self) -> Iterable[Task]:
+        """Those that are in memory: of plug-ins that were loaded, all."""
+        return self._things.values()
+
+
+TASKS = TaskRegistry("task")

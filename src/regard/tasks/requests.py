@@ -1,0 +1,182 @@
+"""What may be asked of runs: the fields of requests, with their bounds. No tensors here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+MAX_CHARACTERS = 5_000
+"""In one text."""
+MAX_LINES = 128
+"""Texts in one request."""
+MAX_GUESSES = 50
+"""Words for each mask, or answers to a question."""
+MAX_NAME = 100
+"""Characters of a name or a token."""
+MAX_STOPS = 16
+"""Words before which a text ends."""
+MAX_NEW = 4096
+"""Tokens that may be asked for."""
+
+Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
+Name = Annotated[str, Field(max_length=MAX_NAME)]
+Key = Annotated[str | None, Field(max_length=MAX_NAME, description="If the server has one.")]
+Stop = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+Other = Annotated[
+    Text | None, Field(description="The second text, where the run was trained on pairs.")
+]
+
+
+class Numbered(BaseModel):
+    """Requests whose numbers are numbers: pydantic takes true for 1."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _numbers(cls, value: Any, info: ValidationInfo) -> Any:
+        kind = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and {int, float} & {kind, *get_args(kind)}:
+            raise ValueError("must be a number, not true or false")
+        return value
+
+
+class Request(Numbered):
+    """A body in which no unknown field may stand."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    api_key: Key = None
+
+
+class Options(BaseModel):
+    """What holds for a whole command; each field is an option of the command line."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TranslateRequest(Request):
+    """A sentence to translate."""
+
+    source: Text = Field(min_length=1, description="A sentence.")
+
+
+class TranslateOptions(Options):
+    """How the command line translates."""
+
+    beam: int | None = Field(None, ge=1, description="Hypotheses kept open; 1 is greedy.")
+    n_best: int | None = Field(None, ge=1, description="Translations a line.")
+    batch_tokens: int = Field(16384, ge=1, description="Source tokens at once.")
+    engine: str = Field(
+        "native",
+        description="native; ctranslate2, with the same weights; or auto: ctranslate2 on a CPU "
+        "where it is installed and can run the model.",
+    )
+    compute_type: str | None = Field(
+        None, description="What ctranslate2 computes in: int8, …; float32 if not given."
+    )
+
+
+class ClassifyRequest(Request):
+    """A text, or a pair of texts, that is to get a label."""
+
+    text: Text = Field(min_length=1, description="A text.")
+    other: Other = None
+
+
+class FillRequest(Request):
+    """A text in which words are left out."""
+
+    text: Text = Field(min_length=1, description="A text with <mask> where a word is left out.")
+    n: int = Field(5, ge=1, le=MAX_GUESSES, description="Guesses for each mask.")
+
+
+class FillOptions(Options):
+    """How the command line guesses words."""
+
+    n: int | None = Field(
+        None, ge=1, description="Print so many guesses for each mask: `word TAB probability`."
+    )
+
+
+class AnswerRequest(Request):
+    """A question, and the text that has its answer in it."""
+
+    question: Text = Field(min_length=1, description="What to ask.")
+    text: Text = Field(min_length=1, description="A text that has the answer in it.")
+    n: int = Field(1, ge=1, le=MAX_GUESSES, description="Answers, the likeliest first.")
+
+
+class AnswerOptions(Options):
+    """How the command line asks."""
+
+    question: str | None = Field(
+        None, description="What to ask; else each line of standard input is asked."
+    )
+    text: str | None = Field(None, description="The text that has the answer in it.")
+    file: Path | None = Field(None, description="A file that holds the text.")
+    top: int | None = Field(
+        None, ge=1, description="Print so many answers, and an empty line after them."
+    )
+
+
+class EmbedRequest(Request):
+    """Texts whose vectors are wanted."""
+
+    texts: list[Text] = Field(min_length=1, max_length=MAX_LINES, description="Texts.")
+
+
+class EmbedOptions(Options):
+    """What the command line makes of vectors."""
+
+    nearest: Path | None = Field(
+        None, description="Print the sentences of this file nearest to each line."
+    )
+    n: int | None = Field(None, ge=1, description="How many of them; 5 if not given.")
+
+
+class NearestRequest(Request):
+    """A text, and others that may say the same."""
+
+    text: Text = Field(min_length=1, description="A text.")
+    others: list[Text] = Field(
+        min_length=1, max_length=MAX_LINES, description="Texts to compare it with."
+    )
+
+
+class GenerateRequest(Request):
+    """A prompt to write on from, and how."""
+
+    prompt: Text = Field("", description="A text.")
+    max_tokens: int = Field(40, ge=1, le=MAX_NEW, description="Tokens to write at most.")
+    temperature: float = Field(
+        1.0, ge=0, le=5, allow_inf_nan=False, description="0 takes the most probable token."
+    )
+    top_k: int | None = Field(
+        None, ge=1, le=100_000, description="Only so many of the likeliest tokens."
+    )
+    top_p: float | None = Field(
+        None, gt=0, le=1, allow_inf_nan=False, description="Only the likeliest of this share."
+    )
+    stop: list[Stop] = Field([], max_length=MAX_STOPS, description="Words before which it ends.")
+    seed: int | None = Field(None, ge=0, lt=2**53, description="For the same text again.")
+
+
+class GenerateOptions(Options):
+    """How the command line writes on."""
+
+    max_new: int = Field(200, ge=1, description="Most tokens to write.")
+    temperature: float = Field(
+        1.0, description="Below 1 surer, above 1 bolder; 0 is the most probable each time."
+    )
+    top_k: int | None = Field(None, description="Only so many most probable tokens.")
+    top_p: float | None = Field(
+        None, description="Only the most probable tokens that reach this share."
+    )
+    seed: int | None = Field(None, description="Decides what is drawn.")
+    n: int = Field(1, ge=1, description="Texts a prompt.")
+    stop: list[str] = Field([], description="End before these words; may be given again.")
+    truncate: Literal["left"] | None = Field(
+        None, description="Cut off the beginning of a prompt that is too long."
+    )
+    stream: bool = Field(False, description="Print while writing.")

@@ -1,0 +1,577 @@
+"""The verbs of the built-in tasks. Importing them needs neither torch nor pydantic."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from regard.core.counting import counted
+from regard.core.errors import ConfigError, DataError
+from regard.tasks.base import TASKS, Answer, Answered, Chunks, Event, Remark, Verb
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+MASK = "<mask>"
+MOST_UNKNOWN = 10_000
+"""So many unknown words are remembered: input may be endless, memory is not."""
+
+Note = Callable[[str], None]
+
+
+class Unknown:
+    """The words of the lines so far that the model has never seen."""
+
+    def __init__(self, note: Note) -> None:
+        self.note = note
+        self.words: dict[str, None] = {}
+
+    def add(self, run: Any, lines: Iterable[str]) -> None:
+        """Those of more lines."""
+        for line in lines:
+            if len(self.words) < MOST_UNKNOWN:
+                self.words |= dict.fromkeys(run.unknown_words(line))
+
+    def tell(self) -> None:
+        """Name the first of them, if there are any."""
+        words = list(self.words)
+        if words:
+            shown = ", ".join(words[:10]) + (", …" if len(words) > 10 else "")
+            self.note(f"{counted(len(words), 'unknown word')} read as <unk>: {shown}")
+        if len(words) >= MOST_UNKNOWN:
+            self.note("further unknown words were not counted")
+
+
+def unknown_words(run: Any, *texts: str | None) -> list[str]:
+    """The words of texts that a run reads as unknown; a mask is none."""
+    parts = [part for text in texts if text for part in text.split(MASK)]
+    return [word for part in parts for word in run.unknown_words(part)]
+
+
+def check_length(run: Any, at_most: int, text: str, other: str | None = None) -> None:
+    """Refuse a text, or a pair, of more tokens than ``at_most`` or than an encoder can read."""
+    ends = 3 if other else 2  # begin and end, and one more end between two texts
+    most = min(at_most, run.model.config.max_len - ends)
+    n_tokens = sum(len(run.tokenizer.encode(one)) for one in (text, other) if one)
+    if n_tokens > most:
+        named = "pair" if other else "text"
+        raise DataError(f"the {named} has {n_tokens} tokens, at most {most} go in; shorten it")
+
+
+def cut_note(run: Any) -> str:
+    """What is told of lines that are longer than an encoder reads."""
+    return f"cut to {run.model.config.max_len} tokens"
+
+
+class BuiltinVerb(Verb):
+    """A verb whose fields are in ``tasks/requests.py``: those of ``Fill`` are ``FillRequest``."""
+
+    @property
+    @override
+    def request(self) -> type[BaseModel]:
+        return self._fields("Request")
+
+    @property
+    @override
+    def options(self) -> type[BaseModel] | None:
+        return self._fields("Options")
+
+    def _fields(self, kind: str) -> Any:
+        from regard.tasks import requests
+
+        return getattr(requests, f"{self.name.capitalize()}{kind}", None)
+
+
+class Translate(BuiltinVerb):
+    """A sentence in, its translation out."""
+
+    name, task, wants = "translate", "translation", "a translator"
+    summary = "Translate the lines of standard input, one by one, to standard output."
+    help = (
+        "Scores are log-probabilities divided by the length penalty; `regard score` gives plain "
+        "ones."
+    )
+    doc = "The translation of a sentence."
+
+    @override
+    def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
+        texts = run.translate([one.source for one in requests])
+        return [
+            {"source": one.source, "translation": text}
+            for one, text in zip(requests, texts, strict=True)
+        ]
+
+    @override
+    def beside(self, run: Any, request: Any) -> Answer:
+        return {"unknown": unknown_words(run, request.source)}
+
+    @override
+    def check(self, run: Any, request: Any, at_most: int) -> None:
+        longest = run.model.config.longest
+        most = at_most if longest is None else min(at_most, longest - 1)  # the end takes a place
+        n_tokens = len(run.tokenizers.source.encode(request.source))
+        if n_tokens > most:
+            raise DataError(f"the text has {n_tokens} tokens, at most {most} go in; shorten it")
+
+    @override
+    def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
+        unknown, n_before, doubts = Unknown(note), 0, run.doubts([], [])
+        for chunk in chunks(self.chunk):
+            lines = list(takewhile(run.fits, chunk))
+            found = run.hypotheses(
+                lines,
+                beam=options.beam,
+                n_best=options.n_best or 1,
+                batch_tokens=options.batch_tokens,
+            )
+            doubts += run.doubts(lines, [several[0] for several in found])
+            unknown.add(run, lines)
+            yield [
+                (line, {"hypotheses": [_described(run, line, one) for one in several]})
+                for line, several in zip(lines, found, strict=True)
+            ]
+            if len(lines) < len(chunk):
+                number = n_before + len(lines) + 1
+                raise DataError(f"standard input, line {number}: {run.too_long(chunk[len(lines)])}")
+            n_before += len(chunk)
+        unknown.tell()
+        for told in doubts.lines():
+            note(told)
+
+    @override
+    def as_line(self, request: Any, answer: Answer, options: Any) -> str:
+        found = answer["hypotheses"]
+        if options.n_best:
+            return "\n".join(f"{one['translation']}\t{one['score']:.4f}" for one in found)
+        return str(found[0]["translation"])
+
+    @override
+    def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:
+        found = answer["hypotheses"]
+        several = {"hypotheses": found} if options.n_best else {}
+        return {"source": request, **found[0], **several}
+
+
+def _described(run: Any, line: str, hypothesis: Any) -> Answer:
+    return {
+        "translation": run.text(line, hypothesis).replace("\n", " "),  # one line out
+        "score": hypothesis.score,
+        "tokens": run.tokenizers.target.tokens(hypothesis.ids),
+    }
+
+
+class Generate(BuiltinVerb):
+    """A prompt in, what follows it out."""
+
+    name, task, wants = "generate", "language", "a language model"
+    summary = (
+        "Write on after each line of standard input; from nothing if nobody pipes anything in."
+    )
+    help = (
+        "Prints what follows the prompt, as it is, and a line break. With --json one object a "
+        "text: prompt, text, tokens, finished."
+    )
+    doc = "Write on from a prompt, each piece as it comes."
+    streams, chunk, unasked = True, 64, ("",)
+
+    @override
+    def check(self, run: Any, request: Any, at_most: int) -> None:
+        if not run.fits(request.prompt):
+            raise DataError(
+                f"the prompt has {len(run.framing.read(request.prompt))} tokens, but the model's "
+                f"context holds {run.context}; shorten it"
+            )
+
+    @override
+    def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
+        return [[*self.events(run, one)][-1][1] for one in requests]
+
+    @override
+    def events(
+        self, run: Any, request: Any, dropped: Callable[[], bool] | None = None
+    ) -> Iterator[Event]:
+        """``token`` after ``token``, each with the text that it adds; then ``done`` with all of it.
+
+        ``done`` also tells the seed, whether the text came to an end by itself, and the words of
+        the prompt that the model does not know.
+        """
+        seed = secrets.randbelow(2**31) if request.seed is None else request.seed
+        how = {name: getattr(request, name) for name in ("temperature", "top_k", "top_p", "stop")}
+        pieces = run.stream(
+            request.prompt, max_new=request.max_tokens, seed=seed, dropped=dropped, **how
+        )
+        said, finished = "", None
+        while finished is None:
+            try:
+                piece = next(pieces)
+                said += piece
+                yield "token", {"text": piece}
+            except StopIteration as end:
+                finished = bool(end.value)
+        told = {"text": said, "finished": finished, "seed": seed}
+        yield "done", {**told, "unknown": run.unknown_words(request.prompt)}
+
+    @override
+    def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
+        unknown, n_before = Unknown(note), 0
+        writing = run.writing(**self._how(options))
+        for prompts in chunks(max(1, self.chunk // options.n)):
+            readable = list(takewhile(lambda one: self._fits(run, one, options), prompts))
+            yield [
+                (prompt, {"text": one.text, "tokens": list(one.tokens), "finished": one.finished})
+                for prompt, several in zip(
+                    readable, writing(readable, n=options.n, truncate=options.truncate), strict=True
+                )
+                for one in several
+            ]
+            self._refuse_long(run, prompts, len(readable), n_before)
+            unknown.add(run, prompts)
+            n_before += len(prompts)
+        unknown.tell()
+
+    @override
+    def pieces(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[str]:
+        if options.n > 1:
+            raise ConfigError("--stream prints one text as it comes: leave out --json and --n")
+        unknown = Unknown(note)
+        writing = run.writing(**self._how(options))
+        for number, (prompt,) in enumerate(chunks(1)):
+            self._refuse_long(run, [prompt], int(self._fits(run, prompt, options)), number)
+            unknown.add(run, [prompt])
+            yield from writing.pieces(prompt, truncate=options.truncate)
+            yield "\n"
+        unknown.tell()
+
+    @staticmethod
+    def _how(options: Any) -> dict[str, Any]:
+        names = ("max_new", "temperature", "top_k", "top_p", "seed", "stop")
+        return {name: getattr(options, name) for name in names}
+
+    @staticmethod
+    def _fits(run: Any, prompt: str, options: Any) -> bool:
+        return options.truncate is not None or run.fits(prompt)
+
+    @staticmethod
+    def _refuse_long(run: Any, prompts: Sequence[str], n_fit: int, n_before: int) -> None:
+        if n_fit < len(prompts):
+            where = f"standard input, line {n_before + n_fit + 1}"
+            raise DataError(f"{where}: {run.too_long(prompts[n_fit])}")
+
+    @override
+    def as_line(self, request: Any, answer: Answer, options: Any) -> str:
+        return str(answer["text"])
+
+    @override
+    def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:
+        return {"prompt": request, **answer}
+
+
+class Classify(BuiltinVerb):
+    """A text in, its label out."""
+
+    name, task, wants = "classify", "classification", "one of classification"
+    summary = "Label the lines of standard input: `label TAB probability`, one by one."
+    help = (
+        "Where a run was trained on pairs, a line is two texts with a tab between them. An "
+        "imported run reads such a line as a pair, and any other as one text."
+    )
+    doc = "The label of a text, and how likely each label is."
+
+    @override
+    def check(self, run: Any, request: Any, at_most: int) -> None:
+        check_length(run, at_most, request.text, request.other)
+
+    @override
+    def from_line(self, run: Any, line: str, options: Any) -> Any:
+        if run.takes_pairs is False:
+            return self.request.model_construct(text=line)
+        first, tab, second = line.partition("\t")
+        whole = first.strip() and second.strip() and "\t" not in second
+        if run.takes_pairs and not (tab and whole):
+            raise DataError(
+                "this run was trained on pairs; expected two texts with one tab between them"
+            )
+        return self.request.model_construct(text=first, other=second)
+
+    @override
+    def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
+        return [_labelled(run, row) for row in run.probabilities(_pairs(run, requests)).tolist()]
+
+    @override
+    def beside(self, run: Any, request: Any) -> Answer:
+        return {"unknown": unknown_words(run, request.text, request.other)}
+
+    @override
+    def remark(self, run: Any, requests: Sequence[Any]) -> dict[Remark, int]:
+        return {Remark("line", cut_note(run)): run.n_cut(_pairs(run, requests))}
+
+    @override
+    def as_line(self, request: Any, answer: Answer, options: Any) -> str:
+        return f"{answer['label']}\t{answer['probability']:.4f}"
+
+    @override
+    def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:
+        text = f"{request.text}\t{request.other}" if request.other else request.text
+        best = {name: answer[name] for name in ("label", "probability")}
+        shares = {one["label"]: one["probability"] for one in answer["labels"]}
+        return {"text": text, **best, "probabilities": shares}
+
+
+def _pairs(run: Any, requests: Sequence[Any]) -> Any:
+    return run.inputs(
+        [one.text if one.other is None else (one.text, one.other) for one in requests]
+    )
+
+
+def _labelled(run: Any, shares: Sequence[float]) -> Answer:
+    named = zip(shares, run.labels.names, strict=True)
+    labels = [{"label": name, "probability": share} for share, name in sorted(named, reverse=True)]
+    return {**labels[0], "labels": labels}
+
+
+class Fill(BuiltinVerb):
+    """A text with masks in, the text with words out."""
+
+    name, task, wants = "fill", "masked", "one of masked"
+    summary = "Guess the words at each <mask> in the lines of standard input."
+    doc = "What may stand where a text says <mask>."
+    chunk = 1
+
+    @override
+    def from_line(self, run: Any, line: str, options: Any) -> Any:
+        return self.request.model_construct(text=line, n=options.n or 5)
+
+    @override
+    def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
+        found = [run.fill(one.text, one.n) for one in requests]
+        return [
+            {"text": one.text, "masks": [[guess._asdict() for guess in all_] for all_ in one.masks]}
+            for one in found
+        ]
+
+    @override
+    def beside(self, run: Any, request: Any) -> Answer:
+        return {"unknown": unknown_words(run, request.text)}
+
+    @override
+    def as_line(self, request: Any, answer: Answer, options: Any) -> str:
+        if options.n is None:
+            return str(answer["text"]).replace("\n", " ")
+        guesses = [guess for guesses in answer["masks"] for guess in guesses]
+        return "\n".join(f"{one['token']}\t{one['probability']:.4f}" for one in guesses)
+
+    @override
+    def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:
+        return {"text": request.text, "filled": answer["text"], "masks": answer["masks"]}
+
+
+class Reply(BuiltinVerb):
+    """A question and a text in, the words of the text that answer it out."""
+
+    name, task, wants = "answer", "answers", "one of answers"
+    summary = "Answer questions with words of a text: `answer TAB probability`."
+    help = (
+        "Without --text and --file, a line of standard input is a question and its text, with a "
+        "tab between them. Texts may be long: they are read in windows that overlap."
+    )
+    doc = "The words of a text that answer a question."
+    chunk = 256
+
+    @override
+    def check(self, run: Any, request: Any, at_most: int) -> None:
+        if run.n_cut([(request.question, request.text)]):
+            raise DataError(
+                f"the question takes more than half of the {run.model.config.max_len} tokens that "
+                "the model reads at once; shorten it"
+            )
+
+    @override
+    def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
+        context = _context(options)
+        if options.question is None:
+            fixed = options.model_copy(update={"text": context, "file": None})
+            yield from super().lines(run, chunks, fixed, note=note)
+            return
+        if context is None:
+            raise ConfigError("--question needs a text to look into: give --text or --file")
+        _check_question(options.question, context, "")
+        asked = [self._asked(options.question, context, options)]
+        yield list(zip(asked, self.answer(run, asked), strict=True))
+        for remark, n in self.remark(run, asked).items():
+            if n:
+                note(f"{counted(n, remark.what)} {remark.told}")
+
+    @override
+    def from_line(self, run: Any, line: str, options: Any) -> Any:
+        question, text = line, options.text
+        if text is None:
+            question, _, text = line.partition("\t")
+        _check_question(question, text, " after a tab, or with --text or --file")
+        return self._asked(question, text, options)
+
+    def _asked(self, question: str, text: str, options: Any) -> Any:
+        return self.request.model_construct(question=question, text=text, n=options.top or 1)
+
+    @override
+    def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
+        n = max((one.n for one in requests), default=1)
+        found = run.answers([(one.question, one.text) for one in requests], n)
+        several = [
+            [one.as_json() for one in best[: asked.n]]
+            for asked, best in zip(requests, found, strict=True)
+        ]
+        return [{**best[0], "answers": best} for best in several]
+
+    @override
+    def beside(self, run: Any, request: Any) -> Answer:
+        return {"unknown": unknown_words(run, request.question, request.text)}
+
+    @override
+    def remark(self, run: Any, requests: Sequence[Any]) -> dict[Remark, int]:
+        told = Remark("question", f"cut to half of {run.model.config.max_len} tokens")
+        return {told: run.n_cut([(one.question, one.text) for one in requests])}
+
+    @override
+    def as_line(self, request: Any, answer: Answer, options: Any) -> str:
+        best = answer["answers"]
+        lines = [f"{' '.join(one['answer'].split())}\t{one['probability']:.4f}" for one in best]
+        return "\n".join(lines) + ("" if options.top is None else "\n")
+
+    @override
+    def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:
+        found = {"question": request.question, **answer}
+        return found if options.top else {k: v for k, v in found.items() if k != "answers"}
+
+
+def _context(options: Any) -> str | None:
+    if options.file is None:
+        return options.text
+    if options.text is not None:
+        raise ConfigError("--text and --file are two texts: give one")
+    from regard.data.lines import read_lines
+
+    return "\n".join(read_lines(options.file))
+
+
+def _check_question(question: str, text: str, remedy: str) -> None:
+    if not question.strip():
+        raise DataError("the question is empty; ask something")
+    if not text.strip():
+        raise DataError(f"there is no text to find the answer in; give it{remedy}")
+
+
+class Embed(BuiltinVerb):
+    """A text in, its vector out, or the sentences of a file nearest to it."""
+
+    name, task, wants = "embed", "similarity", "an encoder"
+    summary = (
+        "Turn the lines of standard input into vectors of length 1, numbers divided by spaces."
+    )
+    help = (
+        "With --nearest: `cosine TAB sentence`, the nearest first, and an empty line after each "
+        "line's."
+    )
+    doc = "A vector of length 1 for each text."
+
+    @override
+    def check(self, run: Any, request: Any, at_most: int) -> None:
+        for text in request.texts:
+            check_length(run, at_most, text)
+
+    @override
+    def from_line(self, run: Any, line: str, options: Any) -> Any:
+        return self.request.model_construct(texts=[line])
+
+    @override
+    def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
+        vectors = run.embed([text for one in requests for text in one.texts]).tolist()
+        left = iter(vectors)
+        return [{"vectors": [next(left) for _ in one.texts]} for one in requests]
+
+    @override
+    def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
+        if options.n is not None and options.nearest is None:
+            raise ConfigError("--n says how many sentences are printed, and needs --nearest FILE")
+        if options.nearest is None:
+            yield from super().lines(run, chunks, options, note=note)
+            return
+        texts = _sentences(options.nearest)
+        among, n_cut = run.embed(texts), 0
+        for lines in chunks(self.chunk):
+            found = run.nearest(lines, texts, options.n or 5, among=among)
+            yield [
+                (
+                    self.from_line(run, line, options),
+                    {"nearest": [one._asdict() for one in several]},
+                )
+                for line, several in zip(lines, found, strict=True)
+            ]
+            n_cut += run.n_cut(lines)
+        if n_cut:
+            note(f"{counted(n_cut, 'line')} {cut_note(run)}")
+
+    @override
+    def remark(self, run: Any, requests: Sequence[Any]) -> dict[Remark, int]:
+        texts = [text for one in requests for text in one.texts]
+        return {Remark("line", cut_note(run)): run.n_cut(texts)}
+
+    @override
+    def as_line(self, request: Any, answer: Answer, options: Any) -> str:
+        if "nearest" in answer:
+            return "".join(f"{one['score']:.4f}\t{one['text']}\n" for one in answer["nearest"])
+        return " ".join(f"{x:.6g}" for x in answer["vectors"][0])
+
+    @override
+    def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:
+        if "nearest" in answer:
+            return {"text": request.texts[0], "nearest": answer["nearest"]}
+        return {
+            "text": request.texts[0],
+            "embedding": [float(f"{x:.6g}") for x in answer["vectors"][0]],
+        }
+
+
+def _sentences(path: Path) -> list[str]:
+    from regard.data.lines import read_lines
+
+    texts = [line.strip() for line in read_lines(path) if line.strip()]
+    if not texts:
+        raise DataError(f"{path}: empty; expected a sentence a line")
+    return texts
+
+
+class Nearest(BuiltinVerb):
+    """A text and others in, the others by their cosine out."""
+
+    name, task, wants, command = "nearest", "similarity", "an encoder", False
+    summary = "Texts by how near they are to one: cosines, nearest first."
+
+    @override
+    def check(self, run: Any, request: Any, at_most: int) -> None:
+        for text in (request.text, *request.others):
+            check_length(run, at_most, text)
+
+    @override
+    def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
+        found = [run.nearest(one.text, one.others, len(one.others)) for one in requests]
+        return [{"nearest": [near._asdict() for near in several]} for several in found]
+
+    @override
+    def beside(self, run: Any, request: Any) -> Answer:
+        return {"unknown": unknown_words(run, request.text, *request.others)}
+
+
+TRANSLATE, GENERATE, CLASSIFY, FILL = Translate(), Generate(), Classify(), Fill()
+ANSWER, EMBED, NEAREST = Reply(), Embed(), Nearest()
+
+
+def verbs() -> dict[str, Verb]:
+    """All verbs by name: the built-in ones, and those of plug-ins that were loaded."""
+    builtin = (TRANSLATE, GENERATE, CLASSIFY, ANSWER, EMBED, NEAREST, FILL)
+    others = (verb for task in TASKS.entered() for verb in task.verbs)
+    return {verb.name: verb for verb in (*others, *builtin)}
