@@ -464,11 +464,11 @@ def test_the_demo_trains_scores_and_translates(run, recipe, tmp_path, monkeypatc
     ],
 )
 def test_the_next_step_is_named_as_it_can_be_typed(monkeypatch, typed, found, said):
-    from regard.cli import demo
+    from regard.cli import train
 
     monkeypatch.setattr(sys, "argv", [typed])
-    monkeypatch.setattr(demo.shutil, "which", lambda _name: found)
-    assert demo._program() == said
+    monkeypatch.setattr(train.shutil, "which", lambda _name: found)
+    assert train._program() == said
 
 
 def test_a_watched_training_has_a_bar(settings):

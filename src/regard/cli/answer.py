@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.lines import chunks, stdin_lines
-from regard.cli.notes import note
 from regard.cli.options import Device, Json, RunPath
+from regard.cli.terminal import chunks, note, stdin_lines
 from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
 

@@ -10,22 +10,16 @@ from regard import __version__
 from regard.cli import (
     answer,
     bench,
+    catalogue,
     chat,
     classify,
     compare,
-    demo,
     embed,
     evaluate,
     explain,
-    export,
     fill,
     generate,
-    heads,
-    import_,
-    info,
     lab,
-    lists,
-    score,
     serve,
     train,
     translate,
@@ -39,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
+app.command("demo")(train.demo)
 app.command("train")(train.train)
 app.command("translate")(translate.translate)
 app.command("generate")(generate.generate)
@@ -49,18 +43,18 @@ app.command("answer")(answer.answer)
 app.command("embed")(embed.embed)
 app.command("fill")(fill.fill)
 app.command("evaluate")(evaluate.evaluate)
-app.command("score")(score.score)
+app.command("score")(evaluate.score)
 app.command("explain")(explain.explain)
-app.command("heads")(heads.heads)
+app.command("heads")(explain.heads)
 app.command("serve")(serve.serve)
 app.command("compare")(compare.compare)
 app.command("lab")(lab.lab)
 app.add_typer(bench.app, name="bench")
-app.command("export")(export.export)
-app.command("import")(import_.import_)
-app.command("info")(info.info)
-app.command("models")(lists.models)
-app.command("recipes")(lists.recipes)
+app.command("export")(catalogue.export)
+app.command("import")(catalogue.import_)
+app.command("info")(catalogue.info)
+app.command("models")(catalogue.models)
+app.command("recipes")(catalogue.recipes)
 
 _UsageError: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"

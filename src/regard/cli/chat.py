@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.lines import stdin_lines
 from regard.cli.options import (
     Device,
     Json,
@@ -23,6 +22,7 @@ from regard.cli.options import (
     TopK,
     TopP,
 )
+from regard.cli.terminal import stdin_lines
 from regard.core.errors import DataError
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from regard.cli.lines import chunks, stdin_lines
-from regard.cli.notes import note
 from regard.cli.options import Device, Json, RunPath
+from regard.cli.terminal import chunks, note, stdin_lines
 from regard.core.counting import counted
 from regard.core.errors import DataError
 

@@ -1,20 +1,32 @@
-"""``regard compare``: systems side by side on the same data and budget."""
+"""``regard compare``: systems side by side on the same data and budget.
+
+How long it will take is told before it begins, and again as its trainings end.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.notes import note
 from regard.cli.options import Device, Json
-from regard.cli.stopping import Stop
+from regard.cli.signals import Stop
+from regard.cli.terminal import note
+from regard.core.counting import counted
+from regard.core.durations import about
 
 if TYPE_CHECKING:
+    from regard.cli.progress import Shown
+    from regard.runs.budget import Budget
+    from regard.runs.comparison.contest import Contest
     from regard.runs.comparison.rows import Comparison
+    from regard.training.settings import TrainSettings
 
 
 def compare(
@@ -41,7 +53,6 @@ def compare(
     The learning rate of each is chosen on valid first, which costs three quarters of a training
     more. When it is interrupted, the same command goes on where it stopped.
     """
-    from regard.cli.forecast import forecast
     from regard.runs.budget import parse_budget
     from regard.runs.comparison.compare import compare as run_comparison
     from regard.runs.comparison.contest import contest
@@ -90,3 +101,70 @@ def show_comparison(comparison: Comparison) -> None:
         console.print(f"{column}: {how}", soft_wrap=True)
     for system, why in tables.failures_table(comparison).rows:
         note(f"{system} failed: {why}")
+
+
+Clock = Callable[[], float]
+
+
+class Forecast:
+    """Knows which trainings are left, as shares of the budget, and watches them go by.
+
+    Where the budget counts minutes the time is known. FLOPs and tokens say nothing of this
+    machine's speed; there the trainings that are done tell how long the others will take.
+    """
+
+    def __init__(
+        self, budget: Budget, left: Sequence[float], clock: Clock = time.perf_counter
+    ) -> None:
+        self._left = list(left)
+        self._clock = clock
+        self._done = self._seconds = 0.0
+        self._minutes = budget.minutes
+        self._each = str(budget)
+        self._told = False
+
+    def say(self, text: str) -> None:
+        """A note; before the first of them, what there is to do."""
+        if not self._told:
+            self._told = True
+            self._announce()
+        note(text)
+
+    def _announce(self) -> None:
+        amount = f"{sum(self._left):g} × {self._each}"
+        when = "how long that takes is told after the first"
+        if self._minutes is not None:
+            when = about(60 * self._minutes * sum(self._left))
+        note(f"{counted(len(self._left), 'training')} to go, {amount} in all: {when}")
+
+    @contextmanager
+    def watching(self, settings: TrainSettings) -> Iterator[Shown]:
+        """As ``progress.watching``; a training that came to its end tells of the others."""
+        share = self._left.pop(0)
+        began = self._clock()
+        from regard.cli.progress import watching
+
+        with watching(settings) as shown:
+            yield shown
+        self._done += share
+        self._seconds += self._clock() - began
+        if self._left:
+            note(f"{about(self._seconds / self._done * sum(self._left))} to go")
+
+
+def forecast(asked: Contest, out: Path) -> Forecast:
+    """Of all trainings of a comparison that are not finished in its folder."""
+    from regard.checkpoints.run_folder import RunFolder
+    from regard.runs.comparison.entrants import GRID_SHARE, learning_rates
+
+    left = []
+    for name, recipe in asked.systems.items():
+        trials = [f"lr-{rate:g}" for rate in learning_rates(recipe)]
+        shares = dict.fromkeys(trials, GRID_SHARE)
+        shares |= dict.fromkeys([f"seed-{seed}" for seed in asked.seeds], 1.0)
+        left += [
+            share
+            for folder, share in shares.items()
+            if not RunFolder(out / name / folder).finished()
+        ]
+    return Forecast(asked.budget, left)

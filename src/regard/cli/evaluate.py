@@ -1,23 +1,25 @@
-"""``regard evaluate``: scores with their signatures."""
+"""``regard evaluate``: scores with their signatures. ``regard score``: log-probabilities."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.notes import note, note_unknown
 from regard.cli.options import Beam, Device, Json, RunPath
-from regard.core.errors import ConfigError
+from regard.cli.terminal import note, note_unknown
+from regard.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from rich.table import Column, Table
+
     from regard.data.settings import Files
     from regard.runs.kinds.translator import Run
-
 
 ELSEWHERE = "name a file, or with --data RECIPE a recipe whose data to score on"
 """What to do where a run has no data."""
@@ -94,8 +96,6 @@ def evaluate(
     if as_json:
         print(json.dumps(scores, ensure_ascii=False))
         return
-    from regard.cli.tables import show_scores
-
     show_scores({scores["split"]: scores}, signatures=True)
     print(f"lower-cased BLEU {scores['bleu_lc']:.2f} ({scores['bleu_lc_signature']})")
     if "bleu_multi" in scores:
@@ -172,8 +172,6 @@ def _show_plain(scores: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(scores, ensure_ascii=False))
         return
-    from regard.cli.tables import show_scores
-
     show_scores({scores["split"]: scores})
     for name, part in scores.get("parts", {}).items():
         if "bleu_signature" in part:
@@ -255,3 +253,144 @@ def _show_alignment(scores: dict[str, Any], as_json: bool) -> None:
         f"by {scores['aer_by']}: chosen on the first {scores['chosen_on']} sentences, where its "
         f"rate is {100 * scores['chosen_on_aer']:.1f} %"
     )
+
+
+# ------------------------------------------------------------------ score
+
+CHUNK = 4096
+
+
+def score(
+    path: RunPath,
+    source: Annotated[Path, typer.Option(help="Source sentences, one a line.")],
+    target: Annotated[Path, typer.Option(help="Their translations, one a line.")],
+    device: Device = None,
+) -> None:
+    """Print the log-probability of each target line given its source line.
+
+    Natural logarithm, the end token included, no length penalty.
+    """
+    from regard.data.lines import read_parallel
+    from regard.runs.kinds.translator import load_translator
+
+    run = load_translator(path, device=device)
+    rows = list(read_parallel(source, target))
+    if not rows:
+        raise DataError(f"{source} and {target} are empty; expected one sentence a line")
+    note_unknown(word for line, _ in rows for word in run.unknown_words(line))
+    short = list(takewhile(lambda row: run.fits(*row), rows))
+    for begin in range(0, len(short), CHUNK):
+        sources, targets = zip(*short[begin : begin + CHUNK], strict=True)
+        for value in run.score(sources, targets):
+            print(f"{value:.6f}")
+    if len(short) < len(rows):
+        raise DataError(_too_long(run, (source, target), rows[len(short)], len(short) + 1))
+
+
+def _too_long(run: Run, files: tuple[Path, Path], row: tuple[str, str], number: int) -> str:
+    """Which line of which file is too long, and what to do."""
+    tokenizers = (run.tokenizers.source, run.tokenizers.target)
+    encoded = zip(files, tokenizers, row, strict=True)
+    lengths = [(len(tokenizer.encode(line)) + 1, path) for path, tokenizer, line in encoded]
+    n_tokens, path = max(lengths, key=lambda one: one[0])
+    return (
+        f"{path}:{number}: {n_tokens} tokens with the end token, but the model's learned positions "
+        f"know {run.model.config.longest}; shorten the line, or train with a larger model.max_len "
+        "or sinusoidal positions"
+    )
+
+
+# ------------------------------------------------------------------ tables of scores
+
+
+def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = False) -> None:
+    """A row a test set; below it, what attention found there and the scores of its parts."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    if not all("bleu" in one for one in scores.values()):
+        console.print(_plain(scores))
+        if parts := _parts(scores):
+            console.print(_plain(parts))
+        return
+    table = Table("test set", *_columns("sentences", "exact match", "BLEU", "chrF", "perplexity"))
+    for name, one in scores.items():
+        table.add_row(
+            name,
+            f"{one['n']:,}",
+            f"{100 * one['exact_match']:.1f} %",
+            f"{one['bleu']:.2f}",
+            f"{one['chrf']:.2f}",
+            f"{one['perplexity']:.3f}" if "perplexity" in one else "–",
+        )
+        for tag, part in one.get("exact_match_by_tag", {}).items():
+            table.add_row(f"  {tag}", f"{part['n']:,}", f"{100 * part['exact_match']:.1f} %")
+    console.print(table)
+    for name, one in scores.items():
+        for line in attention_lines(one):
+            console.print(f"{name}: {line}")
+    if signatures:
+        one = next(iter(scores.values()))
+        console.print(one["bleu_signature"], one["chrf_signature"], sep="\n")
+
+
+def _plain(scores: Mapping[str, Mapping[str, Any]]) -> Table:
+    """All numbers there are of any task: a row a test set, a column a score."""
+    from rich.table import Column, Table
+
+    names = dict.fromkeys(
+        name
+        for one in scores.values()
+        for name, value in one.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    )
+    titles = [Column(name.replace("_", " "), justify="right") for name in names]
+    table = Table(Column("test set", no_wrap=True), *titles)
+    for test_set, one in scores.items():
+        table.add_row(test_set, *(_number(name, one.get(name)) for name in names))
+    return table
+
+
+def _parts(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Scores of the tasks that test sets are made of, where they are."""
+    return {
+        f"{test_set}: {name}": part
+        for test_set, one in scores.items()
+        for name, part in one.get("parts", {}).items()
+    }
+
+
+def _number(name: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    from regard.evaluation.metrics import METRICS
+
+    if name in METRICS and METRICS[name].unit == "share":
+        return f"{100 * value:.1f} %"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def attention_lines(scores: Mapping[str, Any]) -> list[str]:
+    """What was too long, and what attention finds: the head chosen, chance beside it."""
+    lines = []
+    if "too_long" in scores:
+        lines.append(f"{scores['too_long']} sentences are too long for the model: not translated")
+    if "aer" in scores:
+        lines.append(
+            f"alignment error rate {100 * scores['aer']:.1f} % "
+            f"({scores['aer_by']}; shuffled {100 * scores['aer_shuffled']:.1f} %)"
+        )
+    if "antecedent_accuracy" in scores:
+        lines.append(
+            f"antecedent found {100 * scores['antecedent_accuracy']:.1f} % "
+            f"({scores['antecedent_accuracy_by']}; "
+            f"shuffled {100 * scores['antecedent_accuracy_shuffled']:.1f} %)"
+        )
+    return lines
+
+
+def _columns(*names: str) -> list[Column]:
+    from rich.table import Column
+
+    return [Column(name, justify="right", no_wrap=True) for name in names]

@@ -1,29 +1,34 @@
-"""``regard explain``: look inside while a text is read, translated or written on."""
+"""Looking inside: ``regard explain`` at one text, ``regard heads`` over many."""
 
 from __future__ import annotations
 
 import io
+import json
 import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.notes import note, note_unknown
-from regard.cli.options import Device, RunPath
-from regard.cli.writing import chosen_format, write
+from regard.cli.options import Device, Json, RunPath, chosen_format, write
+from regard.cli.terminal import note, note_unknown
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from regard.inspection.steps import Steps
+    from regard.runs.heads.measures import HeadMeasures
+    from regard.runs.heads.worth import Tick
     from regard.runs.looking.look import Look
     from regard.visual.payload import Selected
 
 
-class Format(StrEnum):
+class LookFormat(StrEnum):
     """How a look is shown."""
 
     text = "text"
@@ -58,7 +63,7 @@ def explain(
         str | None, typer.Option(help="The six steps of this word, or of the row of this number.")
     ] = None,
     asked: Annotated[
-        Format | None,
+        LookFormat | None,
         typer.Option(
             "--format", help="html and json hold everything; else as --out ends, or text."
         ),
@@ -70,7 +75,7 @@ def explain(
     from regard.runs.loading import load
     from regard.visual.payload import Selected, selected_view
 
-    shown = chosen_format(Format, asked, out)
+    shown = chosen_format(LookFormat, asked, out)
     run = load(path, device=device)
     look = _looked(run, _readable(text), other, target, max_tokens)
     if attention is not None:
@@ -82,10 +87,10 @@ def explain(
     if token is not None:
         steps = _steps(look, _readable(token), selected)
         selected = Selected(steps.name, steps.layer, steps.head, steps.token)
-    if shown is Format.text:
-        _print(look, selected, steps, out)
+    if shown is LookFormat.text:
+        _print_look(look, selected, steps, out)
     else:
-        write(_file(look, selected, steps, shown), out)
+        write(_look_file(look, selected, steps, shown), out)
     note_unknown(run.unknown_words(look.source))
     for line in look.doubts:
         note(line)
@@ -123,27 +128,27 @@ def _steps(look: Look, token: str, selected: Selected) -> Steps:
     return look.steps(row, name=name, layer=layer, head=selected.head or 0)
 
 
-def _file(look: Look, selected: Selected, steps: Steps | None, shown: Format) -> str:
+def _look_file(look: Look, selected: Selected, steps: Steps | None, shown: LookFormat) -> str:
     from regard.visual.look_files import steps_file
 
-    if steps is None or shown is Format.html:
+    if steps is None or shown is LookFormat.html:
         return look.as_file(shown.value, selected)
     return steps_file(look.as_json(), steps.as_json(), shown.value)
 
 
-def _print(look: Look, selected: Selected, steps: Steps | None, out: Path | None) -> None:
+def _print_look(look: Look, selected: Selected, steps: Steps | None, out: Path | None) -> None:
     """The terminal view; a file gets it without colours."""
     from rich.console import Console
 
     if out is None:
-        _show(Console(markup=False, highlight=False), look, selected, steps)
+        _show_look(Console(markup=False, highlight=False), look, selected, steps)
         return
     text = io.StringIO()
-    _show(Console(file=text, width=100, markup=False, highlight=False), look, selected, steps)
+    _show_look(Console(file=text, width=100, markup=False, highlight=False), look, selected, steps)
     write(text.getvalue(), out)
 
 
-def _show(console: Console, look: Look, selected: Selected, steps: Steps | None) -> None:
+def _show_look(console: Console, look: Look, selected: Selected, steps: Steps | None) -> None:
     from regard.visual.steps_table import steps_text
     from regard.visual.terminal import look_text
 
@@ -151,3 +156,123 @@ def _show(console: Console, look: Look, selected: Selected, steps: Steps | None)
         console.print(steps_text(steps.as_json(), width=console.width))
     else:
         console.print(look_text(look.as_json(), selected, width=console.width), end="")
+
+
+# ------------------------------------------------------------------ heads
+
+WIDE = 100
+"""Of a table in a file; in a terminal it fits the terminal."""
+
+
+PAIRS = "heads of a translator are measured on pairs of sentences: train it on with some"
+"""What to do where there are none."""
+
+
+class HeadsFormat(StrEnum):
+    """How the measures are shown."""
+
+    text = "text"
+    json = "json"
+    svg = "svg"
+    csv = "csv"
+    tex = "tex"
+
+
+def heads(
+    path: RunPath,
+    split: Annotated[
+        str | None, typer.Option(help="A split of the run's own data; by default valid.")
+    ] = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(help="Texts to measure on instead, one a line, but for translators."),
+    ] = None,
+    sentences: Annotated[int, typer.Option(min=1, help="So many are measured.")] = 200,
+    as_json: Json = False,
+    asked: Annotated[
+        HeadsFormat | None,
+        typer.Option("--format", help="svg: a map of the heads; else as --out ends, or text."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A file; else standard output.")] = None,
+    device: Device = None,
+) -> None:
+    """Measure what each head looks at, and what is lost without it.
+
+    Each head is ablated once: scores are those of all the sentences, BLEU that of the first 100.
+    Texts have no labels: where a run's scores need some, it is told how far their vectors turn.
+    """
+    from regard.runs.loading import load
+    from regard.visual.head_text import heads_text
+
+    if as_json and asked not in (None, HeadsFormat.json):
+        raise ConfigError(f"--json and --format {asked} are two formats: give one")
+    wanted = chosen_format(HeadsFormat, HeadsFormat.json if as_json else asked, out)
+    if texts is not None and split is not None:
+        raise ConfigError("--split is of the run's own data and --texts names others: give one")
+    run = load(path, device=device)
+    with _progress() as tick:
+        found = _measured(run, split or "valid", texts, sentences, tick).as_json()
+    if wanted is HeadsFormat.text:
+        fits = out is None and sys.stdout.isatty()
+        write(heads_text(found, _width() if fits else WIDE), out)
+    else:
+        write(_heads_file(found, wanted), out)
+
+
+def _measured(run: Any, split: str, texts: Path | None, n: int, tick: Tick | None) -> HeadMeasures:
+    """On the run's own data, or on texts."""
+    from regard.data.plain_texts import read_texts
+    from regard.runs.data import load_data
+    from regard.runs.heads.measures import head_measures, measured, text_measures
+    from regard.runs.heads.subjects import own_subject
+    from regard.runs.own_data import check_data
+
+    if texts is not None:
+        return text_measures(run, read_texts(str(texts)), name=texts.name, n=n, tick=tick)
+    if run.task != "translation":
+        subject = own_subject(run, split, n)
+        _tell(subject.notes)
+        return measured(run, subject, tick)
+    check_data(run.folder, run.recipe.data, PAIRS)
+    data = load_data(run.recipe.data)
+    _tell(data.notes)
+    return head_measures(run, data, split=split, n=n, tick=tick)
+
+
+def _tell(notes: Iterable[str]) -> None:
+    for line in notes:
+        note(line)
+
+
+def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str:
+    from regard.visual.head_map import head_map
+    from regard.visual.head_table import all_heads_table, plain_table
+    from regard.visual.tables import csv_table, latex_table
+
+    if wanted is HeadsFormat.json:
+        return json.dumps(found, ensure_ascii=False) + "\n"
+    if wanted is HeadsFormat.svg:
+        return head_map(found) + "\n"
+    if wanted is HeadsFormat.csv:
+        return csv_table(plain_table(found))
+    return latex_table(all_heads_table(found))
+
+
+def _width() -> int:
+    from rich.console import Console
+
+    return Console().width
+
+
+@contextmanager
+def _progress() -> Iterator[Tick | None]:
+    """A bar where a person watches: ablating many heads takes its time."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("ablating heads")
+        yield lambda done, of: progress.update(task, completed=done, total=of)

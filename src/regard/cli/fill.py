@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.lines import stdin_lines
 from regard.cli.options import Device, Json, RunPath
+from regard.cli.terminal import stdin_lines
 from regard.core.errors import DataError
 
 if TYPE_CHECKING:

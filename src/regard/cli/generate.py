@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.lines import chunks, stdin_lines
-from regard.cli.notes import note_unknown
 from regard.cli.options import (
     Device,
     Json,
@@ -23,6 +21,7 @@ from regard.cli.options import (
     TopK,
     TopP,
 )
+from regard.cli.terminal import chunks, note_unknown, stdin_lines
 from regard.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

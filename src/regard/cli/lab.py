@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.notes import note
 from regard.cli.options import Json
-from regard.cli.stopping import Stop
+from regard.cli.signals import Stop
+from regard.cli.terminal import note
 from regard.core.errors import ConfigError, RegardError
 
 if TYPE_CHECKING:

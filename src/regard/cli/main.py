@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from regard.cli.stopping import Stop, stoppable
+from regard.cli.signals import Stop, stoppable
 from regard.core.errors import RegardError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

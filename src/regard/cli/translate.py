@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.lines import chunks, stdin_lines
-from regard.cli.notes import note, note_unknown
 from regard.cli.options import Beam, Device, Json, RunPath
+from regard.cli.terminal import chunks, note, note_unknown, stdin_lines
 from regard.core.errors import DataError
 
 if TYPE_CHECKING:

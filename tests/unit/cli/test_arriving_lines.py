@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from regard.cli.lines import chunks, stdin_lines
+from regard.cli.terminal import chunks, stdin_lines
 from regard.core.errors import DataError
 
 

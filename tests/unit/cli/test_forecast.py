@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from regard.cli.forecast import Forecast, forecast
+from regard.cli.compare import Forecast, forecast
 from regard.runs.budget import parse_budget
 from regard.runs.comparison.contest import contest
 from regard.training.settings import TrainSettings

@@ -1,20 +1,39 @@
-"""Lines from standard input, as they arrive."""
+"""Lines from standard input as they arrive, and notes on standard error."""
 
 from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BufferedReader
 from typing import cast
 
+from regard.core.counting import counted
 from regard.core.errors import DataError
+
+# ------------------------------------------------------------------ notes
+
+
+def note(text: str) -> None:
+    """One line."""
+    print(f"regard: {text}", file=sys.stderr)
+
+
+def note_unknown(words: Iterable[str]) -> None:
+    """Name the first of the words that a model has never seen, if there are any."""
+    unknown = list(dict.fromkeys(words))
+    if unknown:
+        shown = ", ".join(unknown[:10]) + (", …" if len(unknown) > 10 else "")
+        note(f"{counted(len(unknown), 'unknown word')} read as <unk>: {shown}")
+
+
+# ------------------------------------------------------------------ lines as they arrive
 
 _ONCE = 1 << 20
 """Bytes that are asked for at once; a pipe or a keyboard gives what it has."""
 
 
-class Lines(Iterator[str]):
+class ArrivingLines(Iterator[str]):
     """Each line without its end; only a newline ends one. A byte-order mark is no text."""
 
     def __init__(self) -> None:
@@ -53,9 +72,9 @@ class Lines(Iterator[str]):
             self._begun = [rest] if rest else []
 
 
-def stdin_lines() -> Lines:
+def stdin_lines() -> ArrivingLines:
     """The lines of standard input."""
-    return Lines()
+    return ArrivingLines()
 
 
 def chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
@@ -67,7 +86,7 @@ def chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
     chunk: list[str] = []
     for line in lines:
         chunk.append(line)
-        if len(chunk) == size or (isinstance(lines, Lines) and lines.waits):
+        if len(chunk) == size or (isinstance(lines, ArrivingLines) and lines.waits):
             yield chunk
             chunk = []
     if chunk:

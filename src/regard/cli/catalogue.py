@@ -1,0 +1,98 @@
+"""What there is (models, recipes, a run), and how runs come and go (import, export)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.cli.options import Json, RunPath
+from regard.cli.terminal import note
+
+
+def models() -> None:
+    """List the systems that can be trained, with their sizes."""
+    from regard.models.presets import PRESETS
+
+    for name, preset in PRESETS.items():
+        print(f"{name:16} {preset.summary}; sizes: {', '.join(preset.sizes)}")
+
+
+def recipes() -> None:
+    """List the built-in recipes."""
+    from regard.recipes.recipe import builtin_recipes
+
+    for name, headline in builtin_recipes().items():
+        print(f"{name:16} {headline}")
+
+
+def info(path: RunPath, as_json: Json = False) -> None:
+    """Tell what a run is: its model, its task, its special ids, its scores and cost."""
+    from regard.runs.loading import load
+
+    facts = _facts(load(path, device="cpu"))
+    if as_json:
+        print(json.dumps(facts, ensure_ascii=False))
+        return
+    for name, value in facts.items():
+        if name != "scores":
+            print(f"{name}: {json.dumps(value, ensure_ascii=False)}")
+    if facts["scores"]:
+        from regard.cli.evaluate import show_scores
+
+        show_scores(facts["scores"])
+
+
+def _facts(run: Any) -> dict[str, Any]:
+    from regard.checkpoints.run_folder import load_scores
+
+    finished = load_scores(run.folder) if run.folder.finished() else {}
+    return {
+        **run.facts(),
+        "training_flops": finished.get("measured", {}).get("flops"),
+        "scores": finished.get("scores", {}),
+    }
+
+
+def import_(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A folder, or a .gguf file.")],
+    out: Annotated[Path, typer.Option(help="The run folder to write, new or empty.")],
+    direction: Annotated[
+        str | None,
+        typer.Option(help="Languages of a translator, such as de-en, if it does not tell them."),
+    ] = None,
+) -> None:
+    """Make a run of a model in a format of the ecosystem.
+
+    Folders in the layout of Hugging Face and of CTranslate2. The run is like any other: translate,
+    explain, heads, serve. To train on, give its config.yaml to `regard train` with your data.train,
+    and train.init=RUN.
+    """
+    from regard.interop.importing import import_model, kind_of
+
+    for line in import_model(source, out, direction):
+        note(line)
+    print(f"{out}: {kind_of(source)}")
+
+
+def export(
+    path: RunPath,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder, new or empty.")],
+    to: Annotated[str, typer.Option(help="The format: hf, ctranslate2 or onnx.")],
+) -> None:
+    """Write a run in a format of the ecosystem, with its tokenizers beside it.
+
+    CTranslate2 gives the same translations: load DIR with its Translator, hand over the tokens of
+    tokenizer.json, and join what comes back. hf writes a folder that transformers loads by its Auto
+    classes: a translator as Marian, an encoder as BERT, a language model as GPT-2 or LLaMA. Only
+    plain attention can go to either. onnx writes an encoder as encoder.onnx, a translator as that
+    and decoder.onnx, which gives the logits of all positions at once.
+    """
+    from regard.interop.exporting import export as write
+    from regard.runs.loading import load
+
+    write(load(path, device="cpu"), to, folder)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    print(f"{folder}: {to}, {size / 1e6:.1f} MB")
