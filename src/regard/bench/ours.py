@@ -7,7 +7,8 @@ import torch
 from regard.bench.contest import Work
 from regard.bench.shapes import Sentences
 from regard.bench.steps import CLIP, LABEL_SMOOTHING, LR
-from regard.data.packing import PackedBatch, PackedStream
+from regard.data.batch import Batch
+from regard.data.pair_batches import packed_stream
 from regard.models.base import SequenceConfig
 from regard.models.presets import build, n_parameters
 from regard.runs.objective import TokenLoss
@@ -52,7 +53,7 @@ def our_training(
     return Work(run, n_parameters(model))
 
 
-def _packed(text: Sentences) -> list[PackedBatch]:
+def _packed(text: Sentences) -> list[Batch]:
     """All sentences once, end to end."""
-    stream = PackedStream(text.examples, batch_tokens=text.batch_tokens, seed=0)
+    stream = packed_stream(text.examples, batch_tokens=text.batch_tokens, seed=0)
     return [stream.next() for _ in range(stream.n_batches)]

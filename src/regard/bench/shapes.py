@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.data.batches import Batch, BatchStream
+from regard.data.batch import Batch
 from regard.data.examples import Example
+from regard.data.pair_batches import padded_stream
 from regard.models.base import SequenceConfig
 from regard.models.presets import build, resolve
 from regard.models.settings import ModelSettings
@@ -63,7 +64,7 @@ def sentences(
     n = max(n_batches, round(n_batches * batch_tokens / mean))
     n_corpus = max(CORPUS, POOL * n) if length is None else 2 * n
     corpus = random_examples(n_corpus, vocab, length=length, seed=seed)
-    stream = BatchStream(corpus, batch_tokens=batch_tokens, seed=seed)
+    stream = padded_stream(corpus, batch_tokens=batch_tokens, seed=seed)
     cut = [stream.next() for _ in range(stream.n_batches)]
     fullest = max(batch.n_target_tokens for batch in cut)
     whole = [batch for batch in cut if batch.n_target_tokens > fullest / 2]

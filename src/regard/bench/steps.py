@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.bench.contest import Work
-from regard.data.batches import Batch
+from regard.data.batch import Batch
 from regard.models.presets import n_parameters
 from regard.text.specials import PAD_ID
 from regard.training.losses import token_loss

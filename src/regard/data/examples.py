@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
-from typing import Literal, overload
+from pathlib import Path
+from typing import Literal, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.errors import DataError
+from regard.core.files import telling, whole_file
 from regard.data.pairs import Pair
 from regard.text.specials import PAD_ID
 from regard.text.tokenizer import Tokenizer
@@ -27,6 +29,26 @@ Ints = NDArray[np.int64]
 
 AT_ONCE = 20_000
 """Texts that are encoded together."""
+
+
+class Texts(Protocol):
+    """Examples whose ids may differ from epoch to epoch; their numbers do not."""
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all that the ids depend on."""
+        ...
+
+    @property
+    def longest(self) -> int:
+        """No text of any epoch fills more positions."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def of_epoch(self, epoch: int) -> Table:
+        """The examples as an epoch sees them."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +204,58 @@ def within(
             "or set data.long_lines=truncate"
         )
     return Table(table.source.only(fits), table.target.only(fits)), n_long
+
+
+def stored_table(
+    pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, folder: Path
+) -> Table:
+    """The ids of all pairs, from the file in ``folder``, which is made if it is not there.
+
+    A corpus is tokenised once, and its ids are read from disk as they are needed. The file is named
+    after the texts and the tokenizers, so it is never out of date. It is written whole or not at
+    all, and one that is damaged is made again. Files of other texts or tokenizers are deleted: a
+    folder holds those of one corpus.
+    """
+    path = folder / f"{_fingerprint(pairs, source, target)}.npy"
+    table = _read_table(path, len(pairs)) if path.exists() else None
+    if table is not None:
+        return table
+    table = encode_table(pairs, source, target)
+    with telling(folder):
+        for other in folder.glob("*.npy"):
+            other.unlink()
+    _write_table(path, table)
+    return _read_table(path, len(pairs)) or table
+
+
+def _fingerprint(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> str:
+    hashed = blake2b(digest_size=16)
+    for tokenizer in (source, target):
+        hashed.update(tokenizer.to_json().encode())
+    for pair in pairs:
+        for text in (pair.source, pair.target):
+            hashed.update(f"{len(text)} {text}".encode("utf-8", "surrogatepass"))
+    return hashed.hexdigest()
+
+
+def _write_table(path: Path, table: Table) -> None:
+    """One array: how many examples, lengths of sources and of targets, their ids."""
+    columns = table.source, table.target
+    head = [np.array([len(table)]), *(column.lengths for column in columns)]
+    parts = [*(part.astype(np.int32) for part in head), *(column.ids for column in columns)]
+    with whole_file(path) as file:
+        np.save(file, np.concatenate(parts))
+
+
+def _read_table(path: Path, n: int) -> Table | None:
+    """The table of ``n`` examples; None where the file is damaged."""
+    try:
+        flat: Ids = np.load(path, mmap_mode="r")
+        lengths = flat[1 : 1 + 2 * n].reshape(2, n).astype(np.int64)
+    except (ValueError, OSError, EOFError):
+        return None
+    ids = flat[1 + 2 * n :]
+    n_source, n_target = (int(some.sum()) + 1 for some in lengths)  # padding behind the last
+    if flat[0] != n or len(ids) != n_source + n_target:
+        return None
+    return Table(Column.of(ids[:n_source], lengths[0]), Column.of(ids[n_source:], lengths[1]))

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from regard.core.errors import ConfigError
-from regard.data.encoder_batches import Tensors, in_order, planned
+from regard.data.batch import Batch
 from regard.data.examples import Example, Ints, Table
-from regard.data.layout import Layout
-from regard.data.streams import Stream
+from regard.data.row_batches import Layout, ordered_rows, planned_rows
+from regard.data.stream import Stream
 
 SHARE = 0.15
 """Of the tokens, to be guessed."""
@@ -25,25 +24,6 @@ MASKED, SWAPPED = 0.8, 0.1
 """Of these, those that stand behind a mask, and those that another token stands for."""
 FIXED_SEED = 0
 """For texts that are scored: the same words are left out each time."""
-
-
-@dataclass(frozen=True, slots=True)
-class MaskedBatch(Tensors):
-    """Texts in which some tokens are to be guessed."""
-
-    ids: Tensor
-    """(B, S): what is read."""
-    segments: Tensor
-    """(B, S)"""
-    places: Tensor
-    """(N,): where something is to be guessed, in the B · S positions."""
-    targets: Tensor
-    """(N,): what stood there."""
-
-    @property
-    def n_target_tokens(self) -> int:
-        """What the loss is averaged over: tokens to be guessed."""
-        return len(self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +44,27 @@ class Masking:
         special = [*layout.marks.named().values()]
         return cls(layout, mask, np.setdiff1d(np.arange(n_vocab), special))
 
-    def batch(self, table: Table, rows: Ints, rng: np.random.Generator) -> MaskedBatch:
-        """Some of the texts; at least one token of them is to be guessed."""
+    def batch(self, table: Table, rows: Ints, rng: np.random.Generator) -> Batch:
+        """Some of the texts; at least one token of them is to be guessed.
+
+        ``ids`` and ``segments`` (B, S) are read; ``positions`` (N,) say where in the B · S of them
+        something is to be guessed, and ``targets`` (N,) what stood there.
+        """
         ids, segments = self.layout.texts(table, rows)
         read = ids.numpy()
         text = np.flatnonzero(~np.isin(read, [*self._around()]))
-        places = text[rng.random(len(text)) < SHARE]
-        if not len(places) and len(text):
-            places = text[rng.integers(len(text), size=1)]
-        targets = read.ravel()[places]
-        read.ravel()[places] = self._shown(targets, rng)
-        numbers = tuple(rows.tolist())
-        return MaskedBatch(
-            numbers, ids, segments, torch.from_numpy(places), torch.from_numpy(targets)
-        )
+        positions = text[rng.random(len(text)) < SHARE]
+        if not len(positions) and len(text):
+            positions = text[rng.integers(len(text), size=1)]
+        targets = read.ravel()[positions]
+        read.ravel()[positions] = self._shown(targets, rng)
+        tensors = {
+            "ids": ids,
+            "segments": segments,
+            "positions": torch.from_numpy(positions),
+            "targets": torch.from_numpy(targets),
+        }
+        return Batch(tensors, numbers=tuple(rows.tolist()), count=len(positions))
 
     def _around(self) -> set[int]:
         marks = self.layout.marks
@@ -94,33 +81,28 @@ Part = tuple[Ints, int]
 """The texts of a batch, and what decides which of their tokens are left out."""
 
 
-class MaskedStream(Stream[MaskedBatch, Part]):
+def masked_stream(
+    examples: Sequence[Example], masking: Masking, *, batch_tokens: int, seed: int
+) -> Stream:
     """Masked texts without end. Seed and epoch decide all, so that going on is exact."""
 
-    packed = False
-
-    def __init__(
-        self, examples: Sequence[Example], masking: Masking, *, batch_tokens: int, seed: int
-    ) -> None:
-        super().__init__(examples, batch_tokens=batch_tokens, seed=seed)
-        self.masking = masking
-
-    def _plan(self, table: Table, rng: np.random.Generator) -> list[Part]:
-        all_rows = planned(table, self.masking.layout, self.batch_tokens, rng)
-        batches = [rows for rows in all_rows if table.source.lengths[rows].any()]
+    def plan(table: Table, rng: np.random.Generator) -> list[Part]:
+        planned = planned_rows(table, rng, layout=masking.layout, batch_tokens=batch_tokens)
+        batches = [rows for rows in planned if table.source.lengths[rows].any()]
         seeds = rng.integers(2**63 - 1, size=len(batches)).tolist()
         return list(zip(batches, seeds, strict=True))
 
-    def _batch(self, table: Table, part: Part) -> MaskedBatch:
-        rows, seed = part
-        return self.masking.batch(table, rows, np.random.default_rng(seed))
+    def collate(table: Table, part: Part) -> Batch:
+        rows, chance = part
+        return masking.batch(table, rows, np.random.default_rng(chance))
+
+    depends_on = {"batch_tokens": batch_tokens, "packed": False}
+    return Stream(Table.of(examples), plan, collate, seed=seed, depends_on=depends_on)
 
 
-def fixed_masked(
-    examples: Sequence[Example], masking: Masking, batch_tokens: int
-) -> list[MaskedBatch]:
+def fixed_masked(examples: Sequence[Example], masking: Masking, batch_tokens: int) -> list[Batch]:
     """All texts once, always with the same tokens left out: for scoring."""
     table = Table.of(examples)
-    parts = in_order(table, masking.layout, batch_tokens)
+    parts = ordered_rows(table, masking.layout, batch_tokens)
     rng = np.random.default_rng(FIXED_SEED)
     return [masking.batch(table, rows, rng) for rows in parts]

@@ -12,14 +12,11 @@ import numpy as np
 
 from regard.core.errors import DataError
 from regard.data.examples import Column, Ints, Table
-from regard.data.layout import Layout
 from regard.data.questions import Question
+from regard.data.row_batches import NOT_HERE, Layout
 
 Offsets = Sequence[tuple[int, int]]
 """Where each token of a text begins and ends, in characters."""
-
-NOT_HERE = 0
-"""The position that stands for an answer which is not in the window: that of the begin token."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from hashlib import blake2b
 import numpy as np
 
 from regard.data.examples import Column, Table
-from regard.data.packing import BLOCKS
+from regard.data.pair_batches import BLOCKS
 from regard.data.pairs import Pair
 from regard.text.segmenter import Segmented
 from regard.text.segmenting import SegmentingProcess, Side

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from regard.core.errors import DataError
-from regard.data.batches import Batch, fixed_batches
+from regard.data.batch import Batch
 from regard.data.examples import encode_pairs
+from regard.data.pair_batches import ordered_batches
 from regard.data.pairs import Pair
 from regard.evaluation.attention import (
     Choice,
@@ -78,7 +79,7 @@ def watched_words(
     tokenizers = run.tokenizers
     examples = encode_pairs(pairs, tokenizers.source, tokenizers.target)
     results: dict[int, Watched] = {}
-    for batch in fixed_batches(examples, BATCH_TOKENS):
+    for batch in ordered_batches(examples, BATCH_TOKENS):
         layers = _layers(run, batch, name)
         for row, number in enumerate(batch.numbers):
             asks, seen = _words(run, pairs[number], name)

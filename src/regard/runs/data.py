@@ -10,11 +10,10 @@ from typing import Literal
 
 from regard.data import toys
 from regard.data.corpora import read_splits
-from regard.data.examples import Table, encode_table, within
+from regard.data.examples import Table, encode_table, stored_table, within
 from regard.data.pairs import Pair
 from regard.data.sentences import world as sentences
 from regard.data.settings import DataSettings
-from regard.data.stored import stored_table
 from regard.runs.evaluation import test_sets_of
 from regard.runs.tokenizers import Tokenizers
 

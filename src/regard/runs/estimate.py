@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.models.presets import n_parameters
@@ -69,7 +70,7 @@ def _validating(prepared: Prepared, steps: int) -> float:
     return (time.perf_counter() - began) * (steps // prepared.recipe.train.eval_every)
 
 
-def _timed(prepared: Prepared, batches: list[AnyBatch]) -> float:
+def _timed(prepared: Prepared, batches: Sequence[AnyBatch]) -> float:
     """Seconds a FLOP over some training steps: batches differ in size. Leaves nothing behind."""
     rng = rng_tensors(prepared.device)
     model = copy.deepcopy(prepared.model).train()

@@ -11,16 +11,9 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import DataError
-from regard.data.encoder_batches import in_order
 from regard.data.examples import Column, Ints, Table
-from regard.data.layout import Layout
-from regard.data.question_windows import (
-    NOT_HERE,
-    Offsets,
-    Windows,
-    first_of_text,
-    windows_of,
-)
+from regard.data.question_windows import Offsets, Windows, first_of_text, windows_of
+from regard.data.row_batches import NOT_HERE, Layout, ordered_rows
 from regard.decoding.spans import best_spans
 from regard.models.encoder import Encoder
 from regard.text.tokenizer import Tokenizer
@@ -72,7 +65,7 @@ class Asked:
     ) -> Iterator[tuple[Ints, Tensor]]:
         """Some rows, and their scores (B, S, 2) in float32 on the CPU; all rows come once."""
         table = self.windows.table
-        for rows in in_order(table, self.layout, batch_tokens) if len(table) else []:
+        for rows in ordered_rows(table, self.layout, batch_tokens) if len(table) else []:
             ids, segments = self.layout.texts(table, rows)
             given = model.inputs(ids.to(device), segments.to(device))
             yield rows, model(*given).float().cpu()

@@ -9,8 +9,8 @@ import torch
 
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
-from regard.data.batches import collate
 from regard.data.examples import Example
+from regard.data.pair_batches import collate_pairs
 from regard.decoding.beam import beam_search
 from regard.decoding.settings import DecodeSettings
 from regard.decoding.trace import trace
@@ -114,7 +114,7 @@ def one_source(
     at_least: int = 1,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Source ids (1, S), and how long its target may become (1,): no less than is given of it."""
-    batch = collate([Example(read, ())])
+    batch = collate_pairs([Example(read, ())])
     limits = length_limits(model, batch, max_len).clamp(min=at_least)
     return batch.source.to(device), limits.to(device)
 

@@ -8,8 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from regard.data.batches import Batch
-from regard.data.packing import Packed, PackedBatch
+from regard.data.batch import Batch
 from regard.functional.texts import Packing, Side
 from regard.kernels.linear_cross_entropy import linear_cross_entropy
 from regard.models.base import SequenceModel
@@ -34,19 +33,19 @@ class TokenLoss:
         self.baseline = Baseline()
         self._states = torch.compile(_states) if compiled else _states
 
-    def __call__(self, model: SequenceModel, batch: Batch | PackedBatch) -> Tensor:
+    def __call__(self, model: SequenceModel, batch: Batch) -> Tensor:
         """Of a model in training: as the settings say. Of any other: plainly, all words right."""
-        if isinstance(batch, PackedBatch):
-            return self._of_states(self._states(model, batch), model, batch)
+        if batch.packed:
+            return self._of_states(self._forward(model, batch), model, batch)
         if not model.training:
-            return self._of_states(_states(model, batch), model, batch)
+            return self._of_states(_states(model, *_inputs(batch)), model, batch)
         share = forced_share(
             self.settings.teacher_forcing, self.n_batches // self.settings.accumulate
         )
         self.n_batches += 1
         with accounts(model) as drawn:
             if share == 1 and not drawn:
-                return self._of_states(self._states(model, batch), model, batch)
+                return self._of_states(self._forward(model, batch), model, batch)
             if share == 1:
                 logits = model(batch.source, batch.target_in)
             else:
@@ -58,9 +57,10 @@ class TokenLoss:
             loss = loss + sum(surrogate(one, gains, real) for one in drawn.values())
         return loss
 
-    def _of_states(
-        self, states: Tensor, model: SequenceModel, batch: Batch | PackedBatch
-    ) -> Tensor:
+    def _forward(self, model: SequenceModel, batch: Batch) -> Tensor:
+        return self._states(model, *_inputs(batch))
+
+    def _of_states(self, states: Tensor, model: SequenceModel, batch: Batch) -> Tensor:
         """Without the logits of all tokens at once."""
         return linear_cross_entropy(
             states.flatten(0, 1),
@@ -88,16 +88,20 @@ class TokenLoss:
         self.baseline.restore(state["baseline"])
 
 
-def _states(model: SequenceModel, batch: Batch | PackedBatch) -> Tensor:
+def _states(
+    model: SequenceModel, source: Tensor, target: Tensor, packing: Packing | None
+) -> Tensor:
     """What the last layer reads (B, T, D); of a packed batch (1, N, D)."""
-    if isinstance(batch, Batch):
-        return model.states(batch.source, batch.target_in)
-    packing = Packing(
-        _side(batch.source), _side(batch.target_in), batch.spans, batch.block, batch.longest
-    )
-    source, target = batch.source.ids.unsqueeze(0), batch.target_in.ids.unsqueeze(0)
+    if packing is None:
+        return model.states(source, target)
     return cast("Transformer", model).states(source, target, packing)
 
 
-def _side(packed: Packed) -> Side:
-    return Side(packed.places, packed.texts, packed.bounds)
+def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Packing | None]:
+    if not batch.packed:
+        return batch.source, batch.target_in, None
+    source = Side(batch.source_positions, batch.source_texts, batch.source_bounds)
+    target = Side(batch.target_positions, batch.target_texts, batch.target_bounds)
+    sizes = batch.sizes
+    packing = Packing(source, target, batch.spans, sizes["block"], sizes["longest"])
+    return batch.source, batch.target_in, packing

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from regard.data.streams import Stream
+from regard.data.stream import Stream
 from regard.models.base import ModelConfig
 from regard.recipes.recipe import Recipe
 from regard.runs.evaluation import Evaluation
@@ -85,7 +85,7 @@ class Prepared(ABC):
         """How much there is to learn from, and with: numbers by name."""
 
     @abstractmethod
-    def stream(self) -> Stream[Any, Any]:
+    def stream(self) -> Stream:
         """The batches of this recipe, from the first."""
 
     @abstractmethod

@@ -22,7 +22,7 @@ from regard.checkpoints.run_folder import (
 from regard.checkpoints.snapshots import SnapshotStore
 from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.core.files import telling, write_whole
-from regard.data.prefetching import Prefetched
+from regard.data.stream import Prefetched
 from regard.models.presets import n_parameters
 from regard.recipes.recipe import SECTIONS, Recipe, recipe_from
 from regard.runs.device import pick_device

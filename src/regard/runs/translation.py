@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import ConfigError
-from regard.data.batches import Batch, collate, fixed_batches
+from regard.data.batch import Batch
 from regard.data.examples import Example
+from regard.data.pair_batches import collate_pairs, ordered_batches
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
 from regard.decoding.hypothesis import Hypothesis
@@ -50,7 +51,7 @@ class Validation:
         device: torch.device,
     ) -> None:
         self.objective = TokenLoss(training)
-        self.batches = fixed_batches(examples, training.batch_tokens)
+        self.batches = ordered_batches(examples, training.batch_tokens)
         self.sources = [example.source for example in examples[:VALID_SENTENCES]]
         self.references = references[:VALID_SENTENCES]
         self.tokenizers = tokenizers
@@ -174,7 +175,7 @@ def _decode_batches(
         for begin in range(0, len(batch.numbers), n_rows):
             numbers = batch.numbers[begin : begin + n_rows]
             whole = len(numbers) == len(batch.numbers)
-            yield batch if whole else collate([examples[i] for i in numbers], numbers)
+            yield batch if whole else collate_pairs([examples[i] for i in numbers], numbers)
 
 
 class TokenScores(NamedTuple):
@@ -204,7 +205,11 @@ def token_scores(
 
 
 def _batches(examples: Sequence[Example], batch_tokens: int) -> Iterable[Batch]:
-    return fixed_batches(examples, batch_tokens) if len(examples) > 1 else map(collate, [examples])
+    return (
+        ordered_batches(examples, batch_tokens)
+        if len(examples) > 1
+        else map(collate_pairs, [examples])
+    )
 
 
 def length_limits(model: SequenceModel, batch: Batch, max_len: int) -> Tensor:

@@ -7,7 +7,7 @@ numbers in their inputs change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -62,6 +62,8 @@ def _tensors(batch: Any) -> list[Tensor]:
     """All tensors of a batch, in the order of its fields."""
     if isinstance(batch, Tensor):
         return [batch]
+    if isinstance(batch, Mapping):
+        return [x for value in batch.values() for x in _tensors(value)]
     if not is_dataclass(batch):
         return []
     return [x for field in fields(batch) for x in _tensors(getattr(batch, field.name))]

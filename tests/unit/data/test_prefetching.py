@@ -5,15 +5,21 @@ import threading
 import pytest
 
 from regard.core.errors import CheckpointError
-from regard.data.batches import BatchStream
 from regard.data.examples import Example
-from regard.data.packing import PackedStream
-from regard.data.prefetching import Prefetched
+from regard.data.pair_batches import packed_stream, padded_stream
+from regard.data.stream import Prefetched
 
 
-def stream(kind=BatchStream, seed=0):
+def stream(kind=padded_stream, seed=0):
     examples = [Example(range(5, 6 + i % 7), range(5, 6 + i % 5)) for i in range(40)]
     return kind(examples, batch_tokens=70, seed=seed)
+
+
+def changed(stream, change):
+    """A stream whose batches go through a function."""
+    made = stream._collate
+    stream._collate = lambda examples, part: change(made(examples, part))
+    return stream
 
 
 def numbers(batches):
@@ -24,7 +30,7 @@ def threads():
     return [thread for thread in threading.enumerate() if thread.name == "batches"]
 
 
-@pytest.mark.parametrize("kind", [BatchStream, PackedStream])
+@pytest.mark.parametrize("kind", [padded_stream, packed_stream])
 def test_batches_places_and_epochs_are_those_of_the_stream(kind):
     plain, ahead = stream(kind), Prefetched(stream(kind))
     for _ in range(20):
@@ -59,12 +65,11 @@ def test_a_state_of_another_stream_is_refused_and_the_place_is_kept():
 def test_as_many_batches_are_made_ahead_as_asked_for():
     made = threading.Semaphore(0)
 
-    class Counting(BatchStream):
-        def next(self):
-            made.release()
-            return super().next()
+    def collate(batch):
+        made.release()
+        return batch
 
-    ahead = Prefetched(stream(Counting), ahead=3)
+    ahead = Prefetched(changed(stream(), collate), ahead=3)
     ahead.next()
     assert all(made.acquire(timeout=10) for _ in range(1 + 3))
     assert not made.acquire(timeout=0.3)
@@ -73,31 +78,26 @@ def test_as_many_batches_are_made_ahead_as_asked_for():
 def test_batches_are_pinned_when_asked_for():
     pinned = []
 
-    class Batch:
-        numbers = ()
-
+    class Pinnable:
         def pin_memory(self):
             pinned.append(self)
             return self
 
-    class Bare(BatchStream):
-        def _batch(self, table, part):
-            return Batch()
-
-    Prefetched(stream(Bare), pin=False).next()
+    Prefetched(changed(stream(), lambda _: Pinnable()), pin=False).next()
     assert not pinned
-    batch = Prefetched(stream(Bare), pin=True).next()
+    batch = Prefetched(changed(stream(), lambda _: Pinnable()), pin=True).next()
     assert batch in pinned
 
 
 def test_what_goes_wrong_is_told_when_its_batch_is_due_and_ever_after():
-    class Broken(BatchStream):
-        def _batch(self, table, part):
-            if self._position == 2:
-                raise CheckpointError("torn")
-            return super()._batch(table, part)
+    due = iter([False, False])
 
-    ahead = Prefetched(stream(Broken))
+    def collate(batch):
+        if next(due, True):
+            raise CheckpointError("torn")
+        return batch
+
+    ahead = Prefetched(changed(stream(), collate))
     expected = [batch.numbers for batch in (stream().next(),)]
     assert numbers([ahead.next()]) == expected
     ahead.next()

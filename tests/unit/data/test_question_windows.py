@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from regard.core.errors import CheckpointError, DataError
 from regard.data.examples import Example, Table
-from regard.data.layout import Layout
 from regard.data.question_windows import (
     answer_tokens,
     first_of_text,
@@ -19,7 +18,7 @@ from regard.data.question_windows import (
     windows_of,
 )
 from regard.data.questions import Question
-from regard.data.span_batches import SpanStream, span_batch
+from regard.data.row_batches import Layout, row_stream, span_batch
 from regard.text.marks import Marks
 
 MARKS = Marks(pad=0, begin=1, end=2, unknown=3, mask=4)
@@ -90,7 +89,7 @@ def test_an_answer_is_gold_only_in_windows_that_hold_it_whole():
 
 def batches_of(table, spans, **changes):
     how = {"batch_tokens": 60, "seed": 1, **changes}
-    return SpanStream(table, spans, Layout(MARKS, 16), **how)
+    return row_stream(span_batch, table, Layout(MARKS, 16), spans=spans, **how)
 
 
 def made(n=20):
@@ -101,7 +100,7 @@ def made(n=20):
 def test_only_the_text_and_the_first_position_may_be_chosen():
     table = Table.of([Example([5, 6], [7, 8]), Example([5], [9])])
     spans = np.array([[4, 5], [0, 0]])
-    batch = span_batch(table, np.array([0, 1]), Layout(MARKS, 16), spans)
+    batch = span_batch(table, np.array([0, 1]), layout=Layout(MARKS, 16), spans=spans)
     assert batch.ids.tolist() == [[1, 5, 6, 2, 7, 8, 2], [1, 5, 2, 9, 2, 0, 0]]
     assert batch.allowed.int().tolist() == [[1, 0, 0, 0, 1, 1, 0], [1, 0, 0, 1, 0, 0, 0]]
     assert batch.spans.tolist() == spans.tolist()

@@ -3,9 +3,8 @@ import json
 import pytest
 
 from regard.core.errors import CheckpointError
-from regard.data.batches import BatchStream
 from regard.data.examples import Table, encode_table
-from regard.data.packing import PackedStream
+from regard.data.pair_batches import packed_stream, padded_stream
 from regard.data.pairs import Pair
 from regard.data.resegmented import Resegmented
 from regard.text.settings import TextSettings
@@ -60,7 +59,7 @@ def test_a_truncated_text_stays_truncated():
     assert max(len(one.target) for one in texts.of_epoch(0)) == room
 
 
-@pytest.mark.parametrize("kind", [BatchStream, PackedStream])
+@pytest.mark.parametrize("kind", [padded_stream, packed_stream])
 def test_a_restored_stream_of_resegmented_texts_goes_on_exactly(texts, kind):
     def stream(some):
         return kind(some, batch_tokens=128, seed=3)
@@ -81,18 +80,20 @@ def test_a_restored_stream_of_resegmented_texts_goes_on_exactly(texts, kind):
 
 
 def test_another_share_is_other_data(texts):
-    state = BatchStream(texts, batch_tokens=128, seed=3).state()
+    state = padded_stream(texts, batch_tokens=128, seed=3).state()
     with pytest.raises(CheckpointError, match="data is not what it was"):
-        BatchStream(PLAIN, batch_tokens=128, seed=3).restore(state)
+        padded_stream(PLAIN, batch_tokens=128, seed=3).restore(state)
     with pytest.raises(CheckpointError, match="data is not what it was"):
-        BatchStream(resegmented(share=0.4), batch_tokens=128, seed=3).restore(state)
+        padded_stream(resegmented(share=0.4), batch_tokens=128, seed=3).restore(state)
 
 
 def test_packed_batches_keep_their_shapes_in_every_epoch(texts):
-    stream = PackedStream(texts, batch_tokens=256, seed=0)
+    stream = packed_stream(texts, batch_tokens=256, seed=0)
     shapes = set()
     while stream.epoch < 4:
         batch = stream.next()
-        shapes.add((batch.source.ids.shape, batch.target_out.shape, batch.spans.shape, batch.block))
-        assert max((batch.target_in.places + 1).tolist()) <= batch.longest
+        shapes.add(
+            (batch.source.shape, batch.target_out.shape, batch.spans.shape, batch.sizes["block"])
+        )
+        assert max((batch.target_positions + 1).tolist()) <= batch.sizes["longest"]
     assert len(shapes) == 1

@@ -3,10 +3,9 @@ import pytest
 
 from regard.core.errors import CheckpointError
 from regard.data import examples as examples_module
-from regard.data.batches import BatchStream
-from regard.data.examples import encode_pairs, encode_table, within
+from regard.data.examples import encode_pairs, encode_table, stored_table, within
+from regard.data.pair_batches import padded_stream
 from regard.data.pairs import Pair
-from regard.data.stored import stored_table
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 
@@ -37,7 +36,7 @@ def test_what_is_stored_is_what_was_encoded_and_lies_on_disk(tmp_path):
 
 def test_batches_are_cut_from_disk_as_from_memory(tmp_path):
     streams = [
-        BatchStream(table, batch_tokens=8, seed=0)
+        padded_stream(table, batch_tokens=8, seed=0)
         for table in (stored(tmp_path), encode_pairs(PAIRS, SOURCE, TARGET))
     ]
     for _ in range(9):
@@ -49,7 +48,7 @@ def test_batches_are_cut_from_disk_as_from_memory(tmp_path):
 
 def test_a_corpus_is_tokenised_once(tmp_path, monkeypatch):
     first = stored(tmp_path)
-    monkeypatch.setattr("regard.data.stored.encode_table", None)
+    monkeypatch.setattr("regard.data.examples.encode_table", None)
     assert list(stored(tmp_path)) == list(first)
 
 

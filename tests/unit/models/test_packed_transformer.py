@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batches import collate
 from regard.data.examples import Example
-from regard.data.packing import PackedStream
+from regard.data.pair_batches import collate_pairs, packed_stream
 from regard.models.presets import build
 from regard.models.transformer import TransformerConfig
 from regard.runs.objective import TokenLoss
@@ -50,9 +49,9 @@ def test_packed_and_padded_texts_give_the_same_loss_and_gradients(changes, longe
     texts = examples(longest)
     one = model(**changes)
     loss_of = TokenLoss(TrainSettings(max_steps=1))
-    packed = PackedStream(texts, batch_tokens=256, seed=1).next()
-    assert (packed.block == 0) == (longest > 128)
-    padded = collate([texts[i] for i in packed.numbers])
+    packed = packed_stream(texts, batch_tokens=256, seed=1).next()
+    assert (packed.sizes["block"] == 0) == (longest > 128)
+    padded = collate_pairs([texts[i] for i in packed.numbers])
     assert len(packed.numbers) > 1
     losses = [loss_of(one, batch) for batch in (packed, padded)]
     torch.testing.assert_close(*losses)

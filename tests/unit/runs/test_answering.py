@@ -10,9 +10,9 @@ from text_runs import questions
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.core.errors import DataError
-from regard.data.layout import Layout
+from regard.data.batch import Batch
 from regard.data.questions import Question
-from regard.data.span_batches import SpanBatch, span_batch
+from regard.data.row_batches import Layout, span_batch
 from regard.kernels.call import reference_only
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.recipe import recipe_from
@@ -29,6 +29,11 @@ IDS = torch.tensor([[1, 5, 2, 6, 7, 8, 2], [1, 5, 2, 9, 2, 0, 0]])
 ALLOWED = torch.tensor([[1, 0, 0, 1, 1, 1, 0], [1, 0, 0, 1, 0, 0, 0]]).bool()
 
 
+def batch_of(ids, segments, allowed, spans):
+    tensors = {"ids": ids, "segments": segments, "allowed": allowed, "spans": spans}
+    return Batch(tensors, tuple(range(len(ids))), count=len(ids))
+
+
 @pytest.fixture
 def model():
     torch.manual_seed(3)
@@ -41,7 +46,7 @@ def model():
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_start_and_end_cost_the_mean_of_their_cross_entropies_over_the_text(model, smoothing):
     spans = [[4, 5], [0, 0]]
-    batch = SpanBatch((0, 1), IDS, (IDS > 0).long(), ALLOWED, torch.tensor(spans))
+    batch = batch_of(IDS, (IDS > 0).long(), ALLOWED, torch.tensor(spans))
     logits = model(IDS, batch.segments).detach()
     expected = 0.0
     for row, both in enumerate(spans):
@@ -166,7 +171,9 @@ def test_what_is_learned_is_what_would_be_said():
     learned = Learned.of(questions, tokenizer, Layout(tokenizer.marks, 10))
     table = learned.asked.windows.table
     assert len(table) > len(questions)
-    batch = span_batch(table, np.arange(len(table)), learned.asked.layout, learned.spans)
+    batch = span_batch(
+        table, np.arange(len(table)), layout=learned.asked.layout, spans=learned.spans
+    )
     logits = torch.zeros(*batch.ids.shape, 2)
     for row, (start, end) in enumerate(batch.spans.tolist()):
         logits[row, start, 0] = logits[row, end, 1] = 20.0
@@ -211,7 +218,7 @@ def test_questions_are_read_by_a_model_that_tells_no_texts_apart(n_segments):
         ((rows, scores),) = one.read(model, CPU, 100)
         assert torch.equal(scores, model(ids))
         spans = torch.tensor([[4, 4]])
-        batch = SpanBatch((0,), ids, segments, segments.bool(), spans)
+        batch = batch_of(ids, segments, segments.bool(), spans)
         expected = span_loss(model(ids), batch)
         assert torch.equal(SpanLoss(0.0)(model, batch), expected)
     assert rows.tolist() == [0]

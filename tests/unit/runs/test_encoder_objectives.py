@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.data.encoder_batches import PairBatch, TextBatch
+from regard.data.batch import Batch
 from regard.data.examples import Example
-from regard.data.layout import Layout
 from regard.data.masking import Masking, fixed_masked
+from regard.data.row_batches import Layout
 from regard.kernels.call import reference_only
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.runs.kinds.filler import guessing
@@ -40,7 +40,7 @@ def make():
 def test_labels_cost_their_cross_entropy_with_doubt_spread_over_all(make, smoothing):
     model = make(head="classify", n_labels=3)
     labels = [2, 0, 1]
-    batch = TextBatch((0, 1, 2), IDS, torch.zeros_like(IDS), torch.tensor(labels))
+    batch = batch_of(ids=IDS, segments=torch.zeros_like(IDS), labels=torch.tensor(labels))
     log_probs = model(IDS).log_softmax(dim=-1)
     expected = 0.0
     for row, label in enumerate(labels):
@@ -48,6 +48,10 @@ def test_labels_cost_their_cross_entropy_with_doubt_spread_over_all(make, smooth
             wanted = smoothing / 3 + (1 - smoothing) * (number == label)
             expected -= wanted * log_probs[row, number].item()
     assert LabelLoss(smoothing)(model, batch).item() == pytest.approx(expected, rel=1e-5)
+
+
+def batch_of(**tensors):
+    return Batch(tensors, (0, 1, 2), count=3)
 
 
 def vectors(model):
@@ -61,7 +65,7 @@ def test_pairs_with_scores_cost_the_squared_distance_of_their_cosines(make):
     scores = torch.tensor([1.0, 0.25, 0.5])
     cosines = [float(a @ b) for a, b in zip(first, second, strict=True)]
     expected = sum((c - s) ** 2 for c, s in zip(cosines, scores.tolist(), strict=True))
-    loss = SimilarityLoss()(model, PairBatch((0, 1, 2), IDS, OTHERS, scores))
+    loss = SimilarityLoss()(model, batch_of(ids=IDS, other_ids=OTHERS, scores=scores))
     assert loss.item() == pytest.approx(expected, rel=1e-4)
 
 
@@ -83,7 +87,7 @@ def test_pairs_without_scores_cost_what_finding_the_partner_costs_both_ways(rng)
 def test_pairs_without_scores_are_contrasted(make):
     model = make()
     expected = contrast(*(torch.stack(side) for side in vectors(model)))
-    loss = SimilarityLoss()(model, PairBatch((0, 1, 2), IDS, OTHERS, torch.zeros(0)))
+    loss = SimilarityLoss()(model, batch_of(ids=IDS, other_ids=OTHERS, scores=torch.zeros(0)))
     assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
 
 
@@ -93,7 +97,7 @@ def test_masked_words_alone_cost_something(make):
     texts = [Example([5, 6, 7, 8], ()), Example([9, 10], ()), Example([11, 12, 5], ())]
     (batch,) = fixed_masked(texts, Masking.of(layout, 13), 100)
     log_probs = model(batch.ids, batch.segments).log_softmax(dim=-1).flatten(0, 1)
-    rows = list(zip(batch.places.tolist(), batch.targets.tolist(), strict=True))
+    rows = list(zip(batch.positions.tolist(), batch.targets.tolist(), strict=True))
     expected = -sum(log_probs[place, target].item() for place, target in rows)
     assert MaskedLoss(0.0)(model, batch).item() == pytest.approx(expected, rel=1e-6)
     scores = guessing(model, [batch], torch.device("cpu"))

@@ -2,7 +2,7 @@ import pytest
 import torch
 from language_models import language_model
 
-from regard.data.windows import WindowBatch
+from regard.data.batch import Batch
 from regard.models.decoder import LanguageModel
 from regard.recipes.recipe import load_recipe, recipe_from
 from regard.runs.prepare import prepare
@@ -19,7 +19,7 @@ def test_the_loss_is_that_of_plain_logits_padding_or_not(smoothing):
     model = language_model()
     ids = torch.randint(0, 13, (4, 10))  # id 0 counts like any other
     loss = NextTokenLoss(TrainSettings(max_steps=1, label_smoothing=smoothing))
-    found = loss(model, WindowBatch(ids, (0, 1, 2, 3)))
+    found = loss(model, Batch({"target": ids}, (0, 1, 2, 3), count=36))
     wanted = token_loss(model(ids[:, :-1]), ids[:, 1:], pad=-1, label_smoothing=smoothing)
     torch.testing.assert_close(found, wanted)
     for one, other in zip(
@@ -67,10 +67,10 @@ def test_what_is_prepared_is_texts_end_to_end_and_a_fresh_model(raw):
         "vocabulary": prepared.model.config.n_vocab,
     }
     batch = prepared.stream().next()
-    assert batch.ids.shape == (5, 13)
+    assert batch.target.shape == (5, 13)
     assert prepared.flops(batch) == pytest.approx(3 * 5 * count_text(prepared.model, 12))
     shown = prepared.example(batch.numbers[0])
-    assert shown == prepared.framing.say(batch.ids[0, :-1].tolist())
+    assert shown == prepared.framing.say(batch.target[0, :-1].tolist())
     again = prepare(recipe_from(raw), CPU)
     assert torch.equal(prepared.model.norm.weight, again.model.norm.weight)
     assert torch.equal(prepared.model.embedding.tokens.weight, again.model.embedding.tokens.weight)

@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
-from regard.data.batches import collate
 from regard.data.examples import Example
+from regard.data.pair_batches import collate_pairs
 from regard.layers.draw import Draw
 from regard.models.presets import build, resolve
 from regard.models.settings import ModelSettings
@@ -55,10 +55,10 @@ def exact(model, batch, monkeypatch):
 
 def test_its_gradient_is_that_of_the_expected_loss(model, monkeypatch):
     n = 100_000
-    wanted = exact(model, collate([Example(SOURCE, TARGET)]), monkeypatch)
+    wanted = exact(model, collate_pairs([Example(SOURCE, TARGET)]), monkeypatch)
     monkeypatch.setattr(reinforce, "ENTROPY", 0.0)
     loss = TokenLoss(TrainSettings(max_steps=1, label_smoothing=0.0))
-    batch = collate([Example(SOURCE, TARGET)] * n)
+    batch = collate_pairs([Example(SOURCE, TARGET)] * n)
     loss(model, batch)  # settles the baseline
     loss.baseline.variance = 1.0
     found = torch.autograd.grad(loss(model, batch) / n, scores_of(model))
@@ -71,7 +71,7 @@ def test_what_it_remembers_goes_out_and_comes_back(model):
     settings = TrainSettings(max_steps=1, accumulate=2)
     first, second = TokenLoss(settings), TokenLoss(settings)
     for _ in range(3):
-        first(model, collate([Example(SOURCE, TARGET)]))
+        first(model, collate_pairs([Example(SOURCE, TARGET)]))
     second.restore(first.state())
     assert second.state() == first.state()
     assert first.state()["n_batches"] == 3

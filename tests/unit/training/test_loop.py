@@ -9,8 +9,8 @@ from tiny import tiny_config
 
 from regard.checkpoints.snapshots import SnapshotStore
 from regard.core.errors import CheckpointError, TrainingError
-from regard.data.batches import BatchStream
 from regard.data.examples import Example
+from regard.data.pair_batches import padded_stream
 from regard.models.transformer import Transformer
 from regard.training.loop import Setup, Trainer
 from regard.training.losses import token_loss
@@ -53,7 +53,7 @@ def trainer(folder, *, evaluate=None, observers=(), dropout=0.1, objective=objec
     torch.manual_seed(settings.seed)
     setup = Setup(
         model=Transformer(tiny_config(dropout=dropout)),
-        stream=BatchStream(examples(), batch_tokens=60, seed=settings.seed),
+        stream=padded_stream(examples(), batch_tokens=60, seed=settings.seed),
         objective=Remembering(objective),
         evaluate=evaluate or (lambda model: {"loss": model.encoder.embedding.scale}),
         flops=lambda batch: 1.0,
@@ -143,7 +143,7 @@ def test_it_can_learn(tmp_path):
             m(b.source, b.target_in), b.target_out, pad=0, label_smoothing=0.0
         ),
     )
-    one.setup.stream.__init__(examples(8), batch_tokens=60, seed=1)
+    one.setup.stream.__dict__ = vars(padded_stream(examples(8), batch_tokens=60, seed=1))
     one.run()
     losses = [line["loss"] for line in lines if line["kind"] == "train"]
     assert losses[0] > 1.0
@@ -237,7 +237,7 @@ def test_other_data_is_refused_before_anything_is_changed(tmp_path):
     one = trainer(tmp_path, max_steps=4)
     one.run()
     other = trainer(tmp_path)
-    other.setup.stream.__init__(examples(12), batch_tokens=60, seed=1)
+    other.setup.stream.__dict__ = vars(padded_stream(examples(12), batch_tokens=60, seed=1))
     before = weights(other)
     with pytest.raises(CheckpointError, match="data"):
         other.restore(one.setup.store.latest())

@@ -4,9 +4,8 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from regard.data.batches import BatchStream
 from regard.data.examples import Example
-from regard.data.packing import PackedStream
+from regard.data.pair_batches import packed_stream, padded_stream
 from regard.models.transformer import Transformer
 from regard.runs.objective import TokenLoss
 from regard.training.captured import CapturedUpdate, _tensors
@@ -30,7 +29,7 @@ def test_adam_moves_every_weight_by_the_learning_rate_at_first():
     one = made()
     before = {name: p.detach().clone() for name, p in one.model.named_parameters()}
     told = []
-    one([BatchStream(EXAMPLES, batch_tokens=64, seed=1).next()], 0.01, told.append)
+    one([padded_stream(EXAMPLES, batch_tokens=64, seed=1).next()], 0.01, told.append)
     moved = torch.cat(
         [(p.detach() - before[name]).abs().flatten() for name, p in one.model.named_parameters()]
     )
@@ -50,15 +49,15 @@ def test_who_is_told_may_refuse_and_nothing_has_changed():
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        one([BatchStream(EXAMPLES, batch_tokens=64, seed=1).next()], 0.01, refuse)
+        one([padded_stream(EXAMPLES, batch_tokens=64, seed=1).next()], 0.01, refuse)
     assert all(torch.equal(p, before[name]) for name, p in one.model.named_parameters())
 
 
 def test_all_tensors_of_a_batch_are_copied_into_the_recording():
-    batch = PackedStream(EXAMPLES, batch_tokens=64, seed=1).next()
+    batch = packed_stream(EXAMPLES, batch_tokens=64, seed=1).next()
     found = _tensors(batch)
     assert len(found) == 10
-    assert found[0] is batch.source.ids
+    assert found[0] is batch.source
     assert any(one is batch.spans for one in found)
     assert any(one is batch.target_out for one in found)
 
@@ -69,7 +68,7 @@ def test_a_recorded_update_is_the_update():
     losses = {}
     for kind in (Update, CapturedUpdate):
         one, told = made(kind, device), []
-        stream = PackedStream(EXAMPLES, batch_tokens=64, seed=1)
+        stream = packed_stream(EXAMPLES, batch_tokens=64, seed=1)
         for _ in range(8):
             one([stream.next()], 1e-3, told.append)
         losses[kind] = torch.stack([updated.loss for updated in told])

@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.data.batches import Batch, fixed_batches
+from regard.data.batch import Batch
 from regard.data.examples import encode_pairs
+from regard.data.pair_batches import ordered_batches
 from regard.data.pairs import Pair
 from regard.inspection.agreement import Divergences, divergences
 from regard.inspection.capture import POOL, watch
@@ -76,7 +77,7 @@ def groups(model: nn.Module, readings: Iterable[Reading], device: torch.device) 
 def pair_readings(run: Run, pairs: Sequence[Pair]) -> Iterator[Reading]:
     """Pairs as a translator reads them, teacher forced."""
     examples = encode_pairs(pairs, run.tokenizers.source, run.tokenizers.target)
-    for batch in fixed_batches(examples, BATCH_TOKENS):
+    for batch in ordered_batches(examples, BATCH_TOKENS):
         yield Reading((batch.source, batch.target_in), partial(_ids, batch))
 
 

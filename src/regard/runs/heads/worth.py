@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from regard.data.batches import Batch, fixed_batches
+from regard.data.batch import Batch
 from regard.data.examples import encode_pairs
+from regard.data.pair_batches import ordered_batches
 from regard.data.pairs import Pair
 from regard.evaluation.metrics import bleu
 from regard.inspection.edits import Ablate, edited
@@ -57,7 +58,7 @@ def pair_judge(run: Run, pairs: Sequence[Pair]) -> Scoring:
     that of greedy search for the first pairs.
     """
     examples = encode_pairs(pairs, run.tokenizers.source, run.tokenizers.target)
-    batches = [batch.to(run.device) for batch in fixed_batches(examples, DECODE_TOKENS)]
+    batches = [batch.to(run.device) for batch in ordered_batches(examples, DECODE_TOKENS)]
     written = pairs[:BLEU_SENTENCES]
     return lambda: {"loss": _loss(run, batches), "bleu": _bleu(run, written)}
 

@@ -16,9 +16,8 @@ from torch import Tensor
 from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.counting import counted
 from regard.core.errors import ConfigError
-from regard.data.encoder_batches import in_order
 from regard.data.examples import Column, Table
-from regard.data.layout import Layout
+from regard.data.row_batches import Layout, ordered_rows
 from regard.models.encoder import Encoder
 from regard.models.presets import n_parameters
 from regard.models.settings import TaskName
@@ -125,7 +124,7 @@ class EncoderRun(ABC):
     def read(self, table: Table, reading: Callable[..., Tensor], width: int) -> Tensor:
         """What a reading of ids and segments gives for each text (n, width), in their order."""
         found = torch.zeros(len(table), width)
-        for rows in in_order(table, self.layout, READ_TOKENS) if len(table) else []:
+        for rows in ordered_rows(table, self.layout, READ_TOKENS) if len(table) else []:
             ids, segments = self.layout.texts(table, rows)
             given = reading(*self.model.inputs(ids.to(self.device), segments.to(self.device)))
             found[torch.from_numpy(rows)] = given.float().cpu()

@@ -12,10 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.errors import ConfigError, DataError
+from regard.data.batch import Batch
 from regard.data.examples import Example
 from regard.data.labelled import Labelled
-from regard.data.layout import Layout
-from regard.data.masking import MaskedBatch, Masking, fixed_masked
+from regard.data.masking import Masking, fixed_masked
+from regard.data.row_batches import Layout
 from regard.evaluation.metrics import perplexity
 from regard.models.encoder import Encoder
 from regard.models.encoder_heads import MaskedHead
@@ -137,14 +138,14 @@ def masked_examples(
 
 
 @torch.inference_mode()
-def guessing(
-    model: Encoder, batches: Sequence[MaskedBatch], device: torch.device
-) -> dict[str, float]:
+def guessing(model: Encoder, batches: Sequence[Batch], device: torch.device) -> dict[str, float]:
     """Accuracy, perplexity and loss of the masked places."""
     right, total, n = 0, 0.0, 0
     for batch in batches:
         here = batch.to(device)
-        log_probs = masked_logits(model, here.ids, here.segments, here.places).log_softmax(dim=-1)
+        log_probs = masked_logits(model, here.ids, here.segments, here.positions).log_softmax(
+            dim=-1
+        )
         right += int((log_probs.argmax(dim=-1) == here.targets).sum())
         total += log_probs.gather(1, here.targets.unsqueeze(1)).double().sum().item()
         n += len(here.targets)

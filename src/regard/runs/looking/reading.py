@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.core.errors import ConfigError, DataError
 from regard.data.examples import Example
-from regard.data.layout import Layout
+from regard.data.row_batches import Layout
 from regard.inspection.capture import POOL
 from regard.inspection.edits import edited
 from regard.inspection.records import recorded_call

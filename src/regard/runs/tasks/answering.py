@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from regard.core.counting import counted
+from regard.data.batch import Batch
 from regard.data.examples import Ints
-from regard.data.layout import Layout
-from regard.data.question_windows import NOT_HERE, gold_spans
+from regard.data.question_windows import gold_spans
 from regard.data.questions import Question
-from regard.data.span_batches import SpanBatch, SpanStream, span_batch
+from regard.data.row_batches import NOT_HERE, Layout, row_stream, span_batch
+from regard.data.stream import Stream
 from regard.evaluation.metrics import exact_match, f1
 from regard.models.encoder import Encoder
 from regard.recipes.recipe import Recipe
@@ -28,7 +30,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.encoder_flops import encoder_flops
 
 
-def span_loss(logits: Tensor, batch: SpanBatch, smoothing: float = 0.0) -> Tensor:
+def span_loss(logits: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
     """Mean of the cross-entropies of start and end, summed over rows (B, S, 2) -> ().
 
     The choice is among the allowed positions. The wanted distribution is 1 - ε on the right one, ε
@@ -50,7 +52,7 @@ class SpanLoss(NoMemory):
     def __init__(self, smoothing: float) -> None:
         self.smoothing = smoothing
 
-    def __call__(self, model: Encoder, batch: SpanBatch) -> Tensor:
+    def __call__(self, model: Encoder, batch: Batch) -> Tensor:
         """As ``span_loss`` has it."""
         return span_loss(model(*model.inputs(batch.ids, batch.segments)), batch, self.smoothing)
 
@@ -102,22 +104,23 @@ class PreparedAnswers(PreparedEncoding):
         n = len(self.learned.questions)
         return {"training questions": n, "vocabulary": self.tokenizer.n_vocab}
 
-    def stream(self) -> SpanStream:
+    def stream(self) -> Stream:
         """As ``Prepared.stream``."""
         settings = self.recipe.train
-        return SpanStream(
+        return row_stream(
+            span_batch,
             self.train,
-            self.learned.spans,
             self.layout,
             batch_tokens=settings.batch_tokens,
             seed=settings.seed,
+            spans=self.learned.spans,
         )
 
     def objective(self) -> SpanLoss:
         """As ``Prepared.objective``."""
         return SpanLoss(self.recipe.train.label_smoothing)
 
-    def flops(self, batch: SpanBatch) -> float:
+    def flops(self, batch: Batch) -> float:
         """As ``Prepared.flops``: the head answers at every position."""
         n_rows, n_tokens = batch.ids.shape
         return self.formula.training(n_rows, n_tokens, n_rows * n_tokens)
@@ -133,10 +136,8 @@ class PreparedAnswers(PreparedEncoding):
 
         def scores(model: Encoder) -> Mapping[str, float]:
             read = [*valid.asked.read(model, self.device, self.recipe.train.batch_tokens)]
-            loss = sum(
-                span_loss(logits, span_batch(self.valid, rows, self.layout, valid.spans)).item()
-                for rows, logits in read
-            )
+            batch = partial(span_batch, self.valid, layout=self.layout, spans=valid.spans)
+            loss = sum(span_loss(logits, batch(rows)).item() for rows, logits in read)
             given = [best.text for (best,) in valid.asked.answers(read)]
             found = {"exact_match": exact_match(given, right), "f1": f1(given, right)}
             return {"loss": loss / len(valid.spans), **found}

@@ -12,10 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.errors import DataError
-from regard.data.encoder_batches import TextBatch, TextStream, in_order, text_batch
+from regard.data.batch import Batch
 from regard.data.examples import Ints
 from regard.data.labelled import numbered
-from regard.data.layout import Layout
+from regard.data.row_batches import Layout, labelled_batch, ordered_rows, row_stream
+from regard.data.stream import Stream
 from regard.evaluation.metrics import accuracy, macro_f1
 from regard.models.encoder import Encoder
 from regard.recipes.recipe import Recipe
@@ -33,7 +34,7 @@ class LabelLoss(NoMemory):
     def __init__(self, smoothing: float) -> None:
         self.smoothing = smoothing
 
-    def __call__(self, model: Encoder, batch: TextBatch) -> Tensor:
+    def __call__(self, model: Encoder, batch: Batch) -> Tensor:
         """The wanted distribution is 1 - ε on the label, ε being spread over all labels."""
         logits = model(*model.inputs(batch.ids, batch.segments)).float()
         return F.cross_entropy(
@@ -60,15 +61,16 @@ class PreparedClassification(PreparedEncoding):
         """As ``Prepared.criteria``."""
         return ("loss", "accuracy")
 
-    def stream(self) -> TextStream:
+    def stream(self) -> Stream:
         """As ``Prepared.stream``."""
         settings = self.recipe.train
-        return TextStream(
+        return row_stream(
+            labelled_batch,
             self.train,
-            self.train_labels.tolist(),
             self.layout,
             batch_tokens=settings.batch_tokens,
             seed=settings.seed,
+            labels=self.train_labels,
         )
 
     def objective(self) -> LabelLoss:
@@ -77,8 +79,11 @@ class PreparedClassification(PreparedEncoding):
 
     def validation(self) -> Scoring:
         """As ``Prepared.validation``; the loss is the plain one, without smoothing."""
-        parts = in_order(self.valid, self.layout, self.recipe.train.batch_tokens)
-        batches = [text_batch(self.valid, rows, self.layout, self.valid_labels) for rows in parts]
+        parts = ordered_rows(self.valid, self.layout, self.recipe.train.batch_tokens)
+        batches = [
+            labelled_batch(self.valid, rows, layout=self.layout, labels=self.valid_labels)
+            for rows in parts
+        ]
 
         def scores(model: Encoder) -> Mapping[str, float]:
             loss, given, right = 0.0, [], []

@@ -11,7 +11,7 @@ import torch
 
 from regard.data.examples import Column, Table
 from regard.data.labelled import Labelled
-from regard.data.layout import Layout
+from regard.data.row_batches import Layout
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.recipe import Recipe
 from regard.runs.evaluation import Evaluation

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from regard.core.files import write_whole
+from regard.data.batch import Batch
 from regard.data.examples import Ids
 from regard.data.exercises import Exercises, exercise_splits
+from regard.data.language_windows import Tape, window_stream
 from regard.data.plain_texts import Texts, text_splits
-from regard.data.windows import Tape, WindowBatch, WindowStream
+from regard.data.stream import Stream
 from regard.kernels.linear_cross_entropy import linear_cross_entropy
 from regard.models.decoder import DecoderConfig, LanguageModel
 from regard.recipes.recipe import Recipe
@@ -42,12 +44,12 @@ class NextTokenLoss(NoMemory):
         self.smoothing = settings.label_smoothing
         self._states = torch.compile(_states) if compiled else _states
 
-    def __call__(self, model: LanguageModel, batch: WindowBatch) -> Tensor:
+    def __call__(self, model: LanguageModel, batch: Batch) -> Tensor:
         """Without the logits of all tokens at once."""
         return linear_cross_entropy(
-            self._states(model, batch.inputs).flatten(0, 1),
+            self._states(model, batch.target_in).flatten(0, 1),
             *model.output(),
-            batch.targets.flatten(),
+            batch.target_out.flatten(),
             pad=NO_PAD,
             label_smoothing=self.smoothing,
         )
@@ -102,9 +104,9 @@ class PreparedLanguage(Prepared):
         """As ``Prepared.vocabularies``."""
         return (self.framing.tokenizer,)
 
-    def stream(self) -> WindowStream:
+    def stream(self) -> Stream:
         """As ``Prepared.stream``."""
-        return WindowStream(self.tape, batch_tokens=self.recipe.train.batch_tokens)
+        return window_stream(self.tape, batch_tokens=self.recipe.train.batch_tokens)
 
     @property
     def compiled(self) -> bool:
@@ -128,9 +130,9 @@ class PreparedLanguage(Prepared):
         """As ``Prepared.validation``."""
         return LanguageValidation(self.framing.laid(self.splits["valid"]), self.device)
 
-    def flops(self, batch: WindowBatch) -> float:
+    def flops(self, batch: Batch) -> float:
         """As ``Prepared.flops``."""
-        n_rows, n_ids = batch.ids.shape
+        n_rows, n_ids = batch.target.shape
         return self.formula.training(n_rows, n_ids - 1)
 
     def example(self, number: int) -> str:

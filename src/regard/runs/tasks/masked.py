@@ -9,8 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.data.layout import Layout
-from regard.data.masking import MaskedBatch, MaskedStream, Masking, fixed_masked
+from regard.data.batch import Batch
+from regard.data.masking import Masking, fixed_masked, masked_stream
+from regard.data.row_batches import Layout
+from regard.data.stream import Stream
 from regard.kernels.linear_cross_entropy import linear_cross_entropy
 from regard.models.encoder import Encoder
 from regard.models.encoder_heads import MaskedHead
@@ -28,11 +30,11 @@ class MaskedLoss(NoMemory):
     def __init__(self, smoothing: float) -> None:
         self.smoothing = smoothing
 
-    def __call__(self, model: Encoder, batch: MaskedBatch) -> Tensor:
+    def __call__(self, model: Encoder, batch: Batch) -> Tensor:
         """Without the logits of any other place."""
         assert isinstance(model.head, MaskedHead), "the task gives every model this head"
         return linear_cross_entropy(
-            masked_states(model, batch.ids, batch.segments, batch.places),
+            masked_states(model, batch.ids, batch.segments, batch.positions),
             *model.head.output(),
             batch.targets,
             pad=model.config.pad_id,
@@ -51,10 +53,10 @@ class PreparedMasked(PreparedEncoding):
         """As ``Prepared.criteria``."""
         return ("loss", "accuracy")
 
-    def stream(self) -> MaskedStream:
+    def stream(self) -> Stream:
         """As ``Prepared.stream``."""
         settings = self.recipe.train
-        return MaskedStream(
+        return masked_stream(
             self.train, self.masking, batch_tokens=settings.batch_tokens, seed=settings.seed
         )
 

@@ -18,9 +18,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.core.errors import ConfigError
-from regard.data.encoder_batches import PairBatch, PairStream, in_order, pair_batch, planned
+from regard.data.batch import Batch
 from regard.data.labelled import Labelled
-from regard.data.layout import Layout
+from regard.data.row_batches import (
+    Layout,
+    ordered_rows,
+    planned_rows,
+    row_stream,
+    scored_pairs_batch,
+)
+from regard.data.stream import Stream
 from regard.models.encoder import Encoder
 from regard.recipes.recipe import Recipe
 from regard.runs.kinds.embedder import agreement, load_embedder
@@ -35,7 +42,7 @@ TEMPERATURE = 0.05
 Scores = NDArray[np.float32]
 
 
-def vectors(model: Encoder, batch: PairBatch) -> tuple[Tensor, Tensor]:
+def vectors(model: Encoder, batch: Batch) -> tuple[Tensor, Tensor]:
     """Both texts of each pair (B, D), of length 1."""
     first, second = model.pooled(batch.ids), model.pooled(batch.other_ids)
     return F.normalize(first.float(), dim=-1), F.normalize(second.float(), dim=-1)
@@ -57,7 +64,7 @@ def contrast(first: Tensor, second: Tensor) -> Tensor:
 class SimilarityLoss(NoMemory):
     """Regression where pairs have scores, contrast where they have none."""
 
-    def __call__(self, model: Encoder, batch: PairBatch) -> Tensor:
+    def __call__(self, model: Encoder, batch: Batch) -> Tensor:
         """Summed over the pairs of a batch."""
         first, second = vectors(model, batch)
         if len(batch.scores):
@@ -78,30 +85,34 @@ class PreparedSimilarity(PreparedEncoding):
         """As ``Prepared.criteria``: where pairs have scores, nothing is right or wrong."""
         return ("loss",) if len(self.valid_scores) else ("loss", "accuracy")
 
-    def stream(self) -> PairStream:
+    def stream(self) -> Stream:
         """As ``Prepared.stream``."""
         settings = self.recipe.train
-        return PairStream(
+        return row_stream(
+            scored_pairs_batch,
             self.train,
-            self.train_scores.tolist(),
             self.layout,
             batch_tokens=settings.batch_tokens,
             seed=settings.seed,
+            scores=self.train_scores,
         )
 
     def objective(self) -> SimilarityLoss:
         """As ``Prepared.objective``."""
         return SimilarityLoss()
 
-    def flops(self, batch: PairBatch) -> float:
+    def flops(self, batch: Batch) -> float:
         """As ``Prepared.flops``: both texts are read."""
         shapes = [tuple(ids.shape) for ids in (batch.ids, batch.other_ids)]
         return sum(self.formula.training(n_rows, n_tokens, 0) for n_rows, n_tokens in shapes)
 
     def validation(self) -> Scoring:
         """As ``Prepared.validation``."""
-        parts = in_order(self.valid, self.layout, self.recipe.train.batch_tokens)
-        batches = [pair_batch(self.valid, rows, self.layout, self.valid_scores) for rows in parts]
+        parts = ordered_rows(self.valid, self.layout, self.recipe.train.batch_tokens)
+        batches = [
+            scored_pairs_batch(self.valid, rows, layout=self.layout, scores=self.valid_scores)
+            for rows in parts
+        ]
         order = np.concatenate(parts)
         others = [self.data.splits["valid"][i].other or "" for i in order.tolist()]
         loss_of = SimilarityLoss()
@@ -143,7 +154,9 @@ def _told_apart(prepared: PreparedSimilarity) -> list[str]:
     if len(prepared.train_scores):
         return []
     size = prepared.recipe.train.batch_tokens
-    batches = planned(prepared.train, prepared.layout, size, np.random.default_rng(0))
+    batches = planned_rows(
+        prepared.train, np.random.default_rng(0), layout=prepared.layout, batch_tokens=size
+    )
     n_alone = sum(len(batch) == 1 for batch in batches)
     if n_alone == len(batches):
         raise ConfigError(

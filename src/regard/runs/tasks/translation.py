@@ -11,11 +11,11 @@ import torch
 
 from regard.checkpoints.run_folder import RunFolder, fill, read_weights
 from regard.core.errors import ConfigError
-from regard.data.batches import Batch, BatchStream
-from regard.data.examples import Table
-from regard.data.packing import PackedBatch, PackedStream
+from regard.data.batch import Batch
+from regard.data.examples import Table, Texts
+from regard.data.pair_batches import packed_stream, padded_stream, text_lengths
 from regard.data.resegmented import Resegmented
-from regard.data.streams import Stream, Texts
+from regard.data.stream import Stream
 from regard.models.base import SequenceConfig, SequenceModel
 from regard.models.presets import build, resolve
 from regard.recipes.recipe import Recipe
@@ -61,10 +61,10 @@ class PreparedTranslation(Prepared):
         """As ``Prepared.vocabularies``: of source and target."""
         return (self.tokenizers.source, self.tokenizers.target)
 
-    def stream(self) -> Stream[Any, Any]:
+    def stream(self) -> Stream:
         """As ``Prepared.stream``."""
         settings = self.recipe.train
-        kind = PackedStream if self.packed else BatchStream
+        kind = packed_stream if self.packed else padded_stream
         return kind(self.texts, batch_tokens=settings.batch_tokens, seed=settings.seed)
 
     @property
@@ -101,10 +101,11 @@ class PreparedTranslation(Prepared):
             device=self.device,
         )
 
-    def flops(self, batch: Batch | PackedBatch) -> float:
+    def flops(self, batch: Batch) -> float:
         """As ``Prepared.flops``."""
-        if isinstance(batch, PackedBatch):
-            return self.formula.training_each(batch.source.lengths(), batch.target_in.lengths())
+        if batch.packed:
+            bounds = (batch.source_bounds, batch.target_bounds)
+            return self.formula.training_each(*map(text_lengths, bounds))
         n_rows, n_source = batch.source.shape
         return self.formula.training(n_rows, n_source, batch.target_in.shape[1])
 

@@ -9,9 +9,9 @@ from itertools import takewhile
 import tokenizers
 
 from regard.data.examples import Ids
+from regard.data.language_windows import laid
 from regard.data.plain_texts import lines_go_on
 from regard.data.settings import DataSettings
-from regard.data.windows import laid
 from regard.text.foreign import ForeignTokenizer
 from regard.text.tokenizer import Tokenizer
 

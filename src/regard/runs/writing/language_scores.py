@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.core.errors import ConfigError, DataError
 from regard.data.examples import Ids
-from regard.data.windows import Span, spans
+from regard.data.language_windows import Span, spans
 from regard.evaluation.metrics import perplexity
 from regard.models.decoder import LanguageModel
 

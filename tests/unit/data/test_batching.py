@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from lengths import realistic
 
-from regard.data.batches import BatchStream
-from regard.data.buckets import buckets
+from regard.data.batching import buckets
+from regard.data.pair_batches import padded_stream
 
 
 def lengths(n, **how):
@@ -42,7 +42,7 @@ def test_lengths_without_any_spread_are_no_trouble():
 
 
 def test_examples_meet_other_company_each_epoch():
-    stream = BatchStream(realistic(5000), batch_tokens=1000, seed=0)
+    stream = padded_stream(realistic(5000), batch_tokens=1000, seed=0)
     company = []
     for _ in range(2):
         met = {}

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import CheckpointError, DataError
-from regard.data.batches import BatchStream, collate, fixed_batches
 from regard.data.examples import Example, encode_pairs, within
+from regard.data.pair_batches import collate_pairs, ordered_batches, padded_stream
 from regard.data.pairs import Pair
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
@@ -38,7 +38,7 @@ lengths = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1
 
 
 def test_a_batch_is_padded_after_the_end_and_begins_only_on_the_target_side():
-    batch = collate([Example([5, 6, 7], [8]), Example([9], [])], [40, 7])
+    batch = collate_pairs([Example([5, 6, 7], [8]), Example([9], [])], [40, 7])
     assert batch.source.tolist() == [[5, 6, 7, 2], [9, 2, 0, 0]]
     assert batch.target.tolist() == [[1, 8, 2], [1, 2, 0]]
     assert batch.target_in.tolist() == [[1, 8], [1, 2]]
@@ -48,28 +48,27 @@ def test_a_batch_is_padded_after_the_end_and_begins_only_on_the_target_side():
 
 
 def test_rows_are_numbered_from_zero_when_nobody_says_otherwise():
-    assert collate(made(3)).numbers == (0, 1, 2)
+    assert collate_pairs(made(3)).numbers == (0, 1, 2)
 
 
 @given(lengths)
 @settings(deadline=None)
 def test_a_batch_holds_each_text_followed_by_padding_and_counts_the_rest(sizes):
     examples = [Example(range(5, 5 + s), range(7, 7 + t)) for s, t in sizes]
-    batch = collate(examples)
+    batch = collate_pairs(examples)
     for row, one in enumerate(examples):
         source, target = batch.source[row].tolist(), batch.target[row].tolist()
         assert source[: len(one.source) + 1] == [*one.source, 2]
         assert target[: len(one.target) + 2] == [1, *one.target, 2]
         assert not any(source[len(one.source) + 1 :])
         assert not any(target[len(one.target) + 2 :])
-    assert batch.n_source_tokens == int((batch.source != 0).sum())
     assert batch.n_target_tokens == int((batch.target_out != 0).sum())
     assert batch.source.shape[1] == max(s for s, _ in sizes) + 1
     assert batch.target.shape[1] == max(t for _, t in sizes) + 2
 
 
 def test_a_batch_goes_to_a_device_whole():
-    batch = collate(made(3))
+    batch = collate_pairs(made(3))
     moved = batch.to("meta")
     assert moved.source.device.type == moved.target.device.type == "meta"
     assert (moved.numbers, moved.n_target_tokens) == (batch.numbers, batch.n_target_tokens)
@@ -80,7 +79,7 @@ def test_a_batch_goes_to_a_device_whole():
 @settings(deadline=None)
 def test_every_example_comes_once_an_epoch_and_no_batch_is_too_large(sizes, batch_tokens, seed):
     examples = [Example([5] * s, [5] * t) for s, t in sizes]
-    stream = BatchStream(examples, batch_tokens=batch_tokens, seed=seed)
+    stream = padded_stream(examples, batch_tokens=batch_tokens, seed=seed)
     for epoch in range(3):
         batches = epoch_of(stream)
         assert stream.epoch == epoch + 1
@@ -92,15 +91,16 @@ def test_every_example_comes_once_an_epoch_and_no_batch_is_too_large(sizes, batc
 
 def test_rows_hold_the_examples_that_their_numbers_name():
     examples = made(30)
-    for batch in epoch_of(BatchStream(examples, batch_tokens=40, seed=0)):
-        alone = collate([examples[n] for n in batch.numbers], batch.numbers)
+    for batch in epoch_of(padded_stream(examples, batch_tokens=40, seed=0)):
+        alone = collate_pairs([examples[n] for n in batch.numbers], batch.numbers)
         assert torch.equal(batch.source, alone.source)
         assert torch.equal(batch.target, alone.target)
 
 
 def test_the_same_seed_gives_the_same_batches_and_another_seed_others():
     first, again, other = (
-        contents(epoch_of(BatchStream(made(50), batch_tokens=40, seed=seed))) for seed in (3, 3, 4)
+        contents(epoch_of(padded_stream(made(50), batch_tokens=40, seed=seed)))
+        for seed in (3, 3, 4)
     )
     assert first == again
     assert first != other
@@ -108,45 +108,45 @@ def test_the_same_seed_gives_the_same_batches_and_another_seed_others():
 
 def test_the_global_generators_are_neither_read_nor_moved():
     torch.manual_seed(1)
-    first = contents(epoch_of(BatchStream(made(50), batch_tokens=40, seed=3)))
+    first = contents(epoch_of(padded_stream(made(50), batch_tokens=40, seed=3)))
     before = torch.get_rng_state()
     torch.manual_seed(2)
-    assert contents(epoch_of(BatchStream(made(50), batch_tokens=40, seed=3))) == first
+    assert contents(epoch_of(padded_stream(made(50), batch_tokens=40, seed=3))) == first
     torch.manual_seed(1)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_epochs_differ_in_the_order_and_the_company_of_examples():
-    stream = BatchStream(made(60), batch_tokens=40, seed=0)
+    stream = padded_stream(made(60), batch_tokens=40, seed=0)
     first, second = epoch_of(stream), epoch_of(stream)
     assert [b.numbers for b in first] != [b.numbers for b in second]
     assert {frozenset(b.numbers) for b in first} != {frozenset(b.numbers) for b in second}
 
 
 def test_batches_do_not_come_by_length():
-    stream = BatchStream(made(200), batch_tokens=40, seed=0)
+    stream = padded_stream(made(200), batch_tokens=40, seed=0)
     widths = [batch.target.shape[1] for batch in epoch_of(stream)]
     assert widths not in (sorted(widths), sorted(widths, reverse=True))
 
 
 def test_equal_lengths_still_meet_in_random_company():
     examples = [Example([5, 6], [7]) for _ in range(40)]
-    stream = BatchStream(examples, batch_tokens=12, seed=0)
+    stream = padded_stream(examples, batch_tokens=12, seed=0)
     companies = [{frozenset(b.numbers) for b in epoch_of(stream)} for _ in range(2)]
     assert len(companies[0] & companies[1]) <= 2
 
 
 @pytest.mark.parametrize("cut", range(30))
 def test_a_restored_stream_goes_on_as_the_first_would_have(cut):
-    whole = BatchStream(made(40), batch_tokens=40, seed=5)
+    whole = padded_stream(made(40), batch_tokens=40, seed=5)
     batches = [whole.next() for _ in range(40)]
     assert whole.epoch >= 2
 
-    stopped = BatchStream(made(40), batch_tokens=40, seed=5)
+    stopped = padded_stream(made(40), batch_tokens=40, seed=5)
     for _ in range(cut):
         stopped.next()
     state = json.loads(json.dumps(stopped.state()))
-    resumed = BatchStream(made(40), batch_tokens=40, seed=5)
+    resumed = padded_stream(made(40), batch_tokens=40, seed=5)
     resumed.restore(state)
     assert contents(resumed.next() for _ in range(40 - cut)) == contents(batches[cut:])
     assert resumed.state() == whole.state()
@@ -163,22 +163,22 @@ def test_a_restored_stream_goes_on_as_the_first_would_have(cut):
 )
 def test_a_state_of_another_stream_is_refused(change, told):
     def stream(examples=None, batch_tokens=40, seed=0):
-        return BatchStream(examples or made(40), batch_tokens=batch_tokens, seed=seed)
+        return padded_stream(examples or made(40), batch_tokens=batch_tokens, seed=seed)
 
     with pytest.raises(CheckpointError, match=told):
         stream(**change).restore(stream().state())
 
 
 def test_a_changed_id_is_changed_data():
-    stream = BatchStream([Example([5, 6], [7])], batch_tokens=40, seed=0)
-    other = BatchStream([Example([5, 9], [7])], batch_tokens=40, seed=0)
+    stream = padded_stream([Example([5, 6], [7])], batch_tokens=40, seed=0)
+    other = padded_stream([Example([5, 9], [7])], batch_tokens=40, seed=0)
     with pytest.raises(CheckpointError, match="data is not what it was"):
         other.restore(stream.state())
 
 
 def test_nothing_to_train_on_is_refused():
     with pytest.raises(DataError, match="no examples"):
-        BatchStream([], batch_tokens=40, seed=0)
+        padded_stream([], batch_tokens=40, seed=0)
 
 
 @pytest.mark.parametrize("mean", [9, 24])
@@ -186,10 +186,10 @@ def test_less_than_a_twentieth_of_target_positions_is_padding(mean):
     rng = random.Random(0)
     sources = [max(1, round(rng.lognormvariate(0, 0.6) * mean)) for _ in range(5000)]
     examples = [Example([5] * n, [5] * max(1, n + rng.randint(-3, 4))) for n in sources]
-    batches = epoch_of(BatchStream(examples, batch_tokens=1000, seed=0))
+    batches = epoch_of(padded_stream(examples, batch_tokens=1000, seed=0))
     said = sum(batch.n_target_tokens for batch in batches)
     assert said / sum(batch.target_out.numel() for batch in batches) > 0.95
-    heard = sum(batch.n_source_tokens for batch in batches)
+    heard = sum(int((batch.source != 0).sum()) for batch in batches)
     assert heard / sum(batch.source.numel() for batch in batches) > 0.85
 
 
@@ -197,7 +197,7 @@ def test_less_than_a_twentieth_of_target_positions_is_padding(mean):
 @settings(deadline=None)
 def test_fixed_batches_hold_every_example_once_by_length_within_the_limit(sizes, batch_tokens):
     examples = [Example([5] * s, [5] * t) for s, t in sizes]
-    batches = fixed_batches(examples, batch_tokens)
+    batches = ordered_batches(examples, batch_tokens)
     numbers = [n for batch in batches for n in batch.numbers]
     assert sorted(numbers) == list(range(len(examples)))
     assert [sizes[n] for n in numbers] == sorted(sizes)
@@ -207,12 +207,12 @@ def test_fixed_batches_hold_every_example_once_by_length_within_the_limit(sizes,
 
 
 def test_fixed_batches_are_full():
-    batches = fixed_batches([Example([5] * 3, [5] * 4) for _ in range(7)], batch_tokens=15)
+    batches = ordered_batches([Example([5] * 3, [5] * 4) for _ in range(7)], batch_tokens=15)
     assert [len(batch.numbers) for batch in batches] == [3, 3, 1]
 
 
 def test_fixed_batches_of_nothing_are_none():
-    assert fixed_batches([], 10) == []
+    assert ordered_batches([], 10) == []
 
 
 SHORT, LONG_SOURCE, LONG_TARGET = (
@@ -225,7 +225,7 @@ SHORT, LONG_SOURCE, LONG_TARGET = (
 def test_max_len_counts_the_special_token_of_each_side():
     kept, n_long = within([SHORT], 3)
     assert (list(kept), n_long) == ([SHORT], 0)
-    batch = collate([SHORT])
+    batch = collate_pairs([SHORT])
     assert batch.source.shape[1] == batch.target_in.shape[1] == 3
 
 

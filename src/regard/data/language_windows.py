@@ -6,7 +6,7 @@ A window of max_len + 1 ids is max_len to read and max_len to predict, shifted b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from regard.core.errors import DataError
+from regard.data.batch import Batch
 from regard.data.examples import AT_ONCE, Column, Ids, Ints, Table
-from regard.data.streams import Stream
+from regard.data.stream import Stream
 from regard.text.tokenizer import Tokenizer
 
 
@@ -60,7 +60,7 @@ class Tape:
 
     @property
     def longest(self) -> int:
-        """As ``Texts.longest``."""
+        """Positions of the longest text: all windows are alike."""
         return self.max_len
 
     @cached_property
@@ -82,61 +82,27 @@ class Tape:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class WindowBatch:
-    """Windows side by side."""
-
-    ids: Tensor
-    """(B, L + 1) int64."""
-    numbers: tuple[int, ...]
-    """Where each window begins on the tape."""
-
-    @property
-    def inputs(self) -> Tensor:
-        """(B, L): what the model reads."""
-        return self.ids[:, :-1]
-
-    @property
-    def targets(self) -> Tensor:
-        """(B, L): what it should say at each position."""
-        return self.ids[:, 1:]
-
-    @property
-    def n_target_tokens(self) -> int:
-        """What a loss is averaged over."""
-        return self.ids.shape[0] * (self.ids.shape[1] - 1)
-
-    def to(self, device: torch.device | str) -> WindowBatch:
-        """The same batch elsewhere."""
-        return replace(self, ids=self.ids.to(device, non_blocking=True))
-
-    def pin_memory(self) -> WindowBatch:
-        """The same where a GPU can fetch it by itself."""
-        return replace(self, ids=self.ids.pin_memory())
-
-
-class WindowStream(Stream[WindowBatch, Ints]):
+def window_stream(tape: Tape, *, batch_tokens: int) -> Stream:
     """Batches without end of ``batch_tokens // max_len`` windows, at least one, all of one shape.
 
+    A batch has ``target`` (B, max_len + 1); its numbers say where each window begins on the tape.
     Windows that would not fill the last batch of an epoch are left out; another epoch has others.
     """
+    fewest = len(tape) - 1  # of any epoch, unless there is just one
+    n_rows = max(1, min(batch_tokens // tape.max_len, fewest))
 
-    packed = False
+    def plan(table: Table, rng: np.random.Generator) -> list[Ints]:
+        order = rng.permutation(len(table))
+        return [order[i : i + n_rows] for i in range(0, len(order) - n_rows + 1, n_rows)]
 
-    def __init__(self, tape: Tape, *, batch_tokens: int) -> None:
-        super().__init__(tape, batch_tokens=batch_tokens, seed=tape.seed)
-        fewest = len(tape) - 1  # of any epoch, unless there is just one
-        self._n_rows = max(1, min(batch_tokens // tape.max_len, fewest))
-
-    def _plan(self, table: Table, rng: np.random.Generator) -> list[Ints]:
-        order, n = rng.permutation(len(table)), self._n_rows
-        return [order[i : i + n] for i in range(0, len(order) - n + 1, n)]
-
-    def _batch(self, table: Table, part: Ints) -> WindowBatch:
-        starts = table.target.starts[part]
-        at = starts[:, None] + np.arange(int(table.target.lengths[0]))
+    def collate(table: Table, rows: Ints) -> Batch:
+        starts = table.target.starts[rows]
+        at = starts[:, None] + np.arange(tape.max_len + 1)
         ids = torch.from_numpy(table.target.ids[at].astype(np.int64))
-        return WindowBatch(ids, tuple(starts.tolist()))
+        return Batch({"target": ids}, tuple(starts.tolist()), count=len(rows) * tape.max_len)
+
+    depends_on = {"batch_tokens": batch_tokens, "packed": False}
+    return Stream(tape, plan, collate, seed=tape.seed, depends_on=depends_on)
 
 
 class Span(NamedTuple):

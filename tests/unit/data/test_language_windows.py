@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from regard.core.errors import CheckpointError, DataError
-from regard.data.windows import Tape, WindowStream, laid, spans
+from regard.data.language_windows import Tape, laid, spans, window_stream
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 
@@ -12,7 +12,7 @@ def tape(n=100, max_len=7, seed=3):
 
 
 def stream(batch_tokens=21, **of_tape):
-    return WindowStream(tape(**of_tape), batch_tokens=batch_tokens)
+    return window_stream(tape(**of_tape), batch_tokens=batch_tokens)
 
 
 def epoch_of(some):
@@ -35,11 +35,11 @@ def test_texts_lie_end_to_end_with_the_end_token_after_each():
 
 def test_windows_are_runs_of_the_text_and_inputs_and_targets_are_shifted_by_one():
     for batch in epoch_of(stream()):
-        assert batch.ids.shape == (3, 8)
+        assert batch.target.shape == (3, 8)
         assert batch.n_target_tokens == 21
-        for row, number in zip(batch.ids.tolist(), batch.numbers, strict=True):
+        for row, number in zip(batch.target.tolist(), batch.numbers, strict=True):
             assert row == list(range(number, number + 8))
-        assert (batch.targets - batch.inputs == 1).all()
+        assert (batch.target_out - batch.target_in == 1).all()
 
 
 def test_an_epoch_has_all_windows_from_its_offset_on_but_those_that_fill_no_batch():
@@ -77,7 +77,7 @@ def test_a_restored_stream_goes_on_exactly(n_before):
     for _ in range(10):
         a, b = one.next(), other.next()
         assert a.numbers == b.numbers
-        assert (a.ids == b.ids).all()
+        assert (a.target == b.target).all()
     assert one.state() == other.state()
 
 
@@ -92,7 +92,7 @@ def test_a_state_of_other_data_or_settings_is_refused(changes):
 @pytest.mark.parametrize("n", [8, 9, 14, 15, 16, 22])
 def test_short_texts_give_what_windows_they_have_in_every_epoch(n):
     some = stream(n=n, batch_tokens=700)
-    shapes = {tuple(batch.ids.shape) for _ in range(30) for batch in epoch_of(some)}
+    shapes = {tuple(batch.target.shape) for _ in range(30) for batch in epoch_of(some)}
     assert len(shapes) == 1
     assert shapes.pop()[1] == 8
 
@@ -103,7 +103,7 @@ def test_a_text_shorter_than_a_window_is_refused():
 
 
 def test_a_batch_has_at_least_one_window():
-    assert stream(batch_tokens=2).next().ids.shape == (1, 8)
+    assert stream(batch_tokens=2).next().target.shape == (1, 8)
 
 
 @pytest.mark.parametrize(("max_len", "stride"), [(5, 5), (5, 2), (5, 1), (40, 7)])

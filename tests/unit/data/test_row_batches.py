@@ -11,10 +11,15 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from regard.core.errors import CheckpointError, ConfigError
-from regard.data.encoder_batches import PairStream, TextStream, in_order, text_batch
 from regard.data.examples import Example, Table
-from regard.data.layout import Layout
-from regard.data.masking import MASKED, SHARE, SWAPPED, MaskedStream, Masking, fixed_masked
+from regard.data.masking import MASKED, SHARE, SWAPPED, Masking, fixed_masked, masked_stream
+from regard.data.row_batches import (
+    Layout,
+    labelled_batch,
+    ordered_rows,
+    row_stream,
+    scored_pairs_batch,
+)
 from regard.text.marks import Marks
 
 MARKS = Marks(pad=0, begin=1, end=2, unknown=3, mask=4)
@@ -34,8 +39,15 @@ def made(n, seed=0, longest=9, pairs=True):
 
 def stream(n=60, seed=3, labels=None, **changes):
     examples = LAYOUT.cut(made(n))[0]
-    labels = [i % 3 for i in range(n)] if labels is None else labels
-    return TextStream(examples, labels, LAYOUT, **{"batch_tokens": 64, "seed": seed, **changes})
+    labels = np.arange(n) % 3 if labels is None else np.array(labels)
+    how = {"batch_tokens": 64, "seed": seed, **changes}
+    return row_stream(labelled_batch, examples, LAYOUT, labels=labels, **how)
+
+
+def pairs(n, scores):
+    layout = Layout(MARKS, 16, joined=False)
+    scores = np.array(scores, np.float32)
+    return row_stream(scored_pairs_batch, made(n), layout, batch_tokens=64, seed=1, scores=scores)
 
 
 def epoch_of(one):
@@ -48,7 +60,7 @@ def contents(batches):
 
 def test_a_text_stands_between_begin_and_end_and_a_second_one_after_it():
     table = Table.of([Example([5, 6], [7]), Example([8], [])])
-    batch = text_batch(table, np.array([0, 1]), LAYOUT, np.array([1, 0]))
+    batch = labelled_batch(table, np.array([0, 1]), layout=LAYOUT, labels=np.array([1, 0]))
     assert batch.ids.tolist() == [[1, 5, 6, 2, 7, 2], [1, 8, 2, 0, 0, 0]]
     assert batch.segments.tolist() == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0]]
     assert batch.labels.tolist() == [1, 0]
@@ -119,14 +131,9 @@ def test_other_labels_are_other_data():
 
 
 def test_other_scores_are_other_data():
-    layout = Layout(MARKS, 16, joined=False)
-
-    def pairs(scores):
-        return PairStream(made(9), scores, layout, batch_tokens=64, seed=1)
-
-    state = pairs([i / 9 for i in range(9)]).state()
+    state = pairs(9, [i / 9 for i in range(9)]).state()
     with pytest.raises(CheckpointError, match="scores was"):
-        pairs([0.5] * 9).restore(state)
+        pairs(9, [0.5] * 9).restore(state)
 
 
 def test_rows_do_not_depend_on_their_company():
@@ -134,7 +141,7 @@ def test_rows_do_not_depend_on_their_company():
     table = LAYOUT.cut(made(60))[0]
     for batch in epoch_of(one):
         for row, number in enumerate(batch.numbers):
-            alone = text_batch(table, np.array([number]), LAYOUT, np.zeros(60, np.int64))
+            alone = labelled_batch(table, np.array([number]), layout=LAYOUT, labels=np.arange(0))
             width = alone.ids.shape[1]
             assert torch.equal(batch.ids[row, :width], alone.ids[0])
             assert not batch.ids[row, width:].any()
@@ -143,16 +150,14 @@ def test_rows_do_not_depend_on_their_company():
 
 def test_for_scoring_all_come_once_in_order_of_length():
     table = LAYOUT.cut(made(50))[0]
-    parts = in_order(table, LAYOUT, 64)
+    parts = ordered_rows(table, LAYOUT, 64)
     assert sorted(np.concatenate(parts).tolist()) == list(range(50))
     lengths = LAYOUT.sizes(table)[0][np.concatenate(parts)]
     assert (np.diff(lengths) >= 0).all()
 
 
 def test_pairs_are_read_apart_with_their_scores():
-    layout = Layout(MARKS, 16, joined=False)
-    pairs = PairStream(made(40), [i / 40 for i in range(40)], layout, batch_tokens=64, seed=1)
-    for batch in epoch_of(pairs):
+    for batch in epoch_of(pairs(40, [i / 40 for i in range(40)])):
         assert batch.ids.shape[0] == batch.other_ids.shape[0] == len(batch.numbers)
         torch.testing.assert_close(batch.scores, torch.tensor(batch.numbers) / 40)
         assert (batch.ids[:, 0] == 1).all()
@@ -160,8 +165,7 @@ def test_pairs_are_read_apart_with_their_scores():
 
 
 def test_pairs_may_have_no_scores():
-    layout = Layout(MARKS, 16, joined=False)
-    assert len(PairStream(made(9), [], layout, batch_tokens=64, seed=1).next().scores) == 0
+    assert len(pairs(9, []).next().scores) == 0
 
 
 def test_a_batch_goes_elsewhere_whole():
@@ -175,7 +179,7 @@ def test_a_batch_goes_elsewhere_whole():
 def masked(n=300, seed=1, batch_tokens=256):
     examples = LAYOUT.cut(made(n, pairs=False))[0]
     masking = Masking.of(LAYOUT, 90)
-    return examples, MaskedStream(examples, masking, batch_tokens=batch_tokens, seed=seed)
+    return examples, masked_stream(examples, masking, batch_tokens=batch_tokens, seed=seed)
 
 
 def test_fifteen_in_a_hundred_are_to_be_guessed_of_which_eighty_ten_and_ten():
@@ -183,9 +187,9 @@ def test_fifteen_in_a_hundred_are_to_be_guessed_of_which_eighty_ten_and_ten():
     n_text = n_places = n_masks = n_same = 0
     for batch in epoch_of(one):
         text = batch.ids.numel() - int(torch.isin(batch.ids, torch.tensor([0, 1, 2])).sum())
-        shown = batch.ids.flatten()[batch.places]
+        shown = batch.ids.flatten()[batch.positions]
         n_text += text
-        n_places += len(batch.places)
+        n_places += len(batch.positions)
         n_masks += int((shown == 4).sum())
         n_same += int((shown == batch.targets).sum())
     assert n_places / n_text == pytest.approx(SHARE, abs=0.01)
@@ -201,28 +205,30 @@ def test_targets_are_what_stood_there_and_all_other_places_are_untouched():
     for batch in epoch_of(one):
         whole, _ = LAYOUT.texts(examples, np.array(batch.numbers))
         again = batch.ids.clone()
-        again.view(-1)[batch.places] = batch.targets
+        again.view(-1)[batch.positions] = batch.targets
         assert torch.equal(again, whole)
-        assert len(batch.places) == len(set(batch.places.tolist())) == batch.n_target_tokens > 0
+        assert (
+            len(batch.positions) == len(set(batch.positions.tolist())) == batch.n_target_tokens > 0
+        )
         assert not torch.isin(batch.targets, torch.tensor([0, 1, 2, 4])).any()
 
 
 def test_only_words_stand_in_for_words():
     _, one = masked(n=2000)
     for batch in epoch_of(one):
-        shown = batch.ids.flatten()[batch.places]
+        shown = batch.ids.flatten()[batch.positions]
         assert ((shown == 4) | (shown >= 5)).all()
 
 
 def test_masks_differ_from_epoch_to_epoch_and_can_be_taken_up_again():
     def drawn(batches):
-        return [(b.numbers, b.ids.tolist(), b.places.tolist()) for b in batches]
+        return [(b.numbers, b.ids.tolist(), b.positions.tolist()) for b in batches]
 
     _, one = masked()
     first = epoch_of(one)
     state = one.state()
     second = drawn(epoch_of(one))
-    by_number = {b.numbers: b.places.tolist() for b in first}
+    by_number = {b.numbers: b.positions.tolist() for b in first}
     assert all(by_number.get(numbers) != places for numbers, _, places in second)
     _, other = masked()
     other.restore(json.loads(json.dumps(state)))
@@ -230,21 +236,21 @@ def test_masks_differ_from_epoch_to_epoch_and_can_be_taken_up_again():
 
 
 def test_for_scoring_the_same_words_are_left_out_each_time():
-    examples, one = masked()
-    first, again = (fixed_masked(examples, one.masking, 256) for _ in range(2))
+    examples, _ = masked()
+    first, again = (fixed_masked(examples, Masking.of(LAYOUT, 90), 256) for _ in range(2))
     assert [b.ids.tolist() for b in first] == [b.ids.tolist() for b in again]
     assert sorted(n for b in first for n in b.numbers) == list(range(300))
 
 
 def test_a_batch_of_one_word_has_something_to_guess():
     masking = Masking.of(LAYOUT, 90)
-    one = MaskedStream([Example([7], ())], masking, batch_tokens=8, seed=0)
+    one = masked_stream([Example([7], ())], masking, batch_tokens=8, seed=0)
     assert all(one.next().n_target_tokens == 1 for _ in range(20))
 
 
 def test_a_text_without_words_is_never_learned_from():
     masking = Masking.of(LAYOUT, 90)
-    one = MaskedStream([Example([], ()), Example([7], ())], masking, batch_tokens=3, seed=0)
+    one = masked_stream([Example([], ()), Example([7], ())], masking, batch_tokens=3, seed=0)
     assert {one.next().numbers for _ in range(9)} == {(1,)}
 
 

@@ -1,0 +1,238 @@
+"""Pairs of texts as batches for a translator: padded, or packed end to end.
+
+A padded batch has ``source`` (B, S): ids, end, padding; and ``target`` (B, T + 1): begin, ids, end,
+padding. A packed batch has one row of N positions a side, so that nothing is computed for padding,
+and every batch of a stream has the same shapes, which is what a compiler and a graph of kernels
+need: room is left over at the end, less than 2 % where a batch holds 1,000 texts. Its tensors:
+
+``source``, ``target_in``  (1, N) int64: ids and end of each text; begin and ids of each text
+``target_out``  (1, N) int64: ids and end of each text, what a model should predict
+``*_positions``  (N,) int64: the position of a token within its text; 0 in the tail
+``*_texts``  (N,) int32: to which text a token belongs; in the tail −1 (source) or −2 (target)
+``*_bounds``  (n + 1,) int32: text i fills ``bounds[i]:bounds[i + 1]``; the last end is repeated
+``spans``  (G, 4) int32: begin and end in the source, begin and end in the target, of a group of
+whole texts, neither side longer than ``block``; unused rows are 0
+
+and its sizes: ``block``, 64 or 128, the smaller that holds every text of the corpus, or 0, and no
+spans, if none does; ``longest``, positions of the longest text of the corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.batch import Batch
+from regard.data.batching import Groups, cut_in_order, dealt, grouped, shuffled_buckets, single
+from regard.data.examples import Column, Example, Ids, Ints, Table, Texts
+from regard.data.stream import Stream, epoch_rng
+from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
+
+BLOCKS = (64, 128)
+"""Sizes of a block of attention."""
+NO_SOURCE, NO_TARGET = -1, -2
+"""Text numbers of the tails. They differ, so that no tail sees the other."""
+EVEN = 64
+"""Numbers of positions are multiples of this, as matrix kernels like them."""
+SPARE = np.array([0.005, 0.005, 0.02, 0.01])
+"""Room for epochs whose batches are less equal than those of the first."""
+
+
+def collate_pairs(examples: Sequence[Example], numbers: Sequence[int] | None = None) -> Batch:
+    """One padded batch of all the examples; ``numbers`` are theirs, from 0 if not given."""
+    batch = padded_pairs(Table.of(examples), np.arange(len(examples)))
+    return batch if numbers is None else replace(batch, numbers=tuple(numbers))
+
+
+def ordered_batches(examples: Sequence[Example], batch_tokens: int) -> list[Batch]:
+    """All examples once, padded, shortest sources first: for scoring and decoding.
+
+    ``Batch.numbers`` tell where each row belongs.
+    """
+    table = Table.of(examples)
+    order = np.lexsort((table.target.lengths, table.source.lengths))
+    return [padded_pairs(table, rows) for rows in cut_in_order(order, table.lengths, batch_tokens)]
+
+
+def padded_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, seed: int) -> Stream:
+    """Padded batches of at most ``batch_tokens`` positions on their longer side.
+
+    Examples of like length come together, batches in random order. A longer example than
+    ``batch_tokens`` makes a batch of its own.
+    """
+
+    def plan(table: Table, rng: np.random.Generator) -> list[Ints]:
+        source, target = table.source.lengths + 1, table.target.lengths + 1
+        return shuffled_buckets(source, target, batch_tokens, rng)
+
+    return Stream(
+        Table.of(examples) if isinstance(examples, Sequence) else examples,
+        plan,
+        padded_pairs,
+        seed=seed,
+        depends_on={"batch_tokens": batch_tokens, "packed": False},
+    )
+
+
+def padded_pairs(table: Table, rows: Ints) -> Batch:
+    """Some of the examples side by side, padded to the longest."""
+    return Batch(
+        {
+            "source": _padded(table.source, rows, begin=False),
+            "target": _padded(table.target, rows, begin=True),
+        },
+        numbers=tuple(rows.tolist()),
+        count=int(table.target.lengths[rows].sum()) + len(rows),
+    )
+
+
+def _padded(column: Column, rows: Ints, *, begin: bool) -> Tensor:
+    """(B, longest + 1 or 2): begin if asked for, ids, end, padding."""
+    lengths = column.lengths[rows, None]  # (B, 1)
+    at = np.arange(int(lengths.max()) + 1)
+    index = np.minimum(column.starts[rows, None] + at, len(column.ids) - 1)
+    ids = np.where(at < lengths, column.ids[index], np.where(at == lengths, END_ID, PAD_ID))
+    if begin:
+        ids = np.pad(ids, ((0, 0), (1, 0)), constant_values=BEGIN_ID)
+    return torch.from_numpy(ids.astype(np.int64))
+
+
+def packed_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, seed: int) -> Stream:
+    """Packed batches, all of the same shapes."""
+    texts = Table.of(examples) if isinstance(examples, Sequence) else examples
+    packer = Packer(texts, batch_tokens=batch_tokens, seed=seed)
+    depends_on = {"batch_tokens": batch_tokens, "packed": True}
+    return Stream(texts, packer.plan, packer.batch, seed=seed, depends_on=depends_on)
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What every packed batch of a stream has room for."""
+
+    n_source: int
+    n_target: int
+    n_texts: int
+    n_groups: int
+
+    @property
+    def limits(self) -> Ints:
+        """The same as an array (4,)."""
+        return np.array([self.n_source, self.n_target, self.n_texts, self.n_groups])
+
+
+class Packer:
+    """Lays texts end to end.
+
+    The longer side of a batch has about ``batch_tokens`` positions: as many as divide an epoch
+    evenly, so that no batch is left over half empty, and at least a block.
+    """
+
+    def __init__(self, texts: Texts, *, batch_tokens: int, seed: int) -> None:
+        self._texts, self._batch_tokens, self._seed = texts, batch_tokens, seed
+        self.longest = texts.longest
+        self.block = next((block for block in BLOCKS if self.longest <= block), 0)
+
+    @cached_property
+    def capacity(self) -> Capacity:
+        """Found by planning the first epoch, whatever the epoch is that we are in."""
+        least = self.block or self.longest
+        room = -(-max(self._batch_tokens, least) // EVEN) * EVEN
+        none = np.iinfo(np.int64).max
+        limits = np.array([room, room, none, none])
+        _, most = self._dealt(self._texts.of_epoch(0), limits, epoch_rng(self._seed, 0))
+        n_source, n_target, n_texts, n_groups = np.ceil(most * (1 + SPARE)).astype(int).tolist()
+        return Capacity(
+            n_source=min(room, -(-max(n_source, least) // EVEN) * EVEN),
+            n_target=min(room, -(-max(n_target, least) // EVEN) * EVEN),
+            n_texts=max(n_texts, least),
+            n_groups=n_groups,
+        )
+
+    def plan(self, table: Table, rng: np.random.Generator) -> list[Groups]:
+        """The groups of texts of each batch."""
+        return self._dealt(table, self.capacity.limits, rng)[0]
+
+    def batch(self, table: Table, part: Groups) -> Batch:
+        """Some of the examples end to end."""
+        room, rows = self.capacity, part.texts
+        source = _packed(table.source, rows, room.n_source, room.n_texts, NO_SOURCE)
+        target = _packed(table.target, rows, room.n_target, room.n_texts, NO_TARGET)
+        spans = np.zeros((room.n_groups if self.block else 0, 4), np.int32)
+        if self.block:
+            for column, bounds in ((0, source.bounds), (2, target.bounds)):
+                spans[: len(part), column] = bounds[part.starts[:-1]]
+                spans[: len(part), column + 1] = bounds[part.starts[1:]]
+        arrays = {
+            "source": source.ids[None],
+            "source_positions": source.positions,
+            "source_texts": source.texts,
+            "source_bounds": source.bounds,
+            "target_in": _shifted(target)[None],
+            "target_positions": target.positions,
+            "target_texts": target.texts,
+            "target_bounds": target.bounds,
+            "target_out": target.ids[None],
+            "spans": spans,
+        }
+        return Batch(
+            {name: torch.from_numpy(array) for name, array in arrays.items()},
+            numbers=tuple(rows.tolist()),
+            count=int(target.bounds[-1]),
+            sizes={"block": self.block, "longest": self.longest},
+        )
+
+    def _dealt(
+        self, table: Table, limits: Ints, rng: np.random.Generator
+    ) -> tuple[list[Groups], Ints]:
+        """The texts of each batch, and the most that a batch holds."""
+        groups = grouped(table.lengths, self.block, rng) if self.block else single(len(table), rng)
+        sizes = groups.sizes(table.source.lengths + 1, table.target.lengths + 1)
+        least = -(-int(sizes[:2].sum(axis=1).max()) // self._batch_tokens)
+        hands, most = dealt(sizes, limits, least, rng)
+        return [groups.only(hand) for hand in hands], most
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of a packed batch; see the tensors of these names above."""
+
+    ids: Ints
+    positions: Ints
+    texts: Ids
+    bounds: Ids
+
+
+def _packed(column: Column, rows: Ints, n: int, n_texts: int, tail: int) -> _Side:
+    """Ids and end of each text, end to end."""
+    lengths = column.lengths[rows] + 1
+    ends = np.cumsum(lengths)
+    total = int(ends[-1])
+    positions, texts = np.zeros(n, np.int64), np.full(n, tail, np.int32)
+    ids = np.full(n, PAD_ID, np.int64)
+    texts[:total] = np.repeat(np.arange(len(rows), dtype=np.int32), lengths)
+    positions[:total] = np.arange(total) - np.repeat(ends - lengths, lengths)
+    index = positions[:total] + np.repeat(column.starts[rows], lengths)
+    ids[:total] = column.ids[np.minimum(index, len(column.ids) - 1)]
+    ids[ends - 1] = END_ID
+    bounds = np.full(n_texts + 1, total, np.int32)
+    bounds[: len(rows) + 1] = np.concatenate(([0], ends))
+    return _Side(ids, positions, texts, bounds)
+
+
+def _shifted(target: _Side) -> Ints:
+    """What the model reads to predict ``target``: each text one to the right."""
+    ids = np.roll(target.ids, 1)
+    ids[target.positions == 0] = BEGIN_ID
+    ids[target.texts < 0] = PAD_ID
+    return ids
+
+
+def text_lengths(bounds: Tensor) -> Ints:
+    """Positions of each text of a packed batch that has not gone to a device."""
+    lengths: Ints = np.diff(bounds.numpy()).astype(np.int64)
+    return lengths[lengths > 0]  # every text has its end token

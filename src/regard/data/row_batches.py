@@ -1,0 +1,184 @@
+"""Texts, or pairs of them, as batches for an encoder.
+
+A row is begin, text, end, and perhaps other text, end. ``ids`` and ``segments`` (B, S) are what is
+read: a segment is 0 in the first text and 1 in the second. What a row is to be read as lies beside
+them: ``labels`` (B,), ``scores`` (B,), or ``spans`` (B, 2). A loss is averaged over rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.batch import Batch
+from regard.data.batching import cut_in_order, shuffled_buckets
+from regard.data.examples import Column, Example, Ints, Table
+from regard.data.stream import Stream
+from regard.text.marks import Marks
+
+NOT_HERE = 0
+"""The position that stands for an answer which is not in a row: that of the begin token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How texts become rows: which ids stand around them, and how long a row may be."""
+
+    marks: Marks
+    max_len: int
+    joined: bool = True
+    """Whether the two texts of a pair stand in one row; else each is a row of its own."""
+
+    @property
+    def n_begin(self) -> int:
+        """Positions before a text."""
+        return int(self.marks.begin is not None)
+
+    def cut(self, examples: Sequence[Example]) -> tuple[Table, int]:
+        """Texts that fit, and how many had to be cut for it; the longer of two is cut first."""
+        table = Table.of(examples)
+        a, b = table.source.lengths, table.target.lengths
+        if not self.joined:
+            room = self.max_len - self.n_begin - 1
+            fitting = Table(table.source.cut(room), table.target.cut(room))
+            return fitting, int(((a > room) | (b > room)).sum())
+        room_of = self.max_len - self.n_begin - 1 - (b > 0)
+        first = np.minimum(a, np.maximum(room_of - b, -(-room_of // 2)))
+        second = np.minimum(b, room_of - first)
+        source, target = table.source, table.target
+        fitting = Table(
+            Column(source.ids, source.starts, first), Column(target.ids, target.starts, second)
+        )
+        return fitting, int((a + b > room_of).sum())
+
+    def lengths(self, column: Column) -> Ints:
+        """Positions that each text fills alone."""
+        return column.lengths + self.n_begin + 1
+
+    def sizes(self, table: Table) -> tuple[Ints, Ints]:
+        """Positions of each example: of its rows, or of its one row, twice."""
+        first, second = table.source, table.target
+        if not self.joined:
+            return self.lengths(first), self.lengths(second)
+        joined = self.lengths(first) + np.where(second.lengths > 0, second.lengths + 1, 0)
+        return joined, joined
+
+    def row(self, first: Sequence[int], second: Sequence[int] = ()) -> tuple[list[int], list[int]]:
+        """Ids and segments of one text or pair."""
+        begin = [] if self.marks.begin is None else [self.marks.begin]
+        ids = [*begin, *first, self.marks.end]
+        segments = [0] * len(ids)
+        if len(second):
+            ids += [*second, self.marks.end]
+            segments += [1] * (len(second) + 1)
+        return ids, segments
+
+    def padded(self, rows: Sequence[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
+        """Ids (B, S) and segments (B, S), padding behind the shorter ones."""
+        longest = max(len(ids) for ids, _ in rows)
+        both = np.full((2, len(rows), longest), self.marks.pad, dtype=np.int64)
+        both[1] = 0
+        for i, (ids, segments) in enumerate(rows):
+            both[0, i, : len(ids)] = ids
+            both[1, i, : len(ids)] = segments
+        return torch.from_numpy(both[0]), torch.from_numpy(both[1])
+
+    def texts(self, table: Table, rows: Ints) -> tuple[Tensor, Tensor]:
+        """Some examples, each in one row: ids and segments."""
+        return self.padded([self.row(table.source[i], table.target[i]) for i in rows.tolist()])
+
+    def side(self, column: Column, rows: Ints) -> Tensor:
+        """One side of some examples (B, S), each text alone."""
+        return self.padded([self.row(column[i]) for i in rows.tolist()])[0]
+
+
+def labelled_batch(table: Table, rows: Ints, *, layout: Layout, labels: Ints) -> Batch:
+    """Some of the texts with the numbers of their labels; of all texts, or none if not known."""
+    ids, segments = layout.texts(table, rows)
+    chosen = torch.from_numpy(labels[rows] if len(labels) else labels)
+    return _of_rows(rows, ids=ids, segments=segments, labels=chosen)
+
+
+def scored_pairs_batch(
+    table: Table, rows: Ints, *, layout: Layout, scores: NDArray[np.float32]
+) -> Batch:
+    """Some of the pairs, apart: ``ids`` (B, S), ``other_ids`` (B, T) and ``scores`` (B,).
+
+    ``scores`` say how alike the two texts of each pair are; there are none where they only belong
+    together.
+    """
+    return _of_rows(
+        rows,
+        ids=layout.side(table.source, rows),
+        other_ids=layout.side(table.target, rows),
+        scores=torch.from_numpy(scores[rows] if len(scores) else scores),
+    )
+
+
+def span_batch(table: Table, rows: Ints, *, layout: Layout, spans: Ints) -> Batch:
+    """Some of the questions with a window of their text each, and ``spans`` (B, 2) of the answers.
+
+    ``allowed`` (B, S) is True where an answer may start or end, ``NOT_HERE`` included.
+    """
+    ids, segments = layout.texts(table, rows)
+    begin = torch.from_numpy(table.source.lengths[rows] + layout.n_begin + 1)
+    end = begin + torch.from_numpy(table.target.lengths[rows])
+    at = torch.arange(ids.shape[1])
+    allowed = (at >= begin.unsqueeze(1)) & (at < end.unsqueeze(1))
+    allowed[:, NOT_HERE] = True
+    chosen = torch.from_numpy(spans[rows])
+    return _of_rows(rows, ids=ids, segments=segments, allowed=allowed, spans=chosen)
+
+
+def _of_rows(rows: Ints, **tensors: Tensor) -> Batch:
+    return Batch(tensors, numbers=tuple(rows.tolist()), count=len(rows))
+
+
+RowCollate = Callable[..., Batch]
+"""One of the functions above: a table, rows, the layout, and what is to be learned by name."""
+
+
+def row_stream(
+    collate: RowCollate,
+    examples: Sequence[Example],
+    layout: Layout,
+    *,
+    batch_tokens: int,
+    seed: int,
+    **learned: NDArray[np.generic],
+) -> Stream:
+    """Rows without end: those of like length come together, batches in random order.
+
+    ``learned`` is what is to be learned of each example, by the name that ``collate`` gives it.
+    """
+    fingerprints = {
+        name: blake2b(values.tobytes(), digest_size=16).hexdigest()
+        for name, values in learned.items()
+    }
+    return Stream(
+        Table.of(examples),
+        partial(planned_rows, layout=layout, batch_tokens=batch_tokens),
+        partial(collate, layout=layout, **learned),
+        seed=seed,
+        depends_on={"batch_tokens": batch_tokens, "packed": False, **fingerprints},
+    )
+
+
+def planned_rows(
+    table: Table, rng: np.random.Generator, *, layout: Layout, batch_tokens: int
+) -> list[Ints]:
+    """The examples of each batch of an epoch."""
+    return shuffled_buckets(*layout.sizes(table), batch_tokens, rng)
+
+
+def ordered_rows(table: Table, layout: Layout, batch_tokens: int) -> list[Ints]:
+    """All examples once, shortest first, cut into batches: for scoring."""
+    first, second = layout.sizes(table)
+    return cut_in_order(np.lexsort((second, first)), np.maximum(first, second), batch_tokens)

@@ -1,0 +1,243 @@
+"""Endless batches, epoch after epoch, in an order that can be taken up again.
+
+The plan of an epoch depends on nothing but the examples, the seed and the epoch's number. So the
+position in a stream is two numbers, going on from it is exact, and several processes agree on who
+takes which batch without a word.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+import numpy as np
+
+from regard.core.errors import CheckpointError, DataError
+from regard.data.batch import Batch
+
+Plan = Callable[[Any, np.random.Generator], Sequence[Any]]
+"""The examples of an epoch and a generator → what goes into each of its batches."""
+Collate = Callable[[Any, Any], Batch]
+"""The examples of an epoch and an entry of its plan → a batch."""
+State = dict[str, int | str]
+"""Where a stream is, and what its plans depend on; JSON can hold it."""
+
+
+class Dataset(Protocol):
+    """Numbered examples, which may look different each epoch."""
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all that the examples depend on."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def of_epoch(self, epoch: int) -> Any:
+        """The examples as an epoch sees them."""
+        ...
+
+
+def epoch_rng(seed: int, epoch: int) -> np.random.Generator:
+    """The generator that plans an epoch."""
+    return np.random.default_rng((seed, epoch))
+
+
+class Stream:
+    """Batches without end; every example comes once an epoch.
+
+    ``depends_on`` names what the plans depend on besides the data and the seed; a stream goes on
+    only from a state in which it was the same.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        plan: Plan,
+        collate: Collate,
+        *,
+        seed: int,
+        depends_on: Mapping[str, int | str],
+    ) -> None:
+        if not len(dataset):
+            raise DataError("there are no examples to train on")
+        self.epoch = 0  # of the next batch; as many are complete
+        self._dataset, self._plan, self._collate = dataset, plan, collate
+        self._seed, self._depends_on = seed, dict(depends_on)
+        self._rank, self._world = 0, 1
+        self._position = 0
+        self._planned: tuple[Any, Sequence[Any]] | None = None
+
+    def shard(self, rank: int, world: int) -> Stream:
+        """What one of ``world`` processes takes: every ``world``-th batch, from the ``rank``-th.
+
+        All take equally many batches. A round of them is what one process takes in ``world``
+        batches, and leaves the same state: a training may go on with more or fewer processes.
+        """
+        if not 0 <= rank < world:
+            raise ValueError(f"expected 0 <= rank < world, but found {rank} of {world}")
+        part = copy(self)
+        part._rank, part._world = rank, world
+        return part
+
+    @property
+    def n_batches(self) -> int:
+        """Batches of the current epoch, those of all processes together."""
+        return len(self._current()[1])
+
+    def next(self) -> Batch:
+        """The next batch; after the last of an epoch, the first of the next."""
+        self._advance(self._rank)
+        examples, plan = self._current()
+        batch = self._collate(examples, plan[self._position])
+        self._advance(self._world - self._rank)
+        return batch
+
+    def state(self) -> State:
+        """Where the stream is."""
+        return {"epoch": self.epoch, "position": self._position, **self._made_of()}
+
+    def restore(self, state: Mapping[str, int | str]) -> None:
+        """Go on as the stream did whose state this was."""
+        for name, here in self._made_of().items():
+            was = state.get(name)
+            if was != here and name == "data":
+                raise CheckpointError(
+                    "the training data is not what it was when the checkpoint was made; bring the "
+                    "old data back, or start a new run"
+                )
+            if was != here:
+                raise CheckpointError(
+                    f"cannot go on in the middle of an epoch: {name} was {was} when the "
+                    f"checkpoint was made and is {here} now; set it back, or start a new run"
+                )
+        self._go(int(state["epoch"]), int(state["position"]))
+
+    def _advance(self, n: int) -> None:
+        """Pass over ``n`` batches; an epoch is planned only when one of its batches is needed."""
+        while n:
+            left = len(self._current()[1]) - self._position
+            if n < left:
+                self._position += n
+                return
+            n -= left
+            self._go(self.epoch + 1, 0)
+
+    def _go(self, epoch: int, position: int) -> None:
+        if epoch != self.epoch:
+            self._planned = None
+        self.epoch, self._position = epoch, position
+
+    def _current(self) -> tuple[Any, Sequence[Any]]:
+        """The examples of this epoch and their plan, made when they are first needed."""
+        if self._planned is None:
+            examples = self._dataset.of_epoch(self.epoch)
+            plan = self._plan(examples, epoch_rng(self._seed, self.epoch))
+            if not len(plan):
+                raise DataError("there is nothing to train on: all examples are empty")
+            self._planned = examples, plan
+        return self._planned
+
+    def _made_of(self) -> State:
+        return {"seed": self._seed, **self._depends_on, "data": self._dataset.digest}
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A batch, and the stream as it was left by it."""
+
+    batch: Batch
+    state: State
+    n_batches: int
+
+
+class Prefetched:
+    """A stream whose next ``ahead`` batches a thread makes ready, in pinned memory if asked for.
+
+    Its state is that of the batches that were handed out. What was made beyond them is made again
+    by whoever goes on from there.
+    """
+
+    def __init__(self, stream: Stream, *, ahead: int = 2, pin: bool = False) -> None:
+        self._stream, self._ahead, self._pin = stream, ahead, pin
+        self._worker: _Worker | None = None
+        self._last: _Made | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch; as many are complete."""
+        return int(self.state()["epoch"])
+
+    @property
+    def n_batches(self) -> int:
+        """Batches of the current epoch."""
+        return self._stream.n_batches if self._last is None else self._last.n_batches
+
+    def next(self) -> Batch:
+        """The next batch."""
+        if self._worker is None:
+            self._worker = _Worker(self._stream, self._ahead, pin=self._pin)
+            weakref.finalize(self, self._worker.stop)  # also when the program ends
+        self._last = self._worker.take()
+        return self._last.batch
+
+    def state(self) -> State:
+        """Where the stream is; JSON can hold it."""
+        return self._stream.state() if self._last is None else dict(self._last.state)
+
+    def restore(self, state: Mapping[str, int | str]) -> None:
+        """Go on as the stream did whose state this was."""
+        self.close()
+        self._stream.restore(state)
+
+    def close(self) -> None:
+        """End the thread; the next batch would begin another, from the same place."""
+        place = self.state()
+        if self._worker is not None:
+            self._worker.stop()
+            self._worker = self._last = None
+            self._stream.restore(place)
+
+
+class _Worker:
+    """The thread. It knows nothing of who takes the batches, so that it can outlive nobody."""
+
+    def __init__(self, stream: Stream, ahead: int, *, pin: bool) -> None:
+        self._stream, self._pin = stream, pin
+        self._room = threading.Semaphore(ahead)
+        self._made: SimpleQueue[_Made | BaseException] = SimpleQueue()
+        self._error: BaseException | None = None
+        self._stopped = False
+        self._thread = threading.Thread(target=self._work, name="batches", daemon=True)
+        self._thread.start()
+
+    def take(self) -> _Made:
+        """The next batch; what went wrong in making it is raised here, each time."""
+        if self._error is None:
+            made = self._made.get()
+            self._room.release()
+            if not isinstance(made, BaseException):
+                return made
+            self._error = made
+        raise self._error
+
+    def stop(self) -> None:
+        """End when the batch in hand is done."""
+        self._stopped = True
+        self._room.release()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            while self._room.acquire() and not self._stopped:
+                batch = self._stream.next()
+                batch = batch.pin_memory() if self._pin else batch
+                self._made.put(_Made(batch, self._stream.state(), self._stream.n_batches))
+        except BaseException as error:
+            self._made.put(error)
