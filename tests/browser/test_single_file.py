@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from looks import EVIL, payload, steps, tree
 
-from regard.visual.html import look_fragment, look_html, module_text
+from regard.visual.html import LookWidget, look_fragment, look_html, module_text
 from regard.visual.payload import Selected
-from regard.visual.widget import LookWidget
 
 pytestmark = pytest.mark.browser
 

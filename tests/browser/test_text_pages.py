@@ -233,7 +233,7 @@ def test_the_matrix_shows_the_weights_of_the_run(visit, at, run_of, kind, head):
 
 
 def test_of_many_weights_the_layer_that_is_drawn_is_exact(visit, at, run_of, monkeypatch):
-    monkeypatch.setattr("regard.visual.packing.EXACT_WEIGHTS", 0)
+    monkeypatch.setattr("regard.visual.payload.EXACT_WEIGHTS", 0)
     page = visit(link(source="d c b a", view="matrix", head=0), at=at("classification"))
     look = run_of("classification").explain("d c b a")
     for layer in (1, 0):

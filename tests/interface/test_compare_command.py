@@ -10,8 +10,7 @@ import yaml
 from rich.console import Console
 
 from regard.cli.main import main
-from regard.visual.grid import pieces, show_table
-from regard.visual.report import Table
+from regard.visual.tables import Table, pieces, show_table
 
 
 @pytest.fixture

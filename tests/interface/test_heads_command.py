@@ -11,7 +11,7 @@ import regard
 from regard.cli.main import main
 from regard.runs.data import load_data
 from regard.runs.heads.measures import head_measures
-from regard.visual.head_text import heads_text
+from regard.visual.head_table import heads_text
 
 KEYS = {
     *("name", "layer", "head", "entropy", "confidence", "self", "previous", "next", "first"),

@@ -882,6 +882,8 @@ def test_pages_and_files_need_nothing_from_outside(client):
         assert client.get(f"/static/{missing}").status_code == 404
     assert client.get("/").headers["content-type"].startswith("text/html")
     assert client.get("/static/manual.css").headers["content-type"].startswith("text/css")
+    for name, kind in (("theme.js", "text/javascript"), ("theme.css", "text/css")):
+        assert client.get(f"/static/{name}").headers["content-type"].startswith(kind)
 
 
 def test_the_commands_of_docs_are_found_once_and_by_the_thread_of_the_model(client, monkeypatch):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 from regard.bench.rows import Bench, Row
-from regard.visual.bars import bars
-from regard.visual.curves import curves
-from regard.visual.stack import stack
+from regard.visual.charts import bars, curves
+from regard.visual.svg import stack
 
 
 def plot(bench: Bench) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard.bench.rows import LEFT_OUT, OURS, Bench, Row
-from regard.visual.report import Table
+from regard.visual.tables import Table
 
 NONE = "–"
 HEADER = (

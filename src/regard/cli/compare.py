@@ -90,7 +90,7 @@ def show_comparison(comparison: Comparison) -> None:
     from rich.console import Console
 
     from regard.runs.comparison import tables
-    from regard.visual.grid import show_table
+    from regard.visual.tables import show_table
 
     width = None if sys.stdout.isatty() else 1000  # in a file, lines may be long
     console = Console(markup=False, highlight=False, width=width)

@@ -149,8 +149,8 @@ def _print_look(look: Look, selected: Selected, steps: Steps | None, out: Path |
 
 
 def _show_look(console: Console, look: Look, selected: Selected, steps: Steps | None) -> None:
+    from regard.visual.matrix import look_text
     from regard.visual.steps_table import steps_text
-    from regard.visual.terminal import look_text
 
     if steps is not None:
         console.print(steps_text(steps.as_json(), width=console.width))
@@ -202,7 +202,7 @@ def heads(
     Texts have no labels: where a run's scores need some, it is told how far their vectors turn.
     """
     from regard.runs.loading import load
-    from regard.visual.head_text import heads_text
+    from regard.visual.head_table import heads_text
 
     if as_json and asked not in (None, HeadsFormat.json):
         raise ConfigError(f"--json and --format {asked} are two formats: give one")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from regard.core.files import write_whole
 from regard.lab.result import Result
-from regard.visual.cards import cards_page
+from regard.visual.report import cards_page
 
 PAGE = "index.html"
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.lab import claim
-from regard.visual.cards import Card, card
-from regard.visual.report import Table
+from regard.visual.report import Card, card
+from regard.visual.tables import Table
 
 Number = bool | int | float | str | list[float] | list[int]
 

@@ -28,10 +28,13 @@ from regard.server.openai_api import openai_routes
 from regard.server.service import Service
 from regard.server.translation import decoding_routes, libretranslate_routes
 from regard.server.verbs import verb_routes
+from regard.visual.theme import theme_css, theme_js
 
 PAGE = Path(str(files("regard.server"))) / "page"
 DRAWING = Path(str(files("regard.visual"))) / "static"
 """The module that draws, which notebooks use as well."""
+THEME = {"theme.js": (theme_js, "text/javascript"), "theme.css": (theme_css, "text/css")}
+"""Colours and fonts of every renderer, written when they are asked for."""
 
 
 def make_app(
@@ -112,7 +115,11 @@ class _StaticFiles(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """The file, to be asked for again each time: a new version must not meet an old one."""
-        response = await super().get_response(path, scope)
+        if path in THEME:
+            text, kind = THEME[path]
+            response = Response(text(), media_type=kind)
+        else:
+            response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "no-cache"
         return response
 

@@ -24,8 +24,7 @@ from regard.server.schemas import ExplainRequest, LookRequest, TextLookRequest
 from regard.server.service import Service
 from regard.text.specials import BEGIN, MASK, PAD
 from regard.text.tokenizer import SPACE, Tokenizer
-from regard.visual.packing import packed_payload
-from regard.visual.payload import Selected
+from regard.visual.payload import Selected, packed_payload
 
 T = TypeVar("T")
 

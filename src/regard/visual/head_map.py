@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.visual.apart import moved_apart
-from regard.visual.curves import PALETTE
 from regard.visual.head_table import Column, columns_of, cost_of
-from regard.visual.labels import Box, Mark, place_labels
 from regard.visual.svg import Markup, element, picture
+from regard.visual.theme import colour_of
 
 _PANEL, _MARGIN, _TOP, _LINE = 250, 30, 58, 16
 _LETTER = 6.4  # width of an average letter at the size used here; SVG text cannot be measured
 _SMALLEST, _LARGEST = 3.5, 12.0
+_RINGS, _WAYS = 16, 16
+_STEP = 9  # from one ring to the next
+_ROUNDS, _BETWEEN = 100, 2.0  # how often marks are pushed, and what stays free
 _KEY = (
     "A point is a head, named layer.head. Near = looks alike; colour = cluster; each attention has "
     "a map and colours of its own. Marks that would cover each other are moved apart. Area = "
@@ -141,11 +143,7 @@ def _name(row: Mapping[str, Any]) -> str:
 
 def _colours(clusters: Sequence[int]) -> dict[int, tuple[str, str | None]]:
     """Colour and dashes of each cluster of one attention; dashes where colours are used up."""
-    known = sorted(set(clusters))
-    return {
-        cluster: (PALETTE[i % len(PALETTE)], "2 2" if i >= len(PALETTE) else None)
-        for i, cluster in enumerate(known)
-    }
+    return {cluster: colour_of(i) for i, cluster in enumerate(sorted(set(clusters)))}
 
 
 def _dot(
@@ -205,3 +203,112 @@ def _wrapped(text: str, width: float) -> list[str]:
 
 def _note(text: str, y: float) -> Markup:
     return element("text", text, x=6, y=y + 4, fill_opacity=0.72)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle, from its upper left corner."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    def meets(self, other: Box) -> bool:
+        """Whether they share any place."""
+        return (
+            self.x < other.x + other.width
+            and other.x < self.x + self.width
+            and self.y < other.y + other.height
+            and other.y < self.y + self.height
+        )
+
+    def holds(self, other: Box) -> bool:
+        """Whether the other lies inside."""
+        return (
+            self.x <= other.x
+            and self.y <= other.y
+            and other.x + other.width <= self.x + self.width
+            and other.y + other.height <= self.y + self.height
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A circle, and the size of its name."""
+
+    x: float
+    y: float
+    radius: float
+    width: float
+    height: float
+
+    @property
+    def box(self) -> Box:
+        """What it covers."""
+        size = 2 * self.radius
+        return Box(self.x - self.radius, self.y - self.radius, size, size)
+
+
+def place_labels(marks: Sequence[Mark], room: Box) -> list[Box]:
+    """A box for each name: inside the room, beside its mark, clear of marks and other names.
+
+    The nearest free place is taken; where none is free, the first one that was tried.
+    """
+    taken = [mark.box for mark in marks]
+    placed = []
+    for mark in marks:
+        tried = list(_places(mark))
+        free = (b for b in tried if room.holds(b) and not any(map(b.meets, taken)))
+        box = next(free, tried[0])
+        taken.append(box)
+        placed.append(box)
+    return placed
+
+
+def _places(mark: Mark) -> Iterator[Box]:
+    """Around the mark, right first, then farther out."""
+    for ring in range(_RINGS):
+        for way in range(_WAYS):
+            angle = 2 * math.pi * way / _WAYS
+            # From the mark's rim to the middle of the name, so that it just clears the mark.
+            reach_x = mark.radius + 3 + _STEP * ring + mark.width / 2
+            reach_y = mark.radius + 3 + _STEP * ring + mark.height / 2
+            x, y = mark.x + reach_x * math.cos(angle), mark.y - reach_y * math.sin(angle)
+            yield Box(x - mark.width / 2, y - mark.height / 2, mark.width, mark.height)
+
+
+def moved_apart(marks: Sequence[Mark], room: Box) -> list[Mark]:
+    """The marks, each pushed by half of what is missing, until none covers another.
+
+    Those that cover none stay where they are, and all stay inside the room, where there is one.
+    """
+    places = list(marks)
+    pairs = [(i, j) for j in range(len(places)) for i in range(j)]
+    for _ in range(_ROUNDS):
+        close = [pair for pair in pairs if _missing(places[pair[0]], places[pair[1]]) > 0.1]
+        if not close:
+            break
+        for i, j in close:
+            places[i], places[j] = _pushed(places[i], places[j], i + 2 * j, room)
+    return places
+
+
+def _missing(a: Mark, b: Mark) -> float:
+    return a.radius + b.radius + _BETWEEN - math.hypot(b.x - a.x, b.y - a.y)
+
+
+def _pushed(a: Mark, b: Mark, number: int, room: Box) -> tuple[Mark, Mark]:
+    """Along the line between them; where they share a place, the number gives a way."""
+    half = max(0.0, _missing(a, b)) / 2
+    together = math.hypot(b.x - a.x, b.y - a.y) < 1e-6
+    turn = float(number) if together else math.atan2(b.y - a.y, b.x - a.x)
+    across, down = half * math.cos(turn), half * math.sin(turn)
+    return _inside(a, -across, -down, room), _inside(b, across, down, room)
+
+
+def _inside(mark: Mark, across: float, down: float, room: Box) -> Mark:
+    radius = mark.radius
+    x = min(max(mark.x + across, room.x + radius), room.x + room.width - radius)
+    y = min(max(mark.y + down, room.y + radius), room.y + room.height - radius)
+    return replace(mark, x=x, y=y)

@@ -1,11 +1,13 @@
-"""What each head does, as tables: rounded for people, with all digits for programs."""
+"""What each head does, as tables: rounded for people, in a page or a terminal, with all digits for
+programs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from regard.visual.report import Table
+from regard.visual.tables import Table, plain_console, show_table
 
 NONE = "–"
 
@@ -92,6 +94,16 @@ def plain_table(heads: Mapping[str, Any]) -> Table:
         for row, cluster, point in zip(heads["rows"], heads["clusters"], heads["map"], strict=True)
     ]
     return Table("", header, rows)
+
+
+def heads_text(heads: Mapping[str, Any], width: int) -> str:
+    """From the JSON of ``regard heads``."""
+    console, text = plain_console(width)
+    for table in head_tables(heads):
+        console.print(f"\n{table.caption}")
+        show_table(table, console)
+    console.print(f"\n{conditions(heads)}\n{meanings(heads)}\n{heads['caveat']}")
+    return text.getvalue()
 
 
 def conditions(heads: Mapping[str, Any]) -> str:

@@ -3,6 +3,9 @@
 The file holds the drawing module, a small interface and the numbers; the browser itself refuses
 anything from outside. A notebook gets the same file in an ``<iframe srcdoc>``: scripts run there
 however the notebook inserts its outputs, and no view can disturb another or the notebook.
+
+``LookWidget(payload)`` is live in Jupyter, by anywidget: setting ``widget.payload`` to another one
+draws it anew, and what is chosen in it comes back as ``widget.selected``.
 """
 
 from __future__ import annotations
@@ -16,16 +19,33 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from regard.visual.outcome import came_out
-from regard.visual.packing import packed_payload, packed_steps
-from regard.visual.payload import Payload, Selected
-from regard.visual.style import STYLE
+from regard.core.errors import ConfigError
+from regard.visual.payload import Payload, Selected, came_out, packed_payload, packed_steps
 from regard.visual.svg import element
+from regard.visual.theme import page_css, theme_js
 
 _START = """
 const data = JSON.parse(document.querySelector("script[type='application/json']").textContent);
 show(document.querySelector("main > div"), data);
 """
+_RENDER = """
+export default {
+  render({ model, el }) {
+    const draw = () => {
+      const box = document.createElement("div");
+      el.replaceChildren(box);
+      show(box, model.get("payload"), (selected) => {
+        model.set("selected", selected);
+        model.save_changes();
+      });
+    };
+    model.on("change:payload", draw);
+    draw();
+    return () => model.off("change:payload", draw);
+  },
+};
+"""
+_OWN_IMPORTS = r'^import [^;]* from "\./(theme|draw)\.js";$'
 _FRAME = "width:100%;height:44rem;border:0;resize:vertical;overflow:auto"
 
 Steps = Mapping[str, Any] | Iterable[Mapping[str, Any]]
@@ -42,7 +62,7 @@ def look_html(
     """A page by itself: choose attention, layer, head and view; save it as SVG or PNG.
 
     ``steps`` are shown when their token is clicked. Every weight is exact where there are few; else
-    those of the selected layer are, and the others have 8 bits, which the page tells (``packing``).
+    those of the selected layer are, and the others have 8 bits, which the page tells (``payload``).
     """
     data = packed_payload(payload, selected or Selected())
     if steps is not None:
@@ -59,7 +79,7 @@ def look_html(
 <meta http-equiv="Content-Security-Policy" content="{_policy(script)}">
 <link rel="icon" href="data:,">
 {element("title", title)}
-<style>{STYLE}
+<style>{page_css()}
 main {{ padding-block: 1.5rem; }}</style>
 </head>
 <body>
@@ -82,6 +102,14 @@ def look_fragment(payload: Payload, steps: Steps | None = None, tree: Payload | 
     )
 
 
+def LookWidget(  # noqa: N802 - to the user it is a class; it is made on first use
+    payload: Payload, steps: Iterable[Mapping[str, Any]] = ()
+) -> Any:
+    """An anywidget of a look's payload (``look.as_json()``), with the steps of some tokens."""
+    packed = packed_payload(payload, Selected())
+    return _widget_class()(payload={**packed, "steps": packed_steps(steps)})
+
+
 def json_text(data: Any) -> str:
     """JSON that cannot end the script element it stands in, whatever a sentence says."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
@@ -90,12 +118,10 @@ def json_text(data: Any) -> str:
 
 @cache
 def module_text() -> str:
-    """The drawing module and the interface on top of it, as one module."""
+    """The theme, the drawing module and the interface on top of it, as one module."""
     folder = files("regard.visual") / "static"
-    draw, single = (
-        (folder / name).read_text(encoding="utf-8") for name in ("draw.js", "single.js")
-    )
-    return draw + re.sub(r'^import [^;]* from "\./draw\.js";$', "", single, flags=re.MULTILINE)
+    parts = ((folder / name).read_text(encoding="utf-8") for name in ("draw.js", "single.js"))
+    return theme_js() + re.sub(_OWN_IMPORTS, "", "".join(parts), flags=re.MULTILINE)
 
 
 def _policy(script: str) -> str:
@@ -104,3 +130,23 @@ def _policy(script: str) -> str:
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
+
+
+@cache
+def _widget_class() -> Any:
+    """Made when first needed: anywidget is an extra that most do without."""
+    try:
+        import anywidget
+        import traitlets
+    except ImportError as error:
+        raise ConfigError(
+            "the live widget needs anywidget, which is not installed; "
+            "pip install 'regard[notebook]', or show the look itself, which needs nothing"
+        ) from error
+
+    class _LookWidget(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
+        _esm = module_text() + _RENDER
+        payload = traitlets.Dict().tag(sync=True)
+        selected = traitlets.Dict().tag(sync=True)
+
+    return _LookWidget

@@ -11,9 +11,9 @@ from regard.core.registry import did_you_mean
 from regard.visual.html import look_html
 from regard.visual.matrix import matrix
 from regard.visual.payload import Payload, Selected, selected_view
-from regard.visual.report import Table
 from regard.visual.steps_table import steps_csv, steps_latex, steps_svg
-from regard.visual.tables import csv_table, latex_table
+from regard.visual.tables import Table, csv_table, latex_table
+from regard.visual.theme import number
 
 FORMS = ("html", "svg", "json", "csv", "tex")
 Steps = Mapping[str, Any]
@@ -39,7 +39,7 @@ def look_file(
     if form == "csv":
         return csv_table(_table(payload, chosen, repr))
     if form == "tex":
-        return latex_table(_table(payload, chosen, "{:.3f}".format))
+        return latex_table(_table(payload, chosen, number))
     raise ConfigError(
         f"a look is saved as {', '.join('.' + one for one in FORMS)}, not as .{form}"
         f"{did_you_mean(form, FORMS)}"

@@ -1,14 +1,33 @@
-"""Attention as a matrix of cells: who asks down the side, who is looked at along the top."""
+"""Attention as a matrix of cells: who asks down the side, who is looked at along the top.
+
+As SVG the strength of the ink tells the weight. In a terminal it is a block of colour with its
+tenths as a digit; where a terminal has fewer colours rich takes the nearest, and where it has none
+the digits remain.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from regard.visual.svg import Markup, element, picture
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from regard.visual.payload import (
+    PAIRED,
+    Payload,
+    Selected,
+    came_out,
+    choices_told,
+    selected_view,
+)
+from regard.visual.svg import Markup, element, picture, printable
+from regard.visual.theme import INK, number, weight_opacity, weight_rgb
 
 _CELL = 26
 _LETTER = 7.9  # width of an average letter at the size used here; SVG text cannot be measured
-_INK = "#0072B2"  # of Okabe & Ito; strength is told by opacity, which works on light and dark
+_BLOCK = 2  # letters of a cell in a terminal
+_TALLEST = 12  # letters of a column's name there, which is written downwards
 
 
 def matrix(
@@ -41,6 +60,40 @@ def matrix(
     )
 
 
+def look_text(payload: Payload, selected: Selected | None = None, *, width: int = 80) -> Text:
+    """Sentence, translation and one attention; by default the last layer, the mean of its heads."""
+    chosen = selected or Selected()
+    text = Text()
+    for one in (payload.get("source") or "").split(PAIRED):
+        text.append(f"{_safe(one)}\n" if one else "")
+    came = came_out(payload)
+    if came or "outcome" not in payload:
+        text.append(f"{_safe(came)}\n", "bold")
+    for line in choices_told(payload):
+        text.append(f"{_safe(line)}\n")
+    text.append("\n")
+    if not payload["attentions"] and chosen.name is None:
+        return text.append("this system does not attend\n")
+    one = selected_view(payload, chosen)
+    text.append(f"{one.title(chosen.head)}; digits are tenths\n")
+    return text.append(matrix_text(one.head(chosen.head), one.rows, one.columns, width=width))
+
+
+def matrix_text(
+    weights: Any, rows: Sequence[str], columns: Sequence[str], *, width: int = 80
+) -> Text:
+    """Weights (T, S) with their tokens; too many columns follow in pieces, one below the other."""
+    names = [_safe(row) for row in rows]
+    widest = max(map(cell_len, names), default=0)
+    margin = max(1, min(widest, width // 3))
+    n = max(1, (width - margin - 1) // _BLOCK)
+    pieces = [
+        _piece(weights, names, columns, range(start, min(start + n, len(columns))), margin)
+        for start in range(0, len(columns), n)
+    ]
+    return Text("\n").join(pieces)
+
+
 def _middle(start: float, i: int) -> float:
     return start + _CELL * i + _CELL / 2
 
@@ -54,16 +107,63 @@ def _column_name(name: str, x: float, y: float) -> Markup:
 
 
 def _cell(x: float, y: float, weight: float, what: str) -> Markup:
-    shown = min(1.0, max(0.0, weight))
     return element(
         "rect",
-        element("title", f"{what}: {weight:.3f}"),
+        element("title", f"{what}: {number(weight)}"),
         x=f"{x:.1f}",
         y=f"{y:.1f}",
         width=_CELL - 1,
         height=_CELL - 1,
-        fill=_INK,
-        fill_opacity=f"{shown:.3f}",
+        fill=INK,
+        fill_opacity=weight_opacity(weight),
         stroke="currentColor",
         stroke_opacity="0.12",
     )
+
+
+def _safe(text: str) -> str:
+    """On one line, which no text can leave or steer; the end of a line shows."""
+    return printable(text.replace("\n", "↵"))
+
+
+def _piece(
+    weights: Any, names: Sequence[str], columns: Sequence[str], part: range, margin: int
+) -> Text:
+    text = _column_names([_safe(columns[s]) for s in part], margin)
+    for t, name in enumerate(names):
+        text.append(_fitted(name, margin) + " ")
+        for s in part:
+            text.append(*_block(float(weights[t][s])))
+        text.append("\n")
+    return text
+
+
+def _column_names(names: Sequence[str], margin: int) -> Text:
+    """Each written downwards, to end just above its column."""
+    cut = [list(name if len(name) <= _TALLEST else name[: _TALLEST - 1] + "…") for name in names]
+    height = max(map(len, cut), default=0)
+    text = Text()
+    for line in range(height):
+        text.append(" " * (margin + 1))
+        for letters in cut:
+            i = line - (height - len(letters))
+            text.append(set_cell_size(letters[i] if i >= 0 else "", _BLOCK))
+        text.append("\n")
+    return text
+
+
+def _block(weight: float) -> tuple[str, str]:
+    """The text of a cell and its style."""
+    share = min(1.0, max(0.0, weight))
+    digit = min(9, int(share * 10 + 1e-9))
+    red, green, blue = weight_rgb(share)
+    ink = "black" if share > 0.45 else "white"
+    return f"{digit or '·'} ", f"{ink} on rgb({red},{green},{blue})"
+
+
+def _fitted(name: str, width: int) -> str:
+    """To the right in its margin, cut where it is too wide."""
+    wide = cell_len(name)
+    if wide > width:
+        return set_cell_size(name, width - 1) + "…"
+    return " " * (width - wide) + name

@@ -1,15 +1,24 @@
-"""Reading the payload: the one JSON object that every picture of a look is drawn from.
+"""The payload: the one JSON object that every picture of a look is drawn from.
 
 Its keys: ``source``, ``translation``, ``source_tokens``, ``target_tokens``, ``attentions`` (name →
 [layer][head][t][s]), ``axes`` (name → whose tokens rows and columns are) and ``edits``. A look that
 is no translator's also has its ``task`` and an ``outcome``: ``kind``, ``text`` and ``places``, each
 with the ``rows`` where it stands (null is the whole text) and its ``choices``, most probable first.
+
+In an HTML file arrays are packed, ``{"shape", "bits", "data"}``: numbers as 32-bit floats or 8-bit
+shares of 1, deflated, in base64; the browser unpacks them by itself. Of the floats all first bytes
+come first, then all second ones: alike bytes side by side deflate better. All weights stay exact
+where that is small. A long sentence gets 8-bit weights for the overview and exact ones for one
+layer: rows sum to 1, so most of the bytes are small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -23,6 +32,15 @@ Payload = Mapping[str, Any]
 PAIRED = "\t"
 """Stands between the two texts of a ``source`` that is a pair."""
 Array = npt.NDArray[np.float64]
+_PLACES = 8
+"""So many places have their choices told."""
+EXACT_WEIGHTS = 250_000
+"""As many weights are all kept exact: 1 MB of floats."""
+STEP_NUMBERS = 400_000
+"""As many numbers of steps are kept; heads beyond that are left out."""
+
+_BY_KEY = ("scores", "scaled", "prior", "weights")
+_VECTORS = ("query", *_BY_KEY, "sum", "projected", "residual")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +128,126 @@ def main_attention(payload: Payload) -> str:
     if not names:
         raise ConfigError("this system does not attend: there are no weights to draw")
     return "decoder.cross" if "decoder.cross" in names else names[0]
+
+
+def came_out(payload: Payload) -> str:
+    """The translation, or what stands for it: a label, an answer, a text."""
+    told = payload.get("outcome")
+    return payload["translation"] if told is None else told["text"]
+
+
+def choices_told(payload: Payload) -> list[str]:
+    """A line a place, with the shares of what may stand there; none where there are too many.
+
+    What a language model may say next is told row by row elsewhere.
+    """
+    told = payload.get("outcome")
+    if told is None or told["kind"] == "text":
+        return []
+    places = told["places"][:_PLACES]
+    return [_line(place, payload["source_tokens"], len(places)) for place in places]
+
+
+def _line(place: Mapping[str, Any], tokens: Sequence[str], n_places: int) -> str:
+    shares = [f"{one['text']} {100 * one['probability']:.1f} %" for one in place["choices"]]
+    rows = place["rows"]
+    where = f"{tokens[rows[0]]} {rows[0]}: " if rows and n_places > 1 else ""
+    return where + ", ".join(shares)
+
+
+def packed(array: Any, *, bits: int = 32) -> dict[str, Any]:
+    """One array of any shape; ``bits`` 8 is for numbers from 0 to 1."""
+    numbers = np.asarray(array, dtype=np.float32)
+    if bits == 8:
+        raw = np.round(np.clip(numbers, 0, 1) * 255).astype(np.uint8).tobytes()
+    else:
+        raw = numbers.astype("<f4").reshape(-1, 1).view(np.uint8).T.tobytes()
+    text = base64.b64encode(zlib.compress(raw, 6)).decode("ascii")
+    return {"shape": list(numbers.shape), "bits": bits, "data": text}
+
+
+def packed_payload(payload: Payload, selected: Selected) -> dict[str, Any]:
+    """The payload with its attentions packed: name -> one packed (H, T, S) a layer.
+
+    What is selected is exact in any case, and told under ``selected``.
+    """
+    attentions = {
+        name: [np.asarray(layer, dtype=np.float32) for layer in layers]
+        for name, layers in payload["attentions"].items()
+    }
+    n = sum(layer.size for layers in attentions.values() for layer in layers)
+    if not attentions:
+        return {**payload, "attentions": {}}
+    shown = selected_view(payload, selected)
+    chosen = (shown.name, shown.layer)
+    return {
+        **payload,
+        "attentions": {
+            name: [
+                packed(layer, bits=32 if n <= EXACT_WEIGHTS or (name, i) == chosen else 8)
+                for i, layer in enumerate(layers)
+            ]
+            for name, layers in attentions.items()
+        },
+        "selected": {
+            "name": shown.name,
+            "layer": shown.layer,
+            "head": selected.head,
+            "token": selected.token,
+        },
+    }
+
+
+def packed_steps(steps: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Steps of several tokens, a group a head: keys and values are the same for all its tokens.
+
+    What follows from the rest is left out, and the reader computes it again: the weighted values,
+    scaled scores that are the scores times the scale, a residual that is what was projected. Whole
+    heads are kept, in the order given, until the file would grow too large; one always is.
+    """
+    groups: list[dict[str, Any]] = []
+    room = STEP_NUMBERS
+    for _, members in groupby(steps, key=lambda one: (one["name"], one["layer"], one["head"])):
+        rows = list(members)
+        room -= _size(rows)
+        if room < 0 and groups:
+            break
+        groups.append(_group(rows))
+    return groups
+
+
+def _group(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    first = rows[0]
+    # A later row may see more keys than an earlier one had computed: the longest has them all.
+    longest = max(rows, key=lambda row: len(row["columns"]))
+    group: dict[str, Any] = {key: first[key] for key in ("name", "layer", "head", "scale")}
+    group["columns"] = list(longest["columns"])
+    group["rows"] = [[row["token"], row["row"], len(row["columns"])] for row in rows]
+    group["keys"], group["values"] = packed(longest["keys"]), packed(longest["values"])
+    n = len(longest["columns"])
+    group["visible"] = packed([_padded(row["visible"], n) for row in rows], bits=8)
+    for key in _VECTORS:
+        if first.get(key) is not None:
+            wide = n if key in _BY_KEY else len(first[key])
+            group[key] = np.array([_padded(row[key], wide) for row in rows])
+    if first["scale"] is not None and _alike(group["scaled"], group["scores"] * first["scale"]):
+        del group["scaled"]
+    if "residual" in group and _alike(group["residual"], group["projected"]):
+        group["residual"] = "projected"
+    return {key: packed(one) if isinstance(one, np.ndarray) else one for key, one in group.items()}
+
+
+def _alike(one: Any, other: Any) -> bool:
+    return np.allclose(one, other, rtol=1e-6, atol=1e-12, equal_nan=True)
+
+
+def _padded(numbers: Sequence[float | None], n: int) -> list[float]:
+    known = [np.nan if number is None else float(number) for number in numbers]
+    return known + [0.0] * (n - len(known))
+
+
+def _size(rows: Sequence[Mapping[str, Any]]) -> int:
+    shared = 2 * len(rows[0]["keys"]) * len(rows[0]["query"])
+    return shared + sum(
+        len(row[key]) for row in rows for key in _VECTORS if row.get(key) is not None
+    )

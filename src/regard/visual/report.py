@@ -1,30 +1,19 @@
-"""A report as one HTML file that needs nothing else: no network, no script, no other file.
+"""Pages that need nothing else, no network, no script, no other file: reports, and claims as cards.
 
-It is given words and pictures that are ready to be shown, and knows nothing of runs.
+They are given words and pictures that are ready to be shown, and know nothing of runs.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.visual.style import STYLE
 from regard.visual.svg import Markup, element, escaped
+from regard.visual.tables import Table, table_html
+from regard.visual.theme import BAD, GOOD, page_css
 
 # The browser itself refuses whatever the page might try to load or run.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-# Digits, perhaps an exponent, perhaps a short unit; or a dash where there is no number.
-_NUMBER = re.compile(r"[+\-−]?[\d.,]+(e[+\-]?\d+)?( ?[%×µA-Za-z]{1,5})?|[–—-]?")
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Columns whose cells are all numbers are set to the right."""
-
-    caption: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +23,19 @@ class Sample:
     source: str
     output: str
     reference: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A claim, what was found, and what shows it."""
+
+    name: str
+    claim: str
+    verdict: bool
+    finding: str
+    pictures: Sequence[str] = ()
+    """Trusted SVG."""
+    tables: Sequence[Table] = ()
 
 
 def report_page(
@@ -71,13 +73,49 @@ def page(title: str, body: Markup) -> str:
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <link rel="icon" href="data:,">
 {element("title", title)}
-<style>{STYLE}</style>
+<style>{page_css()}</style>
 </head>
 <body>
 {body}
 </body>
 </html>
 """
+
+
+def card(one: Card) -> Markup:
+    """A card by itself: a section that needs no style sheet to be read."""
+    word, colour = ("holds", GOOD) if one.verdict else ("does not hold", BAD)
+    return element(
+        "section",
+        element("h2", one.name),
+        element("p", one.claim, class_="claim"),
+        element(
+            "p",
+            element("strong", f"The claim {word}.", style=f"color:{colour}"),
+            f" {one.finding}",
+        ),
+        element("div", *(element("figure", Markup(svg)) for svg in one.pictures), class_="curves"),
+        *map(table_html, one.tables),
+        id=one.name,
+        class_="card",
+    )
+
+
+def cards_page(
+    title: str, cards: Sequence[Card], *, missing: Sequence[tuple[str, str]] = ()
+) -> str:
+    """All cards on one page, an overview first; ``missing`` are (name, why) of what failed."""
+    rows = [
+        (
+            element("a", one.name, href=f"#{one.name}"),
+            one.claim,
+            "holds" if one.verdict else "does not hold",
+        )
+        for one in cards
+    ]
+    overview = table_html(Table("Claims", ["Experiment", "Claim", "Verdict"], rows))
+    failed = [element("p", f"{name} could not be run: {why}") for name, why in missing]
+    return page(title, element("main", element("h1", title), *failed, overview, *map(card, cards)))
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> Markup:
@@ -88,24 +126,6 @@ def _facts(facts: Sequence[tuple[str, str]]) -> Markup:
 def _curves(curves: Sequence[str]) -> Markup:
     figures = (element("figure", Markup(svg)) for svg in curves)
     return element("section", *figures, class_="curves")
-
-
-def table_html(table: Table) -> Markup:
-    """A section; the table scrolls in a box of its own, so that a phone keeps the page still."""
-    columns = zip(*table.rows, strict=True)
-    kinds = ["number" if all(map(_NUMBER.fullmatch, cells)) else None for cells in columns]
-    kinds = kinds or [None] * len(table.header)
-    head = _row("th", table.header, kinds)
-    body = (_row("td", row, kinds) for row in table.rows)
-    grid = element("table", element("thead", head), element("tbody", *body))
-    box = element("div", grid, class_="scroll", role="region", aria_label=table.caption, tabindex=0)
-    return element("section", element("h2", table.caption), box)
-
-
-def _row(cell: str, texts: Sequence[str], kinds: Sequence[str | None]) -> Markup:
-    scope = "col" if cell == "th" else None
-    cells = zip(texts, kinds, strict=True)
-    return element("tr", *(element(cell, text, scope=scope, class_=kind) for text, kind in cells))
 
 
 def _samples(samples: Sequence[Sample]) -> Markup:

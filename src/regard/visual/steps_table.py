@@ -13,9 +13,9 @@ from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from regard.visual.report import Table, table_html
 from regard.visual.svg import element, picture, printable
-from regard.visual.tables import csv_table, latex_table
+from regard.visual.tables import Table, csv_table, latex_table, table_html
+from regard.visual.theme import INK, number
 
 Steps = Mapping[str, Any]
 _SHOWN = 3  # numbers of a vector
@@ -43,9 +43,9 @@ def steps_table(steps: Steps, shown: int = _SHOWN) -> Table:
         (
             column,
             vector(steps["keys"][s]),
-            _number(steps["scores"][s]) if steps["visible"][s] else "–",
-            _number(steps["scaled"][s]) if steps["visible"][s] else "–",
-            _number(steps["weights"][s]),
+            number(steps["scores"][s]) if steps["visible"][s] else "–",
+            number(steps["scaled"][s]) if steps["visible"][s] else "–",
+            number(steps["weights"][s]),
             vector(steps["values"][s]),
             vector(steps["weighted"][s]),
         )
@@ -54,7 +54,7 @@ def steps_table(steps: Steps, shown: int = _SHOWN) -> Table:
     header = list(_HEADER)
     if steps.get("prior") is not None:
         header[4] = "5 softmax × prior"
-    total = _number(sum(map(float, steps["weights"])))
+    total = number(sum(map(float, steps["weights"])))
     rows.append(("sum", "", "", "", total, "", vector(steps["sum"])))
     for name, said in (("projected", "through W_o"), ("residual", "into stream")):
         if steps.get(name) is not None:
@@ -118,7 +118,7 @@ def steps_svg(steps: Steps) -> str:
         for i, cell in enumerate(row)
     ]
     bars = [
-        element("rect", x=starts[4] - 4, y=52 + _ROW * (s + 1) - 15, height=20, fill="#0072B2",
+        element("rect", x=starts[4] - 4, y=52 + _ROW * (s + 1) - 15, height=20, fill=INK,
                 fill_opacity="0.3", width=(wide[4] - 4) * min(1.0, max(0.0, float(weight))))
         for s, weight in enumerate(steps["weights"])
     ]  # fmt: skip
@@ -153,8 +153,4 @@ def _numbers(steps: Steps) -> Iterator[tuple[str, str, int, int, float]]:
 
 def _vector(values: Sequence[float], shown: int = _SHOWN) -> str:
     more = ", …" if len(values) > shown else ""
-    return f"({', '.join(map(_number, values[:shown]))}{more})"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+    return f"({', '.join(map(number, values[:shown]))}{more})"

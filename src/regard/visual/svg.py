@@ -7,12 +7,14 @@ token named ``<script>`` can appear in a picture, but never run in it.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape as _escape
 
+from regard.visual.theme import FONT
+
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-_FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
+_BOX = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
+_GAP = 24  # between pictures that are stacked
 
 
 class Markup(str):
@@ -54,9 +56,21 @@ def picture(
         role="img",
         aria_label=label,
         fill="currentColor",
-        font_family=_FONT,
+        font_family=FONT,
         font_size=font_size,
     )
+
+
+def stack(pictures: Sequence[str], *, label: str) -> str:
+    """One SVG of trusted SVGs (from ``bars``, ``curves``, …), each in its own size."""
+    sizes = [_size(one) for one in pictures]
+    parts, y = [], 0.0
+    for one, (width, height) in zip(pictures, sizes, strict=True):
+        placed = Markup(one.replace("<svg ", f'<svg y="{y:g}" width="{width:g}" ', 1))
+        parts.append(Markup(placed.replace("<svg ", f'<svg height="{height:g}" ', 1)))
+        y += height + _GAP
+    width = max((width for width, _ in sizes), default=1.0)
+    return picture(element("g", *parts), box=f"0 0 {width:g} {max(1.0, y - _GAP):g}", label=label)
 
 
 def escaped(text: str) -> Markup:
@@ -78,3 +92,9 @@ def printable(text: str) -> str:
 
 def _value(value: str | float) -> str:
     return escaped(value) if isinstance(value, str) else f"{round(value, 2):.10g}"
+
+
+def _size(svg: str) -> tuple[float, float]:
+    found = _BOX.search(svg)
+    assert found is not None, "a picture of ours begins with its viewBox"
+    return float(found[1]), float(found[2])

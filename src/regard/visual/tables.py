@@ -1,14 +1,31 @@
-"""Tables for other programs: CSV for spreadsheets, LaTeX for papers."""
+"""A table in every form: HTML, CSV for spreadsheets, LaTeX for papers, letters for a terminal.
+
+LaTeX shows any text without a package. What it knows by itself stays; much of the rest has a
+command. Whatever is left, such as 中 or an emoji, goes through ``\\regardchar``: where the document
+has the character it is shown, and elsewhere its number. So a table compiles with every engine.
+Letters such as ą, which LaTeX's first font encoding lacks, are taken for granted: who writes them
+loads ``[T1]{fontenc}``.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from regard.visual.latex import DEFINITION, latex_text
-from regard.visual.report import Table
+from rich.box import HEAVY_HEAD
+from rich.console import Console, RenderableType
+from rich.table import Column
+from rich.table import Table as Grid
 
+from regard.visual.svg import Markup, element
+
+# Digits, perhaps an exponent, perhaps a short unit; or a dash where there is no number.
+_NUMBER = re.compile(r"[+\-−]?[\d.,]+(e[+\-]?\d+)?( ?[%×µA-Za-z]{1,5})?|[–—-]?")
 _FONTS = (
     ("", 5.0, 6),
     (r"\small", 4.6, 5),
@@ -19,6 +36,67 @@ _FONTS = (
 """Sizes of LaTeX's letters: command, points that a letter takes, points beside a column."""
 _LINE = 345
 """Points of a line in LaTeX's own classes."""
+DEFINITION = (
+    r"\providecommand{\regardchar}[2]{\ifdefined\Umathchar #1\else"
+    r"\ifcsname u8:\detokenize{#1}\endcsname #1\else #2\fi\fi}"
+)
+r"""Of ``\regardchar``: the character, or its number where pdfLaTeX has not been told of it."""
+
+_COMMANDS = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "`": r"\textasciigrave{}",
+    # After the end of a row, these two would be taken for its options.
+    "[": "{[}",
+    "*": "{*}",
+    "±": r"\ensuremath{\pm}",
+    "×": r"\ensuremath{\times}",
+    "−": r"\ensuremath{-}",
+    "«": r"\ensuremath{\ll}",
+    "»": r"\ensuremath{\gg}",
+    "∅": r"\ensuremath{\emptyset}",
+    "Δ": r"\ensuremath{\Delta}",
+    "→": r"\ensuremath{\rightarrow}",
+    "–": r"\textendash{}",
+    "…": r"\ldots{}",
+    "▁": r"\textvisiblespace{}",  # how a tokenizer shows a space
+    "\N{NO-BREAK SPACE}": "~",
+    "\n": " ",
+    "\t": " ",
+}
+_KNOWN = "¡¢£¥§©ª®°²³´µ¶·¹º¼½¾¿—‘’‚“”„†‡•‰€™"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns whose cells are all numbers are set to the right."""
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def table_html(table: Table) -> Markup:
+    """A section; the table scrolls in a box of its own, so that a phone keeps the page still."""
+    columns = zip(*table.rows, strict=True)
+    kinds = ["number" if all(map(_NUMBER.fullmatch, cells)) else None for cells in columns]
+    kinds = kinds or [None] * len(table.header)
+    head = _html_row("th", table.header, kinds)
+    body = (_html_row("td", row, kinds) for row in table.rows)
+    grid = element("table", element("thead", head), element("tbody", *body))
+    box = element("div", grid, class_="scroll", role="region", aria_label=table.caption, tabindex=0)
+    return element("section", element("h2", table.caption), box)
 
 
 def csv_table(table: Table) -> str:
@@ -43,9 +121,9 @@ def latex_table(table: Table) -> str:
         *_small(table),
         rf"\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}",
         r"\hline",
-        _row(table.header),
+        _latex_row(table.header),
         r"\hline",
-        *map(_row, table.rows),
+        *map(_latex_row, table.rows),
         r"\hline",
         r"\end{tabular}",
         rf"\caption{{{latex_text(table.caption)}}}",
@@ -53,6 +131,69 @@ def latex_table(table: Table) -> str:
     ]
     text = "\n".join(lines) + "\n"
     return f"{DEFINITION}\n{text}" if r"\regardchar" in text else text
+
+
+def latex_text(text: str) -> str:
+    r"""Every character as itself.
+
+    >>> print(latex_text("50 % of en_fr ± 1"))
+    50 \% of en\_fr \ensuremath{\pm} 1
+    """
+    shown = "".join(map(_character, unicodedata.normalize("NFC", text)))
+    return re.sub("-(?=-)", "-{}", shown)  # two of them would become one dash
+
+
+def show_table(table: Table, console: Console, *, ruled: bool = False) -> None:
+    """Print a table, in pieces where the console is too narrow for it."""
+    look: dict[str, Any] = (
+        {"box": HEAVY_HEAD} if ruled else {"box": None, "padding": (0, 2, 0, 0), "pad_edge": False}
+    )
+    for piece in pieces(table, console.width - ruled, margin=3 if ruled else 2):
+        first, *others = piece.header
+        columns = [Column(other, justify="right", no_wrap=True) for other in others]
+        grid = Grid(Column(first, no_wrap=True), *columns, **look)
+        for row in piece.rows:
+            grid.add_row(*row)
+        console.print(grid)
+
+
+def pieces(table: Table, width: int, margin: int) -> list[Table]:
+    """The table in pieces that fit the width, each with the first column and one more at least."""
+    columns = list(zip(table.header, *table.rows, strict=True))
+    sizes = [max(map(len, column)) + margin for column in columns]
+    chosen = [[0]]
+    for i in range(1, len(columns)):
+        if len(chosen[-1]) > 1 and sum(sizes[j] for j in [*chosen[-1], i]) > width:
+            chosen.append([0])
+        chosen[-1].append(i)
+    return [
+        Table(
+            table.caption,
+            [table.header[i] for i in some],
+            [[row[i] for i in some] for row in table.rows],
+        )
+        for some in chosen
+    ]
+
+
+def plain_console(width: int) -> tuple[Console, io.StringIO]:
+    """A console without colours, and the text that it writes."""
+    text = io.StringIO()
+    return Console(markup=False, highlight=False, width=width, file=text, color_system=None), text
+
+
+def plain_text(parts: Iterable[RenderableType], width: int) -> str:
+    """What a console would show, as a text without colours or spaces at the ends of lines."""
+    console, text = plain_console(width)
+    for part in parts:
+        console.print(part, end="")
+    return "\n".join(line.rstrip() for line in text.getvalue().rstrip().split("\n"))
+
+
+def _html_row(cell: str, texts: Sequence[str], kinds: Sequence[str | None]) -> Markup:
+    scope = "col" if cell == "th" else None
+    cells = zip(texts, kinds, strict=True)
+    return element("tr", *(element(cell, text, scope=scope, class_=kind) for text, kind in cells))
 
 
 def _small(table: Table) -> list[str]:
@@ -64,5 +205,16 @@ def _small(table: Table) -> list[str]:
     return [command, rf"\setlength{{\tabcolsep}}{{{beside}pt}}"] if command else []
 
 
-def _row(cells: Sequence[str]) -> str:
+def _latex_row(cells: Sequence[str]) -> str:
     return " & ".join(map(latex_text, cells)) + r" \\"
+
+
+def _character(c: str) -> str:
+    if c in _COMMANDS:
+        return _COMMANDS[c]
+    latin = c.isalpha() and c < "\u0180"  # with the letters of most of Europe
+    if (" " <= c < "\x7f") or latin or c in _KNOWN:
+        return c
+    number = f"U+{ord(c):04X}"
+    # What is no sign at all, such as a bell or a direction, would disturb TeX even as an argument.
+    return rf"\regardchar{{{c}}}{{{number}}}" if unicodedata.category(c)[0] != "C" else number

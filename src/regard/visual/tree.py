@@ -7,16 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from regard.visual.svg import Markup, element, picture, printable
+from regard.visual.theme import FINISHED, INK
 
 Node = Mapping[str, Any]
 Tree = Mapping[str, Any]
 
 _SIGNS = {"open": "", "pruned": " ✕", "finished": " ■", "best": " ★"}
 _STYLES: Mapping[str, Mapping[str, str | float | None]] = {
-    "open": {"stroke": "#0072B2", "stroke_width": 1.2},
+    "open": {"stroke": INK, "stroke_width": 1.2},
     "pruned": {"stroke": "currentColor", "stroke_opacity": "0.5", "stroke_dasharray": "3 3"},
-    "finished": {"stroke": "#009E73", "stroke_width": 1.6},
-    "best": {"stroke": "#009E73", "stroke_width": 3},
+    "finished": {"stroke": FINISHED, "stroke_width": 1.6},
+    "best": {"stroke": FINISHED, "stroke_width": 3},
 }
 _LINE, _LETTER, _GAP = 28, 7.4, 34
 

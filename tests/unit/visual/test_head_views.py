@@ -7,12 +7,10 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from regard.visual.apart import moved_apart
-from regard.visual.curves import PALETTE
-from regard.visual.head_map import head_map
+from regard.visual.head_map import Box, Mark, head_map, moved_apart, place_labels
 from regard.visual.head_table import all_heads_table, head_tables, plain_table
-from regard.visual.labels import Box, Mark, place_labels
 from regard.visual.tables import csv_table, latex_table
+from regard.visual.theme import PALETTE
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -1,9 +1,25 @@
+"""Reading the payload and packing it."""
+
+import base64
+import zlib
+
 import numpy as np
 import pytest
-from looks import payload
+from looks import payload, steps
 
 import regard
-from regard.visual.payload import Selected, main_attention, selected_view, tokens_of, view
+from regard.visual import payload as payloads
+from regard.visual.html import look_html
+from regard.visual.payload import (
+    Selected,
+    main_attention,
+    packed,
+    packed_payload,
+    packed_steps,
+    selected_view,
+    tokens_of,
+    view,
+)
 
 
 def test_the_axes_say_whose_tokens_rows_and_columns_are():
@@ -37,3 +53,85 @@ def test_what_is_not_there_is_named_with_what_is():
         view(look, "decoder.self", 0).head(3)
     with pytest.raises(regard.ConfigError, match="does not attend"):
         main_attention({"attentions": {}})
+
+
+def unpacked(one):
+    raw = zlib.decompress(base64.b64decode(one["data"]))
+    numbers = np.frombuffer(raw, "u1")
+    if one["bits"] == 32:
+        numbers = np.ascontiguousarray(numbers.reshape(4, -1).T).view("<f4")
+    else:
+        numbers = numbers / 255
+    return numbers.reshape(one["shape"])
+
+
+def test_floats_come_back_exactly_and_bytes_to_half_a_step():
+    weights = np.random.default_rng(0).random((2, 3, 5), dtype=np.float32)
+    np.testing.assert_array_equal(unpacked(packed(weights)), weights)
+    np.testing.assert_allclose(unpacked(packed(weights, bits=8)), weights, atol=0.5 / 255 + 1e-7)
+
+
+def test_few_weights_are_all_exact():
+    look = payload()
+    result = packed_payload(look, Selected())
+    for name, layers in look["attentions"].items():
+        for layer, one in zip(layers, result["attentions"][name], strict=True):
+            assert one["bits"] == 32
+            np.testing.assert_array_equal(unpacked(one), np.float32(layer))
+    assert result["selected"] == {
+        "name": "decoder.cross",
+        "layer": 1,
+        "head": None,
+        "token": None,
+    }
+
+
+def test_of_many_weights_only_the_selected_layer_is_exact(monkeypatch):
+    monkeypatch.setattr(payloads, "EXACT_WEIGHTS", 10)
+    result = packed_payload(payload(), Selected("encoder.self", 0))["attentions"]
+    exact = [
+        (name, i) for name in result for i, one in enumerate(result[name]) if one["bits"] == 32
+    ]
+    assert exact == [("encoder.self", 0)]
+
+
+def test_steps_share_their_keys_and_lose_no_number():
+    look = payload()
+    given = [steps(look, token) for token in range(3)]
+    (group,) = packed_steps(given)
+    assert (group["name"], group["layer"], group["head"]) == ("decoder.cross", 1, 0)
+    np.testing.assert_allclose(unpacked(group["keys"]), given[0]["keys"], rtol=1e-6)
+    for key in ("query", "weights", "sum", "projected"):
+        np.testing.assert_allclose(unpacked(group[key]), [one[key] for one in given], rtol=1e-6)
+    scores = unpacked(group["scores"])
+    assert np.isnan(scores[:, -1]).all()
+    np.testing.assert_allclose(scores[:, :-1], [one["scores"][:-1] for one in given], rtol=1e-6)
+    assert "scaled" not in group
+    assert group["residual"] == "projected"
+    np.testing.assert_array_equal(unpacked(group["visible"]), [one["visible"] for one in given])
+
+
+def test_what_does_not_follow_from_the_rest_is_kept():
+    given = {**steps(payload(), 0), "scale": None, "scaled": [1.0, 2.0, 3.0, 4.0]}
+    (group,) = packed_steps([{**given, "residual": [0.5] * 7}])
+    np.testing.assert_array_equal(unpacked(group["scaled"]), [[1, 2, 3, 4]])
+    np.testing.assert_array_equal(unpacked(group["residual"]), [[0.5] * 7])
+
+
+def test_heads_beyond_the_room_are_left_out_but_never_the_first(monkeypatch):
+    look = payload()
+    given = [steps(look, token, head=head) for head in range(3) for token in range(3)]
+    assert [group["head"] for group in packed_steps(given)] == [0, 1, 2]
+    monkeypatch.setattr(payloads, "STEP_NUMBERS", 1)
+    assert [group["head"] for group in packed_steps(iter(given))] == [0]
+
+
+def test_two_hundred_tokens_of_base_stay_below_five_megabytes():
+    """Near-uniform and sharp weights alike: 18 attentions of 8 heads, 200 x 200 each."""
+    words = [f"word{i}" for i in range(199)]
+    look = payload(words, words, n_layers=1, n_heads=8, sharp=1.0)
+    look["attentions"] = {
+        name: [np.array(layers[0])] * 6 for name, layers in look["attentions"].items()
+    }
+    given = [steps(look, token, layer=5, d=64, d_model=512) for token in range(200)]
+    assert len(look_html(look, given)) < 5e6

@@ -3,8 +3,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from regard.visual.curves import curves
-from regard.visual.report import Sample, Table, report_page
+from regard.visual.charts import curves
+from regard.visual.report import Sample, report_page
+from regard.visual.tables import Table
 
 VOID = {"meta", "link"}
 

@@ -3,9 +3,7 @@ import io
 
 import pytest
 
-from regard.visual.latex import DEFINITION, latex_text
-from regard.visual.report import Table
-from regard.visual.tables import csv_table, latex_table
+from regard.visual.tables import DEFINITION, Table, csv_table, latex_table, latex_text
 
 ODD = Table(
     "100 % of en_fr",

@@ -23,7 +23,7 @@ from regard.runs.kinds.translator import Run
 from regard.runs.looking.look import Look
 from regard.text.words import split
 from regard.visual.matrix import matrix
-from regard.visual.report import Table
+from regard.visual.tables import Table
 
 SENTENCES = tuple(
     f"the animal did not cross the street because it was too {why}" for why in ("tired", "wide")

@@ -18,8 +18,8 @@ from regard.lab.result import Result
 from regard.lab.toys import ByLength, accuracy_by_length, exact_by_length
 from regard.lab.translating import translator
 from regard.models.presets import n_parameters
-from regard.visual.curves import curves
-from regard.visual.report import Table
+from regard.visual.charts import curves
+from regard.visual.tables import Table
 
 SHORT, LONG = 4, 8
 """Sources of up to 4 symbols are short, those of 8 to 10 long."""

@@ -17,8 +17,8 @@ from regard.lab.toys import toy_translator
 from regard.models.presets import n_parameters
 from regard.runs.evaluate import evaluate_pairs
 from regard.training.flops import BACKWARD, count_forward
-from regard.visual.curves import curves
-from regard.visual.report import Table
+from regard.visual.charts import curves
+from regard.visual.tables import Table
 
 
 class Size(NamedTuple):

@@ -18,8 +18,8 @@ from regard.evaluation.metrics import exact_match
 from regard.lab.result import Result
 from regard.lab.toys import ByLength, accuracy_by_length, exact_by_length, toy_translator
 from regard.runs.kinds.translator import Run
-from regard.visual.curves import curves
-from regard.visual.report import Table
+from regard.visual.charts import curves
+from regard.visual.tables import Table
 
 SHOWN = 10
 """Symbols of the longest source in training."""

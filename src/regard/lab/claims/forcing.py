@@ -15,8 +15,8 @@ from regard.evaluation.metrics import exact_match
 from regard.lab.result import Result
 from regard.lab.translating import translator
 from regard.lab.wording import percent
-from regard.visual.bars import bars
-from regard.visual.report import Table
+from regard.visual.charts import bars
+from regard.visual.tables import Table
 
 _SMALL = ("d_model=48", "size=null", "n_train=4000")
 _QUICK = ("lr=1e-2", "warmup_steps=20", "batch_tokens=256", "label_smoothing=0.0", "average=0.0")

@@ -18,7 +18,7 @@ from regard.lab.checks import unmet
 from regard.lab.jacobian import block_norms
 from regard.lab.result import Result
 from regard.layers.attention import MultiHeadAttention
-from regard.visual.curves import curves
+from regard.visual.charts import curves
 
 Last = Callable[[Tensor], Tensor]  # x (B, T, D) -> the last output (B, 1, D)
 

@@ -20,7 +20,7 @@ from regard.lab.result import Result
 from regard.lab.wording import percent
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.residual import Residual
-from regard.visual.curves import curves
+from regard.visual.charts import curves
 from regard.visual.matrix import matrix
 
 _D, _HEADS = 16, 2

@@ -21,8 +21,7 @@ from regard.lab.wording import percent
 from regard.layers.draw import Draw
 from regard.layers.score import Score
 from regard.training.reinforce import Baseline, accounts, surrogate
-from regard.visual.bars import bars
-from regard.visual.curves import curves
+from regard.visual.charts import bars, curves
 
 _N_KEYS, _D, _BATCH = 8, 16, 32
 

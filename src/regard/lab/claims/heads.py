@@ -16,7 +16,7 @@ from regard.inspection.capture import watch
 from regard.lab.reader import WIDTH, Reader, best_reader
 from regard.lab.result import Result
 from regard.lab.wording import listed, percent
-from regard.visual.curves import curves
+from regard.visual.charts import curves
 from regard.visual.matrix import matrix
 
 _NETWORK = {

@@ -18,8 +18,7 @@ from regard.kernels.attention import attention
 from regard.lab.copying import trained_head
 from regard.lab.result import Result
 from regard.lab.wording import percent
-from regard.visual.bars import bars
-from regard.visual.curves import curves
+from regard.visual.charts import bars, curves
 from regard.visual.matrix import matrix
 
 _SPREADS = (0.0, 0.25, 0.5, 1.0)

@@ -19,8 +19,7 @@ from regard.inspection.capture import watch
 from regard.lab.result import Result
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.feed_forward import FeedForward
-from regard.visual.bars import bars
-from regard.visual.curves import Point, curves
+from regard.visual.charts import Point, bars, curves
 
 Function = Callable[[Tensor], Tensor]
 _D = 16

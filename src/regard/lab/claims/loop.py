@@ -17,9 +17,9 @@ from torch import Tensor
 from regard.lab.result import Result
 from regard.lab.unrolled import Steps, bahdanau_steps, dependence
 from regard.layers.attention import MultiHeadAttention
-from regard.visual.bars import bars
+from regard.visual.charts import bars
 from regard.visual.matrix import matrix
-from regard.visual.report import Table
+from regard.visual.tables import Table
 
 Needs = dict[str, tuple[float, float]]
 """Part -> how much that of step 2 needs the state before it, and how much the last state needs it;

@@ -21,8 +21,8 @@ from torch.utils._pytree import tree_leaves
 from regard.kernels.attention import attention
 from regard.kernels.call import reference_only
 from regard.lab.result import Result
-from regard.visual.curves import curves
-from regard.visual.report import Table
+from regard.visual.charts import curves
+from regard.visual.tables import Table
 
 MIB = 2**20
 

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from regard.lab.checks import unmet
 from regard.lab.normalised import LONGEST, NORMS, PAD, Norm, Normalised, Right, learned, sentences
 from regard.lab.result import Result
-from regard.visual.bars import bars
-from regard.visual.curves import curves
+from regard.visual.charts import bars, curves
 
 _MOVED, _STILL = 0.05, 1e-9  # shares of its size by which an output moves, or does not
 _WORSE = 0.05

@@ -19,7 +19,7 @@ from regard.lab.learning import fit
 from regard.lab.result import Result
 from regard.lab.wording import percent
 from regard.layers.score import Score
-from regard.visual.bars import bars
+from regard.visual.charts import bars
 from regard.visual.matrix import matrix
 
 _GOOD = ("good", "great", "lovely", "clever", "warm", "funny")

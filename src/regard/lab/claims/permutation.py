@@ -18,7 +18,7 @@ from regard.lab.result import Result
 from regard.layers.embeddings import token_embedding
 from regard.models.settings import PositionsName
 from regard.models.transformer import Encoder, TransformerConfig
-from regard.visual.curves import curves
+from regard.visual.charts import curves
 
 BLIND = 1e-9
 """Vectors of unit variance in double precision: what differs by less differs by rounding."""

@@ -21,9 +21,8 @@ from regard.evaluation.metrics import exact_match
 from regard.lab.result import Result
 from regard.lab.toys import ByLength, exact_by_length, toy_translator
 from regard.models.presets import n_parameters
-from regard.visual.bars import bars
-from regard.visual.curves import curves
-from regard.visual.report import Table
+from regard.visual.charts import bars, curves
+from regard.visual.tables import Table
 
 WAYS: Registry[tuple[str, ...]] = Registry("way to tell positions")
 """Each with the settings that ask for it."""

@@ -21,7 +21,7 @@ from regard.lab.jacobian import block_norms
 from regard.lab.result import Result
 from regard.layers.feed_forward import FeedForward
 from regard.visual.matrix import matrix
-from regard.visual.report import Table
+from regard.visual.tables import Table
 
 _WIDTH, _BATCH = 8, 32
 _ALIKE, _STRANGE = 0.5, 0.25  # correlations that count as one, and as none

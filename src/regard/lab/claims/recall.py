@@ -22,7 +22,7 @@ from regard.lab.checks import unmet
 from regard.lab.learning import fit
 from regard.lab.result import Result
 from regard.lab.taggers import KINDS, LEARNING_RATES, Kind, tagger
-from regard.visual.curves import curves
+from regard.visual.charts import curves
 
 _BATCH = 64
 _KNOWS = 0.9  # the share of right answers that counts as knowing

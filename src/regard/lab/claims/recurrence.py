@@ -23,8 +23,7 @@ from regard.lab.result import Result
 from regard.lab.taggers import KINDS
 from regard.lab.tracking import Task, accuracy_by_position, cups, echo, parity
 from regard.layers.attention import MultiHeadAttention
-from regard.visual.bars import bars
-from regard.visual.curves import curves
+from regard.visual.charts import bars, curves
 
 Link = Literal["none", "recurrence", "self-attention"]
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.core.errors import ConfigError
 from regard.functional.positions import sinusoid
 from regard.lab.result import Result
-from regard.visual.curves import Point, curves
+from regard.visual.charts import Point, curves
 
 Projection = Literal["none", "shared", "random", "turn"]
 KINDS: tuple[Projection, ...] = ("none", "shared", "random", "turn")

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.functional.masks import causal
 from regard.kernels.attention import attention
 from regard.lab.result import Result
-from regard.visual.bars import bars
+from regard.visual.charts import bars
 from regard.visual.matrix import matrix
 
 

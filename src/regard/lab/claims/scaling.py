@@ -19,7 +19,7 @@ from regard.kernels.attention import attention
 from regard.lab.lookup import trained
 from regard.lab.result import Result
 from regard.lab.wording import listed, percent
-from regard.visual.curves import curves
+from regard.visual.charts import curves
 
 _SCORES = ("scaled_dot", "dot")
 

@@ -21,9 +21,9 @@ from regard.functional.scores import NamedScore
 from regard.lab.learning import fit
 from regard.lab.result import Result
 from regard.lab.wording import percent
-from regard.visual.curves import curves
+from regard.visual.charts import curves
 from regard.visual.matrix import matrix
-from regard.visual.report import Table
+from regard.visual.tables import Table
 
 _TASTES = ("romance", "action", "comedy")
 _USERS = {

@@ -17,9 +17,8 @@ from regard.kernels.attention import attention
 from regard.lab.result import Result
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.viewpoint import Seen
-from regard.visual.bars import bars
-from regard.visual.curves import curves
-from regard.visual.report import Table
+from regard.visual.charts import bars, curves
+from regard.visual.tables import Table
 
 WORDS = ("I", "want", "to", "sleep")
 PRINTED = (0.6, 0.05, 0.1, 0.25)

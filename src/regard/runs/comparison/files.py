@@ -17,7 +17,7 @@ from regard.runs.comparison.tables import (
     scores_table,
 )
 from regard.runs.translation import VALID_SENTENCES
-from regard.visual.curves import curves
+from regard.visual.charts import curves
 from regard.visual.report import report_page
 from regard.visual.tables import csv_table, latex_table
 

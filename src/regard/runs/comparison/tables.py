@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from regard.core.durations import measured
 from regard.runs.comparison.rows import SPLIT, Comparison, Row
-from regard.visual.report import Table
+from regard.visual.tables import Table
 
 NONE = "–"
 HARD = "\N{NO-BREAK SPACE}"

@@ -27,9 +27,8 @@ from regard.runs.kinds.translator import Run
 from regard.runs.own_data import check_data
 from regard.runs.splits import split_of
 from regard.visual.head_map import head_map
-from regard.visual.head_table import head_tables
-from regard.visual.head_text import heads_text
-from regard.visual.report import table_html
+from regard.visual.head_table import head_tables, heads_text
+from regard.visual.tables import table_html
 
 CAVEAT = (
     "Attention is not by itself an explanation: a head may look somewhere and change nothing. "

@@ -27,11 +27,11 @@ from regard.runs.looking.outcome import Outcome
 from regard.runs.looking.rows import found, row_of, some
 from regard.runs.looking.steps import WIDTH, ShownSteps, shown, steps_shown
 from regard.text.specials import BEGIN
-from regard.visual.grid import plain_text
 from regard.visual.html import look_fragment
 from regard.visual.look_files import look_file
+from regard.visual.matrix import look_text
 from regard.visual.payload import Selected
-from regard.visual.terminal import look_text
+from regard.visual.tables import plain_text
 
 _AXES = {
     "encoder.self": {"rows": "source", "columns": "source"},

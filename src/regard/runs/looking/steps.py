@@ -9,9 +9,9 @@ from typing import Any
 
 from regard.core.counting import mentioned
 from regard.inspection.steps import Steps
-from regard.visual.grid import plain_text
 from regard.visual.payload import Payload, Selected, selected_view
 from regard.visual.steps_table import steps_html, steps_text
+from regard.visual.tables import plain_text
 
 WIDTH = 80
 """Letters of a line where a look or its steps are printed."""

@@ -13,8 +13,9 @@ from regard.runs.labelled import LabelledData
 from regard.runs.reports.parts import cost_table, headline, loss_curve, pace_curves, series
 from regard.runs.units import unit_of
 from regard.training.metrics import read_metrics
-from regard.visual.curves import curves
-from regard.visual.report import Sample, Table, report_page
+from regard.visual.charts import curves
+from regard.visual.report import Sample, report_page
+from regard.visual.tables import Table
 
 N_SAMPLES = 8
 CURVES = {

@@ -9,8 +9,9 @@ from regard.core.files import write_whole
 from regard.runs.kinds.writer import Writer
 from regard.runs.reports.parts import cost_table, headline, loss_curve, pace_curves, series
 from regard.training.metrics import read_metrics
-from regard.visual.curves import curves
-from regard.visual.report import Sample, Table, report_page
+from regard.visual.charts import curves
+from regard.visual.report import Sample, report_page
+from regard.visual.tables import Table
 
 N_SAMPLES, SAMPLE_TOKENS = 4, 120
 

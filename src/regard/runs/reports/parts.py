@@ -9,8 +9,8 @@ from torch import nn
 
 from regard.core import durations
 from regard.models.presets import n_parameters
-from regard.visual.curves import curves
-from regard.visual.report import Table
+from regard.visual.charts import curves
+from regard.visual.tables import Table
 
 Metrics = Sequence[Mapping[str, Any]]
 

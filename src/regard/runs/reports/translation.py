@@ -19,8 +19,9 @@ from regard.runs.reports.parts import (
 )
 from regard.runs.translation import VALID_SENTENCES
 from regard.training.metrics import read_metrics
-from regard.visual.curves import curves
-from regard.visual.report import Sample, Table, report_page
+from regard.visual.charts import curves
+from regard.visual.report import Sample, report_page
+from regard.visual.tables import Table
 
 N_SAMPLES = 8
 

@@ -21,11 +21,11 @@
 //   of a head map: (row, index); its told(row, cluster) are the words for a head, and cost(row) is
 //   what is lost without it
 
+// Colours, scales, fonts and digits; visual/theme.py writes it.
+import { THEME } from "./theme.js";
+
 const NS = "http://www.w3.org/2000/svg";
-const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
-// Okabe & Ito (2008) without their yellow and black, as in visual/curves.py.
-const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
-const DASHES = ["", "7 3", "2 3"];
+const { font: FONT, palette: PALETTE, dashes: DASHES, digits: DIGITS } = THEME;
 const MANY = 5000; // cells; more of them get their titles only when pointed at
 const LONGEST = 14; // letters of a name; the whole of it shows on hover
 
@@ -57,8 +57,8 @@ function headOf(payload, name, layer, head) {
 
 const mean = (values) => values.reduce((sum, one) => sum + one, 0) / values.length;
 const headName = (head) => (head === null || head === undefined ? "mean" : String(head));
-const spoken = (value) => (Number.isFinite(value) ? String(Number(value.toPrecision(6))) : "–");
-const short = (value) => (Number.isFinite(value) ? value.toFixed(Math.abs(value) < 100 ? 3 : 1) : "–");
+const spoken = (value) => (Number.isFinite(value) ? String(Number(value.toPrecision(DIGITS.exact))) : "–");
+const short = (value) => (Number.isFinite(value) ? value.toFixed(Math.abs(value) < 100 ? DIGITS.vector : DIGITS.large) : "–");
 const clamp = (low, value, high) => Math.max(low, Math.min(high, value));
 const cut = (text, most = LONGEST) => {
   const letters = Array.from(text);
@@ -101,14 +101,15 @@ function isDark(box) {
   const rgb = getComputedStyle(box).color.match(/[\d.]+/g);
   return rgb !== null && 0.3 * rgb[0] + 0.6 * rgb[1] + 0.1 * rgb[2] > 128;
 }
-const inkOf = (box) => (isDark(box) ? PALETTE[5] : PALETTE[0]);
+const coloursOf = (box) => (isDark(box) ? THEME.dark : THEME.light);
+const inkOf = (box) => coloursOf(box).ink;
 
 function paperOf(box) {
   for (let one = box; one; one = one.parentElement || (one.getRootNode() || {}).host) {
     const colour = getComputedStyle(one).backgroundColor;
     if (colour && !/^rgba\(.*, 0\)$|^transparent$/.test(colour)) return colour;
   }
-  return isDark(box) ? "#16181c" : "#ffffff";
+  return coloursOf(box).paper;
 }
 
 // A scrolling box with an SVG of fixed size inside, and a line that reads out what is pointed at.
@@ -507,7 +508,7 @@ export function drawGrid(box, payload, { name, onPick } = {}) {
 
 const rgbOf = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 
-// A pixel a weight. The root of the weight is shown: a glance must also find the weak ones.
+// A pixel a weight. A power of the weight is shown: a glance must also find the weak ones.
 function imageOf(weights, nRows, nColumns, [red, green, blue]) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [nColumns, nRows];
@@ -515,7 +516,7 @@ function imageOf(weights, nRows, nColumns, [red, green, blue]) {
   const pixels = context.createImageData(nColumns, nRows);
   for (let t = 0; t < nRows; t += 1) {
     for (let s = 0; s < nColumns; s += 1) {
-      const alpha = 255 * Math.sqrt(clamp(0, weights[t][s], 1));
+      const alpha = 255 * clamp(0, weights[t][s], 1) ** THEME.overviewPower;
       pixels.data.set([red, green, blue, alpha], 4 * (t * nColumns + s));
     }
   }
@@ -532,7 +533,7 @@ export function drawSteps(box, steps) {
   const label = `${steps.row} in ${steps.name}, layer ${steps.layer}, head ${steps.head}: six steps`;
   const frame = begin(box, label, width, below + 3 * step + 6);
   const { svg, scroller } = frame;
-  const draw = { dark: isDark(box), ink: inkOf(box) };
+  const draw = coloursOf(box);
   // One scale a column: what a small weight leaves of a value must look small.
   const [keys, values] = [largestOf(steps.keys), largestOf(steps.values)];
   const weighted = largestOf([...steps.weighted, steps.sum]);
@@ -611,13 +612,12 @@ const largestOf = (vectors) => vectors.reduce(
   (most, vector) => vector.reduce((a, b) => Math.max(a, Math.abs(b)), most), 1e-12);
 
 // A vector as a strip of cells: blue above zero, orange below, as strong as it is far from it.
-function stripInto(parent, vector, x, y, width, what, { dark }, largest) {
+function stripInto(parent, vector, x, y, width, what, { above, below }, largest) {
   const wide = width / vector.length;
-  const [up, down] = dark ? [PALETTE[5], PALETTE[4]] : [PALETTE[0], PALETTE[1]];
   Array.from(vector).forEach((value, i) => {
     parent.append(titled(make("rect", {
       x: (x + wide * i).toFixed(2), y: y + 3, width: Math.max(wide - 0.3, 0.3).toFixed(2), height: 15,
-      fill: value < 0 ? down : up, "fill-opacity": (Math.abs(value) / largest).toFixed(3),
+      fill: value < 0 ? below : above, "fill-opacity": (Math.abs(value) / largest).toFixed(3),
       "data-value": value,
     }), `${what}, ${i}: ${spoken(value)}`));
   });
@@ -693,7 +693,7 @@ export function drawTree(box, tree, { onPick } = {}) {
 }
 
 function styleOf(box) {
-  const [ink, good] = [inkOf(box), isDark(box) ? "#2fc79a" : PALETTE[2]];
+  const { ink, good } = coloursOf(box);
   return {
     open: { stroke: ink, width: 1.2, opacity: 1, dash: null },
     pruned: { stroke: "currentColor", width: 1, opacity: 0.55, dash: "3 3" },
@@ -706,7 +706,7 @@ const LEGEND = "★ the best · ■ finished · ✕ pruned: point at it for the 
   + "a log-probability over the length penalty";
 const SIGNS = { open: "", pruned: " ✕", finished: " ■", best: " ★" };
 const wordsOf = (node) => node.parent === null
-  ? cut(node.token) : `${cut(node.token)} ${Number(node.score).toFixed(2)}${SIGNS[node.state]}`;
+  ? cut(node.token) : `${cut(node.token)} ${Number(node.score).toFixed(DIGITS.score)}${SIGNS[node.state]}`;
 const storyOf = (node) => node.parent === null ? node.token
   : `${node.token}: log-probability ${spoken(node.log_prob)}, score ${spoken(node.score)}, ${node.state}`
     + (node.why ? ` (${node.why})` : "");
@@ -912,7 +912,7 @@ export function follow(box, draw) {
 
 // ---------------------------------------------------------------- unpacking
 
-// A payload whose weights may be packed (see visual/packing.py), unpacked; `rounded` tells by name and
+// A payload whose weights may be packed (see visual/payload.py), unpacked; `rounded` tells by name and
 // layer where they have 8 bits only.
 export async function unpacked(data) {
   const [attentions, rounded] = [{}, {}];
@@ -934,7 +934,7 @@ export async function arrayOf(one) {
   return nested(numbers, one.shape, 0);
 }
 
-// All first bytes come first, then all second ones: see visual/packing.py.
+// All first bytes come first, then all second ones: see visual/payload.py.
 function floatsOf(bytes) {
   const n = bytes.length / 4;
   const sorted = new Uint8Array(bytes.length);

@@ -2,10 +2,11 @@
 // layer, a head and a view; click a token for its steps. The page of `regard serve` has its own.
 //
 // show(root, data, onSelect): root gets a shadow root, so nothing around it can disturb it or be disturbed.
-// data: a payload; its attentions and steps may be packed (see visual/packing.py). onSelect hears
+// data: a payload; its attentions and steps may be packed (see visual/payload.py). onSelect hears
 // of every choice: {name, layer, head, token, view}.
 
 import { arrayOf, drawGrid, drawLines, drawMatrix, drawSteps, drawTree, follow, savePng, saveSvg, unpacked } from "./draw.js";
+import { THEME } from "./theme.js";
 
 const STYLE = `
 :host { display: block; color-scheme: light dark; }
@@ -19,7 +20,7 @@ select, button {
 }
 select option { background: Canvas; color: CanvasText; }
 button { cursor: pointer; }
-button[aria-pressed="true"] { background: #0072B2; border-color: #0072B2; color: #fff; }
+button[aria-pressed="true"] { background: ${THEME.light.ink}; border-color: ${THEME.light.ink}; color: ${THEME.light.paper}; }
 :focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
 .group { display: flex; flex-wrap: wrap; gap: .3rem; }
 .note { font-size: .82rem; opacity: .75; margin: .3rem 0; }
@@ -175,7 +176,7 @@ function page(payload) {
   return parts;
 }
 
-// What else might have come out, a line a place: as visual/outcome.py tells it.
+// What else might have come out, a line a place: as visual/payload.py tells it.
 function choicesOf({ outcome, source_tokens: tokens }) {
   if (!outcome || outcome.kind === "text") return [];
   const places = outcome.places.slice(0, 8);

@@ -13,8 +13,7 @@ from regard.runs.heads.measures import head_measures, text_measures
 from regard.runs.heads.readings import writer_readings
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 from regard.visual.head_map import head_map
-from regard.visual.head_table import cost_of, plain_table
-from regard.visual.head_text import heads_text
+from regard.visual.head_table import cost_of, heads_text, plain_table
 
 TEXTS = ["a b c d e", "c a", "b d a", "h g h a"]
 

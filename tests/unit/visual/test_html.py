@@ -1,12 +1,19 @@
+"""A look as a page, a piece of a notebook and a live widget."""
+
 import base64
 import hashlib
 import json
 import re
+import sys
 from html import unescape
 
-from looks import EVIL, payload, tree
+import pytest
+from looks import EVIL, payload, steps, tree
 
+import regard
+from regard.visual import html
 from regard.visual.html import json_text, look_fragment, look_html, module_text
+from regard.visual.payload import Selected, packed_payload, packed_steps
 
 
 def script_of(page):
@@ -53,3 +60,21 @@ def test_a_fragment_is_a_frame_that_holds_the_page():
 def test_a_system_that_does_not_attend_gets_a_page_as_well():
     look = {**payload(), "attentions": {}}
     assert "selected" not in look_html(look).split("application/json")[1].split("</script>")[0]
+
+
+def test_the_widget_holds_the_packed_payload_and_the_drawing_module():
+    pytest.importorskip("anywidget", reason="anywidget is not installed: no widget to test")
+    look = payload()
+    one = html.LookWidget(look, [steps(look, 0)])
+    assert one.payload == {
+        **packed_payload(look, Selected()),
+        "steps": packed_steps([steps(look, 0)]),
+    }
+    assert "export default" in one._esm
+
+
+def test_without_anywidget_the_error_says_how_to_get_it(monkeypatch):
+    html._widget_class.cache_clear()
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    with pytest.raises(regard.ConfigError, match=r"regard\[notebook\]"):
+        html.LookWidget(payload())

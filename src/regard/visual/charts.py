@@ -1,48 +1,30 @@
-"""A line chart as one piece of SVG: no script, no style sheet, nothing to load.
+"""Charts of numbers as pieces of SVG: curves and bars, with ticks at round numbers.
 
-Text and axes are drawn in ``currentColor``, so the chart takes on the ink of the page around it,
-light or dark; the colours of the lines stand out on both.
+No script, no style sheet, nothing to load. Text and axes are drawn in ``currentColor``, so a chart
+takes on the ink of the page around it, light or dark; the colours of the lines stand out on both.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from regard.visual.axes import Axis, linear_axis, log_axis, spoken
 from regard.visual.svg import Markup, element, picture
+from regard.visual.theme import INK, colour_of, exact
 
 Point = tuple[float, float]
 Run = list[Point]
 """Neighbouring points with no gap between them."""
-
-# Okabe & Ito (2008), told apart by colour-blind readers. Their yellow and black are left out: one
-# fades on white, the other on black.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_DASHES = (None, "7 3", "2 3")
 
 _WIDTH, _PLOT_HEIGHT, _RIGHT = 420, 180, 22  # small, so that a phone does not shrink the text
 _ROW = 18
 _LETTER = 6.8  # width of an average letter at the sizes used here; SVG text cannot be measured
 _MANY = 60  # beyond so many points a series is a bare line, and its points only answer the mouse
 _LARGEST = 1e100  # what no real measurement reaches; keeps differences of values finite
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """Where the plot stands inside the picture."""
-
-    left: float
-    top: float
-    x_axis: Axis
-    y_axis: Axis
-
-    def place(self, x: float, y: float) -> Point:
-        width = _WIDTH - _RIGHT - self.left
-        return (
-            self.left + width * self.x_axis.share(x),
-            self.top + _PLOT_HEIGHT * (1 - self.y_axis.share(y)),
-        )
+_BAR_ROW, _BAR = 26, 14
+_UNITS = ((1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
+"""(from where on, unit, its sign): thousands are written out up to 10,000."""
 
 
 def curves(
@@ -98,14 +80,9 @@ def _runs(points: Sequence[Point], log_y: bool) -> list[Run]:
     return [run for run in runs if run]
 
 
-def _ink(i: int) -> tuple[str, str | None]:
-    """Colour and dashes of series i; dashes tell apart those beyond the palette."""
-    return PALETTE[i % len(PALETTE)], _DASHES[i // len(PALETTE) % len(_DASHES)]
-
-
 def _line(name: str, i: int, runs: list[Run], frame: _Frame, labels: tuple[str, str]) -> Markup:
     """One series: a path a run, and a circle a point that carries its numbers."""
-    colour, dash = _ink(i)
+    colour, dash = colour_of(i)
     bare = sum(map(len, runs)) > _MANY
     parts = []
     for run in runs:
@@ -115,7 +92,7 @@ def _line(name: str, i: int, runs: list[Run], frame: _Frame, labels: tuple[str, 
             parts.append(element("path", d=path, stroke_dasharray=dash))
         hidden = bare and len(run) > 1
         for (cx, cy), (x, y) in zip(places, run, strict=True):
-            note = f"{name}: {labels[0]} {spoken(x)}, {labels[1]} {spoken(y)}"
+            note = f"{name}: {labels[0]} {exact(x)}, {labels[1]} {exact(y)}"
             parts.append(_dot(cx, cy, colour, note, hidden=hidden))
     return element(
         "g", *parts, fill="none", stroke=colour, stroke_width=1.8, stroke_linejoin="round"
@@ -194,7 +171,7 @@ def _legend(rows: list[list[tuple[int, str, float]]]) -> list[Markup]:
     for row, members in enumerate(rows):
         y = 38 + _ROW * row
         for i, name, x in members:
-            colour, dash = _ink(i)
+            colour, dash = colour_of(i)
             entries.append(
                 element(
                     "g",
@@ -209,3 +186,135 @@ def _legend(rows: list[list[tuple[int, str, float]]]) -> list[Markup]:
                 )
             )
     return entries
+
+
+def bars(values: Mapping[str, float], *, title: str, unit: str = "", digits: int = 2) -> str:
+    """One horizontal bar a value, from 0; the number stands at its end. Values are not negative."""
+    texts = [f"{value:,.{digits}f}{unit}" for value in values.values()]
+    left = 12 + _LETTER * max(map(len, values), default=0)
+    room = _WIDTH - left - 12 - _LETTER * max(map(len, texts), default=0)
+    largest = max(values.values(), default=0.0) or 1.0
+    rows = [
+        _bar(name, text, left, room * max(0.0, value) / largest, 34 + _BAR_ROW * i)
+        for i, ((name, value), text) in enumerate(zip(values.items(), texts, strict=True))
+    ]
+    return picture(
+        element("text", title, x=0, y=17, font_size=15, font_weight=600),
+        *rows,
+        box=f"0 0 {_WIDTH} {40 + _BAR_ROW * len(values)}",
+        label=f"{title}: "
+        + ", ".join(f"{name} {text}" for name, text in zip(values, texts, strict=True)),
+        font_size=12,
+    )
+
+
+def _bar(name: str, text: str, left: float, length: float, y: float) -> Markup:
+    return element(
+        "g",
+        element("text", name, x=left - 8, y=y + 11, text_anchor="end"),
+        element("rect", x=left, y=y, width=max(length, 1.0), height=_BAR, fill=INK, rx=2),
+        element("text", text, x=left + length + 6, y=y + 11),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NumberAxis:
+    """A range of values, linear or logarithmic, and where to mark it."""
+
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...]
+    """(value, label), rising."""
+    log: bool = False
+
+    def share(self, value: float) -> float:
+        """0 at the low end, 1 at the high end."""
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+
+def linear_axis(values: Sequence[float], *, outward: bool = False) -> NumberAxis:
+    """An axis over the values; ``outward`` extends it to the next ticks. No values: 0 to 1.
+
+    One that nearly reaches 0 begins there: counts of steps do, and so do losses.
+    """
+    low, high = _spread(min(values, default=0.0), max(values, default=1.0))
+    step = _step(high - low)
+    if 0 < low < step:
+        low = 0.0
+    if outward:
+        low, high = step * math.floor(low / step + 1e-9), step * math.ceil(high / step - 1e-9)
+    return NumberAxis(low, high, _labelled(_multiples(low, high, step), step))
+
+
+def log_axis(values: Sequence[float]) -> NumberAxis:
+    """A logarithmic axis over positive values; ticks at powers of ten, closer on a short one."""
+    low, high = min(values, default=0.1), max(values, default=1.0)
+    margin = (high / low) ** 0.04 if high / low > 1.001 else 1.5
+    low, high = low / margin, high * margin
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    every = 1 + len(decades) // 8
+    thinned = [e for e in decades if e % every == 0]
+    for marks in ((1,), (1, 2, 5)):
+        ticks = [m * 10.0**e for e in thinned for m in marks if low <= m * 10.0**e <= high]
+        if len(ticks) >= 3:
+            return NumberAxis(low, high, tuple((t, _label(t, t, t)) for t in ticks), log=True)
+    step = _step(high - low)
+    return NumberAxis(low, high, _labelled(_multiples(low, high, step), step), log=True)
+
+
+def _spread(low: float, high: float) -> tuple[float, float]:
+    """Equal values, or nearly, would leave an axis without length."""
+    size = max(abs(low), abs(high))
+    if high - low > 1e-9 * size and high - low > 1e-90:
+        return low, high
+    margin = size / 10 if size > 1e-80 else 0.5
+    return low - margin, high + margin
+
+
+def _step(span: float) -> float:
+    """1, 2 or 5 times a power of ten, so that about five fit."""
+    rough = span / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next((m * power for m in (1, 2, 5) if m * power >= rough * (1 - 1e-9)), 10 * power)
+
+
+def _multiples(low: float, high: float, step: float) -> list[float]:
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [i * step for i in range(first, last + 1)]
+
+
+def _labelled(ticks: Sequence[float], step: float) -> tuple[tuple[float, str], ...]:
+    largest = max(map(abs, ticks), default=0.0)
+    return tuple((tick, _label(tick, step, largest)) for tick in ticks)
+
+
+def _label(value: float, step: float, largest: float) -> str:
+    """As short as tells neighbours apart; all labels of an axis have one unit."""
+    if abs(value) < step * 1e-6:
+        return "0"
+    if largest >= 1e15 or largest < 1e-3:
+        return f"{value:.4g}"
+    units = ((u, s) for start, u, s in _UNITS if largest >= start and step >= u / 1000)
+    unit, suffix = next(units, (1.0, ""))
+    decimals = max(0, -math.floor(math.log10(step / unit) + 1e-9))
+    digits = f"{value / unit:,.{decimals}f}"
+    return (digits.rstrip("0").rstrip(".") if "." in digits else digits) + suffix
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Where the plot stands inside the picture."""
+
+    left: float
+    top: float
+    x_axis: NumberAxis
+    y_axis: NumberAxis
+
+    def place(self, x: float, y: float) -> Point:
+        width = _WIDTH - _RIGHT - self.left
+        return (
+            self.left + width * self.x_axis.share(x),
+            self.top + _PLOT_HEIGHT * (1 - self.y_axis.share(y)),
+        )

@@ -1,0 +1,165 @@
+"""How everything we draw looks: colours, colour scales, numbers and fonts, in one place.
+
+Terminal, SVG pictures, reports and the page of ``regard serve`` have them from here: the drawing
+module in the browser imports ``theme.js``, which is ``theme_js()``, and pages have the variables of
+``theme_css()``. To change a colour or a scale, edit this file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+
+# Okabe & Ito (2008), told apart by colour-blind readers. Their yellow and black are left out: one
+# fades on white, the other on black.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Colours of lines, heads and clusters, light page or dark."""
+DASHES = (None, "7 3", "2 3")
+"""Tell apart what lies beyond the palette."""
+ON_DARK = {"#0072B2": "#3f9edb"}
+"""The one colour of the charts that is dim on a dark page, and what it is there."""
+
+INK = PALETTE[0]
+"""Of weights: how strong it is tells the weight, by opacity, which works on light and dark."""
+GOOD, BAD = "#00704f", "#B34700"
+"""Of verdicts: claims that hold, claims that do not."""
+FINISHED = PALETTE[2]
+"""Of hypotheses that came to their end."""
+WEIGHTS = ((0, 32, 76), (58, 79, 110), (124, 123, 120), (188, 172, 108), (255, 233, 69))
+"""From weight 0 to 1 in a terminal, whose cells have a ground of their own: cividis."""
+OVERVIEW_POWER = 0.5
+"""In small pictures of whole heads a power of the weight is shown: a glance finds weak ones too."""
+
+FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
+"""Of pictures."""
+_FONTS = {
+    "serif": '"Iowan Old Style", "Palatino Linotype", Palatino, "Book Antiqua", Georgia, serif',
+    "sans": 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif',
+    "mono": 'ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace',
+}
+_LIGHT = {
+    "paper": "#fcfbf8",
+    "card": "#f4f2ec",
+    "ink": "#1f2126",
+    "muted": "#666a73",
+    "line": "#e3e0d7",
+    "edge": "#8a8d94",
+    "accent": "#00639c",
+    "on-accent": "#ffffff",
+    "mark": "#ffe3c2",
+    "good": GOOD,
+    "bad": "#a33a00",
+}
+_DARK = {
+    "paper": "#16181c",
+    "card": "#1e2126",
+    "ink": "#e6e4de",
+    "muted": "#9da1aa",
+    "line": "#2f3339",
+    "edge": "#6d717a",
+    "accent": "#6cbcec",
+    "on-accent": "#10202b",
+    "mark": "#5a3a12",
+    "good": "#4fc3a0",
+    "bad": "#ff9d66",
+}
+_IN_BROWSER = {
+    "font": FONT,
+    "palette": PALETTE,
+    "dashes": [dash or "" for dash in DASHES],
+    "overviewPower": OVERVIEW_POWER,
+    "digits": {"exact": 6, "vector": 3, "large": 1, "score": 2},
+    "light": {
+        "paper": "#ffffff",
+        "ink": INK,
+        "above": PALETTE[0],
+        "below": PALETTE[1],
+        "good": FINISHED,
+    },
+    "dark": {
+        "paper": _DARK["paper"],
+        "ink": PALETTE[5],
+        "above": PALETTE[5],
+        "below": PALETTE[4],
+        "good": "#2fc79a",
+    },
+}
+"""``above`` and ``below`` zero are the two ends of the scale of a vector's numbers."""
+
+
+def colour_of(i: int) -> tuple[str, str | None]:
+    """Colour and dashes of the i-th of several things."""
+    return PALETTE[i % len(PALETTE)], DASHES[i // len(PALETTE) % len(DASHES)]
+
+
+def weight_rgb(weight: float) -> tuple[int, int, int]:
+    """A weight from 0 to 1 on the scale ``WEIGHTS``; what lies outside takes its end."""
+    place = min(1.0, max(0.0, weight)) * (len(WEIGHTS) - 1)
+    low = min(int(place), len(WEIGHTS) - 2)
+    red, green, blue = (
+        round(a + (b - a) * (place - low))
+        for a, b in zip(WEIGHTS[low], WEIGHTS[low + 1], strict=True)
+    )
+    return red, green, blue
+
+
+def weight_opacity(weight: float) -> str:
+    """How strong the ink of a cell is."""
+    return f"{min(1.0, max(0.0, weight)):.3f}"
+
+
+def number(value: float | None) -> str:
+    """A weight, a score or a number of a vector, as tables have it; a dash where there is none."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+def exact(value: float) -> str:
+    """A number as one reads it out: all digits of a whole one, six of another.
+
+    >>> exact(1234567.0), exact(0.123456789)
+    ('1,234,567', '0.123457')
+    """
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.6g}"
+
+
+def theme_js() -> str:
+    """``theme.js``: the same values for the module that draws in the browser."""
+    return f"export const THEME = {json.dumps(_IN_BROWSER, ensure_ascii=False)};\n"
+
+
+def theme_css() -> str:
+    """``theme.css``: colours and fonts as variables, light or dark as the reader likes."""
+    dim = [
+        f'  .curves [{what}="{light}"] {{ {what}: {dark}; }}'
+        for light, dark in ON_DARK.items()
+        for what in ("stroke", "fill")
+    ]
+    return "\n".join(
+        [
+            ":root {",
+            "  color-scheme: light dark;",
+            *_variables({**_LIGHT, **_FONTS}),
+            "}",
+            "@media (prefers-color-scheme: dark) {",
+            "  :root {",
+            *_variables(_DARK),
+            "  }",
+            *dim,
+            "}\n",
+        ]
+    )
+
+
+def _variables(values: dict[str, str]) -> Sequence[str]:
+    return [f"  --{name}: {value};" for name, value in values.items()]
+
+
+@cache
+def page_css() -> str:
+    """The whole style sheet of a page that stands alone: the variables, then ``report.css``."""
+    rules = files("regard.visual") / "static" / "report.css"
+    return theme_css() + rules.read_text(encoding="utf-8")
