@@ -8,11 +8,9 @@ from chats import CHATML, byte_tokenizer
 
 from regard.interop.gguf import read_gguf_tokenizer
 from regard.runs.writing.chat_prompts import ChatPrompts
-from regard.text.chat_template import ChatTemplate
-from regard.text.foreign import ForeignTokenizer
-from regard.text.marked import MarkedReader
-from regard.text.marks import Marks
-from regard.text.published import pieces_of
+from regard.text.chat import ChatReader, ChatTemplate
+from regard.text.pretrained import PretrainedTokenizer, pieces_of
+from regard.text.specials import SpecialIds
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before it is imported: nothing is looked for
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -60,8 +58,8 @@ def both(inner, template, special):
     theirs = transformers.PreTrainedTokenizerFast(
         tokenizer_object=inner, chat_template=template, **special
     )
-    marks = Marks(pad=0, begin=ids["bos_token"], end=ids["eos_token"], unknown=None)
-    reader = MarkedReader(ForeignTokenizer(inner, marks))
+    marks = SpecialIds(pad=0, begin=ids["bos_token"], end=ids["eos_token"], unknown=None)
+    reader = ChatReader(PretrainedTokenizer(inner, marks))
     return theirs, ChatPrompts(ChatTemplate(template, special, where="here"), reader, 10_000)
 
 

@@ -21,7 +21,7 @@ from regard.data.batch import Batch
 from regard.data.batching import cut_in_order, shuffled_buckets
 from regard.data.examples import Column, Example, Ints, Table
 from regard.data.stream import Stream
-from regard.text.marks import Marks
+from regard.text.specials import SpecialIds
 
 NOT_HERE = 0
 """The position that stands for an answer which is not in a row: that of the begin token."""
@@ -31,7 +31,7 @@ NOT_HERE = 0
 class Layout:
     """How texts become rows: which ids stand around them, and how long a row may be."""
 
-    marks: Marks
+    marks: SpecialIds
     max_len: int
     joined: bool = True
     """Whether the two texts of a pair stand in one row; else each is a row of its own."""

@@ -28,8 +28,8 @@ from regard.runs.kinds.encoder_run import EncoderRun
 from regard.runs.kinds.translator import Run
 from regard.runs.kinds.writer import Writer
 from regard.runs.tokenizers import SHARED, SOURCE, TARGET
-from regard.text.chat_template import TEMPLATE
-from regard.text.foreign import ForeignTokenizer
+from regard.text.chat import TEMPLATE
+from regard.text.pretrained import PretrainedTokenizer
 from regard.text.specials import BEGIN, END, END_ID, PAD, UNKNOWN
 from regard.text.tokenizer import Tokenizer
 
@@ -97,7 +97,7 @@ def _write_tokenizer(
 ) -> None:
     """tokenizer.json, and what its special tokens are for; a foreign one keeps its template."""
     inner = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-    if not isinstance(tokenizer, ForeignTokenizer):
+    if not isinstance(tokenizer, PretrainedTokenizer):
         inner.post_processor = template
     write_whole(folder / SHARED, inner.to_str(pretty=True))
     names = {**roles, "unknown": "unk_token", "mask": "mask_token"}

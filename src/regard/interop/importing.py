@@ -41,20 +41,21 @@ from regard.models.transformer import TransformerConfig
 from regard.recipes.recipe import recipe_from
 from regard.runs.labels import Labels
 from regard.runs.tokenizers import SHARED, SOURCE, TARGET, Tokenizers
-from regard.text.chat_template import TEMPLATE
-from regard.text.foreign import MARKS, ForeignTokenizer
-from regard.text.lookup import character_table, word_table
-from regard.text.marks import Marks
-from regard.text.published import (
+from regard.text.chat import TEMPLATE
+from regard.text.pretrained import (
+    MARKS,
+    PretrainedTokenizer,
+    character_table,
     opened_with,
     pieces_in_bytes,
     pieces_of,
     published_template,
     word_pieces,
+    word_table,
 )
-from regard.text.sentencepiece_file import read_sentencepieces, unigram
+from regard.text.sentencepiece import read_sentencepieces, unigram
 from regard.text.settings import N_BYTES
-from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS, UNKNOWN_ID
+from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS, UNKNOWN_ID, SpecialIds
 from regard.text.tokenizer import Tokenizer
 
 TRAIN = {"max_steps": 1000, "lr": 1e-4, "warmup_steps": 100}
@@ -146,7 +147,7 @@ def import_gguf(source: Path, folder: RunFolder, _direction: str | None = None) 
     ids = carried.special_ids
     if "eos" not in ids:
         raise CheckpointError(f"{source} names no end token")
-    marks = Marks(
+    marks = SpecialIds(
         pad=ids.get("padding", ids["eos"]),
         begin=ids.get("bos"),
         end=ids["eos"],
@@ -156,7 +157,7 @@ def import_gguf(source: Path, folder: RunFolder, _direction: str | None = None) 
     if carried.adds.get("bos_token") and marks.begin is not None:
         inner = opened_with(inner, marks.begin)
     _keep_template(carried.chat_template, folder)
-    notes = _write(model, ForeignTokenizer(inner, marks), "language", "gpt", folder)
+    notes = _write(model, PretrainedTokenizer(inner, marks), "language", "gpt", folder)
     return (*notes, NO_END) if carried.adds.get("eos_token") else notes
 
 
@@ -201,7 +202,7 @@ def _labels(said: dict[str, Any], config: EncoderConfig, path: Path) -> Labels:
 
 def _write(
     model: Imported,
-    tokenizer: ForeignTokenizer,
+    tokenizer: PretrainedTokenizer,
     task: TaskName,
     preset: str,
     folder: RunFolder,
@@ -221,7 +222,7 @@ def _write(
 
 
 SPM = ("source.spm", "target.spm")
-OUR_MARKS = Marks(pad=PAD_ID, begin=BEGIN_ID, end=END_ID, unknown=UNKNOWN_ID)
+OUR_MARKS = SpecialIds(pad=PAD_ID, begin=BEGIN_ID, end=END_ID, unknown=UNKNOWN_ID)
 JOINTS = ("▁", "@@", "￭", "##", "Ġ")
 """What pieces of words carry, in one tokenizer or another."""
 UNKNOWN_LANGUAGES = "und-und"
@@ -286,7 +287,7 @@ def from_ctranslate2(folder: Path) -> ImportedTranslator:
 
 def _our_own(folder: Path) -> Tokenizers | None:
     """Tokenizers that Regard once exported."""
-    read = ForeignTokenizer.load if (folder / MARKS).exists() else Tokenizer.load
+    read = PretrainedTokenizer.load if (folder / MARKS).exists() else Tokenizer.load
     if (folder / TARGET).exists():
         first = SOURCE if (folder / SOURCE).exists() else SHARED
         return Tokenizers(read(folder / first), read(folder / TARGET))
@@ -302,7 +303,7 @@ def tokenizers_beside(folder: Path, source: Sequence[str], target: Sequence[str]
     if not all(file.exists() for file in files):
         return Tokenizers(_looked_up(source, folder), _looked_up(target, folder))
     first, second = (
-        ForeignTokenizer(unigram(read_sentencepieces(file), tokens), OUR_MARKS)
+        PretrainedTokenizer(unigram(read_sentencepieces(file), tokens), OUR_MARKS)
         for file, tokens in zip(files, (source, target), strict=True)
     )
     same = list(source) == list(target) and files[0].read_bytes() == files[1].read_bytes()

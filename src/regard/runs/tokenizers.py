@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.pairs import Pair
-from regard.text.foreign import MARKS, ForeignTokenizer
+from regard.text.pretrained import MARKS, PretrainedTokenizer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 
@@ -37,7 +37,7 @@ class Tokenizers:
 
 def load_tokenizers(folder: Path) -> Tokenizers:
     """What ``save`` wrote."""
-    read = ForeignTokenizer.load if (folder / MARKS).exists() else Tokenizer.load
+    read = PretrainedTokenizer.load if (folder / MARKS).exists() else Tokenizer.load
     if (folder / SOURCE).exists():
         return Tokenizers(read(folder / SOURCE), read(folder / TARGET))
     shared = read(folder / SHARED)

@@ -33,8 +33,8 @@ from regard.runs.memory import memory_told, peak_memory
 from regard.runs.prepare import prepare
 from regard.runs.prepared import Prepared
 from regard.runs.tokenizers import SHARED, SOURCE, TARGET
-from regard.text.chat_template import TEMPLATE
-from regard.text.foreign import MARKS
+from regard.text.chat import TEMPLATE
+from regard.text.pretrained import MARKS
 from regard.training.captured import CapturedUpdate
 from regard.training.loop import Observer, Outcome, Setup, Trainer
 from regard.training.metrics import MetricsLog

@@ -30,9 +30,17 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 from regard.core.errors import CheckpointError, DataError
 from regard.core.files import write_whole
 from regard.text import words
-from regard.text.marks import Marks
 from regard.text.settings import Kind, TextSettings
-from regard.text.specials import BEGIN_ID, END_ID, MASK, PAD_ID, SPECIALS, UNKNOWN, UNKNOWN_ID
+from regard.text.specials import (
+    BEGIN_ID,
+    END_ID,
+    MASK,
+    PAD_ID,
+    SPECIALS,
+    UNKNOWN,
+    UNKNOWN_ID,
+    SpecialIds,
+)
 
 SPACE = "▁"
 """How a space is shown by ``Tokenizer.tokens``."""
@@ -119,9 +127,9 @@ class Tokenizer:
         return {token: self._ids[token] for token in (*SPECIALS, MASK) if token in self._ids}
 
     @property
-    def marks(self) -> Marks:
+    def marks(self) -> SpecialIds:
         """Ids of the special tokens by what they are for."""
-        return Marks(PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID, self._ids.get(MASK))
+        return SpecialIds(PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID, self._ids.get(MASK))
 
     def encode(self, text: str) -> list[int]:
         """Text to ids; nothing is added at the ends."""
@@ -314,3 +322,14 @@ def spoken_bytes(token: str) -> str:
     if any(sign not in _BYTES for sign in token):
         return token  # it was added as text
     return bytes(_BYTES[sign] for sign in token).decode("utf-8", "backslashreplace")
+
+
+def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
+    """The words of a text in which something is that the tokenizer has never seen, in order.
+
+    A word that stands there twice is named twice.
+    """
+    ids, numbers = tokenizer.encode(text), tokenizer.word_ids(text)
+    known, unread = words.split(text), tokenizer.marks.unread
+    strange = [n for i, n in zip(ids, numbers, strict=True) if i == unread]
+    return [known[n] for n in dict.fromkeys(strange) if n is not None]

@@ -19,9 +19,9 @@ from regard.data.question_windows import (
 )
 from regard.data.questions import Question
 from regard.data.row_batches import Layout, row_stream, span_batch
-from regard.text.marks import Marks
+from regard.text.specials import SpecialIds
 
-MARKS = Marks(pad=0, begin=1, end=2, unknown=3, mask=4)
+MARKS = SpecialIds(pad=0, begin=1, end=2, unknown=3, mask=4)
 
 
 @given(st.integers(0, 60), st.integers(1, 20))

@@ -20,9 +20,9 @@ from regard.data.row_batches import (
     row_stream,
     scored_pairs_batch,
 )
-from regard.text.marks import Marks
+from regard.text.specials import SpecialIds
 
-MARKS = Marks(pad=0, begin=1, end=2, unknown=3, mask=4)
+MARKS = SpecialIds(pad=0, begin=1, end=2, unknown=3, mask=4)
 LAYOUT = Layout(MARKS, max_len=16)
 
 
@@ -68,7 +68,7 @@ def test_a_text_stands_between_begin_and_end_and_a_second_one_after_it():
 
 
 def test_a_tokenizer_without_a_begin_token_gives_none():
-    layout = Layout(Marks(pad=9, begin=None, end=2, unknown=None), max_len=8)
+    layout = Layout(SpecialIds(pad=9, begin=None, end=2, unknown=None), max_len=8)
     ids, segments = layout.texts(Table.of([Example([5], [6]), Example([7], [])]), np.arange(2))
     assert ids.tolist() == [[5, 2, 6, 2], [7, 2, 9, 9]]
     assert segments.tolist() == [[0, 0, 1, 1], [0, 0, 0, 0]]
@@ -256,4 +256,4 @@ def test_a_text_without_words_is_never_learned_from():
 
 def test_a_tokenizer_without_a_mask_is_refused():
     with pytest.raises(ConfigError, match="no token for masked words"):
-        Masking.of(Layout(Marks(0, 1, 2, 3), 16), 90)
+        Masking.of(Layout(SpecialIds(0, 1, 2, 3), 16), 90)

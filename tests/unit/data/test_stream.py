@@ -22,9 +22,9 @@ from regard.data.row_batches import (
     scored_pairs_batch,
     span_batch,
 )
-from regard.text.marks import Marks
+from regard.text.specials import SpecialIds
 
-MARKS = Marks(pad=0, begin=1, end=2, unknown=3, mask=4)
+MARKS = SpecialIds(pad=0, begin=1, end=2, unknown=3, mask=4)
 LAYOUT = Layout(MARKS, 32)
 APART = Layout(MARKS, 15, joined=False)
 

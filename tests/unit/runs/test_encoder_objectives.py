@@ -16,7 +16,7 @@ from regard.runs.kinds.filler import guessing
 from regard.runs.tasks.classification import LabelLoss
 from regard.runs.tasks.masked import MaskedLoss
 from regard.runs.tasks.similarity import TEMPERATURE, SimilarityLoss, contrast
-from regard.text.marks import Marks
+from regard.text.specials import SpecialIds
 from regard.training.encoder_flops import encoder_flops
 
 SIZES = {"n_vocab": 13, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12, "max_len": 16}
@@ -93,7 +93,7 @@ def test_pairs_without_scores_are_contrasted(make):
 
 def test_masked_words_alone_cost_something(make):
     model = make(head="masked")
-    layout = Layout(Marks(0, 1, 2, 3, 4), 16)
+    layout = Layout(SpecialIds(0, 1, 2, 3, 4), 16)
     texts = [Example([5, 6, 7, 8], ()), Example([9, 10], ()), Example([11, 12, 5], ())]
     (batch,) = fixed_masked(texts, Masking.of(layout, 13), 100)
     log_probs = model(batch.ids, batch.segments).log_softmax(dim=-1).flatten(0, 1)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import pytest
 
 from regard.core.errors import CheckpointError, DataError
-from regard.text.chat_template import ChatTemplate
+from regard.text.chat import ChatTemplate
 
 HELLO = [{"role": "user", "content": "é <b>"}]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.text.published import word_pieces
+from regard.text.pretrained import word_pieces
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 

@@ -16,8 +16,7 @@ from regard.models.encoder import EncoderConfig
 from regard.runs.heads.watching import Reading
 from regard.runs.kinds.encoder_run import EncoderRun, Texts
 from regard.runs.kinds.writer import Writer
-from regard.text.marks import Marks
-from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, SpecialIds
 
 WEIGHTS = 2**24
 """Of all heads together in one batch; measuring takes about 40 bytes for each."""
@@ -67,7 +66,7 @@ def _padded(rows: Sequence[Sequence[int]], n: int, fill: int) -> Tensor:
     return torch.tensor([[*row, *[fill] * (n - len(row))] for row in rows])
 
 
-def _ids(some: Sequence[Numbered], marks: Marks) -> Callable[[str], tuple[Ids, Ids]]:
+def _ids(some: Sequence[Numbered], marks: SpecialIds) -> Callable[[str], tuple[Ids, Ids]]:
     """Rows and columns are the same tokens, told by our ids of special tokens; others are words.
 
     Padding is told by where it stands: its id may mean something else too. What pools a text has

@@ -32,8 +32,7 @@ from regard.runs.looking.reading import Laid, Reader
 from regard.runs.opening import check_vocabulary, recipe_in
 from regard.runs.tokenizers import load_tokenizer
 from regard.runs.verbs import check_task
-from regard.text.tokenizer import Tokenizer
-from regard.text.unknown import unknown_words
+from regard.text.tokenizer import Tokenizer, unknown_words
 
 READ_TOKENS = 4096
 """Padded tokens that are read at once."""

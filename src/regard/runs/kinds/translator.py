@@ -34,7 +34,7 @@ from regard.runs.translation import DECODE_TOKENS, Engine, TokenScores, decode, 
 from regard.runs.tree import Tree
 from regard.runs.verbs import check_task
 from regard.text.specials import END_ID, UNKNOWN_ID
-from regard.text.unknown import unknown_words
+from regard.text.tokenizer import unknown_words
 
 LOOKED_AT = 2048
 """Source tokens of a look, the end token included: twice as many take four times the memory."""

@@ -35,10 +35,9 @@ from regard.runs.writing.exercises import exercise_scores
 from regard.runs.writing.framing import Framing, framing_for
 from regard.runs.writing.judge import Judge
 from regard.runs.writing.pen import Pen, Stop, Written, seeded
-from regard.text.chat_template import Message
-from regard.text.foreign import ForeignTokenizer
-from regard.text.tokenizer import Tokenizer
-from regard.text.unknown import unknown_words
+from regard.text.chat import Message
+from regard.text.pretrained import PretrainedTokenizer
+from regard.text.tokenizer import Tokenizer, unknown_words
 
 MAX_NEW = 200
 """Tokens that are written where nothing is said."""
@@ -184,7 +183,7 @@ class Writer:
             return ids
         if truncate is None:
             raise DataError(self.too_long(prompt))
-        foreign = isinstance(self.tokenizer, ForeignTokenizer)
+        foreign = isinstance(self.tokenizer, PretrainedTokenizer)
         opening = self.framing.opening if foreign else ()
         n = max(self.context // 2, self.context + 1 - max_new) - len(opening)
         return [*opening, *ids[-max(1, n) :]]
@@ -324,7 +323,7 @@ def load_writer(path: str | Path, *, device: str | None = None) -> Writer:
     place = pick_device(device)
     check_task(folder.path, recipe.task, "language", "a language model")
     model, tokenizer = cast("LanguageModel", load_model(folder)), load_tokenizer(folder.path)
-    spare = isinstance(tokenizer, ForeignTokenizer)
+    spare = isinstance(tokenizer, PretrainedTokenizer)
     check_vocabulary(folder, tokenizer, model.config.n_vocab, spare=spare)
     framing = framing_for(tokenizer, recipe.data)
     return Writer(folder, recipe, framing, model.to(place).eval(), place)

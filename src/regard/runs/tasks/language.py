@@ -28,7 +28,7 @@ from regard.runs.tasks.language_beginning import begin_language
 from regard.runs.tokenizers import SHARED
 from regard.runs.writing.framing import Framing, framing_for
 from regard.runs.writing.language_scores import judged, summed_up
-from regard.text.chat_template import TEMPLATE
+from regard.text.chat import TEMPLATE
 from regard.text.tokenizer import Tokenizer
 from regard.training.flops import TextFlops, text_flops
 from regard.training.settings import TrainSettings

@@ -17,7 +17,7 @@ from regard.models.presets import build, resolve_for
 from regard.recipes.recipe import Recipe
 from regard.runs.memory import check_memory
 from regard.runs.tokenizers import load_tokenizer
-from regard.text.chat_template import TEMPLATE
+from regard.text.chat import TEMPLATE
 from regard.text.tokenizer import Tokenizer
 
 

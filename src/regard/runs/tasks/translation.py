@@ -12,9 +12,9 @@ import torch
 from regard.checkpoints.run_folder import RunFolder, fill, read_weights
 from regard.core.errors import ConfigError
 from regard.data.batch import Batch
+from regard.data.bpe_dropout import BpeDropoutTexts
 from regard.data.examples import Table, Texts
 from regard.data.pair_batches import packed_stream, padded_stream, text_lengths
-from regard.data.resegmented import Resegmented
 from regard.data.stream import Stream
 from regard.models.base import SequenceConfig, SequenceModel
 from regard.models.presets import build, resolve
@@ -187,7 +187,7 @@ def _texts(recipe: Recipe, train: Encoded, tokenizers: Tokenizers, max_len: int)
                 f"text.bpe_dropout={share} needs a tokenizer of kind 'bpe', but that of "
                 f"{recipe.train.init} is of kind {tokenizer.kind!r}; set it to 0"
             )
-    return Resegmented(
+    return BpeDropoutTexts(
         train.pairs,
         train.table,
         (tokenizers.source, tokenizers.target),

@@ -13,7 +13,7 @@ from regard.decoding.continuing import Manner
 from regard.runs.writing.chat_prompts import ChatPrompts, Truncate, load_prompts
 from regard.runs.writing.framing import Framing
 from regard.runs.writing.pen import Pen, Stop, seeded
-from regard.text.chat_template import Message
+from regard.text.chat import Message
 
 MAX_NEW = 500
 """Tokens of an answer where nothing is said."""

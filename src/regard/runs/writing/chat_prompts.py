@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.registry import did_you_mean
-from regard.text.chat_template import TEMPLATE, ChatTemplate, Message
-from regard.text.marked import MarkedReader
+from regard.text.chat import TEMPLATE, ChatReader, ChatTemplate, Message
 from regard.text.tokenizer import Tokenizer
 
 ROLES = ("system", "user", "assistant")
@@ -29,7 +28,7 @@ class ChatPrompts:
     """Writes conversations down for one model."""
 
     template: ChatTemplate
-    reader: MarkedReader
+    reader: ChatReader
     context: int
     """Tokens that the model can read."""
 
@@ -109,7 +108,7 @@ def load_prompts(folder: Path, tokenizer: Tokenizer, context: int) -> ChatPrompt
     marks = tokenizer.marks.named()
     special = {NAMES[mark]: spelled[number] for mark, number in marks.items() if mark in NAMES}
     template = ChatTemplate(source, special, where=str(path))
-    return ChatPrompts(template, MarkedReader(tokenizer), context)
+    return ChatPrompts(template, ChatReader(tokenizer), context)
 
 
 def _check(messages: Sequence[Any]) -> None:

@@ -12,7 +12,7 @@ from regard.data.examples import Ids
 from regard.data.language_windows import laid
 from regard.data.plain_texts import lines_go_on
 from regard.data.settings import DataSettings
-from regard.text.foreign import ForeignTokenizer
+from regard.text.pretrained import PretrainedTokenizer
 from regard.text.tokenizer import Tokenizer
 
 BREAK = "\n"
@@ -90,12 +90,12 @@ class Framing:
 
 def framing_for(tokenizer: Tokenizer, data: DataSettings) -> Framing:
     """As a run with such data has it. Foreign texts stand alone, and nothing closes them."""
-    if isinstance(tokenizer, ForeignTokenizer):
+    if isinstance(tokenizer, PretrainedTokenizer):
         return Framing(tokenizer, _put_before(tokenizer), closed=False, lines=False)
     return Framing(tokenizer, (tokenizer.marks.end,), closed=True, lines=lines_go_on(data))
 
 
-def _put_before(tokenizer: ForeignTokenizer) -> tuple[int, ...]:
+def _put_before(tokenizer: PretrainedTokenizer) -> tuple[int, ...]:
     """Special ids that a foreign tokenizer itself puts before a text, as its template says."""
     inner = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     found = inner.encode("a", add_special_tokens=True)

@@ -11,8 +11,8 @@ from regard.data.settings import DataSettings
 from regard.recipes.recipe import recipe_from
 from regard.runs.kinds.writer import Writer
 from regard.runs.writing.framing import framing_for
-from regard.text.foreign import ForeignTokenizer
-from regard.text.marks import Marks
+from regard.text.pretrained import PretrainedTokenizer
+from regard.text.specials import SpecialIds
 
 GAP = 3
 """An id that no token has."""
@@ -32,7 +32,7 @@ def foreign_writer(*, unknown=None, begins=True, max_len=17):
         inner.post_processor = processors.TemplateProcessing(
             single="<s> $A", special_tokens=[("<s>", 1)]
         )
-    tokenizer = ForeignTokenizer(inner, Marks(0, 1, 0, unknown))
+    tokenizer = PretrainedTokenizer(inner, SpecialIds(0, 1, 0, unknown))
     raw = {
         "task": "language",
         "data": {"train": "texts.txt"},

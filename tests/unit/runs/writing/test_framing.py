@@ -7,9 +7,9 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 from regard.data.settings import DataSettings
 from regard.runs.tokenizers import load_tokenizer
 from regard.runs.writing.framing import framing_for
-from regard.text.foreign import ForeignTokenizer
-from regard.text.marks import Marks
+from regard.text.pretrained import PretrainedTokenizer
 from regard.text.settings import TextSettings
+from regard.text.specials import SpecialIds
 from regard.text.tokenizer import Tokenizer
 
 TEXTS = ["the cat sat", "the dogs sat down"] * 5
@@ -31,7 +31,7 @@ def foreign(begin=None, other_ends=()):
         inner.post_processor = processors.TemplateProcessing(
             single=f"{begin} $A", special_tokens=[(begin, inner.token_to_id(begin))]
         )
-    return ForeignTokenizer(inner, Marks(0, 1, 0, None, other_ends=other_ends))
+    return PretrainedTokenizer(inner, SpecialIds(0, 1, 0, None, other_ends=other_ends))
 
 
 def test_our_texts_open_with_the_end_of_another_and_are_closed():
@@ -86,7 +86,7 @@ def test_either_kind_of_tokenizer_is_found_in_a_folder(tmp_path, begin):
         folder.mkdir()
     Tokenizer.train(TEXTS, TextSettings(kind="word")).save(ours / "tokenizer.json")
     foreign(begin).save(theirs / "tokenizer.json")
-    assert not isinstance(load_tokenizer(ours), ForeignTokenizer)
+    assert not isinstance(load_tokenizer(ours), PretrainedTokenizer)
     found = load_tokenizer(theirs)
-    assert isinstance(found, ForeignTokenizer)
+    assert isinstance(found, PretrainedTokenizer)
     assert framing_for(found, LINES).opening == (() if begin is None else (1,))

@@ -7,15 +7,15 @@ import tokenizers
 from tokenizers import models, pre_tokenizers
 
 from regard.core.errors import CheckpointError
-from regard.text.foreign import ForeignTokenizer
-from regard.text.marks import Marks
-from regard.text.published import (
+from regard.text.pretrained import (
+    PretrainedTokenizer,
     opened_with,
     pieces_in_bytes,
     pieces_of,
     published_template,
     word_pieces,
 )
+from regard.text.specials import SpecialIds
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "The", "the", "cat", "##s"]
 ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -42,7 +42,7 @@ def test_word_pieces_are_lower_case_unless_a_folder_says_otherwise(tmp_path):
 
 def test_special_tokens_are_for_what_bert_or_the_folder_calls_them(tmp_path):
     found = word_pieces(words(tmp_path)).marks
-    assert found == Marks(pad=0, begin=2, end=3, unknown=1, mask=4)
+    assert found == SpecialIds(pad=0, begin=2, end=3, unknown=1, mask=4)
     (tmp_path / "special_tokens_map.json").write_text('{"mask_token": {"content": "cat"}}')
     assert word_pieces(tmp_path).marks.mask == 7
     lines = [word for word in WORDS if word not in ("[CLS]", "[SEP]")]
@@ -65,12 +65,12 @@ def test_a_number_left_out_of_a_vocabulary_moves_no_other(tmp_path):
     after = pieces_in_bytes(tmp_path, (ids[END],))
     assert after.encode("zebra ab") == before == [ids[sign] for sign in [*"zebraĠ", "ab"]]
     after.save(tmp_path / "tokenizer.json")
-    assert ForeignTokenizer.load(tmp_path / "tokenizer.json").encode("zebra ab") == before
+    assert PretrainedTokenizer.load(tmp_path / "tokenizer.json").encode("zebra ab") == before
 
 
 def test_the_first_end_is_the_tokenizers_and_the_others_end_as_well(tmp_path):
     ids = merges(tmp_path)
-    assert pieces_in_bytes(tmp_path, (7, 9, 7)).marks == Marks(7, None, 7, None, None, (9,))
+    assert pieces_in_bytes(tmp_path, (7, 9, 7)).marks == SpecialIds(7, None, 7, None, None, (9,))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": END}))
     marks = pieces_in_bytes(tmp_path, (7, ids[END])).marks
     assert (marks.end, marks.other_ends) == (ids[END], (7,))

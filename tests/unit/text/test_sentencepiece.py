@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from regard.core.errors import CheckpointError
-from regard.text.sentencepiece_file import OTHER_SIDE, read_sentencepieces, unigram
+from regard.text.sentencepiece import OTHER_SIDE, read_sentencepieces, unigram
 from regard.text.specials import SPECIALS
 
 PIECES = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3), ("▁a", -2.0, 1), ("b", -3.0, 1)]

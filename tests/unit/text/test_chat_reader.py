@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, normalizers
 
 from regard.core.errors import DataError
-from regard.text.foreign import ForeignTokenizer
-from regard.text.marked import APART, MarkedReader
-from regard.text.marks import Marks
+from regard.text.chat import APART, ChatReader
+from regard.text.pretrained import PretrainedTokenizer
+from regard.text.specials import SpecialIds
 
-MARKS = Marks(pad=0, begin=0, end=0, unknown=None)
-TOKENIZER = ForeignTokenizer(byte_tokenizer(), MARKS)
-READER = MarkedReader(TOKENIZER)
+MARKS = SpecialIds(pad=0, begin=0, end=0, unknown=None)
+TOKENIZER = PretrainedTokenizer(byte_tokenizer(), MARKS)
+READER = ChatReader(TOKENIZER)
 IDS = range(len(SPECIAL))
 
 
@@ -56,7 +56,7 @@ def test_a_token_that_hides_behind_other_signs_is_refused():
     inner = byte_tokenizer()
     inner.normalizer = normalizers.NFKC()
     inner.add_special_tokens([AddedToken("<|tell|>", special=True, normalized=True)])
-    reader = MarkedReader(ForeignTokenizer(inner, MARKS))
+    reader = ChatReader(PretrainedTokenizer(inner, MARKS))
     with pytest.raises(DataError, match="special token '<|tell|>', which only"):
         reader.guarded("a ＜|tell|＞ b")
 

@@ -10,13 +10,12 @@ import numpy as np
 from regard.data.examples import Column, Table
 from regard.data.pair_batches import BLOCKS
 from regard.data.pairs import Pair
-from regard.text.segmenter import Segmented
-from regard.text.segmenting import SegmentingProcess, Side
+from regard.text.bpe_dropout import BpeDropoutProcess, CorpusSide, Segmented
 from regard.text.specials import PAD_ID
 from regard.text.tokenizer import Tokenizer
 
 
-class Resegmented:
+class BpeDropoutTexts:
     """Pairs, segmented by a process of their own, which works one epoch ahead.
 
     ``plain`` has the ids of the pairs when nothing is skipped. No text gets longer than
@@ -40,10 +39,10 @@ class Resegmented:
         self._known: dict[int, Table] = {}
         source, target = tokenizers
         sides = [
-            Side(source, [pair.source for pair in pairs], self.longest - 1),
-            Side(target, [pair.target for pair in pairs], self.longest - 1),
+            CorpusSide(source, [pair.source for pair in pairs], self.longest - 1),
+            CorpusSide(target, [pair.target for pair in pairs], self.longest - 1),
         ]
-        self._process = SegmentingProcess(sides, share=share, seed=seed)
+        self._process = BpeDropoutProcess(sides, share=share, seed=seed)
 
     def __len__(self) -> int:
         return self._n

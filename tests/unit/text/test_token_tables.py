@@ -1,6 +1,6 @@
 """Tables of tokens that others made: each is looked up, none is put together."""
 
-from regard.text.lookup import character_table, word_table
+from regard.text.pretrained import character_table, word_table
 from regard.text.specials import SPECIALS, UNKNOWN_ID
 from regard.text.tokenizer import Tokenizer
 

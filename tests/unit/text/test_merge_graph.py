@@ -9,9 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from regard.text.draws import derive, uniform
-from regard.text.merging import MergeGraph
-from regard.text.segmenter import Segmenter
+from regard.text.bpe_dropout import BpeDropout, MergeGraph, derive, uniform
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 
@@ -32,7 +30,7 @@ def keys(n, seed=0):
 
 
 def segmenter(texts=TEXTS, share=0.1, room=1000, seed=0):
-    return Segmenter(BPE, texts, share=share, room=room, keys=keys(len(texts), seed))
+    return BpeDropout(BPE, texts, share=share, room=room, keys=keys(len(texts), seed))
 
 
 def by_text(segmented):
@@ -167,7 +165,7 @@ def test_a_text_that_would_get_too_long_is_left_whole():
 
 def test_a_graph_that_grew_too_large_is_begun_anew_and_nothing_changes(monkeypatch):
     grown = [by_text(segmenter(share=0.4).segment(epoch)) for epoch in range(3)]
-    monkeypatch.setattr("regard.text.segmenter.MOST_NODES", 1)
+    monkeypatch.setattr("regard.text.bpe_dropout.MOST_NODES", 1)
     small = segmenter(share=0.4)
     assert [by_text(small.segment(epoch)) for epoch in range(3)] == grown
 
@@ -175,7 +173,7 @@ def test_a_graph_that_grew_too_large_is_begun_anew_and_nothing_changes(monkeypat
 @pytest.mark.parametrize("at_once", [1, 7, 40])
 def test_texts_may_be_cut_some_at_a_time(monkeypatch, at_once):
     whole = by_text(segmenter(share=0.4).segment(1))
-    monkeypatch.setattr("regard.text.segmenter.AT_ONCE", at_once)
+    monkeypatch.setattr("regard.text.bpe_dropout.AT_ONCE", at_once)
     assert by_text(segmenter(share=0.4).segment(1)) == whole
 
 

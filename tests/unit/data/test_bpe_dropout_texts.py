@@ -3,10 +3,10 @@ import json
 import pytest
 
 from regard.core.errors import CheckpointError
+from regard.data.bpe_dropout import BpeDropoutTexts
 from regard.data.examples import Table, encode_table
 from regard.data.pair_batches import packed_stream, padded_stream
 from regard.data.pairs import Pair
-from regard.data.resegmented import Resegmented
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 
@@ -21,7 +21,7 @@ PLAIN = encode_table(PAIRS, SOURCE, TARGET)
 
 
 def resegmented(share=0.3, seed=0, max_len=60):
-    return Resegmented(PAIRS, PLAIN, (SOURCE, TARGET), share=share, seed=seed, max_len=max_len)
+    return BpeDropoutTexts(PAIRS, PLAIN, (SOURCE, TARGET), share=share, seed=seed, max_len=max_len)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_no_text_outgrows_the_model_or_the_block(max_len, longest):
 def test_a_truncated_text_stays_truncated():
     room = PLAIN.longest - 3
     cut = Table(PLAIN.source.cut(room), PLAIN.target.cut(room))
-    texts = Resegmented(PAIRS, cut, (SOURCE, TARGET), share=1.0, seed=0, max_len=room + 1)
+    texts = BpeDropoutTexts(PAIRS, cut, (SOURCE, TARGET), share=1.0, seed=0, max_len=room + 1)
     assert max(len(one.target) for one in texts.of_epoch(0)) == room
 
 

@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 
 from regard.core.errors import TrainingError
-from regard.text.draws import derive
-from regard.text.segmenter import Segmenter
-from regard.text.segmenting import SegmentingProcess, Side
+from regard.text.bpe_dropout import BpeDropout, BpeDropoutProcess, CorpusSide, derive
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 
@@ -17,14 +15,14 @@ BPE = Tokenizer.train(TEXTS, TextSettings(vocab_size=300))
 
 @pytest.fixture
 def process():
-    sides = [Side(BPE, TEXTS, 50), Side(BPE, TEXTS[::-1], 40)]
-    return SegmentingProcess(sides, share=0.3, seed=7)
+    sides = [CorpusSide(BPE, TEXTS, 50), CorpusSide(BPE, TEXTS[::-1], 40)]
+    return BpeDropoutProcess(sides, share=0.3, seed=7)
 
 
 def alone(texts, room, number):
     side = derive(np.array([7], np.uint64), number)
     keys = derive(side, np.arange(len(texts)))
-    return Segmenter(BPE, texts, share=0.3, room=room, keys=keys)
+    return BpeDropout(BPE, texts, share=0.3, room=room, keys=keys)
 
 
 def same(found, expected):
@@ -59,7 +57,7 @@ def test_an_interrupt_is_for_the_training_and_not_for_the_process(process):
 
 
 def test_the_process_ends_when_nobody_holds_it():
-    one = SegmentingProcess([Side(BPE, TEXTS, 50)], share=0.3, seed=7)
+    one = BpeDropoutProcess([CorpusSide(BPE, TEXTS, 50)], share=0.3, seed=7)
     inner = one._process
     one.segmented(0)
     del one
@@ -68,7 +66,7 @@ def test_the_process_ends_when_nobody_holds_it():
 
 
 def test_a_closed_pipe_ends_the_process_quietly(capfd):
-    one = SegmentingProcess([Side(BPE, TEXTS, 50)], share=0.3, seed=7)
+    one = BpeDropoutProcess([CorpusSide(BPE, TEXTS, 50)], share=0.3, seed=7)
     one.segmented(0)
     one._process.stdin.close()
     one._process.stdout.close()

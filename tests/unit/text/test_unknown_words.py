@@ -3,8 +3,7 @@
 import pytest
 
 from regard.text.settings import TextSettings
-from regard.text.tokenizer import Tokenizer
-from regard.text.unknown import unknown_words
+from regard.text.tokenizer import Tokenizer, unknown_words
 
 
 @pytest.mark.parametrize(

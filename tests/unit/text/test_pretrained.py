@@ -5,8 +5,8 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.core.errors import CheckpointError
-from regard.text.foreign import ForeignTokenizer
-from regard.text.marks import Marks
+from regard.text.pretrained import PretrainedTokenizer
+from regard.text.specials import SpecialIds
 
 TEXTS = ["the cat sat", "the dogs sat down", "naïve cats"] * 5
 
@@ -22,7 +22,7 @@ def pieces():
     inner.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
     inner.enable_truncation(2)
     inner.enable_padding()
-    return ForeignTokenizer(inner, Marks(pad=0, begin=2, end=3, unknown=1, mask=4))
+    return PretrainedTokenizer(inner, SpecialIds(pad=0, begin=2, end=3, unknown=1, mask=4))
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def in_bytes():
         show_progress=False,
     )
     inner.train_from_iterator(TEXTS, trainer)
-    return ForeignTokenizer(inner, Marks(pad=0, begin=0, end=0, unknown=None))
+    return PretrainedTokenizer(inner, SpecialIds(pad=0, begin=0, end=0, unknown=None))
 
 
 def test_texts_are_neither_cut_nor_padded(pieces):
@@ -66,7 +66,7 @@ def test_tokens_know_their_words(pieces):
 def test_it_is_the_same_after_saving(tmp_path, request, which):
     tokenizer = request.getfixturevalue(which)
     tokenizer.save(tmp_path / "tokenizer.json")
-    again = ForeignTokenizer.load(tmp_path / "tokenizer.json")
+    again = PretrainedTokenizer.load(tmp_path / "tokenizer.json")
     assert again.marks == tokenizer.marks
     assert again.special_ids == tokenizer.special_ids
     assert again.n_vocab == tokenizer.n_vocab
@@ -78,10 +78,10 @@ def test_without_its_marks_it_is_no_tokenizer(tmp_path, pieces):
     pieces.save(tmp_path / "tokenizer.json")
     (tmp_path / "marks.json").write_text("{}")
     with pytest.raises(CheckpointError, match=r"marks\.json is damaged"):
-        ForeignTokenizer.load(tmp_path / "tokenizer.json")
+        PretrainedTokenizer.load(tmp_path / "tokenizer.json")
     (tmp_path / "marks.json").unlink()
     with pytest.raises(CheckpointError, match=r"cannot read .*marks\.json"):
-        ForeignTokenizer.load(tmp_path / "tokenizer.json")
+        PretrainedTokenizer.load(tmp_path / "tokenizer.json")
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,13 @@ def test_marks_that_are_no_ids_of_the_tokenizer_are_refused(tmp_path, pieces, sa
     pieces.save(tmp_path / "tokenizer.json")
     (tmp_path / "marks.json").write_text(said)
     with pytest.raises(CheckpointError, match=rf"marks\.json is damaged: .*{words}"):
-        ForeignTokenizer.load(tmp_path / "tokenizer.json")
+        PretrainedTokenizer.load(tmp_path / "tokenizer.json")
 
 
 def test_other_ends_are_kept_and_have_no_name(tmp_path, pieces):
-    marks = Marks(pad=0, begin=2, end=3, unknown=1, other_ends=(4, 5))
+    marks = SpecialIds(pad=0, begin=2, end=3, unknown=1, other_ends=(4, 5))
     assert marks.named() == {"pad": 0, "begin": 2, "end": 3, "unknown": 1}
     pieces.save(tmp_path / "tokenizer.json")
     inner = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    ForeignTokenizer(inner, marks).save(tmp_path / "tokenizer.json")
-    assert ForeignTokenizer.load(tmp_path / "tokenizer.json").marks == marks
+    PretrainedTokenizer(inner, marks).save(tmp_path / "tokenizer.json")
+    assert PretrainedTokenizer.load(tmp_path / "tokenizer.json").marks == marks
