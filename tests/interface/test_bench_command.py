@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from regard.bench.generating import SHAPES
+from regard.bench.decoding import SHAPES
 from regard.cli.main import main
 
 TINY = ["--size", "tiny", "--vocab", "40", "--rounds", "1", "--device", "cpu"]
@@ -16,7 +16,7 @@ TINY = ["--size", "tiny", "--vocab", "40", "--rounds", "1", "--device", "cpu"]
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     monkeypatch.setattr("regard.bench.contest.LEAST_SECONDS", 0.001)
-    monkeypatch.setattr("regard.bench.matmul.WIDTH", {"cpu": 32})
+    monkeypatch.setattr("regard.bench.measures.WIDTH", {"cpu": 32})
 
 
 @pytest.fixture

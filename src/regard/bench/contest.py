@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
 import statistics
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 import torch
 
-from regard.bench.clock import seconds
-from regard.bench.footprint import Footprint, release
-from regard.bench.rows import OURS, Row
+from regard.bench.measures import Footprint, release, seconds
+from regard.bench.results import LEFT_OUT, OURS, BenchRow
 
 LEAST_SECONDS = 0.2
 """A round lasts at least so long: shorter work is repeated within it."""
@@ -60,7 +60,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Workload:
     """The work that contenders are compared at."""
 
     what: str
@@ -72,9 +72,9 @@ class Task:
     by: str | None = None
     at: float | None = None
 
-    def row(self, contender: Contender, **found: object) -> Row:
+    def row(self, contender: Contender, **found: object) -> BenchRow:
         """A row of this task."""
-        return Row(
+        return BenchRow(
             what=self.what,
             who=contender.who,
             how=contender.how,
@@ -98,7 +98,7 @@ class _Entered:
     speeds: list[float] = field(default_factory=list)
 
 
-def compete(task: Task, contenders: Sequence[Contender], plan: Plan) -> list[Row]:
+def compete(task: Workload, contenders: Sequence[Contender], plan: Plan) -> list[BenchRow]:
     """One row a contender, in their order; one that fails is a row that says why."""
     if "torch._dynamo" in sys.modules:
         torch.compiler.reset()  # it gives up on code that was compiled for too many shapes before
@@ -154,7 +154,7 @@ def _round(one: _Entered, plan: Plan) -> None:
     one.speeds.append(done / took)
 
 
-def _measured(task: Task, contender: Contender, one: _Entered, plan: Plan) -> Row:
+def _measured(task: Workload, contender: Contender, one: _Entered, plan: Plan) -> BenchRow:
     value = statistics.median(one.speeds)
     rate = plan.matrix_rates.get(contender.precision)
     flops = task.flops if one.work.flops is None else one.work.flops
@@ -185,3 +185,52 @@ def _quiet(contender: Contender) -> Iterator[None]:
         if contender.who != OURS:
             warnings.simplefilter("ignore")
         yield
+
+
+LENGTHS = (128, 512, 2048, 8192, 32768)
+MOST_SECONDS = 60.0
+"""Work that would take longer than this once is not begun."""
+
+
+def grow(points: Iterable[tuple[Workload, list[Contender]]], plan: Plan) -> list[BenchRow]:
+    """All points in turn, each larger than the one before.
+
+    A contender that fails stays away from what is larger. So does one that, if it grows with the
+    square, would take too long or too much memory: on a CPU that would end the program.
+    """
+    rows: list[BenchRow] = []
+    last: dict[str, BenchRow] = {}
+    for task, contenders in points:
+        barred = {c.label: _bar(last.get(c.label), task, plan) for c in contenders}
+        fit = [c for c in contenders if barred[c.label] is None]
+        found = iter(compete(task, fit, plan))
+        for contender in contenders:
+            bar = barred[contender.label]
+            row = next(found) if bar is None else task.row(contender, error=bar)
+            last[contender.label] = row
+            rows.append(row)
+    return rows
+
+
+def _bar(before: BenchRow | None, task: Workload, plan: Plan) -> str | None:
+    """Why not to begin, going by the row before."""
+    if before is None:
+        return None
+    if before.error is not None:
+        return before.error if before.error.startswith(LEFT_OUT) else f"{LEFT_OUT}: {before.error}"
+    factor = (task.at or 1.0) / (before.at or 1.0)
+    if (before.seconds or 0.0) * factor**2 > MOST_SECONDS:
+        return f"{LEFT_OUT}: {before.seconds:.0f} s at {before.at:,.0f} already"
+    there = _memory(plan.device)
+    if there is not None and (before.memory_bytes or 0) * factor**2 > there:
+        return (
+            f"{LEFT_OUT}: {(before.memory_bytes or 0) / 2**30:.1f} GiB at {before.at:,.0f} already"
+        )
+    return None
+
+
+def _memory(device: torch.device) -> int | None:
+    """Bytes free in this machine; a GPU says itself when it has too little."""
+    if device.type != "cpu":
+        return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")

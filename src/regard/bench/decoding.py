@@ -1,27 +1,33 @@
-"""``regard bench decode``: tokens a second, every sentence exactly as long as all others."""
+"""``regard bench decode`` and ``generate``: tokens a second, every text as long as all others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
-from regard.bench.contest import Contender, Plan, Task, compete
-from regard.bench.growth import grow
-from regard.bench.matmul import DTYPES
-from regard.bench.peers.ctranslate2 import direct_decoding, engine_decoding
-from regard.bench.peers.generate import hf_decoding
-from regard.bench.peers.listed import chosen
-from regard.bench.rows import OURS, Bench, Row
-from regard.bench.run import Asked, measure
-from regard.bench.shapes import shape
-from regard.bench.writing import Writing, our_decoding
+import torch
+
+from regard.bench.contest import Contender, Plan, Work, Workload, compete, grow
+from regard.bench.decoding_peers import direct_decoding, engine_decoding, hf_decoding, hf_writing
+from regard.bench.measures import DTYPES
+from regard.bench.results import OURS, Bench, BenchRow
+from regard.bench.run import Asked, chosen, measure
+from regard.bench.work import shape as translator_shape
+from regard.bench.writing import Writing, our_decoding, our_writing
+from regard.core.errors import ConfigError
+from regard.core.registry import did_you_mean
+from regard.models.decoder import DecoderConfig, LanguageModel
 from regard.models.presets import build
 from regard.models.transformer import TransformerConfig
 from regard.runs.device import pick_device
+from regard.runs.kinds.writer import load_writer
 from regard.training.flops import flop_formula
 
 HF, CT2 = "transformers", "ctranslate2"
+UNIT = "tokens/s"
 VOCAB, N_SOURCE, N_NEW = 32_000, 24, 25
 """Tokens of the vocabulary; of a source, its end token not counted; tokens that are written."""
 BEAM = 4
@@ -31,44 +37,33 @@ USUAL: dict[str, Sequence[tuple[int, int]]] = {
 }
 """(beam, batch) where nothing else is asked for."""
 LONG_BATCHES, LONG_TEXTS = (1, 4, 16, 64, 256), (25, 50, 100, 200, 400)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """Who takes part, and with what."""
-
-    asked: Asked
-    who: set[str]
-    config: TransformerConfig
-
-    def contest(self, task: Task, writing: Writing) -> tuple[Task, list[Contender]]:
-        """Ourselves and the package transformers, which gets both precisions wherever it is."""
-        wanted = [name for name in self.asked.precisions if name in DTYPES]
-        found = []
-        if OURS in self.who:
-            for name in wanted:
-                start = partial(our_decoding, self.config, writing, name)
-                found.append(Contender(OURS, "native", name, start))
-        if HF in self.who:
-            for name in DTYPES if self.asked.precision is None else wanted:
-                start = partial(hf_decoding, self.config, writing, name)
-                found.append(Contender(HF, "generate", name, start))
-        return task, found
-
-    def engines(self, writing: Writing, precision: str) -> list[Contender]:
-        """CTranslate2 through us and without us."""
-        ours = partial(engine_decoding, self.config, writing, precision)
-        theirs = partial(direct_decoding, self.config, writing, precision)
-        direct = Contender(CT2, "", precision, theirs)
-        return [Contender(OURS, CT2, precision, ours), direct] if OURS in self.who else [direct]
-
-    def precisions_of_engine(self) -> tuple[str, ...]:
-        """Those that CTranslate2 is compared in: on a CPU it is at its best in int8."""
-        if CT2 not in self.who:
-            return ()
-        if self.asked.precision is not None:
-            return (self.asked.precision,)
-        return ("bf16",) if pick_device(self.asked.device).type == "cuda" else ("int8", "fp32")
+SMOLLM2 = "smollm2-135m"
+SHAPES: dict[str, dict[str, Any]] = {
+    SMOLLM2: {
+        "n_vocab": 49_152,
+        "d_model": 576,
+        "n_layers": 30,
+        "n_heads": 9,
+        "n_kv_heads": 3,
+        "d_ff": 1536,
+        "norm": "rms",
+        "activation": "swiglu",
+        "positions": "rotary",
+        "rotary_base": 100_000.0,
+        "bias": False,
+        "max_len": 8192,
+    },
+    "gpt2": {
+        "n_vocab": 50_257,
+        "d_model": 768,
+        "n_layers": 12,
+        "n_heads": 12,
+        "d_ff": 3072,
+        "activation": "gelu_tanh",
+        "max_len": 1024,
+    },
+}
+"""Public language models whose sizes can be had with random weights."""
 
 
 def decode_bench(
@@ -80,58 +75,146 @@ def decode_bench(
 ) -> Bench:
     """Greedy search and beams of four on random weights; the number written is checked."""
     device = pick_device(asked.device)
-    field = Field(
-        asked=asked,
-        who=chosen(asked.only, {HF: HF, CT2: CT2}),
-        config=shape(size or "base", vocab or VOCAB, max_len=512),
-    )
-    works = [(beam, n) for n in batches for beam in (1, BEAM)] or USUAL.get(
-        device.type, USUAL["cpu"]
-    )
+    who = chosen(asked.only, {HF: HF, CT2: CT2})
+    config = translator_shape(size or "base", vocab or VOCAB, max_len=512)
+    usual = USUAL.get(device.type, USUAL["cpu"])
+    works = [(beam, n) for n in batches for beam in (1, BEAM)] or usual
+    engines = _precisions_of_engine(asked, device) if CT2 in who else ()
 
-    def work(plan: Plan) -> list[Row]:
+    def contenders(writing: Writing) -> list[Contender]:
+        ours = partial(our_decoding, config, writing)
+        return _native(asked, who, ours, partial(hf_decoding, config, writing))
+
+    def work(plan: Plan) -> list[BenchRow]:
         rows = []
         for beam, batch in works:
             writing = Writing(batch, N_SOURCE, N_NEW, beam, device)
-            rows += compete(*field.contest(_task(field, writing), writing), plan)
-            for precision in field.precisions_of_engine():
-                engine = _task(field, writing, f"{CT2} {precision}")
-                rows += compete(engine, field.engines(writing, precision), plan)
+            what, flops = f"{writing.search}, batch {batch}", _flops(config, writing)
+            rows += compete(Workload(what=what, unit=UNIT, flops=flops), contenders(writing), plan)
+            for name in engines:
+                task = Workload(what=f"{what}, {CT2} {name}", unit=UNIT, flops=flops)
+                rows += compete(task, _engines(config, writing, name, who), plan)
         if asked.long:
-            rows += grow(_by_batch(field, plan), plan)
-            rows += grow(_by_length(field, plan), plan)
+            for by in ("batch", "length"):
+                rows += grow(((task, contenders(w)) for task, w in _growing(by, device)), plan)
         return rows
 
-    facts = {"vocab": field.config.n_target_vocab, "source_tokens": N_SOURCE, "written": N_NEW}
     kept = {"d_model", "n_layers", "n_heads", "d_ff"}
-    return measure(asked, work, {"shape": field.config.model_dump(include=kept), **facts})
+    facts = {
+        "shape": config.model_dump(include=kept),
+        "vocab": config.n_target_vocab,
+        "source_tokens": N_SOURCE,
+        "written": N_NEW,
+    }
+    return measure(asked, work, facts)
 
 
-def _task(field: Field, writing: Writing, engine: str = "") -> Task:
-    what = f"{writing.search}, batch {writing.batch}"
-    flops = _flops(field.config, writing)
-    return Task(what=f"{what}, {engine}" if engine else what, unit="tokens/s", flops=flops)
+def _native(
+    asked: Asked,
+    who: set[str],
+    ours: Callable[[str], Work],
+    theirs: Callable[[str], Work],
+) -> list[Contender]:
+    """Ourselves and the package transformers, which gets both precisions wherever it is."""
+    wanted = [name for name in asked.precisions if name in DTYPES]
+    found = []
+    if OURS in who:
+        found += [Contender(OURS, "native", name, partial(ours, name)) for name in wanted]
+    if HF in who:
+        names = DTYPES if asked.precision is None else wanted
+        found += [Contender(HF, "generate", name, partial(theirs, name)) for name in names]
+    return found
+
+
+def _engines(
+    config: TransformerConfig, writing: Writing, precision: str, who: set[str]
+) -> list[Contender]:
+    """CTranslate2 through us and without us."""
+    ours = partial(engine_decoding, config, writing, precision)
+    direct = Contender(CT2, "", precision, partial(direct_decoding, config, writing, precision))
+    return [Contender(OURS, CT2, precision, ours), direct] if OURS in who else [direct]
+
+
+def _precisions_of_engine(asked: Asked, device: torch.device) -> tuple[str, ...]:
+    """Those that CTranslate2 is compared in: on a CPU it is at its best in int8."""
+    if asked.precision is not None:
+        return (asked.precision,)
+    return ("bf16",) if device.type == "cuda" else ("int8", "fp32")
 
 
 def _flops(config: TransformerConfig, writing: Writing) -> float:
     """Useful FLOPs of a token that is handed out: all beams are computed, one is kept."""
     formula = flop_formula(build(config))
-    source = writing.n_source + 1
+    source = writing.n_read + 1
     encoding = formula.forward(source, 0)
     writes = formula.forward(source, writing.n_new) - encoding
     return (encoding + writing.beam * writes) / writing.n_new
 
 
-def _by_batch(field: Field, plan: Plan) -> Iterator[tuple[Task, list[Contender]]]:
-    for batch in LONG_BATCHES:
-        writing = Writing(batch, N_SOURCE, N_NEW, 1, plan.device)
-        what = f"greedy by batch, {batch}"
-        yield field.contest(Task(what=what, unit="tokens/s", by="batch", at=batch), writing)
+def _growing(by: str, device: torch.device) -> Iterator[tuple[Workload, Writing]]:
+    """Greedy search of more and more sentences, or of longer and longer ones."""
+    for at in LONG_BATCHES if by == "batch" else LONG_TEXTS:
+        batch, n_new = (at, N_NEW) if by == "batch" else (8, at)
+        task = Workload(what=f"greedy by {by}, {at}", unit=UNIT, by=by, at=at)
+        yield task, Writing(batch, N_SOURCE, n_new, 1, device)
 
 
-def _by_length(field: Field, plan: Plan) -> Iterator[tuple[Task, list[Contender]]]:
-    for n in LONG_TEXTS:
-        writing = Writing(8, N_SOURCE, n, 1, plan.device)
-        yield field.contest(
-            Task(what=f"greedy by length, {n}", unit="tokens/s", by="length", at=n), writing
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """How much a language model reads and writes."""
+
+    n_prompt: int = 32
+    n_new: int = 256
+    batches: Sequence[int] = (1,)
+
+
+def generate_bench(
+    asked: Asked, *, run: Path | None = None, shape: str | None = None, lengths: Lengths
+) -> Bench:
+    """Greedy, with the weights of a run or with random ones; the number written is checked."""
+    device = pick_device(asked.device)
+    who = chosen(asked.only, {HF: HF})
+    model = _language_model(run, shape).to(device).eval()
+    _check_room(model, lengths)
+    if not set(asked.precisions) & set(DTYPES):
+        raise ConfigError(f"generating takes {' or '.join(DTYPES)}, not {asked.precision}")
+
+    def work(plan: Plan) -> list[BenchRow]:
+        rows = []
+        for batch in lengths.batches:
+            writing = Writing(batch, lengths.n_prompt, lengths.n_new, 1, device)
+            ours, theirs = (partial(one, model, writing) for one in (our_writing, hf_writing))
+            task = Workload(what=f"generation, batch {batch}", unit=UNIT)
+            rows += compete(task, _native(asked, who, ours, theirs), plan)
+        return rows
+
+    facts = {
+        "weights": "random" if run is None else str(run),
+        "shape": model.config.model_dump(mode="json"),
+        "prompt_tokens": lengths.n_prompt,
+        "written": lengths.n_new,
+    }
+    return measure(asked, work, facts)
+
+
+def _language_model(run: Path | None, shape: str | None) -> LanguageModel:
+    """That of a run, or one of that shape with random weights, always the same."""
+    if run is not None:
+        if shape is not None:
+            raise ConfigError("name a run or a --shape with random weights, not both")
+        return load_writer(run, device="cpu").model
+    shape = shape or SMOLLM2
+    if shape not in SHAPES:
+        near = did_you_mean(shape, SHAPES)
+        raise ConfigError(f"there is no shape {shape!r}{near}; known: {', '.join(SHAPES)}")
+    torch.manual_seed(0)
+    return LanguageModel(DecoderConfig(dropout=0.0, **SHAPES[shape]))
+
+
+def _check_room(model: LanguageModel, lengths: Lengths) -> None:
+    needed, there = lengths.n_prompt + lengths.n_new, model.config.max_len
+    if needed > there:
+        raise ConfigError(
+            f"{lengths.n_prompt} tokens of prompt and {lengths.n_new} new ones are {needed}, but "
+            f"the model's context holds {there}; ask for fewer (--prompt, --new)"
         )

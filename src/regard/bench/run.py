@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from regard.bench.contest import Plan
-from regard.bench.matmul import DTYPES, matrix_rates
-from regard.bench.rows import Bench, Row
+from regard.bench.measures import DTYPES, matrix_rates
+from regard.bench.results import OURS, Bench, BenchRow
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.runs.device import pick_device
@@ -52,13 +53,33 @@ class Asked:
         return ("bf16",) if pick_device(self.device).type == "cuda" else ("bf16", "fp32")
 
 
+def chosen(names: Sequence[str], packages: Mapping[str, str]) -> set[str]:
+    """Who takes part: of us and the peers, each with its package, those asked for by ``--only``.
+
+    Where none is named, all that are installed.
+    """
+    everybody = (OURS, *packages)
+    there = {OURS, *(name for name, package in packages.items() if find_spec(package))}
+    for name in names:
+        if name not in everybody:
+            raise ConfigError(
+                f"there is no contender {name!r}{did_you_mean(name, everybody)}; "
+                f"known: {', '.join(everybody)}"
+            )
+        if name not in there:
+            raise ConfigError(
+                f"{name} is not installed; get it by pip install {name}, or leave it out of --only"
+            )
+    return set(names) or there
+
+
 def default(name: str, device: torch.device) -> Any:
     """A default of ``DEFAULTS``."""
     return DEFAULTS.get(device.type, DEFAULTS["cpu"])[name]
 
 
 def measure(
-    asked: Asked, work: Callable[[Plan], Sequence[Row]], facts: dict[str, Any] | None = None
+    asked: Asked, work: Callable[[Plan], Sequence[BenchRow]], facts: dict[str, Any] | None = None
 ) -> Bench:
     """Rate the matrices, then let ``work`` find the rows."""
     device = pick_device(asked.device)

@@ -1,23 +1,36 @@
-"""``regard bench train``: target tokens a second, padding not counted."""
+"""``regard bench train``: target tokens a second, padding not counted.
+
+Our other systems do different work, so their speeds tell what a system costs, not how well it is
+written. To give a measure, a translator of two plain GRUs without attention, of as many parameters
+as ``bahdanau2015``, stands beside them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 
-from regard.bench.contest import Contender, Plan, Task, Work, compete
-from regard.bench.growth import LENGTHS, grow
-from regard.bench.ours import our_training, packs
-from regard.bench.peers.listed import PEERS, Peer, chosen
-from regard.bench.rows import OURS, Bench, Row
-from regard.bench.run import Asked, default, measure
-from regard.bench.shapes import Sentences, sentences, shape, training_flops
-from regard.bench.steps import padded_training
-from regard.bench.systems import systems_rows
+from regard.bench.contest import LENGTHS, Contender, Plan, Work, Workload, compete, grow
+from regard.bench.measures import limit
+from regard.bench.results import OURS, Bench, BenchRow
+from regard.bench.run import Asked, chosen, default, measure
+from regard.bench.training_peers import PEERS, Peer, plain_gru
+from regard.bench.work import (
+    Sentences,
+    our_training,
+    packs,
+    padded_training,
+    sentences,
+    shape,
+    training_flops,
+)
 from regard.core.errors import ConfigError
+from regard.models.base import SequenceConfig
+from regard.models.presets import build, n_parameters, resolve
+from regard.models.settings import ModelSettings
 from regard.models.transformer import TransformerConfig
 from regard.runs.device import pick_device
 
@@ -38,7 +51,7 @@ def train_bench(
     device = pick_device(asked.device)
     if "int8" in asked.precisions:
         raise ConfigError("training takes fp32 or bf16, not int8")
-    field = Field(
+    field = TrainField(
         precisions=asked.precisions,
         who=chosen(asked.only, {peer.name: peer.package for peer in PEERS}),
         size=size or default("size", device),
@@ -50,8 +63,8 @@ def train_bench(
 
     text = field.text(field.batch_tokens)
 
-    def work(plan: Plan) -> list[Row]:
-        task = Task(what="training", unit=UNIT, flops=training_flops(config, text))
+    def work(plan: Plan) -> list[BenchRow]:
+        task = Workload(what="training", unit=UNIT, flops=training_flops(config, text))
         rows = compete(task, field.contenders(config, text), plan)
         if systems:
             first = field.precisions[0]
@@ -73,7 +86,7 @@ def train_bench(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class TrainField:
     """Who takes part, and in what."""
 
     precisions: tuple[str, ...]
@@ -120,14 +133,16 @@ def _ways(
     ]
 
 
-def _by_batch(field: Field, config: TransformerConfig) -> Iterator[tuple[Task, list[Contender]]]:
+def _by_batch(
+    field: TrainField, config: TransformerConfig
+) -> Iterator[tuple[Workload, list[Contender]]]:
     for factor in (0.25, 0.5, 1, 2, 4):
         n = max(16, round(field.batch_tokens * factor))
         text = field.text(n)
         yield _point(field, config, text, "batch tokens", n)
 
 
-def _by_length(field: Field) -> Iterator[tuple[Task, list[Contender]]]:
+def _by_length(field: TrainField) -> Iterator[tuple[Workload, list[Contender]]]:
     for length in LENGTHS:
         config = shape(field.size, field.vocab, max_len=length + 2)
         text = field.text(max(field.batch_tokens, length), length)
@@ -135,8 +150,54 @@ def _by_length(field: Field) -> Iterator[tuple[Task, list[Contender]]]:
 
 
 def _point(
-    field: Field, config: TransformerConfig, text: Sentences, by: str, at: int
-) -> tuple[Task, list[Contender]]:
+    field: TrainField, config: TransformerConfig, text: Sentences, by: str, at: int
+) -> tuple[Workload, list[Contender]]:
     flops = training_flops(config, text)
-    task = Task(what=f"training by {by}, {at:,}", unit=UNIT, flops=flops, by=by, at=at)
+    task = Workload(what=f"training by {by}, {at:,}", unit=UNIT, flops=flops, by=by, at=at)
     return task, field.contenders(config, text)
+
+
+MEASURE = "bahdanau2015"
+SYSTEMS: Mapping[str, ModelSettings] = {
+    "transformer, score additive": ModelSettings(score="additive"),
+    "transformer, window local_p": ModelSettings(window="local_p"),
+    "sutskever2014": ModelSettings(preset="sutskever2014"),
+    "cs224n2019": ModelSettings(preset="cs224n2019"),
+    MEASURE: ModelSettings(preset=MEASURE),
+    "luong2015": ModelSettings(preset="luong2015"),
+    "luong2015, window local_p": ModelSettings(preset="luong2015", window="local_p"),
+    "graves2014": ModelSettings(preset="graves2014"),
+    "cheng2016": ModelSettings(preset="cheng2016"),
+}
+
+
+def systems_rows(
+    text: Sentences, plan: Plan, *, size: str, vocab: int, precision: str
+) -> list[BenchRow]:
+    """One row a system."""
+    limits: dict[str, str] = {}
+
+    def start(name: str) -> Work:
+        config = system(name, size, vocab)
+        work = our_training(config, text, device=plan.device, precision=precision)
+        work.run()
+        limits[name] = limit(work.run, plan.device)
+        return replace(work, flops=training_flops(config, text))
+
+    def plain() -> Work:
+        with torch.device("meta"):
+            wanted = n_parameters(build(system(MEASURE, size, vocab)))
+        model = plain_gru(vocab, wanted)
+        return padded_training(model, text.batches, device=plan.device, precision=precision)
+
+    contenders = [Contender(OURS, name, precision, partial(start, name)) for name in SYSTEMS]
+    contenders.append(Contender("torch.nn.GRU", "no attention", precision, plain))
+    task = Workload(what="training, our other systems", unit="target tokens/s")
+    rows = compete(task, contenders, plan)
+    return [replace(row, limit=limits.get(row.how)) for row in rows]
+
+
+def system(name: str, size: str, vocab: int) -> SequenceConfig:
+    """A system of the table in a size."""
+    settings = SYSTEMS[name].model_copy(update={"size": size})
+    return resolve(settings, n_source_vocab=vocab, n_target_vocab=vocab, shared_vocab=True)

@@ -1,4 +1,4 @@
-"""The work of decoding, and our own way with it."""
+"""The work of decoding, translations or texts after a prompt, and our own way with it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 from regard.bench.contest import Work
-from regard.bench.matmul import DTYPES
+from regard.bench.measures import DTYPES
 from regard.decoding.beam import beam_search
+from regard.decoding.continuing import Manner, continuations
 from regard.decoding.greedy import greedy
 from regard.fast.quick import quickened
 from regard.models.base import SequenceModel
+from regard.models.decoder import LanguageModel
 from regard.models.presets import build, n_parameters
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.text.specials import END_ID, SPECIALS
@@ -20,10 +22,11 @@ from regard.text.specials import END_ID, SPECIALS
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """``batch`` sources of ``n_source`` tokens, for each of which ``n_new`` tokens are written."""
+    """``batch`` inputs of ``n_read`` tokens, for each of which ``n_new`` tokens are written."""
 
     batch: int
-    n_source: int
+    n_read: int
+    """Of a prompt, or of a source, its end token not counted."""
     n_new: int
     beam: int
     device: torch.device
@@ -33,27 +36,24 @@ class Writing:
         """Its name."""
         return "greedy" if self.beam == 1 else f"beam {self.beam}"
 
-    @property
-    def n_written(self) -> int:
-        """Tokens of a run, of the best hypotheses only."""
-        return self.batch * self.n_new
-
-    def ids(self, vocab: int) -> list[list[int]]:
-        """Sources without special ids, the same for everybody."""
+    def ids(self, vocab: int, first: int = len(SPECIALS)) -> list[list[int]]:
+        """Random ids from ``first`` on, by default no special ones; the same for everybody."""
         rng = torch.Generator().manual_seed(0)
-        size = (self.batch, self.n_source)
-        return torch.randint(len(SPECIALS), vocab, size, generator=rng).tolist()
+        return torch.randint(first, vocab, (self.batch, self.n_read), generator=rng).tolist()
 
     def source(self, vocab: int) -> Tensor:
-        """(B, n_source + 1): with the end token."""
-        rows = [[*ids, END_ID] for ids in self.ids(vocab)]
-        return torch.tensor(rows, device=self.device)
+        """(B, n_read + 1): with the end token."""
+        return torch.tensor([[*ids, END_ID] for ids in self.ids(vocab)], device=self.device)
+
+    def prompts(self, vocab: int) -> Tensor:
+        """(B, n_read)"""
+        return torch.tensor(self.ids(vocab, 0), device=self.device)
 
     def checked(self, lengths: list[int]) -> float:
-        """What was written, if it is as much as was asked for."""
+        """Tokens that were written, if they are as many as were asked for."""
         if lengths != [self.n_new] * self.batch:
-            raise AssertionError(f"{self.n_new} tokens a sentence were to be written: {lengths}")
-        return float(self.n_written)
+            raise AssertionError(f"{self.n_new} tokens a text were to be written: {lengths}")
+        return float(self.batch * self.n_new)
 
 
 def our_decoding(config: TransformerConfig, writing: Writing, precision: str) -> Work:
@@ -68,9 +68,8 @@ def our_decoding(config: TransformerConfig, writing: Writing, precision: str) ->
         if writing.beam == 1:
             found = greedy(written_by, source, limits=limits)
         else:
-            found = [best for (best,) in beam_search(
-                written_by, source, limits=limits, n_beams=writing.beam
-            )]  # fmt: skip
+            beams = beam_search(written_by, source, limits=limits, n_beams=writing.beam)
+            found = [best for (best,) in beams]
         return writing.checked([len(one.ids) for one in found])
 
     return Work(run, n_parameters(model))
@@ -82,3 +81,16 @@ def endless(model: SequenceModel) -> SequenceModel:
     with torch.no_grad():
         model.decoder.embedding.tokens.weight[END_ID] = 0.0
     return model
+
+
+def our_writing(model: LanguageModel, writing: Writing, precision: str) -> Work:
+    """Greedy; no token ends a text."""
+    prompts = writing.ids(model.config.n_vocab, 0)
+    manner, rng = Manner(max_new=writing.n_new, temperature=0.0), torch.Generator()
+    quick = quickened(model, DTYPES[precision])  # laid out once, as a run keeps it
+
+    def run() -> float:
+        found = continuations(quick, prompts, manner, rng=rng, device=writing.device)
+        return writing.checked([len(one.ids) for one in found])
+
+    return Work(run, n_parameters(model))

@@ -15,7 +15,7 @@ from regard.cli.terminal import note
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.bench.rows import Bench
+    from regard.bench.results import Bench
     from regard.bench.run import Asked
 
 app = typer.Typer(
@@ -108,7 +108,7 @@ def generate(
     as_json: Json = False,
 ) -> None:
     """Write on with a language model, greedily: tokens a second."""
-    from regard.bench.generating import Lengths, generate_bench
+    from regard.bench.decoding import Lengths, generate_bench
 
     asked = _asked(device, precision, rounds, only, False, out)
     lengths = Lengths(n_prompt=prompt, n_new=new, batches=tuple(batch or (1,)))
@@ -130,7 +130,7 @@ def attention(
     as_json: Json = False,
 ) -> None:
     """Causal attention, forward and backward: TFLOP/s and memory beside torch's kernels."""
-    from regard.bench.attending import attention_bench
+    from regard.bench.attention import attention_bench
 
     if why:
         _why(as_json)
@@ -143,7 +143,7 @@ def _why(as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from regard.bench.attending import why_table
+    from regard.bench.attention import why_table
 
     rows = why_table()
     if as_json:
@@ -185,7 +185,7 @@ def _give(bench: Bench, out: Path | None, as_json: bool) -> None:
     else:
         _show(bench)
     if out is not None:
-        from regard.bench.plots import plot
+        from regard.bench.results import plot
         from regard.core.files import write_whole
 
         write_whole(out, plot(bench))
@@ -196,7 +196,7 @@ def _show(bench: Bench) -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
-    from regard.bench.tables import remarks, tables
+    from regard.bench.results import remarks, tables
 
     width = None if sys.stdout.isatty() else 1000  # in a file, lines may be long
     console = Console(markup=False, highlight=False, width=width)

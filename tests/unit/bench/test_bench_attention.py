@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend
 
-from regard.bench import attending
-from regard.bench.attending import Inputs, attention_bench, why_table
+from regard.bench import attention
+from regard.bench.attention import Inputs, attention_bench, why_table
 from regard.bench.run import Asked
 from regard.kernels.table import TABLE
 
@@ -12,8 +12,8 @@ CPU = torch.device("cpu")
 
 def test_torch_s_kernels_do_the_work_that_we_do():
     q, k, v, _ = Inputs(2, 3, 40, 8, torch.float32, CPU).tensors()
-    ours = attending._ours(q, k, v)
-    theirs = attending._forced(SDPBackend.MATH, q, k, v)
+    ours = attention._ours(q, k, v)
+    theirs = attention._forced(SDPBackend.MATH, q, k, v)
     torch.testing.assert_close(ours, theirs)
 
 
@@ -25,8 +25,8 @@ def test_flops_of_two_positions_by_hand():
 
 
 def test_each_contender_at_each_length_and_we_say_which_kernel(monkeypatch):
-    monkeypatch.setitem(attending.USUAL, "cpu", (16, 64))
-    monkeypatch.setattr("regard.bench.matmul.WIDTH", {"cpu": 32})
+    monkeypatch.setitem(attention.USUAL, "cpu", (16, 64))
+    monkeypatch.setattr("regard.bench.measures.WIDTH", {"cpu": 32})
     monkeypatch.setattr("regard.bench.contest.LEAST_SECONDS", 0.001)
     asked = Asked(device="cpu", rounds=1, precision="fp32", only=("regard", "torch SDPA"))
     bench = attention_bench(asked, size="tiny")
@@ -45,9 +45,9 @@ def test_gradients_are_there_and_do_not_pile_up():
 
     def attend(q, k, v):
         seen.append((q, q.grad))
-        return attending._ours(q, k, v)
+        return attention._ours(q, k, v)
 
-    work = attending._start(attend, Inputs(1, 1, 4, 2, torch.float32, CPU), True)
+    work = attention._start(attend, Inputs(1, 1, 4, 2, torch.float32, CPU), True)
     work.run(), work.run()
     assert [grad for _, grad in seen] == [None, None]
     assert seen[0][0].requires_grad

@@ -1,14 +1,12 @@
 import pytest
 import torch
 
-from regard.bench import contest, growth
-from regard.bench.clock import seconds
-from regard.bench.contest import Contender, Plan, Task, Work, compete, why
-from regard.bench.footprint import Footprint
-from regard.bench.growth import grow
+from regard.bench import contest
+from regard.bench.contest import Contender, Plan, Work, Workload, compete, grow, why
+from regard.bench.measures import Footprint, seconds
 
 CPU = torch.device("cpu")
-TASK = Task(what="digging", unit="holes/s")
+TASK = Workload(what="digging", unit="holes/s")
 
 
 class Digger:
@@ -57,7 +55,7 @@ def test_value_is_the_median_of_what_was_done_a_second_and_spread_is_least_and_m
 
     monkeypatch.setattr(contest, "seconds", timed)
     plan = Plan(device=CPU, rounds=3, matrix_rates={"fp32": 10.0})
-    task = Task(what="digging", unit="holes/s", flops=5.0)
+    task = Workload(what="digging", unit="holes/s", flops=5.0)
     (row,) = compete(task, [Digger("a", []).contender(n_parameters=7)], plan)
     assert (row.value, row.low, row.high) == (1.0, 0.5, 2.0)
     assert row.share == 1.0 * 5.0 / 10.0
@@ -96,7 +94,7 @@ def test_too_little_memory_is_said_in_plain_words():
 
 def test_a_work_s_own_flops_go_before_the_task_s(one_second):
     plan = Plan(device=CPU, rounds=1, matrix_rates={"fp32": 10.0})
-    task = Task(what="digging", unit="holes/s", flops=5.0)
+    task = Workload(what="digging", unit="holes/s", flops=5.0)
     (row,) = compete(task, [Digger("a", []).contender(flops=1.0)], plan)
     assert row.share == 2.0 * 1.0 / 10.0
 
@@ -117,7 +115,7 @@ def test_the_footprint_sees_the_largest_growth_not_the_last():
 
 def points(diggers, sizes=(10, 20, 40)):
     for size in sizes:
-        yield Task(what=f"holes, {size}", unit="holes/s", by="size", at=size), diggers
+        yield Workload(what=f"holes, {size}", unit="holes/s", by="size", at=size), diggers
 
 
 def test_who_fails_stays_away_from_larger_work(one_second):
@@ -135,13 +133,13 @@ def test_who_fails_stays_away_from_larger_work(one_second):
 
 
 def test_work_that_would_take_too_long_is_not_begun(one_second, monkeypatch):
-    monkeypatch.setattr(growth, "MOST_SECONDS", 3.0)
+    monkeypatch.setattr(contest, "MOST_SECONDS", 3.0)
     rows = grow(points([Digger("a", []).contender()]), Plan(device=CPU, rounds=1))
     assert [row.error for row in rows] == [None, *["left out: 1 s at 10 already"] * 2]
 
 
 def test_work_that_would_take_too_much_memory_is_not_begun(one_second, monkeypatch):
-    monkeypatch.setattr(growth, "_memory", lambda _device: 0)
+    monkeypatch.setattr(contest, "_memory", lambda _device: 0)
     monkeypatch.setattr(Footprint, "bytes", 2**31)
     rows = grow(points([Digger("a", []).contender()]), Plan(device=CPU, rounds=1))
     assert rows[1].error == "left out: 2.0 GiB at 10 already"

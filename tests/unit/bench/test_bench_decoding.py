@@ -2,11 +2,9 @@ import pytest
 import torch
 
 from regard.bench.decoding import USUAL, decode_bench
-from regard.bench.peers.ctranslate2 import direct_decoding, engine_decoding
-from regard.bench.peers.ending import ending_model
-from regard.bench.peers.generate import hf_decoding
+from regard.bench.decoding_peers import direct_decoding, ending_model, engine_decoding, hf_decoding
 from regard.bench.run import Asked
-from regard.bench.shapes import shape
+from regard.bench.work import shape
 from regard.bench.writing import Writing, our_decoding
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
@@ -38,7 +36,7 @@ def test_so_does_ctranslate2_with_us_and_without(writing):
 
 
 def test_writing_less_is_no_result(writing):
-    with pytest.raises(AssertionError, match="5 tokens a sentence"):
+    with pytest.raises(AssertionError, match="5 tokens a text"):
         writing.checked([5, 4, 5])
 
 
@@ -68,7 +66,7 @@ def test_a_model_made_to_end_does_so_after_so_many_tokens(n_new, rng):
 
 def test_rows_for_each_search_and_engine(monkeypatch):
     monkeypatch.setitem(USUAL, "cpu", ((1, 2),))
-    monkeypatch.setattr("regard.bench.matmul.WIDTH", {"cpu": 32})
+    monkeypatch.setattr("regard.bench.measures.WIDTH", {"cpu": 32})
     monkeypatch.setattr("regard.bench.contest.LEAST_SECONDS", 0.001)
     bench = decode_bench(Asked(device="cpu", rounds=1, only=("regard",)), size="tiny", vocab=60)
     assert [(row.what, row.label, row.precision) for row in bench.rows] == [

@@ -4,10 +4,10 @@ import pytest
 import torch
 from language_models import LLAMA, language_model
 
-from regard.bench import generating
-from regard.bench.continuing import Continuing, our_writing
-from regard.bench.generating import Lengths, generate_bench
+from regard.bench import decoding
+from regard.bench.decoding import Lengths, generate_bench
 from regard.bench.run import Asked
+from regard.bench.writing import Writing, our_writing
 from regard.core.errors import ConfigError
 from regard.decoding.continuing import Manner, continuations
 from regard.fast.quick import quickened
@@ -19,48 +19,43 @@ SMALL = {**LLAMA, "n_vocab": 60, "d_model": 16, "n_layers": 1, "n_heads": 2, "d_
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setitem(generating.SHAPES, "small", {**SMALL, "max_len": 40})
-    monkeypatch.setattr("regard.bench.matmul.WIDTH", {"cpu": 32})
+    monkeypatch.setitem(decoding.SHAPES, "small", {**SMALL, "max_len": 40})
+    monkeypatch.setattr("regard.bench.measures.WIDTH", {"cpu": 32})
     monkeypatch.setattr("regard.bench.contest.LEAST_SECONDS", 0.001)
 
 
-def writing(changes):
-    return Continuing(language_model(**changes), 2, 6, 5, CPU)
+WRITING = Writing(2, 6, 5, 1, CPU)
 
 
 @KINDS
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_we_write_exactly_as_much_as_is_asked_for(changes, precision):
-    assert our_writing(writing(changes), precision).run() == 2 * 5
+    assert our_writing(language_model(**changes), WRITING, precision).run() == 2 * 5
 
 
 @KINDS
 def test_so_does_the_package_transformers_and_it_writes_the_same(changes):
     pytest.importorskip("transformers")
-    from regard.bench.peers.continuing import hf_model, hf_writing
+    from regard.bench.decoding_peers import hf_model, hf_writing
 
-    work = writing(changes)
-    theirs = hf_writing(work, "fp32")
+    model = language_model(**changes)
+    theirs = hf_writing(model, WRITING, "fp32")
     assert theirs.run() == 2 * 5
-    assert theirs.n_parameters == our_writing(work, "fp32").n_parameters
-    ids = torch.tensor(work.prompts())
+    assert theirs.n_parameters == our_writing(model, WRITING, "fp32").n_parameters
+    ids = WRITING.prompts(model.config.n_vocab)
     with torch.no_grad():
-        torch.testing.assert_close(
-            hf_model(work.model)(ids).logits, work.model(ids), atol=1e-4, rtol=1e-4
-        )
+        torch.testing.assert_close(hf_model(model)(ids).logits, model(ids), atol=1e-4, rtol=1e-4)
     found = continuations(
-        quickened(work.model), work.prompts(), Manner(max_new=5, temperature=0.0),
+        quickened(model), ids.tolist(), Manner(max_new=5, temperature=0.0),
         rng=torch.Generator(), device=CPU,
     )  # fmt: skip
-    wanted = hf_model(work.model).generate(
-        ids, max_new_tokens=5, do_sample=False, eos_token_id=None
-    )
+    wanted = hf_model(model).generate(ids, max_new_tokens=5, do_sample=False, eos_token_id=None)
     assert [list(one.ids) for one in found] == wanted[:, 6:].tolist()
 
 
 def test_writing_less_is_no_result():
-    with pytest.raises(AssertionError, match="5 tokens a prompt"):
-        writing({}).checked([5, 4])
+    with pytest.raises(AssertionError, match="5 tokens a text"):
+        WRITING.checked([5, 4])
 
 
 def test_rows_for_each_batch_and_precision():
@@ -104,5 +99,5 @@ def test_int8_is_no_precision_of_generating():
 
 def test_the_shape_of_smollm2_has_its_parameters():
     with torch.device("meta"):
-        model = generating._model(None, "smollm2-135m")
+        model = decoding._language_model(None, "smollm2-135m")
     assert sum(p.numel() for p in model.parameters()) == 134_515_008

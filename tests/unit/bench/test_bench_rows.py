@@ -3,13 +3,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from regard.bench.plots import plot
-from regard.bench.rows import Bench, Row
-from regard.bench.tables import remarks, tables
+from regard.bench.results import Bench, BenchRow, plot, remarks, tables
 
 
 def row(who, value, precision="fp32", what="greedy, batch 1", **more):
-    return Row(what=what, who=who, value=value, precision=precision, unit="tokens/s", **more)
+    return BenchRow(what=what, who=who, value=value, precision=precision, unit="tokens/s", **more)
 
 
 def bench(*rows):

@@ -4,13 +4,20 @@ import numpy as np
 import pytest
 import torch
 
-from regard.bench import contest, ours, systems
+from regard.bench import contest, training
+from regard.bench import work as bench_work
 from regard.bench.contest import Plan
-from regard.bench.limits import limit, short
-from regard.bench.peers.listed import PEERS, chosen
-from regard.bench.peers.plain_gru import plain_gru
-from regard.bench.shapes import random_examples, sentences, shape, training_flops
-from regard.bench.steps import learned, padded_training
+from regard.bench.measures import limit, short
+from regard.bench.run import chosen
+from regard.bench.training_peers import PEERS, plain_gru
+from regard.bench.work import (
+    learned,
+    padded_training,
+    random_examples,
+    sentences,
+    shape,
+    training_flops,
+)
 from regard.core.errors import ConfigError
 from regard.models.presets import build, n_parameters
 
@@ -94,8 +101,8 @@ def test_our_update_is_the_one_that_every_peer_makes(config, text, monkeypatch):
     still = config.model_copy(update={"dropout": 0.0, "bias": False})
     mine = build(still)
     theirs = copy.deepcopy(mine)
-    monkeypatch.setattr(ours, "build", lambda _config: mine)
-    ours.our_training(still, text, device=CPU, precision="fp32").run()
+    monkeypatch.setattr(bench_work, "build", lambda _config: mine)
+    bench_work.our_training(still, text, device=CPU, precision="fp32").run()
     work = padded_training(theirs, text.batches, device=CPU, precision="fp32")
     assert work.run() == text.n_target_tokens
     for ours_, theirs_ in zip(mine.parameters(), theirs.parameters(), strict=True):
@@ -127,10 +134,10 @@ def test_a_plain_gru_is_as_large_as_asked_for():
 def test_systems_are_rows_with_what_limits_them(monkeypatch):
     text = sentences(50, batch_tokens=32, n_batches=1)
     monkeypatch.setattr(contest, "LEAST_SECONDS", 0.001)
-    few = {name: systems.SYSTEMS[name] for name in ("bahdanau2015", "transformer, score additive")}
-    monkeypatch.setattr(systems, "SYSTEMS", few)
+    few = {name: training.SYSTEMS[name] for name in ("bahdanau2015", "transformer, score additive")}
+    monkeypatch.setattr(training, "SYSTEMS", few)
     plan = Plan(device=CPU, rounds=1, matrix_rates={"fp32": 1e9})
-    rows = systems.systems_rows(text, plan, size="tiny", vocab=50, precision="fp32")
+    rows = training.systems_rows(text, plan, size="tiny", vocab=50, precision="fp32")
     assert [row.label for row in rows] == [
         *(f"regard ({name})" for name in few),
         "torch.nn.GRU (no attention)",

@@ -12,13 +12,11 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from regard.bench.contest import Contender, Plan, Task, Work, compete
-from regard.bench.growth import LENGTHS, grow
-from regard.bench.matmul import DTYPES
-from regard.bench.peers.listed import chosen
-from regard.bench.rows import OURS, Bench, Row
-from regard.bench.run import Asked, default, measure
-from regard.bench.shapes import shape
+from regard.bench.contest import LENGTHS, Contender, Plan, Work, Workload, compete, grow
+from regard.bench.measures import DTYPES
+from regard.bench.results import OURS, Bench, BenchRow
+from regard.bench.run import Asked, chosen, default, measure
+from regard.bench.work import shape
 from regard.core.errors import ConfigError
 from regard.functional.scores import NamedScore
 from regard.kernels.attention import attention
@@ -73,7 +71,7 @@ def attention_bench(asked: Asked, *, size: str | None = None) -> Bench:
     who = chosen(asked.only, {TORCH: "torch", FLEX: "torch"})
     lengths = LENGTHS if asked.long else USUAL.get(device.type, USUAL["cpu"])
 
-    def work(plan: Plan) -> list[Row]:
+    def work(plan: Plan) -> list[BenchRow]:
         rows = []
         for backward in (True, False):
             points = _points(config, lengths, asked.precisions, who, device, backward)
@@ -99,12 +97,12 @@ def _points(
     who: set[str],
     device: torch.device,
     backward: bool,
-) -> Iterator[tuple[Task, list[Contender]]]:
+) -> Iterator[tuple[Workload, list[Contender]]]:
     kind = "forward+backward" if backward else "forward"
     for T in lengths:
         B = max(1, TOKENS.get(device.type, TOKENS["cpu"]) // T)
         width = config.d_model // config.n_heads
-        task = Task(
+        task = Workload(
             what=f"causal attention, {kind}, {T:,}",
             unit="TFLOP/s",
             unit_size=1e12,

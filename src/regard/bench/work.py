@@ -1,20 +1,35 @@
-"""The work itself: the shape of the model, and sentences that nobody can have prepared for."""
+"""The work of training: a model's shape, sentences that nobody can have prepared for, updates.
+
+An update is written once as every reader would write it, for all peers; ours is the very one that
+``regard train`` makes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.data.examples import Example
-from regard.data.pair_batches import padded_stream
+from regard.data.pair_batches import packed_stream, padded_stream
+from regard.bench.contest import Work
 from regard.models.base import SequenceConfig
-from regard.models.presets import build, resolve
+from regard.models.presets import build, n_parameters, resolve
 from regard.models.settings import ModelSettings
 from regard.models.transformer import TransformerConfig
-from regard.text.specials import SPECIALS
+from regard.runs.objective import TokenLoss
+from regard.runs.prepared import SHORT
+from regard.text.specials import PAD_ID, SPECIALS
+from regard.training.captured import CapturedUpdate
 from regard.training.flops import BACKWARD, flop_formula
+from regard.training.losses import token_loss
+from regard.training.precision import autocast
+from regard.training.settings import TrainSettings
+from regard.training.update import Update
 
 MEAN_LENGTH, SPREAD, LONGEST = 24.0, 0.5, 120
 """Log-normal lengths, as those of sentences are: their mean, the deviation of the logarithm."""
@@ -101,3 +116,86 @@ def training_flops(config: SequenceConfig, text: Sentences) -> float:
     formula = flop_formula(build(config))
     pairs = [(len(one.source) + 1, len(one.target) + 1) for one in text.examples]
     return BACKWARD * sum(formula.forward(*pair) for pair in pairs) / text.n_target_tokens
+
+
+LR, LABEL_SMOOTHING, CLIP = 1e-4, 0.1, 1.0
+
+
+def padded_training(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    *,
+    device: torch.device,
+    precision: str,
+    compiled: bool = False,
+) -> Work:
+    """Train on each of the padded batches once; the unit is a target token."""
+    model = model.to(device).train()
+    optimiser = torch.optim.Adam(model.parameters(), lr=LR, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    forward: Callable[[Tensor, Tensor], Tensor] = model
+    if compiled:
+        forward = torch.compile(model, dynamic=True)
+    here = [batch.to(device) for batch in batches]
+    n_tokens = sum(batch.n_target_tokens for batch in here)
+
+    def run() -> float:
+        for batch in here:
+            with autocast(device, precision):
+                logits = forward(batch.source, batch.target_in)
+                loss = token_loss(
+                    logits, batch.target_out, pad=PAD_ID, label_smoothing=LABEL_SMOOTHING
+                )
+            (loss / batch.n_target_tokens).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        return n_tokens
+
+    return Work(run, learned(model))
+
+
+def learned(model: nn.Module) -> int:
+    """Parameters that are learned; tables of positions that are kept as such are not."""
+    frozen = sum(p.numel() for p in model.parameters() if not p.requires_grad)
+    return n_parameters(model) - frozen
+
+
+def packs(config: SequenceConfig, device: torch.device) -> bool:
+    """Whether a training there packs its batches, compiles its kernels and records its updates."""
+    return device.type == "cuda" and config.packs
+
+
+def our_training(
+    config: SequenceConfig, text: Sentences, *, device: torch.device, precision: str
+) -> Work:
+    """Train on the sentences once, in batches of our own making."""
+    torch.manual_seed(0)
+    model = build(config).to(device).train()
+    fast = packs(config, device)
+    settings = TrainSettings.model_validate(
+        {
+            "max_steps": SHORT,
+            "precision": precision,
+            "label_smoothing": LABEL_SMOOTHING,
+            "clip": CLIP,
+        }
+    )
+    make = CapturedUpdate if fast else Update
+    update = make(model, TokenLoss(settings, compiled=fast), settings, device)
+    batches = _packed(text) if fast else text.batches
+    here = [batch.to(device) for batch in batches]
+    n_tokens = sum(batch.n_target_tokens for batch in here)
+    assert n_tokens == text.n_target_tokens, "everybody learns from the same sentences"
+
+    def run() -> float:
+        for batch in here:
+            update([batch], LR)
+        return n_tokens
+
+    return Work(run, n_parameters(model))
+
+
+def _packed(text: Sentences) -> list[Batch]:
+    """All sentences once, end to end."""
+    stream = packed_stream(text.examples, batch_tokens=text.batch_tokens, seed=0)
+    return [stream.next() for _ in range(stream.n_batches)]

@@ -1,0 +1,191 @@
+"""Peers of decoding: ``generate`` of the package transformers, and CTranslate2.
+
+CTranslate2 is made for sentences that end; one that is cut off by a limit costs our engine a second
+search, which in use is rare. So its models have to end by themselves, and all at the same place.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.bench.contest import Work
+from regard.bench.measures import DTYPES
+from regard.bench.training_peers import marian_model
+from regard.bench.work import learned
+from regard.bench.writing import Writing
+from regard.decoding.settings import DecodeSettings
+from regard.interop import gpt2
+from regard.interop.ctranslate2 import write_ctranslate2
+from regard.interop.ctranslate2_engine import CTranslate2Engine, TokenTranslator
+from regard.interop.gpt2 import write_gpt2
+from regard.interop.llama import write_llama
+from regard.models.decoder import LanguageModel
+from regard.models.presets import build, n_parameters
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS
+
+
+def hf_decoding(config: TransformerConfig, writing: Writing, precision: str) -> Work:
+    """A MarianMT model of the same shape."""
+    torch.manual_seed(0)
+    source = writing.source(config.n_source_vocab)
+    return _generate(marian_model(config), source, writing, precision, n_before=1)
+
+
+def hf_writing(model: LanguageModel, writing: Writing, precision: str) -> Work:
+    """The same weights, as a GPT-2 or a LLaMA."""
+    prompts = writing.prompts(model.config.n_vocab)
+    return _generate(hf_model(model), prompts, writing, precision, n_before=writing.n_read)
+
+
+def _generate(model: Any, ids: Tensor, writing: Writing, precision: str, *, n_before: int) -> Work:
+    """Without an end token, so that neither a check nor a mask is needed to go on to the limit.
+
+    ``n_before`` tokens of what comes back were there before.
+    """
+    model = model.to(writing.device, DTYPES[precision]).eval()
+    model.generation_config.eos_token_id = None
+    asked = {
+        "input_ids": ids,
+        "attention_mask": torch.ones_like(ids),
+        "max_new_tokens": writing.n_new,
+        "num_beams": writing.beam,
+        "do_sample": False,
+        "use_cache": True,
+    }
+
+    def run() -> float:
+        with torch.inference_mode():
+            written = model.generate(**asked)
+        rows = written.tolist()  # texts are wanted on the host
+        return writing.checked([len(row) - n_before for row in rows])
+
+    return Work(run, learned(model))
+
+
+def hf_model(model: LanguageModel) -> Any:
+    """Our model as theirs: a GPT-2 or a LLaMA."""
+    from transformers import AutoModelForCausalLM, logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    weights = {name: part.detach().cpu() for name, part in model.named_parameters()}
+    write = write_llama if gpt2.refusal(model.config) else write_gpt2
+    with TemporaryDirectory(prefix="regard-bench-") as folder:
+        write(model.config, weights, Path(folder))
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
+FAINT = 0.1
+"""Of what a sub-layer adds: random layers in full strength make all states alike."""
+LOUD = 1000.0
+"""Norm of the place at which it ends: far above that of any token."""
+SURE = 60.0
+"""Logit of the end token there. A token repeats itself by √D, which is 23 for the base; so four
+beams are less than that apart, and all of them end rather than go on."""
+SAID = len(SPECIALS)
+"""The token that it says all the time."""
+SAMPLE = 4
+
+
+def ending_model(config: TransformerConfig, n_new: int) -> Transformer:
+    """It writes ``n_new`` tokens, whatever the source; the last of them is the end token.
+
+    Positions are learned. The first says a token, which then repeats itself. The one at which the
+    last token is written shouts down whatever stands there, and the row of the end token is what
+    then comes out, less what comes out before.
+    """
+    model = build(config.model_copy(update={"positions": "learned"})).eval()
+    assert isinstance(model, Transformer)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith(("to_out.weight", "outer.weight")):
+                weight.mul_(FAINT)
+        tokens = model.decoder.embedding.tokens.weight
+        tokens[[PAD_ID, BEGIN_ID]] = 0.0  # else begin, like any token, would repeat itself
+        places = model.get_parameter("decoder.embedding.positions.table")
+        places[0] = tokens[SAID] * config.d_model**0.5
+        places[n_new - 1] *= LOUD / places[n_new - 1].norm()
+        before, last = _states(model, n_new)[[0, -1]]
+        end = last - before * (last @ before) / before.square().sum()
+        tokens[END_ID] = SURE * end / (end @ last)
+    return model
+
+
+def _states(model: Transformer, n_new: int) -> Tensor:
+    """What the output matrix is multiplied with (n_new, D): read back from the logits."""
+    tokens = model.decoder.embedding.tokens.weight
+    source = torch.randint(len(SPECIALS), len(tokens), (SAMPLE, n_new))
+    target = torch.full_like(source, SAID)
+    target[:, 0] = BEGIN_ID
+    logits = model(source, target).mean(dim=0)  # (n_new, V)
+    return torch.linalg.lstsq(tokens, logits.T).solution.T
+
+
+TYPES = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
+ROOM = 2
+"""The limit is so many times what is written: as in use, sentences end before it."""
+
+
+def engine_decoding(config: TransformerConfig, writing: Writing, precision: str) -> Work:
+    """Ids in, hypotheses out."""
+    model = _model(config, writing)
+    engine = CTranslate2Engine(_load(model, writing, precision), model, writing.device)
+    sources = writing.ids(config.n_source_vocab)
+    settings = DecodeSettings(beam=writing.beam, max_len=ROOM * writing.n_new)
+
+    def run() -> float:
+        found = engine(sources, settings, batch_tokens=_room(writing))
+        return writing.checked([len(best.ids) + best.finished for best, *_ in found])
+
+    return Work(run, n_parameters(model))
+
+
+def direct_decoding(config: TransformerConfig, writing: Writing, precision: str) -> Work:
+    """Tokens in, tokens out, with the options that give the same search."""
+    model = _model(config, writing)
+    translator = _load(model, writing, precision).inner
+    tokens = _tokens(config.n_source_vocab)
+    sources = [[tokens[i] for i in ids] for ids in writing.ids(config.n_source_vocab)]
+    alpha = DecodeSettings().length_penalty if writing.beam > 1 else 0.0
+
+    def run() -> float:
+        found = translator.translate_batch(
+            sources,
+            beam_size=writing.beam,
+            length_penalty=alpha,
+            max_batch_size=_room(writing),
+            batch_type="tokens",
+            max_decoding_length=ROOM * writing.n_new,
+            return_scores=True,
+            return_end_token=True,
+        )
+        return writing.checked([len(one.hypotheses[0]) for one in found])
+
+    return Work(run, n_parameters(model))
+
+
+def _model(config: TransformerConfig, writing: Writing) -> Transformer:
+    torch.manual_seed(0)
+    return ending_model(config, writing.n_new)
+
+
+def _load(model: Transformer, writing: Writing, precision: str) -> TokenTranslator:
+    tokens = _tokens(model.config.n_source_vocab)
+    with TemporaryDirectory() as folder:
+        write_ctranslate2(model, Path(folder), source_tokens=tokens, target_tokens=tokens)
+        return TokenTranslator.load(Path(folder), writing.device, TYPES[precision])
+
+
+def _tokens(vocab: int) -> list[str]:
+    return [*SPECIALS, *(f"token{i}" for i in range(len(SPECIALS), vocab))]
+
+
+def _room(writing: Writing) -> int:
+    """Tokens of a batch that holds all sources."""
+    return writing.batch * (writing.n_read + 1) * writing.beam

@@ -1,0 +1,186 @@
+"""What a benchmark found: rows, tables for people, one picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from regard.visual.charts import bars, curves
+from regard.visual.svg import stack
+from regard.visual.tables import Table
+
+OURS = "regard"
+"""Who we are in a row; everybody else is a peer."""
+LEFT_OUT = "left out"
+"""How the error begins of who was not even started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchRow:
+    """One contender at one piece of work."""
+
+    what: str
+    """The work. Rows of the same work are compared, whatever their precision."""
+    who: str
+    how: str = ""
+    """Which of its ways, where it has several: an engine, compiled, a kernel."""
+    precision: str
+    value: float | None = None
+    """Median over the rounds; None where it failed. More is better."""
+    low: float | None = None
+    high: float | None = None
+    """The slowest and the fastest round."""
+    unit: str
+    seconds: float | None = None
+    """Of the work done once."""
+    share: float | None = None
+    """Of the device's matrix-multiply rate in the same precision, measured in this run."""
+    memory_bytes: int | None = None
+    """The most that it held, its weights included."""
+    parameters: int | None = None
+    limit: str | None = None
+    """What most of its time goes to."""
+    error: str | None = None
+    """Why there is no value."""
+    by: str | None = None
+    """What the work grows with, where there is a series of it; and how much of it there is."""
+    at: float | None = None
+
+    @property
+    def label(self) -> str:
+        """Who and how, for a table or a picture."""
+        return f"{self.who} ({self.how})" if self.how else self.who
+
+    @property
+    def kind(self) -> str:
+        """The work; in a series, without how much of it there is."""
+        return self.what if self.by is None else self.what.rsplit(", ", 1)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """A whole run of a benchmark."""
+
+    device: str
+    facts: Mapping[str, Any]
+    """What a reader needs to repeat it: versions, threads, shapes."""
+    matrix_rates: Mapping[str, float]
+    """Precision -> FLOP/s of a large product of matrices here."""
+    rows: tuple[BenchRow, ...]
+
+    def ratio(self, row: BenchRow) -> float | None:
+        """A row's value over the best peer's at the same work."""
+        peers = [one.value for one in self.rows if one.what == row.what and one.who != OURS]
+        best = max((value for value in peers if value is not None), default=None)
+        return None if best is None or row.value is None else row.value / best
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, as JSON."""
+        return {
+            "device": self.device,
+            **self.facts,
+            "matrix_flops_per_second": dict(self.matrix_rates),
+            "rows": [{**asdict(row), "ratio": self.ratio(row)} for row in self.rows],
+        }
+
+
+NONE = "–"
+HEADER = (
+    "Who",
+    "Precision",
+    "Parameters",
+    "Median",
+    "Slowest – fastest",
+    "To best peer",
+    "Of matrix rate",
+    "Memory, GiB",
+)
+
+
+def tables(bench: Bench) -> list[Table]:
+    """A table for each piece of work, or for each series of it, in the order of the rows."""
+    groups: dict[str, list[BenchRow]] = {}
+    for row in bench.rows:
+        groups.setdefault(row.kind, []).append(row)
+    return [_table(bench, rows) for rows in groups.values()]
+
+
+def remarks(bench: Bench) -> list[str]:
+    """What limits whom, and who failed and why."""
+    lines = []
+    for row in bench.rows:
+        told = row.error if row.error is not None else row.limit
+        if told is not None:
+            lines.append(f"{row.what}, {row.label}, {row.precision}: {told}")
+    return lines
+
+
+def _table(bench: Bench, rows: list[BenchRow]) -> Table:
+    caption = f"{rows[0].kind}, {rows[0].unit}"
+    cells = [_cells(bench, row) for row in rows]
+    if rows[0].by is None:
+        return Table(caption, HEADER, cells)
+    series = [[who, f"{row.at:,.0f}", *rest] for row, (who, *rest) in zip(rows, cells, strict=True)]
+    return Table(caption, (HEADER[0], rows[0].by, *HEADER[1:]), series)
+
+
+def _cells(bench: Bench, row: BenchRow) -> list[str]:
+    ratio = bench.ratio(row)
+    mine = row.who == OURS
+    return [
+        row.label,
+        row.precision,
+        NONE if row.parameters is None else f"{row.parameters:,}",
+        _value(row),
+        NONE if row.low is None or row.high is None else f"{number(row.low)} – {number(row.high)}",
+        NONE if ratio is None else f"{'×' if mine else ''}{ratio:.2f}",
+        NONE if row.share is None else f"{row.share:.1%}",
+        NONE if row.memory_bytes is None else f"{row.memory_bytes / 2**30:.2f}",
+    ]
+
+
+def _value(row: BenchRow) -> str:
+    if row.value is not None:
+        return number(row.value)
+    return "left out" if (row.error or "").startswith(LEFT_OUT) else "failed"
+
+
+def number(value: float) -> str:
+    """Three digits at least.
+
+    >>> number(331234.5), number(42.25), number(0.4215)
+    ('331,234', '42.2', '0.421')
+    """
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def plot(bench: Bench) -> str:
+    """One SVG. Who failed is not drawn."""
+    alone = [row for row in bench.rows if row.by is None and row.value is not None]
+    series = [row for row in bench.rows if row.by is not None and row.value is not None]
+    works = dict.fromkeys(row.what for row in alone)
+    growths = dict.fromkeys((row.by, row.kind) for row in series)
+    pictures = [_bars([row for row in alone if row.what == what]) for what in works]
+    for by, kind in growths:
+        pictures.append(_curves([row for row in series if (row.by, row.kind) == (by, kind)]))
+    return stack(pictures, label=f"benchmark on {bench.device}")
+
+
+def _bars(rows: list[BenchRow]) -> str:
+    values = {f"{row.label}, {row.precision}": row.value or 0.0 for row in rows}
+    digits = 0 if max(values.values()) >= 100 else 1
+    return bars(values, title=f"{rows[0].what}, {rows[0].unit}", digits=digits)
+
+
+def _curves(rows: list[BenchRow]) -> str:
+    """Lengths double from tick to tick, so that short ones have room too."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        point = (math.log2(row.at or 1.0), row.value or 0.0)
+        lines.setdefault(f"{row.label}, {row.precision}", []).append(point)
+    return curves(
+        lines, title=rows[0].kind, x_label=f"{rows[0].by}, as a power of 2", y_label=rows[0].unit,
+        log_y=True,
+    )  # fmt: skip
