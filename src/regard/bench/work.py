@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.bench.contest import Work
 from regard.data.batch import Batch
 from regard.data.examples import Example
 from regard.data.pair_batches import packed_stream, padded_stream
-from regard.bench.contest import Work
 from regard.models.base import SequenceConfig
 from regard.models.presets import build, n_parameters, resolve
 from regard.models.settings import ModelSettings
