@@ -10,7 +10,7 @@ from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.visual.html import look_html
 from regard.visual.matrix import matrix
-from regard.visual.payload import Payload, Selected, selected_view
+from regard.visual.payload import Payload, Selected, drawn
 from regard.visual.steps_table import steps_csv, steps_latex, steps_svg
 from regard.visual.tables import Table, csv_table, latex_table
 from regard.visual.theme import number
@@ -33,9 +33,8 @@ def look_file(
     if form == "json":
         return json.dumps(payload, ensure_ascii=False) + "\n"
     if form == "svg":
-        one = selected_view(payload, chosen)
-        weights = one.head(chosen.head).tolist()
-        return matrix(weights, one.rows, one.columns, title=one.title(chosen.head)) + "\n"
+        one = drawn(payload, chosen)
+        return matrix(one.weights.tolist(), one.rows, one.columns, title=one.title) + "\n"
     if form == "csv":
         return csv_table(_table(payload, chosen, repr))
     if form == "tex":
@@ -54,10 +53,10 @@ def steps_file(payload: Payload, steps: Steps, form: str) -> str:
 
 
 def _table(payload: Payload, selected: Selected, written: Callable[[float], str]) -> Table:
-    """A row a token that asks, a column a token that is looked at."""
-    one = selected_view(payload, selected)
+    """A row a position that asks, a column one that is looked at."""
+    one = drawn(payload, selected)
     rows = [
-        [token, *map(written, weights.tolist())]
-        for token, weights in zip(one.rows, one.head(selected.head), strict=True)
+        [label, *map(written, weights)]
+        for label, weights in zip(one.rows, one.weights.tolist(), strict=True)
     ]
-    return Table(one.title(selected.head), ["", *one.columns], rows)
+    return Table(one.title, ["", *one.columns], rows)

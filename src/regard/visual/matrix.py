@@ -19,7 +19,7 @@ from regard.visual.payload import (
     Selected,
     came_out,
     choices_told,
-    selected_view,
+    drawn,
 )
 from regard.visual.svg import Markup, element, picture, printable
 from regard.visual.theme import INK, number, weight_opacity, weight_rgb
@@ -74,9 +74,9 @@ def look_text(payload: Payload, selected: Selected | None = None, *, width: int 
     text.append("\n")
     if not payload["attentions"] and chosen.name is None:
         return text.append("this system does not attend\n")
-    one = selected_view(payload, chosen)
-    text.append(f"{one.title(chosen.head)}; digits are tenths\n")
-    return text.append(matrix_text(one.head(chosen.head), one.rows, one.columns, width=width))
+    one = drawn(payload, chosen)
+    text.append(f"{one.title}; digits are tenths\n")
+    return text.append(matrix_text(one.weights, one.rows, one.columns, width=width))
 
 
 def matrix_text(

@@ -1,9 +1,11 @@
 """The payload: the one JSON object that every picture of a look is drawn from.
 
-Its keys: ``source``, ``translation``, ``source_tokens``, ``target_tokens``, ``attentions`` (name →
-[layer][head][t][s]), ``axes`` (name → whose tokens rows and columns are) and ``edits``. A look that
-is no translator's also has its ``task`` and an ``outcome``: ``kind``, ``text`` and ``places``, each
-with the ``rows`` where it stands (null is the whole text) and its ``choices``, most probable first.
+Keys: ``source``, ``answer`` (what came out), ``source_tokens``, ``target_tokens``, ``attentions``
+(name → [layer][head][t][s]), ``axes`` (name → the sides that are its rows and columns), ``sides``
+(side → ``kind``, ``labels``, ``grid``: see ``axes.py``) and ``edits``. A written answer is also the
+``translation``. A look that is no translator's has its ``task`` and an ``outcome``: ``kind``,
+``text`` and ``places``, each with the ``rows`` where it stands (null is the whole text) and its
+``choices``, most probable first.
 
 In an HTML file arrays are packed, ``{"shape", "bits", "data"}``: numbers as 32-bit floats or 8-bit
 shares of 1, deflated, in base64; the browser unpacks them by itself. Of the floats all first bytes
@@ -19,7 +21,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +29,7 @@ import numpy.typing as npt
 from regard.core.counting import counted
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
+from regard.visual.axes import Axis, named_sides, sides_of
 
 Payload = Mapping[str, Any]
 PAIRED = "\t"
@@ -56,14 +59,14 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One attention of one layer: its weights and the tokens of both sides."""
+    """One attention of one layer: its weights and what stands along both sides."""
 
     name: str
     layer: int
     weights: Array
     """(H, T, S)."""
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
+    rows: Axis
+    columns: Axis
 
     def head(self, head: int | None) -> Array:
         """(T, S) of one head; None is the mean of all."""
@@ -89,8 +92,30 @@ def view(payload: Payload, name: str, layer: int | None = None) -> View:
     which = len(layers) - 1 if layer is None else layer
     if not 0 <= which < len(layers):
         raise ConfigError(f"{name} has layers 0 to {len(layers) - 1}, not {which}")
-    rows, columns = tokens_of(payload, name)
+    rows, columns = axes_of(payload, name)
     return View(name, which, np.asarray(layers[which], dtype=np.float64), rows, columns)
+
+
+class Drawn(NamedTuple):
+    """A matrix to be drawn, with its labels."""
+
+    weights: Array
+    """(T, S), or (rows, columns) of a picture's patches."""
+    rows: Sequence[str]
+    columns: Sequence[str]
+    title: str
+
+
+def drawn(payload: Payload, selected: Selected) -> Drawn:
+    """The matrix that is selected; where a row is that looks at patches, its map of the picture."""
+    one = selected_view(payload, selected)
+    weights, title = one.head(selected.head), one.title(selected.head)
+    grid = one.columns.grid
+    if selected.token is None or grid is None:
+        return Drawn(weights, one.rows, one.columns, title)
+    row = weights[selected.token, one.columns.n_before :].reshape(grid)
+    rows, columns = (tuple(map(str, range(n))) for n in grid)
+    return Drawn(row, rows, columns, f"{title}, {one.rows[selected.token]} → patches")
 
 
 def selected_view(payload: Payload, selected: Selected) -> View:
@@ -98,28 +123,11 @@ def selected_view(payload: Payload, selected: Selected) -> View:
     return view(payload, selected.name or main_attention(payload), selected.layer)
 
 
-def tokens_of(payload: Payload, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Whose rows and whose columns an attention has."""
-    target = tuple(payload["target_tokens"])
-    sides = {
-        "source": tuple(payload["source_tokens"]),
-        "target": target,
-        "label": target,
-        "input": ("<s>", *target[:-1]),
-        "text": (*payload["source_tokens"], *target),
-    }
-    axes = axes_of(payload, name)
-    return sides[axes["rows"]], sides[axes["columns"]]
-
-
-def axes_of(payload: Payload, name: str) -> Mapping[str, str]:
-    """What the payload says; else what the name says."""
-    said = payload.get("axes", {}).get(name)
-    if said is not None:
-        return dict(said)
-    if name == "encoder.self":
-        return {"rows": "source", "columns": "source"}
-    return {"rows": "target", "columns": "input" if name == "decoder.self" else "source"}
+def axes_of(payload: Payload, name: str) -> tuple[Axis, Axis]:
+    """What stands along the rows and along the columns of an attention."""
+    said = payload.get("axes", {}).get(name) or named_sides(name)
+    sides = sides_of(payload)
+    return sides[said["rows"]], sides[said["columns"]]
 
 
 def main_attention(payload: Payload) -> str:
@@ -131,9 +139,9 @@ def main_attention(payload: Payload) -> str:
 
 
 def came_out(payload: Payload) -> str:
-    """The translation, or what stands for it: a label, an answer, a text."""
+    """A translation, a label, an answer, a text."""
     told = payload.get("outcome")
-    return payload["translation"] if told is None else told["text"]
+    return str(payload["translation"] if told is None else told["text"])
 
 
 def choices_told(payload: Payload) -> list[str]:

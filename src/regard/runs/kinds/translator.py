@@ -191,7 +191,7 @@ class Run:
             source=source,
             source_tokens=tuple(self.tokenizers.source.tokens([*sentence.read, END_ID])),
             target_tokens=tuple(self.tokenizers.target.tokens([*written, END_ID])),
-            translation=self.tokenizers.target.decode(written),
+            answer=self.tokenizers.target.decode(written),
             attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
             records=found,
             edits=tuple(map(edits.as_json, changes)),

@@ -26,19 +26,12 @@ from regard.inspection.weights import Weights
 from regard.runs.looking.outcome import Outcome
 from regard.runs.looking.rows import found, row_of, some
 from regard.runs.looking.steps import WIDTH, ShownSteps, shown, steps_shown
-from regard.text.specials import BEGIN
+from regard.visual.axes import Axis, named_sides, token_sides
 from regard.visual.html import look_fragment
 from regard.visual.look_files import look_file
 from regard.visual.matrix import look_text
 from regard.visual.payload import Selected
 from regard.visual.tables import plain_text
-
-_AXES = {
-    "encoder.self": {"rows": "source", "columns": "source"},
-    "decoder.self": {"rows": "target", "columns": "input"},
-    POOL: {"rows": "label", "columns": "source"},
-}
-"""Whose rows and whose columns an attention has; all others look from the target to the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +51,8 @@ class Look:
 
     source_tokens: tuple[str, ...]
     target_tokens: tuple[str, ...]
-    translation: str
+    answer: str
+    """What came out: a translation, a label, words, a text; see ``outcome``."""
     attentions: Mapping[str, tuple[Weights, ...]]
     """Name, such as ``decoder.cross`` -> weights of each layer."""
     source: str = ""
@@ -71,7 +65,18 @@ class Look:
     """Why the translation may be a fragment, in words; mostly nothing."""
     task: str = "translation"
     outcome: Outcome | None = None
-    """What came out, where that is no translation."""
+    """What came out and what else might have, where that is no translation."""
+    axes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Attention -> the sides that are its ``rows`` and ``columns``, where its name does not say."""
+    sides: Mapping[str, Axis] = field(default_factory=dict)
+    """Sides that are no tokens, such as a ``source`` of patches."""
+
+    @property
+    def translation(self) -> str:
+        """The answer of a translator."""
+        if self.task != "translation":
+            raise AttributeError(f"a look at {self.task} has no translation; see answer, outcome")
+        return self.answer
 
     def weights(self, name: str, layer: int = 0) -> Weights:
         """(H, T, S) of one attention; layers are counted from 0."""
@@ -103,10 +108,10 @@ class Look:
     def rollout(self, name: str | None = None) -> NDArray[np.float64]:
         """(T, T): where a self-attention leads through all its layers; rows sum to 1.
 
-        Without a name it is ``encoder.self``, or ``decoder.self`` of a language model.
+        Without a name it is ``encoder.self``, or the one that there is.
         """
-        name = name or ("decoder.self" if self.task == "language" else "encoder.self")
         own = [known for known in self.attentions if known.endswith(".self")]
+        name = name or (own[0] if len(own) == 1 else "encoder.self")
         if own:
             self._check(name, 0)
         if name not in own:
@@ -117,16 +122,17 @@ class Look:
         return rollout(self.attentions[name])
 
     def tokens_of(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Whose rows and whose columns an attention has."""
-        tokens = {
-            "source": self.source_tokens,
-            "target": self.target_tokens,
-            "label": self.target_tokens,
-            "input": (BEGIN, *self.target_tokens[:-1]),
-            "text": (*self.source_tokens, *self.target_tokens),
-        }
-        axes = axes_of(name, self.task)
-        return tokens[axes["rows"]], tokens[axes["columns"]]
+        """The labels of an attention's rows and columns."""
+        sides, said = self._sides(), self._axes(name)
+        return sides[said["rows"]].labels, sides[said["columns"]].labels
+
+    def _axes(self, name: str) -> Mapping[str, str]:
+        if name in self.axes:
+            return self.axes[name]
+        return {"rows": "label", "columns": "source"} if name == POOL else named_sides(name)
+
+    def _sides(self) -> dict[str, Axis]:
+        return {**token_sides(self.source_tokens, self.target_tokens), **self.sides}
 
     def _check(self, name: str, layer: int) -> None:
         if name not in self.attentions:
@@ -165,13 +171,18 @@ class Look:
 
     def payload(self) -> dict[str, Any]:
         """The same with weights as arrays, which are far smaller than lists of numbers."""
+        axes = {name: dict(self._axes(name)) for name in self.attentions}
+        written = self.outcome is None or self.outcome.kind == "text"
+        used = {side for sides in axes.values() for side in sides.values()}
         return {
             "source": self.source,
-            "translation": self.translation,
+            "answer": self.answer,
+            "translation": self.answer if written else "",
             "source_tokens": list(self.source_tokens),
             "target_tokens": list(self.target_tokens),
             "attentions": dict(self.attentions),
-            "axes": {name: axes_of(name, self.task) for name in self.attentions},
+            "axes": axes,
+            "sides": {name: one.as_json() for name, one in self._sides().items() if name in used},
             "edits": [dict(edit) for edit in self.edits],
         } | self._told()
 
@@ -202,10 +213,9 @@ class Look:
             f"{name} {counted(len(layers), 'layer')} × {counted(len(layers[0]), 'head')}"
             for name, layers in self.attentions.items()
         ]
-        said = f"{mentioned(self.source)} → {mentioned(self.translation)}"
-        if self.outcome is not None:
-            came = f" → {mentioned(self.outcome.text)}" if self.outcome.text else ""
-            said = mentioned(self.source) + came
+        said = mentioned(self.source)
+        if self.outcome is None or self.answer:
+            said += f" → {mentioned(self.answer)}"
         under = f", under {counted(len(self.edits), 'edit')}" if self.edits else ""
         return f"<Look at {said}: {', '.join(parts) or 'no attention'}{under}>"
 
@@ -216,13 +226,3 @@ class Look:
         payload = self.payload()
         steps = steps_shown(payload, self.steps, Selected()) if self.records else ()
         return look_fragment(payload, steps)
-
-
-def axes_of(name: str, task: str = "translation") -> dict[str, str]:
-    """Whose rows and columns an attention has: source, target, label, or input (what is read).
-
-    A language model's are those of its whole text.
-    """
-    if task == "language":
-        return {"rows": "text", "columns": "text"}
-    return dict(_AXES.get(name, {"rows": "target", "columns": "source"}))

@@ -72,7 +72,7 @@ class Reader:
             source=source,
             source_tokens=tuple(self.tokenizer.tokens(laid.ids)),
             target_tokens=(outcome.text,) if POOL in found else (),
-            translation="",
+            answer=outcome.text,
             attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
             records=found,
             edits=tuple(map(edits.as_json, changes)),

@@ -55,11 +55,12 @@ class Prompt:
             source=prompt,
             source_tokens=tuple(tokens(read)),
             target_tokens=tuple(tokens(seen[len(read) :])),
-            translation=said,
+            answer=said,
             attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
             records=found,
             edits=tuple(map(edits.as_json, changes)),
             task="language",
+            axes={name: {"rows": "text", "columns": "text"} for name in found},
             outcome=next_tokens(logits[0], self.framing.tokenizer, said),
         )
 

@@ -31,16 +31,22 @@ const LONGEST = 14; // letters of a name; the whole of it shows on hover
 
 // ---------------------------------------------------------------- what the payload says
 
+// The labels of both sides of an attention, the names of the sides, and a heading for each.
 export function tokensOf(payload, name) {
   const axes = (payload.axes || {})[name] || guessedAxes(name);
-  const sides = {
+  const tokens = {
     source: payload.source_tokens,
     target: payload.target_tokens,
     label: payload.target_tokens,
     input: ["<s>", ...payload.target_tokens.slice(0, -1)],
     text: [...payload.source_tokens, ...payload.target_tokens],
   };
-  return { rows: sides[axes.rows], columns: sides[axes.columns], axes };
+  const side = (key) => (payload.sides || {})[key] || { kind: "tokens", labels: tokens[key] };
+  const heading = (key) => (side(key).kind === "tokens" ? key : side(key).kind);
+  return {
+    rows: side(axes.rows).labels, columns: side(axes.columns).labels, axes,
+    headings: { rows: heading(axes.rows), columns: heading(axes.columns) },
+  };
 }
 
 function guessedAxes(name) {
@@ -354,8 +360,8 @@ export function drawLines(box, payload,
   { name, layer, heads = null, threshold = 0.1, onToken } = {}) {
   if (!payload.attentions[name]) return nothing(box, "This system does not attend.");
   const shown = heads || Array.from(payload.attentions[name][layer], (_, h) => h);
-  const { rows, columns, axes } = tokensOf(payload, name);
-  const [leftWidth, rightWidth] = [[rows, axes.rows], [columns, axes.columns]]
+  const { rows, columns, headings } = tokensOf(payload, name);
+  const [leftWidth, rightWidth] = [[rows, headings.rows], [columns, headings.columns]]
     .map(([names, heading]) => widest([...names, heading]) + 12);
   const width = Math.max(leftWidth + rightWidth + 120, Math.min(box.clientWidth || 640, 720));
   const legend = legendOf(shown, width);
@@ -396,8 +402,8 @@ export function drawLines(box, payload,
     }));
   svg.append(
     tokens,
-    make("text", { x: leftWidth - 8, y: top - 6, "text-anchor": "end", "fill-opacity": 0.7 }, axes.rows),
-    make("text", { x: x2 + 8, y: top - 6, "fill-opacity": 0.7 }, axes.columns),
+    make("text", { x: leftWidth - 8, y: top - 6, "text-anchor": "end", "fill-opacity": 0.7 }, headings.rows),
+    make("text", { x: x2 + 8, y: top - 6, "fill-opacity": 0.7 }, headings.columns),
     legend.group, lines);
   if (!lines.childNodes.length) {
     svg.append(make("text", { x: width / 2, y: at(0) + 4, "text-anchor": "middle" },

@@ -23,13 +23,16 @@ def test_the_payload_says_what_every_picture_needs(name, changes):
     payload = json.loads(json.dumps(look.as_json(), allow_nan=False))
     assert list(payload) == [
         "source",
+        "answer",
         "translation",
         "source_tokens",
         "target_tokens",
         "attentions",
         "axes",
+        "sides",
         "edits",
     ]
+    assert payload["answer"] == payload["translation"] == look.translation
     assert (payload["source"], payload["translation"], payload["edits"]) == ("a b c", "d e", [])
     assert set(payload["axes"]) == set(payload["attentions"])
     lengths = {"source": 4, "target": 3, "input": 3}
@@ -38,6 +41,8 @@ def test_the_payload_says_what_every_picture_needs(name, changes):
         assert weights.shape[2:] == (lengths[axes["rows"]], lengths[axes["columns"]])
         rows, columns = look.tokens_of(attention)
         assert weights.shape[2:] == (len(rows), len(columns))
+        for side, tokens in ((axes["rows"], rows), (axes["columns"], columns)):
+            assert payload["sides"][side] == {"kind": "tokens", "labels": list(tokens)}
     assert payload["axes"]["decoder.cross"] == {"rows": "target", "columns": "source"}
 
 

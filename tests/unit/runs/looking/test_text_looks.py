@@ -83,7 +83,10 @@ def test_an_encoder_shows_the_weights_of_its_forward_pass(task):
     look = run.explain(*texts)
     ids, segments = run.layout.row(*map(run.tokenizer.encode, texts))
     assert look.source_tokens == tuple(run.tokenizer.tokens(ids))
-    assert (look.target_tokens, look.translation) == ((), "")
+    assert (look.target_tokens, look.answer) == ((), look.outcome.text)
+    assert (look.as_json()["answer"], look.as_json()["translation"]) == (look.answer, "")
+    with pytest.raises(AttributeError, match="has no translation; see answer"):
+        _ = look.translation
     x = run.model.embedding(torch.tensor([ids]), torch.tensor([segments]))[0]
     for layer, (*_, weights) in enumerate(oracle(run.model, x, causal=False)):
         np.testing.assert_allclose(look.weights("encoder.self", layer), weights, atol=1e-5)
@@ -146,7 +149,7 @@ def test_row_t_of_a_language_model_has_read_token_t():
 def test_without_a_continuation_the_most_probable_tokens_follow():
     run = writer_run()
     look = run.explain("a b", max_tokens=4)
-    assert look.translation == look.outcome.text == run.generate("a b", max_new=4, temperature=0)
+    assert look.answer == look.outcome.text == run.generate("a b", max_new=4, temperature=0)
     ids = run.framing.read("a b")
     for token in look.target_tokens:
         logits = run.model(torch.tensor([ids]))[0, -1]
@@ -286,7 +289,7 @@ def test_a_language_model_can_be_told_what_to_say():
     told = run.explain("a b", max_tokens=5, edit=ForceToken(1, "h"))
     assert told.target_tokens[0] == plain.target_tokens[0]
     assert told.target_tokens[1] == "h"
-    assert told.translation.split()[1] == "h"
+    assert told.answer.split()[1] == "h"
     ended = run.explain("a b", max_tokens=5, edit=ForceToken(1, "</s>"))
     assert ended.target_tokens == plain.target_tokens[:1]
     with pytest.raises(ConfigError, match="force_token.position"):
@@ -406,7 +409,7 @@ def test_a_token_that_fills_the_context_is_written_and_not_looked_at():
         if len(ids) == 7:  # the last one is never read
             break
     for look in (run.explain(prompt, text), run.explain(prompt, max_tokens=50)):
-        assert look.translation == look.outcome.text == text
+        assert look.answer == look.outcome.text == text
         assert [*look.source_tokens, *look.target_tokens] == run.tokenizer.tokens(ids[:-1])
         assert look.weights("decoder.self").shape[-2:] == (6, 6)
     with pytest.raises(DataError, match="8 tokens, but the model's context holds 6"):
