@@ -7,7 +7,8 @@ import sys
 import pytest
 from letters import LETTERS
 
-import regard.cli.translate as translating
+import regard.cli.verbs as commands
+import regard.tasks.verbs as verbs
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -91,15 +92,15 @@ def test_no_more_than_a_chunk_is_read_before_it_is_written(run, kept, engine, mo
                 written.append(capsys.readouterr().out.count("\n"))
             yield text
 
-    monkeypatch.setattr(translating, "CHUNK", 4)
-    monkeypatch.setattr(translating, "stdin_lines", endless)
+    monkeypatch.setattr(verbs.Translate, "chunk", 4)
+    monkeypatch.setattr(commands, "stdin_lines", endless)
     code, _, _ = run("translate", kept, "--engine", engine)
     assert code == 0
     assert set(written) == {4}
 
 
 def test_unknown_words_do_not_fill_the_memory(run, kept, monkeypatch):
-    monkeypatch.setattr(translating, "MOST_UNKNOWN", 2)
+    monkeypatch.setattr(verbs, "MOST_UNKNOWN", 2)
     _, _, err = run("translate", kept, stdin="gnu\nzebra\nyak\n")
     assert err == (
         "regard: 2 unknown words read as <unk>: gnu, zebra\n"

@@ -1,65 +1,65 @@
-"""The verbs of the program. Nothing heavy is imported before one of them runs."""
+"""The commands of the program. Nothing heavy is imported before one of them runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 
 import typer
+import typer.main
 
 from regard import __version__
 from regard.cli import (
-    answer,
     bench,
     catalogue,
     chat,
-    classify,
     compare,
-    embed,
     evaluate,
     explain,
-    fill,
-    generate,
     lab,
     serve,
     train,
-    translate,
 )
+from regard.cli.verbs import add_verbs
 from regard.core.errors import ConfigError
+from regard.core.plugins import load_plugins
 
-app = typer.Typer(
-    name="regard",
-    help="Attention and Transformers: trainable, fast, and open to look at.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("demo")(train.demo)
-app.command("train")(train.train)
-app.command("translate")(translate.translate)
-app.command("generate")(generate.generate)
-app.command("chat")(chat.chat)
-app.command("classify")(classify.classify)
-app.command("answer")(answer.answer)
-app.command("embed")(embed.embed)
-app.command("fill")(fill.fill)
-app.command("evaluate")(evaluate.evaluate)
-app.command("score")(evaluate.score)
-app.command("explain")(explain.explain)
-app.command("heads")(explain.heads)
-app.command("serve")(serve.serve)
-app.command("compare")(compare.compare)
-app.command("lab")(lab.lab)
-app.add_typer(bench.app, name="bench")
-app.command("export")(catalogue.export)
-app.command("import")(catalogue.import_)
-app.command("info")(catalogue.info)
-app.command("models")(catalogue.models)
-app.command("recipes")(catalogue.recipes)
+PLUGIN = "--plugin"
 
 _UsageError: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
 )
 """What typer raises for a wrong flag; it exports no name for it that all its versions have."""
+
+
+def make_app(asked: str | None) -> typer.Typer:
+    """The program, whose command ``asked`` will run."""
+    app = typer.Typer(
+        name="regard",
+        help="Attention and Transformers: trainable, fast, and open to look at.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    app.command("demo")(train.demo)
+    app.command("train")(train.train)
+    add_verbs(app, asked)
+    app.command("chat")(chat.chat)
+    app.command("evaluate")(evaluate.evaluate)
+    app.command("score")(evaluate.score)
+    app.command("explain")(explain.explain)
+    app.command("heads")(explain.heads)
+    app.command("serve")(serve.serve)
+    app.command("compare")(compare.compare)
+    app.command("lab")(lab.lab)
+    app.add_typer(bench.app, name="bench")
+    app.command("export")(catalogue.export)
+    app.command("import")(catalogue.import_)
+    app.command("info")(catalogue.info)
+    app.command("models")(catalogue.models)
+    app.command("recipes")(catalogue.recipes)
+    return app
 
 
 def _version(wanted: bool) -> None:
@@ -68,7 +68,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version."
@@ -79,11 +78,70 @@ def _options(
 
 def run(words: Sequence[str]) -> int:
     """Do what the words say; -> the exit code. A wrong word is a ConfigError."""
+    plugins, others = without_plugins(words)
+    load_plugins(plugins)  # before the commands are known, for they may bring some
+    asked = next((word for word in others if not word.startswith("-")), None)
     try:
-        code = app(list(words) or ["--help"], standalone_mode=False)
+        program = typer.main.get_command(make_app(asked))
+        _show_option(program, _plugin_option())
+        code = program(others or ["--help"], standalone_mode=False)
     except _UsageError as error:
         raise ConfigError(_usage(error)) from None
     return code if isinstance(code, int) else 0
+
+
+def without_plugins(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The plug-ins that are named anywhere before ``--``, and all other words.
+
+    >>> without_plugins(["heads", "--plugin", "mine.py", "run", "--plugin=more", "--", "--plugin"])
+    (['mine.py', 'more'], ['heads', 'run', '--', '--plugin'])
+    """
+    plugins: list[str] = []
+    others: list[str] = []
+    left: Iterator[str] = iter(words)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if word == "--":
+            others += [word, *left]
+        elif name == PLUGIN:
+            given = value if equals else next(left, "")
+            if not given:
+                raise ConfigError(f"{PLUGIN} needs a file or a module")
+            plugins.append(given)
+        else:
+            others.append(word)
+    return plugins, others
+
+
+def _plugin_option() -> Any:
+    """The option as typer's own versions make it: taken from a command that has it alone."""
+    only = typer.Typer(add_completion=False)
+
+    @only.command()
+    def command(
+        plugin: Annotated[
+            list[str] | None,
+            typer.Option(
+                PLUGIN,
+                metavar="FILE_OR_MODULE",
+                help="Bring entries of your own; may be given again.",
+            ),
+        ] = None,
+    ) -> None:
+        pass
+
+    option = typer.main.get_command(only).params[0]
+    option.expose_value = False
+    return option
+
+
+def _show_option(command: Any, option: Any) -> None:
+    """Put an option that was read before into the help of a command, or of a group's."""
+    inside = getattr(command, "commands", None)
+    if inside is None:
+        command.params.append(option)
+    for one in (inside or {}).values():
+        _show_option(one, option)
 
 
 def _usage(error: Exception) -> str:

@@ -174,7 +174,7 @@ class Verb(ABC):
                 self._read(run, line, options, number)
                 for number, line in enumerate(chunk, start=n_before + 1)
             ]
-            yield list(zip(requests, self.answer(run, requests), strict=True))
+            yield list(zip(requests, self._answers(run, requests, n_before), strict=True))
             for remark, n in self.remark(run, requests).items():
                 remarks[remark] = remarks.get(remark, 0) + n
             n_before += len(chunk)
@@ -187,6 +187,14 @@ class Verb(ABC):
     ) -> Iterator[str]:
         """What is printed as it comes, where the options ask to ``stream``."""
         raise ConfigError(f"{self.name} prints whole answers alone")
+
+    def _answers(self, run: Any, requests: Sequence[Any], n_before: int) -> list[Answer]:
+        try:
+            return self.answer(run, requests)
+        except DataError as error:
+            if len(requests) > 1:  # it is not known whose error it is
+                raise
+            raise DataError(f"standard input, line {n_before + 1}: {error}") from None
 
     def _read(self, run: Any, line: str, options: Any, number: int) -> Any:
         try:

@@ -1,0 +1,164 @@
+"""The verbs of tasks as commands: lines of standard input in, a line out for each.
+
+A command is made from its verb (``regard.tasks``): name, help and options are the verb's, so that
+the verbs of a plug-in's tasks are commands like any other.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+
+from regard.cli.options import Device, Json, RunPath
+from regard.cli.terminal import chunks, note, stdin_lines
+from regard.core.errors import ConfigError
+from regard.tasks.base import Verb
+from regard.tasks.verbs import verbs
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
+
+
+def add_verbs(app: typer.Typer, asked: str | None) -> None:
+    """Add the commands. Only the one that is asked for gets its options.
+
+    Options are found in pydantic's models, which take longer to import than ``--help`` may last.
+    """
+    for name, verb in verbs().items():
+        if verb.command:
+            command = _command(verb) if name == asked else _summary(verb)
+            app.command(name, help=_help(verb))(command)
+
+
+def _help(verb: Verb) -> str:
+    return "\n\n".join(part for part in (verb.summary, verb.help) if part)
+
+
+def _summary(verb: Verb) -> Callable[[], None]:
+    """Stands in the list of commands and is never called."""
+
+    def command() -> None:
+        raise AssertionError(f"{verb.name} was not the command that was asked for")
+
+    return command
+
+
+def _command(verb: Verb) -> Callable[..., None]:
+    model = verb.options
+
+    def command(path: Path, device: str | None, as_json: bool, **given: Any) -> None:
+        plain = {name: value for name, value in given.items() if value is not None}
+        answer_lines(verb, path, None if model is None else _checked(model, plain), device, as_json)
+
+    fields = {} if model is None else model.model_fields
+    parameters = [
+        _parameter("path", RunPath),
+        *(_parameter(name, *_option(name, field)) for name, field in fields.items()),
+        _parameter("device", Device, None),
+        _parameter("as_json", Json, False),
+    ]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
+
+
+def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, annotation=kind, default=default)
+
+
+def _option(name: str, field: FieldInfo) -> tuple[Any, Any]:
+    """A field as typer takes it: its type with the words of the option, and its default."""
+    bounds = {
+        word: getattr(one, bound)
+        for one in field.metadata
+        for bound, word in (("ge", "min"), ("le", "max"))
+        if hasattr(one, bound)
+    }
+    words = typer.Option(f"--{name.replace('_', '-')}", help=field.description, **bounds)
+    default = field.get_default(call_default_factory=True)
+    kind = _plain(name, field.annotation)
+    if get_origin(kind) is list and not default:
+        kind, default = kind | None, None
+    return Annotated[kind, words], default
+
+
+def _plain(name: str, kind: Any) -> Any:
+    """A type without Literal, which not every typer knows."""
+    if get_origin(kind) is Literal:
+        return StrEnum(name, {value: value for value in get_args(kind)})
+    if type(None) in get_args(kind):
+        (inner,) = (one for one in get_args(kind) if one is not type(None))
+        return Union[_plain(name, inner), None]  # noqa: UP007
+    return kind
+
+
+def _checked(model: type[BaseModel], given: dict[str, Any]) -> Any:
+    """The options. Typer has seen to types and bounds; the model may ask for more."""
+    from pydantic import ValidationError
+
+    try:
+        return model(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = "--" + str(first["loc"][0] if first["loc"] else "").replace("_", "-")
+        raise ConfigError(f"{option}: {first['msg']}") from None
+
+
+def answer_lines(verb: Verb, path: Path, options: Any, device: str | None, as_json: bool) -> None:
+    """Answer every line of standard input; a bad run fails on empty input too."""
+    run = _ready(open_run(verb, path, device), options)
+    if getattr(options, "stream", False):
+        if as_json:
+            raise ConfigError("--stream prints one text as it comes: leave out --json and --n")
+        for piece in verb.pieces(run, _chunks(verb), options, note=note):
+            print(piece, end="", flush=True)
+        return
+    for answered in verb.lines(run, _chunks(verb), options, note=note):
+        for request, answer in answered:
+            if as_json:
+                record = verb.as_record(request, answer, options)
+                print(json.dumps(record, ensure_ascii=False))
+            else:
+                print(verb.as_line(request, answer, options))
+        sys.stdout.flush()
+
+
+def open_run(verb: Verb, path: Path, device: str | None) -> Any:
+    """The run, if it is one that the verb can ask."""
+    from regard.runs.loading import load
+    from regard.tasks.base import TASKS
+
+    run = load(path, device=device)
+    task = TASKS[run.task]
+    if verb not in task.verbs:
+        raise ConfigError(
+            f"{path} holds a run of the task {task.name}, and this needs {verb.wants}; use "
+            f"`regard {task.verb.name}` with it"
+        )
+    return run
+
+
+def _ready(run: Any, options: Any) -> Any:
+    """The run, with the engine of another project where the options ask for one."""
+    if not hasattr(options, "engine"):
+        return run
+    from regard.interop.ctranslate2_engine import engine_for
+
+    engine = engine_for(run, options.engine, compute_type=options.compute_type)
+    return replace(run, engine=engine)
+
+
+def _chunks(verb: Verb) -> Callable[[int], Iterator[list[str]]]:
+    if verb.unasked and sys.stdin.isatty():
+        return lambda _size: iter([list(verb.unasked)])
+    return lambda size: chunks(stdin_lines(), size)
