@@ -24,12 +24,10 @@ from regard.models.transformer import TransformerConfig
 from regard.runs.objective import TokenLoss
 from regard.runs.prepared import SHORT
 from regard.text.specials import PAD_ID, SPECIALS
-from regard.training.captured import CapturedUpdate
 from regard.training.flops import BACKWARD, flop_formula
-from regard.training.losses import token_loss
-from regard.training.precision import autocast
+from regard.training.losses import cross_entropy
 from regard.training.settings import TrainSettings
-from regard.training.update import Update
+from regard.training.update import CapturedUpdate, Update, autocast
 
 MEAN_LENGTH, SPREAD, LONGEST = 24.0, 0.5, 120
 """Log-normal lengths, as those of sentences are: their mean, the deviation of the logarithm."""
@@ -142,7 +140,7 @@ def padded_training(
         for batch in here:
             with autocast(device, precision):
                 logits = forward(batch.source, batch.target_in)
-                loss = token_loss(
+                loss = cross_entropy(
                     logits, batch.target_out, pad=PAD_ID, label_smoothing=LABEL_SMOOTHING
                 )
             (loss / batch.n_target_tokens).backward()

@@ -18,6 +18,9 @@ from regard.core.files import write_whole
 from regard.models.base import ModelConfig
 from regard.models.presets import build, config_from
 
+FORMAT = 2
+"""Of config.json and model.safetensors. 1, which is not written down in them, had no buffers."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
@@ -98,19 +101,42 @@ def load_scores(folder: RunFolder) -> dict[str, Any]:
 
 def save_config(folder: RunFolder, config: ModelConfig) -> None:
     """Write config.json, the architecture."""
-    write_whole(folder.model_config, config.model_dump_json(indent=2) + "\n")
+    facts = {"format": FORMAT, **config.model_dump(mode="json")}
+    write_whole(folder.model_config, json.dumps(facts, indent=2) + "\n")
 
 
 def load_config(folder: RunFolder) -> ModelConfig:
     """Read config.json, the architecture."""
     try:
-        return config_from(json.loads(_text(folder.model_config)))
+        raw = json.loads(_text(folder.model_config))
+        if isinstance(raw, dict):
+            check_format(raw.pop("format", 1), FORMAT, folder.model_config)
+        return config_from(raw)
     except (json.JSONDecodeError, ConfigError) as error:
         raise CheckpointError(f"{folder.model_config} describes no model: {error}") from error
 
 
+def check_format(found: object, newest: int, path: Path) -> None:
+    """Refuse a file that a newer version of the program has written."""
+    if not isinstance(found, int) or found > newest:
+        raise CheckpointError(
+            f"{path} has format {found}, and this version of regard reads {newest} and older; "
+            "update regard"
+        )
+
+
+def model_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters, and the buffers that are not computed anew, by name; tied ones once."""
+    tensors = dict(model.named_parameters())
+    for prefix, module in model.named_modules():
+        for name, buffer in module.named_buffers(prefix, recurse=False):
+            if name.rpartition(".")[2] not in module._non_persistent_buffers_set:
+                tensors[name] = buffer
+    return {name: tensor.detach() for name, tensor in tensors.items()}
+
+
 def save_model(folder: RunFolder, config: ModelConfig, weights: dict[str, Tensor]) -> None:
-    """Write the architecture, then the weights."""
+    """Write the architecture, then the weights and buffers (``model_tensors``)."""
     save_config(folder, config)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
     write_whole(folder.weights, save(tensors, metadata={"format": "pt"}))
@@ -139,7 +165,7 @@ def read_weights(folder: RunFolder) -> dict[str, Tensor]:
 
 def fill(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
     """Copy weights into a model; what is missing, left over or of another shape is refused."""
-    wanted = dict(model.named_parameters())
+    wanted = model_tensors(model)
     problems = [f"missing {name}" for name in wanted if name not in weights]
     problems += [f"unknown {name}" for name in weights if name not in wanted]
     problems += [
@@ -150,8 +176,8 @@ def fill(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
     if problems:
         shown = "; ".join(problems[:5]) + ("; …" if len(problems) > 5 else "")
         raise CheckpointError(f"{where} does not belong to this model: {shown}")
-    for name, parameter in wanted.items():
-        parameter.data.copy_(weights[name])
+    for name, tensor in wanted.items():
+        tensor.copy_(weights[name])
 
 
 def _text(path: Path) -> str:

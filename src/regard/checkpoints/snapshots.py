@@ -17,9 +17,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from regard.checkpoints.run_folder import check_format
 from regard.core.errors import CheckpointError
 from regard.core.files import PARTIAL, write_whole
 
+FORMAT = 2
+"""Of a checkpoint. 1, which is not written down in it, had no buffers and knew Adam alone."""
 _NAME = re.compile(r"step-(\d+)\.safetensors")
 
 
@@ -52,7 +55,7 @@ class SnapshotStore:
         """Write a snapshot, then delete what is no longer needed."""
         path = self.path(snapshot.step)
         tensors = {name: tensor.contiguous() for name, tensor in snapshot.tensors.items()}
-        facts = {"step": snapshot.step, **snapshot.facts}
+        facts = {"format": FORMAT, "step": snapshot.step, **snapshot.facts}
         write_whole(path, save(tensors, metadata={"facts": json.dumps(facts)}))
         self._tidy(best_step)
         return path
@@ -91,4 +94,8 @@ def load_snapshot(path: Path) -> Snapshot:
         raise CheckpointError(
             f"checkpoint {path} cannot be read ({error}); delete it to resume from the one before"
         ) from error
+    found = facts.pop("format", 1)
+    check_format(found, FORMAT, path)
+    if found == 1:
+        tensors = {re.sub("^adam/", "optimiser/", name): x for name, x in tensors.items()}
     return Snapshot(facts.pop("step"), tensors, facts)

@@ -3,7 +3,7 @@
 Logits are by far the largest tensor of a small translator: N tokens × V words, in float32 once for
 themselves and again for their gradient. Here some rows are made at a time, turned into their
 gradient on the spot, and multiplied back into the gradients of the states and of the matrix. Same
-value, same gradients; ``regard.training.losses.token_loss`` is the plain form it is tested with.
+value, same gradients; ``regard.training.losses.cross_entropy`` is the plain form it is tested with.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         # The gradients are constants by now.
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             raise ConfigError(
-                "linear_cross_entropy has no second derivatives; training.losses.token_loss has"
+                "linear_cross_entropy has no second derivatives; training.losses.cross_entropy has"
             )
         scaled = [None if x is None else x * scale.to(x.dtype) for x in ctx.saved_tensors]
         return (*scaled, None, None, None, None)

@@ -52,6 +52,17 @@ class Output(NamedTuple):
     """(V,)"""
 
 
+class LazyLogits(NamedTuple):
+    """Logits before the last product: a fused loss never builds them whole."""
+
+    states: Tensor
+    """(…, D)"""
+    weight: Tensor
+    """(V, D)"""
+    bias: Tensor | None
+    """(V,)"""
+
+
 class Switching(nn.Module):
     """Counts how often it was switched between training and evaluation.
 
@@ -72,9 +83,10 @@ class SequenceModel(Switching):
 
     config: SequenceConfig
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor, *, lazy: bool = False) -> Tensor | LazyLogits:
         """Source ids (B, S), target ids (B, T) from the begin token on -> logits (B, T, V)."""
-        return self.logits(self.states(source, target))
+        states = self.states(source, target)
+        return LazyLogits(states, *self.output()) if lazy else self.logits(states)
 
     def states(self, source: Tensor, target: Tensor) -> Tensor:
         """As ``forward``, up to the last layer -> (B, T, D)."""

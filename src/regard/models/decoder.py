@@ -23,7 +23,7 @@ from regard.layers.key_values import KeyValues
 from regard.layers.norms import make_norm
 from regard.layers.positions import make_positions
 from regard.layers.residual import Residual
-from regard.models.base import ModelConfig, Output, Switching
+from regard.models.base import LazyLogits, ModelConfig, Output, Switching
 
 STD = 0.02
 """Of the weights at the beginning."""
@@ -177,9 +177,10 @@ class LanguageModel(Switching):
         )
         _initialise(self, config.n_layers)
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, *, lazy: bool = False) -> Tensor | LazyLogits:
         """ids (B, T) -> logits (B, T, V): at each position those of the next token."""
-        return self.logits(self.states(ids))
+        states = self.states(ids)
+        return LazyLogits(states, *self.output()) if lazy else self.logits(states)
 
     def states(self, ids: Tensor) -> Tensor:
         """As ``forward``, up to the last layer -> (B, T, D)."""

@@ -25,7 +25,7 @@ from regard.layers.norms import make_norm
 from regard.layers.positions import LearnedPositions, make_positions
 from regard.layers.recurrence import Cell, Recurrence
 from regard.layers.residual import Residual
-from regard.models.base import ModelConfig
+from regard.models.base import LazyLogits, ModelConfig
 from regard.models.encoder_heads import (
     POOLINGS,
     MaskedHead,
@@ -231,13 +231,20 @@ class Encoder(nn.Module):
         """The mean of each text's tokens, padding left out -> (B, D)."""
         return mean_of_real(self.states(ids, segments), ids != self.config.pad_id)
 
-    def forward(self, ids: Tensor, segments: Tensor | None = None) -> Tensor:
+    def forward(
+        self, ids: Tensor, segments: Tensor | None = None, *, places: Tensor | None = None
+    ) -> Tensor | LazyLogits:
         """What the head gives.
 
         ``classify`` (B, n_labels) · ``masked`` (B, S, V) · ``spans`` (B, S, 2): start, end ·
-        ``none`` the states.
+        ``none`` the states. With ``places`` (N,), indices into all B · S positions, ``masked``
+        gives the logits (N, V) there, as ``LazyLogits``.
         """
-        return self.head(self.states(ids, segments), ids != self.config.pad_id)
+        states = self.states(ids, segments)
+        if places is None:
+            return self.head(states, ids != self.config.pad_id)
+        assert isinstance(self.head, MaskedHead), "only guesses of words are asked for by place"
+        return LazyLogits(self.head.transformed(states.flatten(0, 1)[places]), *self.head.output())
 
 
 def start_deviation(d_model: int) -> float:

@@ -26,7 +26,7 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.key_values import KeyValues
 from regard.layers.positions import make_positions
 from regard.layers.residual import Residual
-from regard.models.base import Output, SequenceConfig, SequenceModel
+from regard.models.base import LazyLogits, Output, SequenceConfig, SequenceModel
 from regard.models.settings import (
     ActivationName,
     NormaliserName,
@@ -287,6 +287,13 @@ class Transformer(SequenceModel):
             source = token_embedding(config.n_source_vocab, config.d_model)
         self.encoder = Encoder(config, source)
         self.decoder = Decoder(config, target)
+
+    def forward(
+        self, source: Tensor, target: Tensor, packing: Packing | None = None, *, lazy: bool = False
+    ) -> Tensor | LazyLogits:
+        """Logits as ``SequenceModel``; texts that lie end to end, (1, N), come with a packing."""
+        states = self.states(source, target, packing)
+        return LazyLogits(states, *self.output()) if lazy else self.logits(states)
 
     def states(self, source: Tensor, target: Tensor, packing: Packing | None = None) -> Tensor:
         """As ``SequenceModel.states``; texts that lie end to end, (1, N), come with a packing."""

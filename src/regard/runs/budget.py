@@ -15,7 +15,7 @@ from typing import Literal
 from regard.core.errors import ConfigError
 from regard.runs.estimate import estimate
 from regard.runs.prepared import Prepared
-from regard.training.update import AnyBatch
+from regard.training.update import TrainingBatch
 
 Unit = Literal["flops", "tokens", "min"]
 
@@ -96,7 +96,7 @@ def _by_count(budget: Budget, prepared: Prepared) -> int:
     return int(COUNTED * budget.amount / spent)
 
 
-def _cost(batch: AnyBatch, unit: Unit, prepared: Prepared) -> float:
+def _cost(batch: TrainingBatch, unit: Unit, prepared: Prepared) -> float:
     return prepared.flops(batch) if unit == "flops" else batch.n_target_tokens
 
 

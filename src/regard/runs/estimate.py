@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from regard.models.presets import n_parameters
 from regard.runs.memory import memory_told, peak_memory
 from regard.runs.prepared import Prepared
-from regard.training.captured import CapturedUpdate
-from regard.training.state import load_rng, rng_tensors
-from regard.training.update import AnyBatch, Update
+from regard.training.loop import load_rng, rng_tensors
+from regard.training.update import CapturedUpdate, TrainingBatch, Update
 
 WARM_UP, LEAST, TRIES, SECONDS = 4, 4, 16, 4.0
 """Steps that are not timed; steps that are, at least, at most, and for how long."""
@@ -70,7 +69,7 @@ def _validating(prepared: Prepared, steps: int) -> float:
     return (time.perf_counter() - began) * (steps // prepared.recipe.train.eval_every)
 
 
-def _timed(prepared: Prepared, batches: Sequence[AnyBatch]) -> float:
+def _timed(prepared: Prepared, batches: Sequence[TrainingBatch]) -> float:
     """Seconds a FLOP over some training steps: batches differ in size. Leaves nothing behind."""
     rng = rng_tensors(prepared.device)
     model = copy.deepcopy(prepared.model).train()
@@ -80,7 +79,7 @@ def _timed(prepared: Prepared, batches: Sequence[AnyBatch]) -> float:
     began = time.perf_counter()
     for n, batch in enumerate(batches):
         start = time.perf_counter()
-        update([batch], lr=1e-6, tell=lambda told: told.loss.item())  # waits for the device
+        update([batch], 1e-6, lambda result: result.norm.item())  # waits for the device
         if n >= WARM_UP:
             seconds += time.perf_counter() - start
             flops += prepared.flops(batch)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.functional.texts import Packing, Side
-from regard.kernels.linear_cross_entropy import linear_cross_entropy
-from regard.models.base import SequenceModel
-from regard.models.transformer import Transformer
+from regard.models.base import LazyLogits, SequenceModel
 from regard.text.specials import PAD_ID
-from regard.training.forcing import forced_share, written
-from regard.training.losses import token_log_probs, token_loss
+from regard.training.losses import Losses, cross_entropy, free_running_logits, token_log_probs
 from regard.training.reinforce import Baseline, accounts, surrogate
+from regard.training.schedules import forced_share
 from regard.training.settings import TrainSettings
 
 
 class TokenLoss:
-    """The loss of a batch, summed over its target tokens.
+    """Cross-entropy of the target tokens, and what hard attention learns by REINFORCE.
 
     What it remembers between batches (how many there were, the baseline of hard attention) goes
     out by ``state`` and comes back by ``restore``, so that a training can be taken up again.
@@ -31,52 +29,37 @@ class TokenLoss:
         self.settings = settings
         self.n_batches = 0
         self.baseline = Baseline()
-        self._states = torch.compile(_states) if compiled else _states
+        self._lazy_logits = torch.compile(_lazy_logits) if compiled else _lazy_logits
 
-    def __call__(self, model: SequenceModel, batch: Batch) -> Tensor:
+    def __call__(self, model: SequenceModel, batch: Batch) -> Losses:
         """Of a model in training: as the settings say. Of any other: plainly, all words right."""
         if batch.packed:
-            return self._of_states(self._forward(model, batch), model, batch)
+            return self._losses(self._lazy_logits(model, *_inputs(batch)), batch)
         if not model.training:
-            return self._of_states(_states(model, *_inputs(batch)), model, batch)
+            return self._losses(_lazy_logits(model, *_inputs(batch)), batch)
         share = forced_share(
             self.settings.teacher_forcing, self.n_batches // self.settings.accumulate
         )
         self.n_batches += 1
         with accounts(model) as drawn:
             if share == 1 and not drawn:
-                return self._of_states(self._forward(model, batch), model, batch)
+                return self._losses(self._lazy_logits(model, *_inputs(batch)), batch)
             if share == 1:
                 logits = model(batch.source, batch.target_in)
             else:
-                logits = written(model, batch.source, batch.target_in, share)
-        loss = self._of(logits, batch)
+                logits = free_running_logits(model, batch.source, batch.target_in, share)
+        losses = self._losses(logits, batch)
         if drawn:
             real = batch.target_out != PAD_ID
             gains = self.baseline.gains(token_log_probs(logits, batch.target_out), real)
-            loss = loss + sum(surrogate(one, gains, real) for one in drawn.values())
-        return loss
+            reinforced = torch.stack([surrogate(one, gains, real) for one in drawn.values()]).sum()
+            losses += Losses.of("reinforce", reinforced, batch.n_target_tokens)
+        return losses
 
-    def _forward(self, model: SequenceModel, batch: Batch) -> Tensor:
-        return self._states(model, *_inputs(batch))
-
-    def _of_states(self, states: Tensor, model: SequenceModel, batch: Batch) -> Tensor:
-        """Without the logits of all tokens at once."""
-        return linear_cross_entropy(
-            states.flatten(0, 1),
-            *model.output(),
-            batch.target_out.flatten(),
-            pad=PAD_ID,
-            label_smoothing=self.settings.label_smoothing,
-        )
-
-    def _of(self, logits: Tensor, batch: Batch) -> Tensor:
-        return token_loss(
-            logits,
-            batch.target_out,
-            pad=PAD_ID,
-            label_smoothing=self.settings.label_smoothing,
-        )
+    def _losses(self, logits: Tensor | LazyLogits, batch: Batch) -> Losses:
+        smoothing = self.settings.label_smoothing
+        loss = cross_entropy(logits, batch.target_out, pad=PAD_ID, label_smoothing=smoothing)
+        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
 
     def state(self) -> dict[str, Any]:
         """What it remembers, as JSON."""
@@ -88,13 +71,13 @@ class TokenLoss:
         self.baseline.restore(state["baseline"])
 
 
-def _states(
+def _lazy_logits(
     model: SequenceModel, source: Tensor, target: Tensor, packing: Packing | None
-) -> Tensor:
-    """What the last layer reads (B, T, D); of a packed batch (1, N, D)."""
+) -> LazyLogits:
+    """Of all target tokens: states (B, T, D), of a packed batch (1, N, D)."""
     if packing is None:
-        return model.states(source, target)
-    return cast("Transformer", model).states(source, target, packing)
+        return model(source, target, lazy=True)
+    return model(source, target, packing, lazy=True)
 
 
 def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Packing | None]:

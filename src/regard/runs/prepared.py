@@ -17,7 +17,7 @@ from regard.recipes.recipe import Recipe
 from regard.runs.evaluation import Evaluation
 from regard.runs.units import unit_of
 from regard.text.tokenizer import Tokenizer
-from regard.training.loop import Objective
+from regard.training.losses import Objective
 
 SHORT = 1000
 """Fewer steps than this are over before compiling has paid."""
@@ -115,17 +115,6 @@ class Prepared(ABC):
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write what text is read and written with."""
-
-
-class NoMemory:
-    """An objective that remembers nothing between batches."""
-
-    def state(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Nothing."""
 
 
 class Scoring:

@@ -35,11 +35,9 @@ from regard.runs.prepared import Prepared
 from regard.runs.tokenizers import SHARED, SOURCE, TARGET
 from regard.text.chat import TEMPLATE
 from regard.text.pretrained import MARKS
-from regard.training.captured import CapturedUpdate
 from regard.training.loop import Observer, Outcome, Setup, Trainer
-from regard.training.metrics import MetricsLog
-from regard.training.tally import NotFiniteError
-from regard.training.update import Update
+from regard.training.metrics import MetricsLog, NotFiniteError
+from regard.training.update import CapturedUpdate, Update
 
 Say = Callable[[str], None]
 

@@ -91,7 +91,9 @@ class Validation:
 
         Without smoothing, a model that was told to doubt would look worse the better it learned it.
         """
-        total = sum(self.objective(model, batch.to(self.device)).item() for batch in self.batches)
+        total = sum(
+            self.objective(model, batch.to(self.device)).total.item() for batch in self.batches
+        )
         return total / sum(batch.n_target_tokens for batch in self.batches)
 
 

@@ -8,16 +8,19 @@ one sentence pair is a polynomial of degree two in the source length S and the t
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.kernels.call import reference_only
 from regard.models.base import SequenceModel
+from regard.models.encoder import Encoder
 
 BACKWARD = 3
 """Forward and backward together cost three forwards: the gradient of a product is two products."""
@@ -56,35 +59,55 @@ def flop_formula(model: SequenceModel) -> FlopFormula:
 
 @dataclass(frozen=True, slots=True)
 class TextFlops:
-    """FLOPs of a forward pass of a model that reads one text: c · (1, T, T²)."""
+    """FLOPs of a forward pass of a model of one text: c · (1, T, T²), and so many an answer."""
 
     coefficients: tuple[float, ...]
+    an_answer: float = 0.0
+    """Of a head that is asked at some of the positions only."""
 
     def forward(self, n_tokens: float) -> float:
-        """FLOPs of one text, forward only."""
+        """FLOPs of one text, forward only, without answers."""
         return float(np.dot(self.coefficients, (1.0, n_tokens, n_tokens**2)))
 
-    def training(self, n_rows: int, n_tokens: int) -> float:
+    def training(self, n_rows: int, n_tokens: int, n_answers: int = 0) -> float:
         """FLOPs of a training step on a padded batch."""
-        return BACKWARD * n_rows * self.forward(n_tokens)
+        return BACKWARD * (n_rows * self.forward(n_tokens) + n_answers * self.an_answer)
 
 
 def text_flops(model: nn.Module, longest: int | None) -> TextFlops:
     """Count a model that reads one text at three lengths, none beyond the longest it can read."""
-    skeleton = copy.deepcopy(model).to("meta")
+    skeleton = copy.deepcopy(model).to("meta").requires_grad_(False)
+    return TextFlops(_solved(skeleton, _lengths(longest)))
+
+
+def encoder_flops(model: Encoder) -> TextFlops:
+    """Count an encoder: a head that answers for a whole text with it, any other once a position."""
+    skeleton = copy.deepcopy(model).to("meta").requires_grad_(False)
+    lengths = _lengths(model.config.longest)
+    if model.config.head == "classify":
+        return TextFlops(_solved(skeleton, lengths))
+    n = lengths[0]
+    an_answer = (count_text(skeleton, n) - count_text(skeleton.states, n)) / n
+    return TextFlops(_solved(skeleton.states, lengths), an_answer)
+
+
+def _lengths(longest: int | None) -> tuple[int, int, int]:
     n = min(8, (longest or 24) // 3)
-    lengths = (n, 2 * n, 3 * n)
-    counts = [count_text(skeleton, length) for length in lengths]
+    return n, 2 * n, 3 * n
+
+
+def _solved(reads: Callable[[Tensor], Any], lengths: Sequence[int]) -> tuple[float, ...]:
+    """The coefficients of what a model on ``meta`` costs."""
+    counts = [count_text(reads, length) for length in lengths]
     rows = np.array([(1.0, length, length**2) for length in lengths], dtype=np.float64)
-    return TextFlops(tuple(np.linalg.solve(rows, np.array(counts, dtype=np.float64))))
+    return tuple(np.linalg.solve(rows, np.array(counts, dtype=np.float64)).tolist())
 
 
-def count_text(model: nn.Module, n_tokens: int) -> int:
-    """FLOPs of one forward pass on one text, as ``count_forward``."""
-    device = next(model.parameters()).device
+def count_text(reads: Callable[[Tensor], Any], n_tokens: int, device: str = "meta") -> int:
+    """FLOPs of one forward pass on one text, by torch's counter on the readable kernels."""
     ids = torch.ones(1, n_tokens, dtype=torch.long, device=device)
     with torch.no_grad(), reference_only(), FlopCounterMode(display=False) as counter:
-        model(ids)
+        reads(ids)
     return counter.get_total_flops()
 
 

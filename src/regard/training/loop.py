@@ -1,9 +1,9 @@
 """The training loop: one, for every model and task.
 
 It is given what it needs (a stream of batches, an objective, an evaluator, a place for snapshots)
-and knows nothing of what they are. Everything that changes while it runs is in the weights, the
-optimiser, the running average, torch's generators and ``Progress``; a snapshot holds all five, so
-that a resumed run is the run that was never stopped, bit for bit.
+and knows nothing of what they are. Everything that changes while it runs is in the weights and
+buffers, the optimiser, the running average, torch's generators and ``Progress``; a snapshot holds
+all five, so that a resumed run is the run that was never stopped, bit for bit.
 """
 
 from __future__ import annotations
@@ -12,47 +12,34 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from signal import Signals
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from regard.checkpoints.run_folder import fill
+from regard.checkpoints.run_folder import fill, model_tensors
 from regard.checkpoints.snapshots import Snapshot
 from regard.core.errors import TrainingError
 from regard.models.base import ModelConfig
-from regard.training.average import RunningAverage
-from regard.training.schedules import highest, share
+from regard.training.distributed import Ranks, StopRequest, stop_on_signals, unwrapped
+from regard.training.losses import Objective
+from regard.training.metrics import StepMeter
+from regard.training.optimisers import load_optimisers, optimiser_tensors
 from regard.training.settings import TrainSettings
-from regard.training.signals import Wish, stop_wish
-from regard.training.state import load_optimiser, load_rng, optimiser_tensors, rng_tensors
-from regard.training.tally import Tally
-from regard.training.update import AnyBatch, LossOf, Update, Updated
+from regard.training.update import RunningAverage, TrainingBatch, Update, UpdateResult
 
 Evaluator = Callable[[Any], Mapping[str, float]]
 """Scores of a model on held-out data; at least ``loss``."""
 Observer = Callable[[Mapping[str, Any]], None]
-"""Is told of every line of metrics."""
-
-
-class Objective(LossOf, Protocol):
-    """What is made small. It may remember things between batches."""
-
-    def state(self) -> dict[str, Any]:
-        """What it remembers, as JSON."""
-        ...
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Remember it again."""
-        ...
+"""Is called with every line of metrics."""
 
 
 class Stream(Protocol):
     """Endless batches whose place can be noted and found again."""
 
-    def next(self) -> AnyBatch:
+    def next(self) -> TrainingBatch:
         """The next batch."""
         ...
 
@@ -113,7 +100,10 @@ class Setup:
     keep_best: Callable[[dict[str, Tensor]], None]
     """Is handed the weights whenever they are the best so far."""
     device: torch.device
-    make_update: Callable[[nn.Module, LossOf, TrainSettings, torch.device], Update] = Update
+    make_update: Callable[[nn.Module, Objective, TrainSettings, torch.device, Ranks], Update] = (
+        Update
+    )
+    ranks: Ranks = field(default_factory=Ranks)
 
 
 class Trainer:
@@ -123,9 +113,11 @@ class Trainer:
         self.setup, self.settings = setup, settings
         self.model = setup.model
         self.progress = Progress()
-        self.update = setup.make_update(self.model, setup.objective, settings, setup.device)
+        self.update = setup.make_update(
+            self.model, setup.objective, settings, setup.device, setup.ranks
+        )
         self.average = RunningAverage(self.model, settings.average) if settings.average else None
-        self._tally = Tally()
+        self._meter = StepMeter()
         self._saved: tuple[int, int] | None = None
         self._clock = 0.0
         self._observers: Sequence[Observer] = ()
@@ -136,21 +128,31 @@ class Trainer:
         """Train until a limit is reached or somebody asks to stop; observers hear of it."""
         self._observers = observers
         self.model.train()
-        self._tally = Tally()
+        self._meter = StepMeter()
         self._clock = time.perf_counter() - self.progress.seconds
-        with stop_wish() as wish:
-            while (reason := self._why_stop(wish)) is None:
+        with stop_on_signals() as request:
+            while (reason := self._agreed_reason(request)) is None:
                 self._step()
-            if wish.signal is None and self.progress.last_eval != self.progress.step:
+            if request.signal is None and self.progress.last_eval != self.progress.step:
                 self._evaluate()
             self._save()
-        return Outcome(self.progress, reason, wish.signal)
+        return Outcome(self.progress, reason, request.signal)
 
-    def _why_stop(self, wish: Wish) -> str | None:
+    def _agreed_reason(self, request: StopRequest) -> str | None:
+        """Why all processes stop now, if they do; a signal to one of them stops all."""
+        ranks, device = self.setup.ranks, self.setup.device
+        reason = self._reason(request)
+        if ranks.n == 1:
+            return reason
+        request.signal = ranks.agree_on_signal(request.signal, device)
+        stop = ranks.agree(int(reason is not None), device)
+        return (reason or "another process stopped") if stop else None
+
+    def _reason(self, request: StopRequest) -> str | None:
         self._tick()
         progress, settings = self.progress, self.settings
-        if wish.signal is not None:
-            return f"stopped by {wish.signal.name}"
+        if request.signal is not None:
+            return f"stopped by {request.signal.name}"
         if settings.max_steps is not None and progress.step >= settings.max_steps:
             return f"reached max_steps={settings.max_steps}"
         if settings.max_minutes is not None and progress.seconds >= 60 * settings.max_minutes:
@@ -171,19 +173,18 @@ class Trainer:
         if progress.step % settings.save_every == 0:
             self._save()
 
-    def _learn(self, batches: Sequence[AnyBatch]) -> None:
+    def _learn(self, batches: Sequence[TrainingBatch]) -> None:
         """One update, and all that goes with it."""
-        n_tokens = sum(batch.n_target_tokens for batch in batches)
 
-        def note(updated: Updated) -> None:
-            self._tally.add(self.progress.step, batches, updated.loss, n_tokens, updated.norm)
+        def note(result: UpdateResult) -> None:
+            self.progress.tokens += result.n_tokens
+            self._meter.add(self.progress.step, batches, result)
             if self.setup.device.type == "cpu":
-                self._tally.settle()  # reading a number costs nothing; a GPU would have to wait
+                self._meter.read()  # reading a number costs nothing; a GPU would have to wait
 
         self.update(batches, self._lr(), note)
         if self.average is not None:
             self.average.update(self.model)
-        self.progress.tokens += n_tokens
         self.progress.flops += sum(self.setup.flops(batch) for batch in batches)
 
     def _tick(self) -> None:
@@ -191,18 +192,19 @@ class Trainer:
         self.progress.seconds = time.perf_counter() - self._clock
 
     def _lr(self) -> float:
-        config = cast("ModelConfig", self.model.config)
-        height = highest(self.settings, config.d_model)
-        return height * share(self.progress.step, self.settings)
+        config: ModelConfig = unwrapped(self.model).config
+        return self.settings.rate_at(self.progress.step, config.d_model)
 
-    # ---------------------------------------------------------------- telling
+    # ---------------------------------------------------------------- reporting
 
     def _log(self) -> None:
-        summary = self._tally.summary()
-        self._tally = Tally()
-        self._tell(kind="train", lr=self._lr(), **summary._asdict())
+        summary = self._meter.summary(self.setup.ranks, self.setup.device)
+        self._meter = StepMeter()
+        numbers = summary._asdict()
+        named = {f"loss_{name}": value for name, value in numbers.pop("losses").items()}
+        self._report(kind="train", lr=self._lr(), **numbers, **named)
 
-    def _tell(self, **facts: Any) -> None:
+    def _report(self, **facts: Any) -> None:
         self._tick()
         progress = self.progress
         line = {
@@ -219,7 +221,7 @@ class Trainer:
 
     def _evaluate(self) -> None:
         progress = self.progress
-        self._tally.settle()
+        self._meter.read()
         if self.average is None:
             scores = self._scores()
         else:
@@ -239,11 +241,12 @@ class Trainer:
             progress.best, progress.best_step, progress.stale = value, progress.step, 0
         else:
             progress.stale += 1
-        self._tell(kind="valid", **scores, best=improved)
+        self._report(kind="valid", **scores, best=improved)
         if improved:
-            self.setup.keep_best(self._weights())
+            if self.setup.ranks.is_writer:
+                self.setup.keep_best(self._weights())
             self._save()
-        self._tally.restart_clock()
+        self._meter.restart_clock()
 
     def _scores(self) -> Mapping[str, float]:
         """The evaluator may draw random numbers; training must not notice."""
@@ -255,23 +258,22 @@ class Trainer:
         return scores
 
     def _weights(self) -> dict[str, Tensor]:
-        if self.average is not None:
-            return self.average.weights
-        return {name: p.detach() for name, p in self.model.named_parameters()}
+        averaged = self.average.weights if self.average is not None else {}
+        return {**model_tensors(self.model), **averaged}
 
     # ---------------------------------------------------------------- saving
 
     def _save(self) -> None:
-        self._tally.settle()
+        self._meter.read()
         self._tick()
         now = (self.progress.step, self.progress.last_eval)
-        if self._saved == now:
+        if self._saved == now or not self.setup.ranks.is_writer:
             return
         snapshot = Snapshot(
             self.progress.step,
             {
-                **_named("model/", {n: p.detach() for n, p in self.model.named_parameters()}),
-                **_named("adam/", optimiser_tensors(self.update.optimiser, self.model)),
+                **_named("model/", model_tensors(self.model)),
+                **_named("optimiser/", optimiser_tensors(self.update.optimisers, self.model)),
                 **_named("average/", self.average.weights if self.average else {}),
                 **_named("rng/", rng_tensors(self.setup.device)),
             },
@@ -290,12 +292,27 @@ class Trainer:
         self.setup.stream.restore(snapshot.facts["stream"])  # refuses other data first
         self.setup.objective.restore(snapshot.facts["objective"])
         fill(self.model, snapshot.part("model/"), f"the checkpoint of step {snapshot.step}")
-        load_optimiser(self.update.optimiser, self.model, snapshot.part("adam/"))
+        load_optimisers(self.update.optimisers, self.model, snapshot.part("optimiser/"))
         if self.average is not None:
             self.average.restore(snapshot.part("average/"), snapshot.facts["averaged"])
         self.progress = Progress(**snapshot.facts["progress"])
         self._saved = (self.progress.step, self.progress.last_eval)
         load_rng(snapshot.part("rng/"), self.setup.device)
+
+
+def rng_tensors(device: torch.device) -> dict[str, Tensor]:
+    """The state of torch's default generators, from which dropout draws."""
+    states = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def load_rng(states: Mapping[str, Tensor], device: torch.device) -> None:
+    """Put generators back into a state."""
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
 
 
 def _named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,20 +1,104 @@
-"""What training makes small."""
+"""What training makes small: named sums with their counts, and the cross-entropies they sum.
+
+An objective reads a batch through the model's ``forward`` and returns ``Losses``. Sums, and not
+means, so that micro-batches and devices can be added up and divided once. Label smoothing ε is
+here alone: the wanted distribution is 1 - ε on the target, ε being spread over all choices.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.kernels.linear_cross_entropy import linear_cross_entropy
+from regard.models.base import LazyLogits, SequenceModel
 
-def token_loss(logits: Tensor, targets: Tensor, *, pad: int, label_smoothing: float) -> Tensor:
-    """Cross-entropy summed over all tokens that are not padding.
+NO_PAD = -1
+"""The id of padding where every target counts."""
 
-    logits (B, T, V), targets (B, T) -> (). With label smoothing ε, the wanted distribution is
-    (1 - ε) on the target and ε spread evenly over the vocabulary. A sum, so that batches of any
-    sizes can be added up and divided once by their tokens.
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Sums of losses by name, each with how many things it was summed over."""
+
+    sums: Mapping[str, Tensor]
+    """Each (): of one unit, so that their sum is what is made small."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, total: Tensor, count: int) -> Losses:
+        """One loss."""
+        return cls({name: total}, {name: count})
+
+    def __add__(self, other: Losses) -> Losses:
+        """Those of another batch or another name: equal names are added up."""
+        sums, counts = dict(self.sums), dict(self.counts)
+        for name, value in other.sums.items():
+            sums[name] = sums[name] + value if name in sums else value
+            counts[name] = counts.get(name, 0) + other.counts[name]
+        return Losses(sums, counts)
+
+    @property
+    def total(self) -> Tensor:
+        """What is made small: all sums together ()."""
+        first, *others = self.sums.values()
+        return sum(others, start=first)
+
+    def detached(self) -> Losses:
+        """The same numbers without their history."""
+        return Losses({name: value.detach() for name, value in self.sums.items()}, self.counts)
+
+
+class Objective(Protocol):
+    """Computes the losses of a batch. It may remember things between batches."""
+
+    def __call__(self, model: Any, batch: Any, /) -> Losses:
+        """The losses of a batch, summed over its target tokens."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """What it remembers, as JSON."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Remember it again."""
+        ...
+
+
+class StatelessObjective:
+    """Base of objectives that remember nothing between batches."""
+
+    def state(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+
+def cross_entropy(
+    logits: Tensor | LazyLogits, targets: Tensor, *, pad: int = NO_PAD, label_smoothing: float = 0.0
+) -> Tensor:
+    """Summed over all targets that are not padding: logits (…, V), targets (…) -> ().
+
+    Of ``LazyLogits`` by a kernel that never builds the logits of a whole batch.
     """
+    if isinstance(logits, LazyLogits):
+        return linear_cross_entropy(
+            logits.states.flatten(0, -2),
+            logits.weight,
+            logits.bias,
+            targets.flatten(),
+            pad=pad,
+            label_smoothing=label_smoothing,
+        )
     return F.cross_entropy(
-        logits.flatten(0, 1).float(),
+        logits.flatten(0, -2).float(),
         targets.flatten(),
         ignore_index=pad,
         label_smoothing=label_smoothing,
@@ -22,7 +106,40 @@ def token_loss(logits: Tensor, targets: Tensor, *, pad: int, label_smoothing: fl
     )
 
 
+def choice_cross_entropy(
+    logits: Tensor, targets: Tensor, allowed: Tensor, *, label_smoothing: float = 0.0
+) -> Tensor:
+    """Of choosing one of the allowed options: logits (B, S), targets (B,), allowed (B, S) -> ()."""
+    log_probs = logits.float().masked_fill(~allowed, -torch.inf).log_softmax(dim=1)
+    loss = -log_probs.gather(1, targets.unsqueeze(1)).sum()
+    if not label_smoothing:
+        return loss
+    spread = log_probs.masked_fill(~allowed, 0.0).sum(dim=1) / allowed.sum(dim=1)
+    return (1 - label_smoothing) * loss - label_smoothing * spread.sum()
+
+
 def token_log_probs(logits: Tensor, targets: Tensor) -> Tensor:
     """logits (B, T, V), targets (B, T) -> the log-probability of each target (B, T)."""
     chosen = logits.float().log_softmax(dim=-1).gather(2, targets.unsqueeze(2))
     return chosen.squeeze(2)
+
+
+def free_running_logits(
+    model: SequenceModel, source: Tensor, target: Tensor, share: float
+) -> Tensor:
+    """Logits (B, T, V) for target ids (B, T) from the begin token on, some replaced as we go.
+
+    Each next word is the right one with the chance ``share``, else the model's own best guess:
+    scheduled sampling (Bengio et al. 2015), and with a share of 0 free running. A model that reads
+    its own words must write one after the other, so this is a loop of steps for every model.
+    """
+    memory = model.encode(source)
+    state = model.start(memory)
+    ids, logits = target[:, 0], []
+    for right in (*target[:, 1:].unbind(dim=1), None):
+        guess, state = model.step(ids, memory, state)
+        logits.append(guess)
+        if right is not None:
+            shown = torch.rand(len(ids), device=ids.device) < share
+            ids = torch.where(shown, right, guess.detach().argmax(dim=-1))
+    return torch.stack(logits, dim=1)

@@ -1,19 +1,114 @@
-"""Metrics on disk: a JSON line a report, and TensorBoard events beside it."""
+"""Metrics of a training: summed up over steps, and written as JSON lines and TensorBoard events."""
 
 from __future__ import annotations
 
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
+from torch import Tensor
 
+from regard.core.errors import TrainingError
 from regard.core.files import telling, write_whole
+from regard.training.distributed import Ranks
+from regard.training.losses import Losses
+from regard.training.update import TrainingBatch, UpdateResult
+
+
+class StepSummary(NamedTuple):
+    """What a line of metrics tells of the steps before it."""
+
+    loss: float
+    """All losses together, a target token."""
+    grad_norm: float
+    """Mean over the steps, before clipping."""
+    tokens_per_second: float
+    losses: Mapping[str, float]
+    """Each named loss over its own count, where there are several."""
+
+
+class _UnreadStep(NamedTuple):
+    """A step whose numbers are still on the device."""
+
+    step: int
+    batches: Sequence[TrainingBatch]
+    total: Tensor
+    result: UpdateResult
+
+
+class NotFiniteError(TrainingError):
+    """A number that must be finite is not; ``numbers`` are the examples of its batch."""
+
+    def __init__(self, what: str, value: float, one: _UnreadStep) -> None:
+        self.numbers = [number for batch in one.batches for number in batch.numbers]
+        super().__init__(
+            f"the {what} became {value} at step {one.step}; nothing of it was saved: lower "
+            "train.lr, or look at the batch, and start again or from the last checkpoint"
+        )
+
+
+class StepMeter:
+    """Sums up steps. Numbers are read late, so that a GPU need not wait for each."""
+
+    def __init__(self) -> None:
+        self._loss = self._grad_norm = 0.0
+        self._n_tokens = self._n_steps = 0
+        self._sums: dict[str, float] = {}
+        self._counts: dict[str, int] = {}
+        self._unread: list[_UnreadStep] = []
+        self.restart_clock()
+
+    def restart_clock(self) -> None:
+        """Leave out of the speed what was no training."""
+        self._began = time.perf_counter()
+        self._clock_tokens = 0
+
+    def add(self, step: int, batches: Sequence[TrainingBatch], result: UpdateResult) -> None:
+        """Note a step."""
+        self._unread.append(_UnreadStep(step, batches, result.losses.total, result))
+        self._clock_tokens += result.n_tokens
+
+    def read(self) -> None:
+        """Read the numbers of the steps so far; what is not finite ends the training."""
+        for one in self._unread:
+            loss, grad_norm = one.total.item(), one.result.norm.item()
+            if not math.isfinite(loss):
+                raise NotFiniteError("loss", loss, one)
+            if not math.isfinite(grad_norm):
+                raise NotFiniteError("gradient", grad_norm, one)
+            self._loss += loss
+            self._grad_norm += grad_norm
+            self._n_tokens += one.result.n_tokens
+            self._n_steps += 1
+            if len(one.result.losses.sums) > 1:
+                self._read_names(one.result.losses)
+        self._unread.clear()
+
+    def _read_names(self, losses: Losses) -> None:
+        for name, value in losses.sums.items():
+            self._sums[name] = self._sums.get(name, 0.0) + value.item()
+            self._counts[name] = self._counts.get(name, 0) + losses.counts[name]
+
+    def summary(self, ranks: Ranks, device: torch.device) -> StepSummary:
+        """The steps so far, of all processes."""
+        self.read()
+        seconds = time.perf_counter() - self._began
+        loss, *sums = ranks.add([self._loss, *self._sums.values()], device)
+        counts = ranks.add(self._counts.values(), device)
+        means = {name: a / max(1, n) for name, a, n in zip(self._sums, sums, counts, strict=True)}
+        return StepSummary(
+            loss / max(1, self._n_tokens),
+            self._grad_norm / max(1, self._n_steps),
+            self._clock_tokens / seconds,
+            means,
+        )
 
 
 class MetricsLog:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from regard.core.settings import parse
+from regard.training.optimisers import OPTIMISERS
+from regard.training.schedules import SCHEDULES, ForcingSchedule
 
-class ForcingSchedule(BaseModel):
-    """Teacher forcing that changes evenly from ``start`` to ``end`` and then stays."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+def _lists(names: Iterable[str]) -> Any:
+    """Puts the names of a registry into the JSON schema, those of plug-ins among them."""
 
-    start: float = Field(1.0, ge=0, le=1, description="Share of right words at the beginning.")
-    end: float = Field(0.0, ge=0, le=1, description="Share of right words at the end.")
-    steps: int = Field(ge=1, description="Updates from the one to the other.")
+    def add(schema: dict[str, Any]) -> None:
+        schema["enum"] = [*names]
+
+    return add
 
 
 class TrainSettings(BaseModel):
@@ -35,9 +39,20 @@ class TrainSettings(BaseModel):
         None, gt=0, description="Highest learning rate; by default the paper's, from d_model."
     )
     warmup_steps: int = Field(4000, ge=1, description="Updates until the highest learning rate.")
-    schedule: Literal["noam", "linear", "constant"] = Field(
-        "noam",
-        description="After the warm-up: falls as 1/sqrt(step), to zero at max_steps, or not.",
+    schedule: str = Field(
+        "inverse_sqrt",
+        description="After the warm-up: falls as 1/sqrt(step), evenly or along a cosine to zero at "
+        "max_steps, or not at all.",
+        json_schema_extra=_lists(SCHEDULES),
+    )
+    optimiser: str = Field(
+        "adamw",
+        description="What turns gradients into steps; muon has AdamW beside it for all that is "
+        "no hidden matrix.",
+        json_schema_extra=_lists(OPTIMISERS),
+    )
+    optimiser_options: dict[str, Any] = Field(
+        {}, description="Of the optimiser, such as {betas: [0.9, 0.95]}; its own where not given."
     )
     label_smoothing: float = Field(
         0.1, ge=0, lt=1, description="Probability given to other tokens."
@@ -47,7 +62,9 @@ class TrainSettings(BaseModel):
         description="Chance that the next word shown is the right one, not the model's own; "
         "a number, or {start, end, steps}. Less than 1 makes training a loop of steps.",
     )
-    clip: float = Field(1.0, gt=0, description="Largest norm of the gradient.")
+    clip: float | None = Field(
+        1.0, ge=0, description="Largest norm of the gradient; 0 or null clips nothing."
+    )
     weight_decay: float = Field(
         0.0,
         ge=0,
@@ -124,10 +141,25 @@ class TrainSettings(BaseModel):
 
     @field_validator("schedule")
     @classmethod
-    def _falls_to_an_end(cls, schedule: str, info: ValidationInfo) -> str:
-        if schedule == "linear" and info.data.get("max_steps", 1) is None:
-            raise ValueError("'linear' falls to zero at train.max_steps, which is not given")
+    def _known_and_ending(cls, schedule: str, info: ValidationInfo) -> str:
+        schedule = "inverse_sqrt" if schedule == "noam" else schedule  # its name before 0.2
+        if SCHEDULES[schedule].needs_end and info.data.get("max_steps", 1) is None:
+            raise ValueError(f"{schedule!r} falls to zero at train.max_steps, which is not given")
         return schedule
+
+    @field_validator("optimiser")
+    @classmethod
+    def _known_optimiser(cls, optimiser: str) -> str:
+        OPTIMISERS[optimiser]  # or says which there are
+        return optimiser
+
+    @field_validator("optimiser_options")
+    @classmethod
+    def _known_options(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if "optimiser" not in info.data:  # was refused
+            return options
+        kind = OPTIMISERS[info.data["optimiser"]]
+        return parse(kind.options, options, "").model_dump()
 
     @field_validator("patience")
     @classmethod
@@ -136,3 +168,15 @@ class TrainSettings(BaseModel):
         if limits == (None, None, None):
             raise ValueError("training would never end: give max_steps, max_minutes or patience")
         return patience
+
+    def highest_rate(self, d_model: int) -> float:
+        """The highest learning rate: as given, or the paper's d_model^-0.5 · warmup^-0.5."""
+        return self.lr or (d_model * self.warmup_steps) ** -0.5
+
+    def rate_at(self, step: int, d_model: int) -> float:
+        """The learning rate of an update, counted from 1."""
+        warmup = self.warmup_steps
+        if step <= warmup:
+            return self.highest_rate(d_model) * (step / warmup)
+        share = SCHEDULES[self.schedule].share
+        return self.highest_rate(d_model) * share(step, warmup, self.max_steps)

@@ -1,23 +1,37 @@
-"""One change of the weights: gradients of some batches, clipped, handed to Adam.
+"""One change of the weights: gradients of some batches, clipped, handed to the optimiser.
 
-An update is a function of whole micro-batches and their token count alone: a wrapper for several
-devices has to sum that count and the gradients, and nothing else.
+An update is a function of whole micro-batches and their token count alone: k micro-batches give
+the update of one batch of all their tokens, and so do batches of several processes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
-from regard.training.groups import freeze, parameter_groups
-from regard.training.precision import autocast
+from regard.core.errors import ConfigError
+from regard.training.distributed import Ranks
+from regard.training.losses import Losses, Objective
+from regard.training.optimisers import (
+    OPTIMISERS,
+    freeze,
+    make_optimisers,
+    parameter_groups,
+    set_learning_rate,
+)
 from regard.training.settings import TrainSettings
 
+EAGER_STEPS = 3
+"""Updates that run kernel by kernel: compilers and libraries settle before one is recorded."""
 
-class AnyBatch(Protocol):
+
+class TrainingBatch(Protocol):
     """What is learned from at once. Only the objective knows what is in it."""
 
     @property
@@ -35,78 +49,189 @@ class AnyBatch(Protocol):
         ...
 
 
-class LossOf(Protocol):
-    """What is made small."""
+class UpdateResult(NamedTuple):
+    """Losses and the gradient of an update; numbers that may still be on their way."""
 
-    def __call__(self, model: Any, batch: Any, /) -> Tensor:
-        """The loss of a batch, summed over its target tokens."""
-        ...
-
-
-class Updated(NamedTuple):
-    """What an update tells; numbers that may still be on their way."""
-
-    loss: Tensor
+    losses: Losses
     """Summed over all target tokens."""
+    n_tokens: int
+    """Target tokens of all processes."""
     norm: Tensor
-    """Of the gradient a token, before clipping."""
+    """Of the gradient of the loss a token, before clipping."""
 
 
-Tell = Callable[[Updated], object]
-
-
-def nobody(_updated: Updated) -> None:
-    """Who does not want to know."""
+Observer = Callable[[UpdateResult], object]
 
 
 class Update:
     """Learns from micro-batches as if they were one batch."""
 
     def __init__(
-        self, model: nn.Module, loss_of: LossOf, settings: TrainSettings, device: torch.device
+        self,
+        model: nn.Module,
+        objective: Objective,
+        settings: TrainSettings,
+        device: torch.device,
+        ranks: Ranks = Ranks(),  # noqa: B008  frozen
     ) -> None:
-        self.model, self.loss_of, self.settings, self.device = model, loss_of, settings, device
-        on_gpu = device.type == "cuda"
-        freeze(model, settings)
-        groups = parameter_groups(model, settings)
-        for group in groups:  # each its own number, for it is changed in place
-            group["lr"] = torch.zeros((), device=device) if on_gpu else 0.0
-        self.optimiser = torch.optim.AdamW(
-            groups,
-            betas=(0.9, 0.98),
-            eps=1e-9,
-            weight_decay=0.0,  # groups say their own
-            fused=True,
-            capturable=on_gpu,  # nothing it needs to know is read by the host
+        self.model, self.objective, self.settings = model, objective, settings
+        self.device, self.ranks = device, ranks
+        freeze(model, settings.freeze)
+        groups = parameter_groups(
+            model, layer_decay=settings.layer_decay, weight_decay=settings.weight_decay
+        )
+        self.optimisers = make_optimisers(
+            settings.optimiser, settings.optimiser_options, groups, on_gpu=device.type == "cuda"
         )
 
-    def __call__(self, batches: Sequence[AnyBatch], lr: float, tell: Tell = nobody) -> None:
-        """Change the weights once. Who is told may refuse: the weights then stay as they are."""
-        n_tokens = sum(batch.n_target_tokens for batch in batches)
-        total = torch.zeros((), device=self.device)
-        for batch in batches:
-            total += self.backward(batch.to(self.device), n_tokens)
-        tell(Updated(total, self.clip()))
-        self.set_lr(lr)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
+    def __call__(
+        self, batches: Sequence[TrainingBatch], lr: float, observe: Observer = lambda _result: None
+    ) -> None:
+        """Change the weights once. An observer that raises leaves them as they are."""
+        n_local = sum(batch.n_target_tokens for batch in batches)
+        n_tokens = int(self.ranks.add([n_local], self.device)[0])
+        losses = self.backward(batches[0].to(self.device), n_tokens)
+        for batch in batches[1:]:
+            losses += self.backward(batch.to(self.device), n_tokens)
+        self.ranks.add_gradients(self.model)
+        observe(UpdateResult(losses, n_tokens, self.clip()))
+        set_learning_rate(self.optimisers, lr)
+        self.step()
+        for optimiser in self.optimisers:
+            optimiser.zero_grad(set_to_none=True)
 
-    def backward(self, batch: AnyBatch, n_tokens: int | Tensor) -> Tensor:
-        """Add a batch's gradients to the others; its loss."""
+    def backward(self, batch: TrainingBatch, n_tokens: int | Tensor) -> Losses:
+        """Add a batch's gradients to the others; its losses."""
         with autocast(self.device, self.settings.precision):
-            loss = self.loss_of(self.model, batch)
-        (loss / n_tokens).backward()
-        return loss.detach()
+            losses = self.objective(self.model, batch)
+        (losses.total / n_tokens).backward()
+        return losses.detached()
 
     def clip(self) -> Tensor:
-        """Shorten the gradient to what is allowed; the norm it had."""
-        return nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
+        """Shorten the gradient to ``train.clip``, if that is on; the norm it had."""
+        if self.settings.clip:
+            return nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
+        return nn.utils.get_total_norm(
+            [p.grad for p in self.model.parameters() if p.grad is not None]
+        )
 
-    def set_lr(self, lr: float) -> None:
-        """For the steps to come. On a GPU the number lies where the kernels find it."""
-        for group in self.optimiser.param_groups:
-            own = lr * group["scale"]
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(own)
-            else:
-                group["lr"] = own
+    def step(self) -> None:
+        """Let the optimisers move the weights."""
+        for optimiser in self.optimisers:
+            optimiser.step()
+
+
+class CapturedUpdate(Update):
+    """An update of one micro-batch, recorded after the first steps as one graph of kernels.
+
+    A small model on a fast GPU spends its time waiting for Python to name the next kernel. Packed
+    batches all have the same shapes, so the kernels of one update are those of every other; only
+    the numbers in their inputs change. The observer is called afterwards: to ask in between, the
+    host would have to wait. An optimiser whose step cannot be recorded follows the graph.
+    """
+
+    _graph: torch.cuda.CUDAGraph | None = None
+    _n_steps = 0
+
+    @override
+    def __call__(
+        self, batches: Sequence[TrainingBatch], lr: float, observe: Observer = lambda _result: None
+    ) -> None:
+        self._n_steps += 1
+        if self._n_steps <= EAGER_STEPS:
+            super().__call__(batches, lr, observe)
+            return
+        (batch,) = batches
+        if self._graph is None:
+            self._record(batch)
+        for here, there in zip(batch_tensors(self._batch), batch_tensors(batch), strict=True):
+            here.copy_(there, non_blocking=True)
+        self._n_tokens.fill_(batch.n_target_tokens)
+        set_learning_rate(self.optimisers, lr)
+        assert self._graph is not None
+        self._graph.replay()
+        if not self._records_step:
+            self.step()
+        sums = {name: value.clone() for name, value in self._result.losses.sums.items()}
+        counts = dict.fromkeys(sums, batch.n_target_tokens)
+        norm = self._result.norm.clone()
+        observe(UpdateResult(Losses(sums, counts), batch.n_target_tokens, norm))
+
+    @property
+    def _records_step(self) -> bool:
+        return OPTIMISERS[self.settings.optimiser].capturable
+
+    def _record(self, batch: TrainingBatch) -> None:
+        """Nothing is computed here; gradients come to lie in memory that the graph owns."""
+        self._batch = batch.to(self.device)
+        self._n_tokens = torch.zeros((), device=self.device)
+        self._graph = torch.cuda.CUDAGraph()
+        # Other threads go on meanwhile: the one that makes batches pins memory.
+        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+            losses = self.backward(self._batch, self._n_tokens)
+            self._result = UpdateResult(losses, batch.n_target_tokens, self.clip())
+            if self._records_step:
+                self.step()
+
+
+def batch_tensors(batch: Any) -> list[Tensor]:
+    """All tensors of a batch, in the order of its fields."""
+    if isinstance(batch, Tensor):
+        return [batch]
+    if isinstance(batch, Mapping):
+        return [x for value in batch.values() for x in batch_tensors(value)]
+    if not is_dataclass(batch):
+        return []
+    return [x for field in fields(batch) for x in batch_tensors(getattr(batch, field.name))]
+
+
+def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
+    """Products in bf16 where that is asked for, or where ``auto`` finds a GPU that has it."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=uses_bf16(device, precision))
+
+
+def uses_bf16(device: torch.device, precision: str) -> bool:
+    """What ``fp32``, ``bf16`` or ``auto`` means on a device."""
+    has_it = device.type != "cuda" or torch.cuda.is_bf16_supported()
+    if precision == "bf16" and not has_it:
+        raise ConfigError("train.precision=bf16, but this GPU has no bf16; use fp32")
+    return precision == "bf16" or (precision == "auto" and device.type == "cuda" and has_it)
+
+
+class RunningAverage:
+    """average ← d·average + (1-d)·weights, with a smaller d at first: min(decay, (1+n)/(10+n)).
+
+    Steadier than the last weights, at no cost when the model is used. Buffers are not averaged.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.n_updates = 0
+        self.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """Take in the weights of one more step."""
+        self.n_updates += 1
+        decay = min(self.decay, (1 + self.n_updates) / (10 + self.n_updates))
+        names, parameters = zip(*model.named_parameters(), strict=True)
+        torch._foreach_lerp_([self.weights[name] for name in names], parameters, 1 - decay)
+
+    def restore(self, weights: Mapping[str, Tensor], n_updates: int) -> None:
+        """Go on from a checkpoint."""
+        self.n_updates = n_updates
+        for name, tensor in self.weights.items():
+            tensor.copy_(weights[name])
+
+    @contextmanager
+    def in_place_of(self, model: nn.Module) -> Iterator[None]:
+        """Inside the block the model has the averaged weights."""
+        parameters = dict(model.named_parameters())
+        kept = {name: p.data for name, p in parameters.items()}
+        try:
+            for name, parameter in parameters.items():
+                parameter.data = self.weights[name]
+            yield
+        finally:
+            for name, parameter in parameters.items():
+                parameter.data = kept[name]

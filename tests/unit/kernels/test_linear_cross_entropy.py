@@ -6,7 +6,7 @@ import torch
 from regard.core.errors import ConfigError
 from regard.kernels import linear_cross_entropy as module
 from regard.kernels.linear_cross_entropy import linear_cross_entropy
-from regard.training.losses import token_loss
+from regard.training.losses import cross_entropy
 
 PAD = 0
 
@@ -34,7 +34,7 @@ def test_value_and_gradients_are_those_of_the_plain_loss(rng, smoothing, with_bi
     learned = [x for x in (states, weight, bias) if x is not None]
     one = linear_cross_entropy(states, weight, bias, targets, pad=PAD, label_smoothing=smoothing)
     logits = torch.nn.functional.linear(states, weight, bias)
-    other = token_loss(logits[None], targets[None], pad=PAD, label_smoothing=smoothing)
+    other = cross_entropy(logits[None], targets[None], pad=PAD, label_smoothing=smoothing)
     torch.testing.assert_close(one, other)
     torch.testing.assert_close(
         torch.autograd.grad(one / 3, learned), torch.autograd.grad(other / 3, learned)

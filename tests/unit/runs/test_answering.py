@@ -21,7 +21,7 @@ from regard.runs.prepare import prepare
 from regard.runs.tasks.answering import Learned, SpanLoss, span_loss
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
-from regard.training.encoder_flops import encoder_flops
+from regard.training.flops import encoder_flops
 
 CPU = torch.device("cpu")
 SIZES = {"n_vocab": 13, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12, "max_len": 16}
@@ -56,7 +56,7 @@ def test_start_and_end_cost_the_mean_of_their_cross_entropies_over_the_text(mode
             for i in places:
                 wanted = smoothing / len(places) + (1 - smoothing) * (i == right)
                 expected -= wanted * math.log(math.exp(logits[row, i, side]) / total) / 2
-    assert SpanLoss(smoothing)(model, batch).item() == pytest.approx(expected, rel=1e-5)
+    assert SpanLoss(smoothing)(model, batch).total.item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_step_costs_what_torch_counts(model):
@@ -220,5 +220,5 @@ def test_questions_are_read_by_a_model_that_tells_no_texts_apart(n_segments):
         spans = torch.tensor([[4, 4]])
         batch = batch_of(ids, segments, segments.bool(), spans)
         expected = span_loss(model(ids), batch)
-        assert torch.equal(SpanLoss(0.0)(model, batch), expected)
+        assert torch.equal(SpanLoss(0.0)(model, batch).total, expected)
     assert rows.tolist() == [0]

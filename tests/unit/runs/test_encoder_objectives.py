@@ -17,7 +17,7 @@ from regard.runs.tasks.classification import LabelLoss
 from regard.runs.tasks.masked import MaskedLoss
 from regard.runs.tasks.similarity import TEMPERATURE, SimilarityLoss, contrast
 from regard.text.specials import SpecialIds
-from regard.training.encoder_flops import encoder_flops
+from regard.training.flops import encoder_flops
 
 SIZES = {"n_vocab": 13, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12, "max_len": 16}
 IDS = torch.tensor([[1, 5, 6, 2], [1, 7, 2, 0], [1, 8, 9, 2]])
@@ -47,7 +47,7 @@ def test_labels_cost_their_cross_entropy_with_doubt_spread_over_all(make, smooth
         for number in range(3):
             wanted = smoothing / 3 + (1 - smoothing) * (number == label)
             expected -= wanted * log_probs[row, number].item()
-    assert LabelLoss(smoothing)(model, batch).item() == pytest.approx(expected, rel=1e-5)
+    assert LabelLoss(smoothing)(model, batch).total.item() == pytest.approx(expected, rel=1e-5)
 
 
 def batch_of(**tensors):
@@ -65,7 +65,7 @@ def test_pairs_with_scores_cost_the_squared_distance_of_their_cosines(make):
     scores = torch.tensor([1.0, 0.25, 0.5])
     cosines = [float(a @ b) for a, b in zip(first, second, strict=True)]
     expected = sum((c - s) ** 2 for c, s in zip(cosines, scores.tolist(), strict=True))
-    loss = SimilarityLoss()(model, batch_of(ids=IDS, other_ids=OTHERS, scores=scores))
+    loss = SimilarityLoss()(model, batch_of(ids=IDS, other_ids=OTHERS, scores=scores)).total
     assert loss.item() == pytest.approx(expected, rel=1e-4)
 
 
@@ -87,7 +87,7 @@ def test_pairs_without_scores_cost_what_finding_the_partner_costs_both_ways(rng)
 def test_pairs_without_scores_are_contrasted(make):
     model = make()
     expected = contrast(*(torch.stack(side) for side in vectors(model)))
-    loss = SimilarityLoss()(model, batch_of(ids=IDS, other_ids=OTHERS, scores=torch.zeros(0)))
+    loss = SimilarityLoss()(model, batch_of(ids=IDS, other_ids=OTHERS, scores=torch.zeros(0))).total
     assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
 
 
@@ -99,7 +99,7 @@ def test_masked_words_alone_cost_something(make):
     log_probs = model(batch.ids, batch.segments).log_softmax(dim=-1).flatten(0, 1)
     rows = list(zip(batch.positions.tolist(), batch.targets.tolist(), strict=True))
     expected = -sum(log_probs[place, target].item() for place, target in rows)
-    assert MaskedLoss(0.0)(model, batch).item() == pytest.approx(expected, rel=1e-6)
+    assert MaskedLoss(0.0)(model, batch).total.item() == pytest.approx(expected, rel=1e-6)
     scores = guessing(model, [batch], torch.device("cpu"))
     assert scores["loss"] == pytest.approx(expected / len(rows), rel=1e-4)
     assert scores["perplexity"] == pytest.approx(math.exp(scores["loss"]))

@@ -8,7 +8,7 @@ from regard.recipes.recipe import load_recipe, recipe_from
 from regard.runs.prepare import prepare
 from regard.runs.tasks.language import NextTokenLoss
 from regard.training.flops import count_text, text_flops
-from regard.training.losses import token_loss
+from regard.training.losses import cross_entropy
 from regard.training.settings import TrainSettings
 
 CPU = torch.device("cpu")
@@ -19,8 +19,8 @@ def test_the_loss_is_that_of_plain_logits_padding_or_not(smoothing):
     model = language_model()
     ids = torch.randint(0, 13, (4, 10))  # id 0 counts like any other
     loss = NextTokenLoss(TrainSettings(max_steps=1, label_smoothing=smoothing))
-    found = loss(model, Batch({"target": ids}, (0, 1, 2, 3), count=36))
-    wanted = token_loss(model(ids[:, :-1]), ids[:, 1:], pad=-1, label_smoothing=smoothing)
+    found = loss(model, Batch({"target": ids}, (0, 1, 2, 3), count=36)).total
+    wanted = cross_entropy(model(ids[:, :-1]), ids[:, 1:], pad=-1, label_smoothing=smoothing)
     torch.testing.assert_close(found, wanted)
     for one, other in zip(
         torch.autograd.grad(found, list(model.parameters()), retain_graph=True),
@@ -35,14 +35,14 @@ def test_flops_of_a_text_are_those_that_torch_counts_at_any_length(positions):
     model = language_model(positions=positions, max_len=70)
     formula = text_flops(model, model.config.longest)
     for n in (1, 7, 33, 70):
-        assert formula.forward(n) == pytest.approx(count_text(model, n), rel=1e-9)
-    assert formula.training(4, 33) == pytest.approx(12 * count_text(model, 33))
+        assert formula.forward(n) == pytest.approx(count_text(model, n, "cpu"), rel=1e-9)
+    assert formula.training(4, 33) == pytest.approx(12 * count_text(model, 33, "cpu"))
 
 
 def test_flops_of_a_text_are_those_of_the_matrix_products():
     t, d, f, v, layers = 7, 24, 20, 13, 3
     each = 2 * t * (4 * d * d + 2 * d * f) + 2 * 2 * t * t * d
-    assert count_text(language_model(), t) == layers * each + 2 * t * d * v
+    assert count_text(language_model(), t, "cpu") == layers * each + 2 * t * d * v
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_its_gradient_is_that_of_the_expected_loss(model, monkeypatch):
     batch = collate_pairs([Example(SOURCE, TARGET)] * n)
     loss(model, batch)  # settles the baseline
     loss.baseline.variance = 1.0
-    found = torch.autograd.grad(loss(model, batch) / n, scores_of(model))
+    found = torch.autograd.grad(loss(model, batch).total / n, scores_of(model))
     error = sum((a - b).square().sum() for a, b in zip(found, wanted, strict=True)).sqrt()
     length = sum(b.square().sum() for b in wanted).sqrt()
     assert error < 0.1 * length

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from regard.training.average import RunningAverage
+from regard.training.update import RunningAverage
 
 
 def test_the_average_is_the_recursion_by_hand():

@@ -13,7 +13,7 @@ from regard.data.examples import Example
 from regard.data.pair_batches import padded_stream
 from regard.models.transformer import Transformer
 from regard.training.loop import Setup, Trainer
-from regard.training.losses import token_loss
+from regard.training.losses import Losses, cross_entropy
 from regard.training.settings import TrainSettings
 
 
@@ -26,7 +26,13 @@ def examples(n=40):
 
 def objective(model, batch):
     logits = model(batch.source, batch.target_in)
-    return token_loss(logits, batch.target_out, pad=0, label_smoothing=0.1)
+    loss = cross_entropy(logits, batch.target_out, pad=0, label_smoothing=0.1)
+    return Losses.of("cross_entropy", loss, batch.n_target_tokens)
+
+
+def times(losses, factor):
+    """The same losses, each so many times as large."""
+    return Losses({name: value * factor for name, value in losses.sums.items()}, losses.counts)
 
 
 class Remembering:
@@ -37,7 +43,7 @@ class Remembering:
 
     def __call__(self, model, batch):
         self.n_batches += 1
-        return self.loss(model, batch) * (1 + self.n_batches / 100)
+        return times(self.loss(model, batch), 1 + self.n_batches / 100)
 
     def state(self):
         return {"n_batches": self.n_batches}
@@ -110,12 +116,14 @@ def test_accumulated_micro_batches_are_one_batch(tmp_path):
     model = one.model
     batches = [one.setup.stream.next() for _ in range(3)]
     assert len({batch.n_target_tokens for batch in batches}) > 1
-    total = sum(objective(model, batch) * (1 + n / 100) for n, batch in enumerate(batches, start=1))
+    total = sum(
+        objective(model, batch).total * (1 + n / 100) for n, batch in enumerate(batches, start=1)
+    )
     (total / sum(batch.n_target_tokens for batch in batches)).backward()
     wanted = {name: p.grad.clone() for name, p in model.named_parameters()}
     model.zero_grad()
-    one.update.optimiser.step = lambda: None
-    one.update.optimiser.zero_grad = lambda **_: None
+    one.update.step = lambda: None
+    one.update.optimisers[0].zero_grad = lambda **_: None
     one.update(batches, lr=0.1)
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(parameter.grad, wanted[name])
@@ -123,7 +131,7 @@ def test_accumulated_micro_batches_are_one_batch(tmp_path):
 
 def test_gradients_are_clipped(tmp_path):
     one = trainer(tmp_path, clip=1e-3)
-    one.update.optimiser.zero_grad = lambda **_: None
+    one.update.optimisers[0].zero_grad = lambda **_: None
     one.update([one.setup.stream.next()], lr=0.1)
     norm = torch.cat([p.grad.flatten() for p in one.model.parameters()]).norm()
     assert norm <= 1.001e-3
@@ -139,8 +147,10 @@ def test_it_can_learn(tmp_path):
         log_every=20,
         observers=[lines.append],
         schedule="constant",
-        objective=lambda m, b: token_loss(
-            m(b.source, b.target_in), b.target_out, pad=0, label_smoothing=0.0
+        objective=lambda m, b: Losses.of(
+            "cross_entropy",
+            cross_entropy(m(b.source, b.target_in), b.target_out, pad=0),
+            b.n_target_tokens,
         ),
     )
     one.setup.stream.__dict__ = vars(padded_stream(examples(8), batch_tokens=60, seed=1))
@@ -198,8 +208,8 @@ def test_a_loss_that_is_not_finite_names_its_batch_and_keeps_the_last_checkpoint
 
     def breaking(model, batch):
         calls.append(batch.numbers)
-        loss = objective(model, batch)
-        return loss * math.nan if len(calls) == 7 else loss
+        losses = objective(model, batch)
+        return times(losses, math.nan) if len(calls) == 7 else losses
 
     one = trainer(tmp_path, objective=breaking)
     with pytest.raises(TrainingError, match="loss became nan at step 7") as caught:
@@ -216,9 +226,9 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path):
 
     def breaking(model, batch):
         calls.append(batch.numbers)
-        loss = objective(model, batch)
-        zero = (loss - loss.detach()).abs()
-        return loss + zero.sqrt() if len(calls) == 4 else loss
+        losses = objective(model, batch)
+        zero = (losses.total - losses.total.detach()).abs()
+        return losses + Losses.of("root", zero.sqrt(), 1) if len(calls) == 4 else losses
 
     one = trainer(tmp_path, objective=breaking, save_every=1)
     with pytest.raises(TrainingError, match="gradient became .* at step 4"):

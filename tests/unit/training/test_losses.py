@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from regard.training.losses import token_loss
+from regard.training.losses import cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -16,7 +16,7 @@ def test_the_loss_is_the_cross_entropy_with_the_smoothed_target(rng, smoothing):
         for v in range(5):
             share = smoothing / 5 + (1 - smoothing) * (v == targets[b, t])
             wanted -= share * math.log(powers[v] / sum(powers))
-    got = token_loss(logits, targets, pad=0, label_smoothing=smoothing)
+    got = cross_entropy(logits, targets, pad=0, label_smoothing=smoothing)
     assert math.isclose(got, wanted, rel_tol=1e-5)
 
 
@@ -27,5 +27,5 @@ def test_padding_changes_nothing(rng):
     padded = torch.nn.functional.pad(targets, (0, 2))
     kind = {"pad": 0, "label_smoothing": 0.1}
     torch.testing.assert_close(
-        token_loss(more, padded, **kind), token_loss(logits, targets, **kind)
+        cross_entropy(more, padded, **kind), cross_entropy(logits, targets, **kind)
     )

@@ -8,9 +8,8 @@ from regard.data.examples import Example
 from regard.data.pair_batches import packed_stream, padded_stream
 from regard.models.transformer import Transformer
 from regard.runs.objective import TokenLoss
-from regard.training.captured import CapturedUpdate, _tensors
 from regard.training.settings import TrainSettings
-from regard.training.update import Update
+from regard.training.update import CapturedUpdate, Update, batch_tensors
 
 CPU = torch.device("cpu")
 EXAMPLES = [Example([4, 5, 6][: n % 3 + 1], [7, 8, 4, 5][: n % 4 + 1]) for n in range(40)]
@@ -36,7 +35,7 @@ def test_adam_moves_every_weight_by_the_learning_rate_at_first():
     assert moved.max() <= 0.01 * 1.001
     assert (moved > 0.0099).float().mean() > 0.5
     assert len(told) == 1
-    assert told[0].loss > 0
+    assert told[0].losses.total > 0
     assert told[0].norm > 0
     assert all(p.grad is None for p in one.model.parameters())
 
@@ -45,7 +44,7 @@ def test_who_is_told_may_refuse_and_nothing_has_changed():
     one = made()
     before = {name: p.detach().clone() for name, p in one.model.named_parameters()}
 
-    def refuse(_updated):
+    def refuse(_result):
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
@@ -55,7 +54,7 @@ def test_who_is_told_may_refuse_and_nothing_has_changed():
 
 def test_all_tensors_of_a_batch_are_copied_into_the_recording():
     batch = packed_stream(EXAMPLES, batch_tokens=64, seed=1).next()
-    found = _tensors(batch)
+    found = batch_tensors(batch)
     assert len(found) == 10
     assert found[0] is batch.source
     assert any(one is batch.spans for one in found)
@@ -71,5 +70,5 @@ def test_a_recorded_update_is_the_update():
         stream = packed_stream(EXAMPLES, batch_tokens=64, seed=1)
         for _ in range(8):
             one([stream.next()], 1e-3, told.append)
-        losses[kind] = torch.stack([updated.loss for updated in told])
+        losses[kind] = torch.stack([result.losses.total for result in told])
     torch.testing.assert_close(losses[Update], losses[CapturedUpdate])

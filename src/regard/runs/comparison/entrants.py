@@ -13,7 +13,6 @@ from regard.recipes.recipe import Recipe
 from regard.runs.comparison.contest import Contest
 from regard.runs.comparison.trainings import VALIDATIONS, Finished, Pairs, Planner, Workshop
 from regard.training.metrics import read_metrics
-from regard.training.schedules import highest
 
 GRID = (0.5, 1.0, 2.0)
 """Learning rates that are tried, as multiples of the recipe's own."""
@@ -60,7 +59,7 @@ def enter(name: str, asked: Contest, pairs: Pairs, workshop: Workshop) -> Entry:
 def learning_rates(recipe: Recipe) -> list[float]:
     """The rates to try."""
     config = resolve(recipe.model, n_source_vocab=9, n_target_vocab=9, shared_vocab=True)
-    centre = highest(recipe.train, config.d_model)
+    centre = recipe.train.highest_rate(config.d_model)
     return [float(f"{factor * centre:.3g}") for factor in GRID]
 
 

@@ -17,7 +17,7 @@ from regard.inspection.edits import Ablate, edited
 from regard.runs.kinds.translator import Run
 from regard.runs.translation import DECODE_TOKENS
 from regard.text.specials import PAD_ID
-from regard.training.losses import token_loss
+from regard.training.losses import cross_entropy
 
 BLEU_SENTENCES = 100
 """So many are translated for each head: writing costs far more than judging."""
@@ -68,7 +68,7 @@ def _loss(run: Run, batches: Sequence[Batch]) -> float:
     total = 0.0
     for batch in batches:
         logits = run.model(batch.source, batch.target_in)
-        total += token_loss(logits, batch.target_out, pad=PAD_ID, label_smoothing=0.0).item()
+        total += cross_entropy(logits, batch.target_out, pad=PAD_ID, label_smoothing=0.0).item()
     return total / sum(batch.n_target_tokens for batch in batches)
 
 

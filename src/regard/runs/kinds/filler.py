@@ -19,7 +19,6 @@ from regard.data.masking import Masking, fixed_masked
 from regard.data.row_batches import Layout
 from regard.evaluation.metrics import perplexity
 from regard.models.encoder import Encoder
-from regard.models.encoder_heads import MaskedHead
 from regard.runs.evaluation import Evaluation
 from regard.runs.given import one_text
 from regard.runs.kinds.encoder_run import READ_TOKENS, EncoderRun, open_encoder
@@ -154,17 +153,9 @@ def guessing(model: Encoder, batches: Sequence[Batch], device: torch.device) -> 
     return {"accuracy": right / n, "perplexity": perplexity(total, n), "loss": -total / n}
 
 
-def masked_states(model: Encoder, ids: Tensor, segments: Tensor, places: Tensor) -> Tensor:
-    """What the last layer reads at some of the B · S places -> (N, D)."""
-    assert isinstance(model.head, MaskedHead)
-    return model.head.transformed(model.states(*model.inputs(ids, segments)).flatten(0, 1)[places])
-
-
 def masked_logits(model: Encoder, ids: Tensor, segments: Tensor, places: Tensor) -> Tensor:
     """What may stand at some of the B · S places -> (N, V), in float32."""
-    assert isinstance(model.head, MaskedHead)
-    states = masked_states(model, ids, segments, places)
-    return F.linear(states, *model.head.output()).float()
+    return F.linear(*model(*model.inputs(ids, segments), places=places)).float()
 
 
 def load_filler(path: str | Path, *, device: str | None = None) -> Filler:

@@ -22,39 +22,36 @@ from regard.models.encoder import Encoder
 from regard.recipes.recipe import Recipe
 from regard.runs.finding import Asked
 from regard.runs.kinds.answerer import load_answerer
-from regard.runs.prepared import NoMemory, Scoring
+from regard.runs.prepared import Scoring
 from regard.runs.questions import QuestionData, load_questions
 from regard.runs.tasks.beginning import Wish, begin
 from regard.runs.tasks.encoding import PreparedEncoding, all_texts
 from regard.text.tokenizer import Tokenizer
-from regard.training.encoder_flops import encoder_flops
+from regard.training.distributed import unwrapped
+from regard.training.flops import encoder_flops
+from regard.training.losses import Losses, StatelessObjective, choice_cross_entropy
 
 
 def span_loss(logits: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
-    """Mean of the cross-entropies of start and end, summed over rows (B, S, 2) -> ().
-
-    The choice is among the allowed positions. The wanted distribution is 1 - ε on the right one, ε
-    being spread over all of them.
-    """
-    elsewhere = ~batch.allowed.unsqueeze(-1)
-    log_probs = logits.float().masked_fill(elsewhere, -torch.inf).log_softmax(dim=1)
-    loss = -log_probs.gather(1, batch.spans.unsqueeze(1)).mean(dim=-1).sum()
-    if not smoothing:
-        return loss
-    n_allowed = batch.allowed.sum(dim=1, keepdim=True)
-    spread = log_probs.masked_fill(elsewhere, 0.0).sum(dim=1) / n_allowed
-    return (1 - smoothing) * loss - smoothing * spread.mean(dim=-1).sum()
+    """Mean of the cross-entropies of start and end, summed over rows (B, S, 2) -> ()."""
+    start, end = (
+        choice_cross_entropy(one, at, batch.allowed, label_smoothing=smoothing)
+        for one, at in zip(logits.unbind(-1), batch.spans.unbind(-1), strict=True)
+    )
+    return (start + end) / 2
 
 
-class SpanLoss(NoMemory):
+class SpanLoss(StatelessObjective):
     """What start and end cost, summed over the rows of a batch."""
 
     def __init__(self, smoothing: float) -> None:
         self.smoothing = smoothing
 
-    def __call__(self, model: Encoder, batch: Batch) -> Tensor:
-        """As ``span_loss`` has it."""
-        return span_loss(model(*model.inputs(batch.ids, batch.segments)), batch, self.smoothing)
+    def __call__(self, model: Encoder, batch: Batch) -> Losses:
+        """Of a batch."""
+        logits = model(*unwrapped(model).inputs(batch.ids, batch.segments))
+        loss = span_loss(logits, batch, self.smoothing)
+        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
 
 
 @dataclass(frozen=True, slots=True)

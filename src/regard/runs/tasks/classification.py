@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from regard.core.errors import DataError
 from regard.data.batch import Batch
@@ -23,23 +22,24 @@ from regard.recipes.recipe import Recipe
 from regard.runs.kinds.classifier import load_classifier
 from regard.runs.labelled import load_labelled
 from regard.runs.labels import LABELS, Labels, load_labels
-from regard.runs.prepared import NoMemory, Scoring
+from regard.runs.prepared import Scoring
 from regard.runs.tasks.beginning import Wish, begin
 from regard.runs.tasks.encoding import PreparedEncoding, all_texts, parts
+from regard.training.distributed import unwrapped
+from regard.training.losses import Losses, StatelessObjective, cross_entropy
 
 
-class LabelLoss(NoMemory):
+class LabelLoss(StatelessObjective):
     """Cross-entropy, summed over the texts of a batch."""
 
     def __init__(self, smoothing: float) -> None:
         self.smoothing = smoothing
 
-    def __call__(self, model: Encoder, batch: Batch) -> Tensor:
-        """The wanted distribution is 1 - ε on the label, ε being spread over all labels."""
-        logits = model(*model.inputs(batch.ids, batch.segments)).float()
-        return F.cross_entropy(
-            logits, batch.labels, label_smoothing=self.smoothing, reduction="sum"
-        )
+    def __call__(self, model: Encoder, batch: Batch) -> Losses:
+        """Of a batch."""
+        logits = model(*unwrapped(model).inputs(batch.ids, batch.segments))
+        loss = cross_entropy(logits, batch.labels, label_smoothing=self.smoothing)
+        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from regard.runs.reports.encoding import write_encoding_report
 from regard.runs.tasks.beginning import Begun
 from regard.runs.tokenizers import SHARED
 from regard.text.tokenizer import Tokenizer
-from regard.training.encoder_flops import EncoderFlops, encoder_flops
+from regard.training.flops import TextFlops, encoder_flops
 
 
 class Loaded(Protocol):
@@ -44,7 +44,7 @@ class PreparedEncoding(Prepared):
     layout: Layout
     train: Table
     valid: Table
-    formula: EncoderFlops
+    formula: TextFlops
     load: Loaded
 
     @property

@@ -17,12 +17,12 @@ from regard.data.exercises import Exercises, exercise_splits
 from regard.data.language_windows import Tape, window_stream
 from regard.data.plain_texts import Texts, text_splits
 from regard.data.stream import Stream
-from regard.kernels.linear_cross_entropy import linear_cross_entropy
+from regard.models.base import LazyLogits
 from regard.models.decoder import DecoderConfig, LanguageModel
 from regard.recipes.recipe import Recipe
 from regard.runs.evaluation import test_sets_of
 from regard.runs.kinds.writer import load_writer
-from regard.runs.prepared import SHORT, Judged, NoMemory, Prepared
+from regard.runs.prepared import SHORT, Judged, Prepared
 from regard.runs.reports.language import write_language_report
 from regard.runs.tasks.language_beginning import begin_language
 from regard.runs.tokenizers import SHARED
@@ -31,32 +31,26 @@ from regard.runs.writing.language_scores import judged, summed_up
 from regard.text.chat import TEMPLATE
 from regard.text.tokenizer import Tokenizer
 from regard.training.flops import TextFlops, text_flops
+from regard.training.losses import Losses, StatelessObjective, cross_entropy
 from regard.training.settings import TrainSettings
 
-NO_PAD = -1
-"""Windows are full: no target is padding."""
 
-
-class NextTokenLoss(NoMemory):
-    """The loss of a batch of windows, summed over its tokens."""
+class NextTokenLoss(StatelessObjective):
+    """Cross-entropy of every next token, summed over a batch of windows, all of them full."""
 
     def __init__(self, settings: TrainSettings, *, compiled: bool = False) -> None:
         self.smoothing = settings.label_smoothing
-        self._states = torch.compile(_states) if compiled else _states
+        self._lazy_logits = torch.compile(_lazy_logits) if compiled else _lazy_logits
 
-    def __call__(self, model: LanguageModel, batch: Batch) -> Tensor:
+    def __call__(self, model: LanguageModel, batch: Batch) -> Losses:
         """Without the logits of all tokens at once."""
-        return linear_cross_entropy(
-            self._states(model, batch.target_in).flatten(0, 1),
-            *model.output(),
-            batch.target_out.flatten(),
-            pad=NO_PAD,
-            label_smoothing=self.smoothing,
-        )
+        logits = self._lazy_logits(model, batch.target_in)
+        loss = cross_entropy(logits, batch.target_out, label_smoothing=self.smoothing)
+        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
 
 
-def _states(model: LanguageModel, ids: Tensor) -> Tensor:
-    return model.states(ids)
+def _lazy_logits(model: LanguageModel, ids: Tensor) -> LazyLogits:
+    return model(ids, lazy=True)
 
 
 class LanguageValidation:

@@ -7,39 +7,34 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.data.masking import Masking, fixed_masked, masked_stream
 from regard.data.row_batches import Layout
 from regard.data.stream import Stream
-from regard.kernels.linear_cross_entropy import linear_cross_entropy
 from regard.models.encoder import Encoder
-from regard.models.encoder_heads import MaskedHead
 from regard.recipes.recipe import Recipe
-from regard.runs.kinds.filler import guessing, load_filler, masked_states
+from regard.runs.kinds.filler import guessing, load_filler
 from regard.runs.labelled import load_labelled
-from regard.runs.prepared import NoMemory, Scoring
+from regard.runs.prepared import Scoring
 from regard.runs.tasks.beginning import Wish, begin
 from regard.runs.tasks.encoding import PreparedEncoding, all_texts, parts
+from regard.training.distributed import unwrapped
+from regard.training.losses import Losses, StatelessObjective, cross_entropy
 
 
-class MaskedLoss(NoMemory):
+class MaskedLoss(StatelessObjective):
     """Cross-entropy of the words left out, summed over them."""
 
     def __init__(self, smoothing: float) -> None:
         self.smoothing = smoothing
 
-    def __call__(self, model: Encoder, batch: Batch) -> Tensor:
+    def __call__(self, model: Encoder, batch: Batch) -> Losses:
         """Without the logits of any other place."""
-        assert isinstance(model.head, MaskedHead), "the task gives every model this head"
-        return linear_cross_entropy(
-            masked_states(model, batch.ids, batch.segments, batch.positions),
-            *model.head.output(),
-            batch.targets,
-            pad=model.config.pad_id,
-            label_smoothing=self.smoothing,
-        )
+        inputs = unwrapped(model).inputs(batch.ids, batch.segments)
+        logits = model(*inputs, places=batch.positions)
+        loss = cross_entropy(logits, batch.targets, label_smoothing=self.smoothing)
+        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,12 +29,15 @@ from regard.data.row_batches import (
 )
 from regard.data.stream import Stream
 from regard.models.encoder import Encoder
+from regard.models.encoder_heads import mean_of_real
 from regard.recipes.recipe import Recipe
 from regard.runs.kinds.embedder import agreement, load_embedder
 from regard.runs.labelled import LabelledData, load_labelled
-from regard.runs.prepared import NoMemory, Scoring
+from regard.runs.prepared import Scoring
 from regard.runs.tasks.beginning import Wish, begin
 from regard.runs.tasks.encoding import PreparedEncoding, all_texts, parts
+from regard.training.distributed import unwrapped
+from regard.training.losses import Losses, StatelessObjective
 
 TEMPERATURE = 0.05
 """Cosines are divided by it, so that a softmax can tell them apart."""
@@ -44,8 +47,11 @@ Scores = NDArray[np.float32]
 
 def vectors(model: Encoder, batch: Batch) -> tuple[Tensor, Tensor]:
     """Both texts of each pair (B, D), of length 1."""
-    first, second = model.pooled(batch.ids), model.pooled(batch.other_ids)
-    return F.normalize(first.float(), dim=-1), F.normalize(second.float(), dim=-1)
+    pad = unwrapped(model).config.pad_id
+    first, second = (
+        mean_of_real(model(ids), ids != pad).float() for ids in (batch.ids, batch.other_ids)
+    )
+    return F.normalize(first, dim=-1), F.normalize(second, dim=-1)
 
 
 def regression(first: Tensor, second: Tensor, scores: Tensor) -> Tensor:
@@ -61,15 +67,16 @@ def contrast(first: Tensor, second: Tensor) -> Tensor:
     return (there + back) / 2
 
 
-class SimilarityLoss(NoMemory):
+class SimilarityLoss(StatelessObjective):
     """Regression where pairs have scores, contrast where they have none."""
 
-    def __call__(self, model: Encoder, batch: Batch) -> Tensor:
+    def __call__(self, model: Encoder, batch: Batch) -> Losses:
         """Summed over the pairs of a batch."""
         first, second = vectors(model, batch)
+        n_pairs = batch.n_target_tokens
         if len(batch.scores):
-            return regression(first, second, batch.scores)
-        return contrast(first, second)
+            return Losses.of("regression", regression(first, second, batch.scores), n_pairs)
+        return Losses.of("contrast", contrast(first, second), n_pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +126,7 @@ class PreparedSimilarity(PreparedEncoding):
 
         def scores(model: Encoder) -> Mapping[str, float]:
             here = [batch.to(self.device) for batch in batches]
-            loss = sum(loss_of(model, batch).item() for batch in here)
+            loss = sum(loss_of(model, batch).total.item() for batch in here)
             found = [vectors(model, batch) for batch in here]
             first, second = (torch.cat(side).cpu().numpy() for side in zip(*found, strict=True))
             wanted = self.valid_scores[order].tolist() if len(self.valid_scores) else []

@@ -6,7 +6,8 @@ import torch
 from regard.core.errors import ConfigError
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.training.groups import parameter_groups
+from regard.training.losses import Losses
+from regard.training.optimisers import parameter_groups
 from regard.training.settings import TrainSettings
 from regard.training.update import Update
 
@@ -30,7 +31,8 @@ def made(cell=None, **changes):
 
     def loss_of(model, batch):
         labels = torch.tensor([0, 1, 0])
-        return torch.nn.functional.cross_entropy(model(batch.ids), labels, reduction="sum")
+        loss = torch.nn.functional.cross_entropy(model(batch.ids), labels, reduction="sum")
+        return Losses.of("cross_entropy", loss, 3)
 
     settings = TrainSettings(max_steps=1, precision="fp32", **changes)
     return Update(model.train(), loss_of, settings, torch.device("cpu"))
@@ -50,8 +52,9 @@ def moved(one, lr=0.01):
 
 def test_by_default_all_learn_alike_in_one_group():
     one = made()
-    assert len(one.optimiser.param_groups) == 1
-    assert len(one.optimiser.param_groups[0]["params"]) == len(list(one.model.parameters()))
+    (optimiser,) = one.optimisers
+    (group,) = optimiser.param_groups
+    assert len(group["params"]) == len(list(one.model.parameters()))
     assert moved(one) == pytest.approx(
         {"embedding": 0.01, "layers.0": 0.01, "layers.1": 0.01, "head": 0.01}, rel=1e-3
     )
@@ -108,7 +111,7 @@ def test_weights_decay_by_a_share_of_the_learning_rate_and_biases_do_not():
 
 def test_decay_and_slower_layers_go_together():
     one = made(weight_decay=0.5, layer_decay=0.5)
-    found = {(group["scale"], group["weight_decay"]) for group in one.optimiser.param_groups}
+    found = {(group["scale"], group["weight_decay"]) for group in one.optimisers[0].param_groups}
     assert found == {(0.5**below, decay) for below in range(4) for decay in (0.0, 0.5)}
 
 
@@ -116,10 +119,9 @@ def test_encoder_and_decoder_are_two_stacks_each_on_its_own_embedding():
     sizes = {"d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12}
     config = TransformerConfig(n_source_vocab=9, n_target_vocab=9, shared_vocab=False, **sizes)
     model = Transformer(config)
-    settings = TrainSettings(max_steps=1, layer_decay=0.5)
     scales = {
         id(p): group["scale"]
-        for group in parameter_groups(model, settings)
+        for group in parameter_groups(model, layer_decay=0.5, weight_decay=0.0)
         for p in group["params"]
     }
     found = {}
@@ -141,8 +143,7 @@ def test_a_stack_of_fewer_layers_is_counted_from_its_own_top():
             for name, n in (("encoder", 1), ("decoder", 3))
         }
     )
-    settings = TrainSettings(max_steps=1, layer_decay=0.5)
-    groups = parameter_groups(model, settings)
+    groups = parameter_groups(model, layer_decay=0.5, weight_decay=0.0)
     scales = {id(p): group["scale"] for group in groups for p in group["params"]}
     assert scales[id(model["encoder"]["layers"][0].weight)] == 0.5
     assert [scales[id(layer.weight)] for layer in model["decoder"]["layers"]] == [0.125, 0.25, 0.5]

@@ -1,0 +1,272 @@
+"""Optimisers by name, and which weights learn how fast.
+
+A new optimiser is a class of options and a function that builds it. Torch is imported only when
+one is built: settings, which name an optimiser, are read by the command line too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from regard.core.errors import ConfigError
+from regard.core.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+
+class OptimiserOptions(BaseModel):
+    """Base of every optimiser's options: names that are not there are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OptimiserKind:
+    """An entry of the registry."""
+
+    options: type[OptimiserOptions]
+    build: Callable[[list[dict[str, Any]], Any, bool], Sequence[Optimizer]]
+    """(groups, options, on a GPU) -> one optimiser, or several that share the weights. A group has
+    ``params``, their ``names``, and ``lr`` and ``weight_decay`` of its own."""
+    capturable: bool = False
+    """Whether a step can be recorded as a CUDA graph: the rate is then a tensor on the GPU."""
+
+
+OPTIMISERS: Registry[OptimiserKind] = Registry("optimiser")
+
+
+class AdamOptions(OptimiserOptions):
+    """Of ``adamw`` and ``adam``; by default those of Vaswani et al. 2017."""
+
+    betas: tuple[float, float] = (0.9, 0.98)
+    eps: float = Field(1e-9, gt=0)
+
+
+def _adamw(groups: list[dict[str, Any]], options: AdamOptions, on_gpu: bool) -> list[Optimizer]:
+    from torch.optim import AdamW
+
+    return [AdamW(_plain(groups), **dict(options), fused=True, capturable=on_gpu)]
+
+
+def _adam(groups: list[dict[str, Any]], options: AdamOptions, on_gpu: bool) -> list[Optimizer]:
+    from torch.optim import Adam
+
+    return [Adam(_plain(groups), **dict(options), fused=True, capturable=on_gpu)]
+
+
+class SgdOptions(OptimiserOptions):
+    """Of ``sgd``."""
+
+    momentum: float = Field(0.9, ge=0, lt=1)
+    nesterov: bool = False
+
+
+def _sgd(groups: list[dict[str, Any]], options: SgdOptions, _on_gpu: bool) -> list[Optimizer]:
+    from torch.optim import SGD
+
+    return [SGD(_plain(groups), lr=0.0, **dict(options), fused=True)]
+
+
+class AdafactorOptions(OptimiserOptions):
+    """Of ``adafactor`` (Shazeer & Stern 2018), which keeps a row and a column of each matrix."""
+
+    beta2_decay: float = Field(-0.8, le=0)
+    eps: tuple[float | None, float] = (None, 1e-3)
+    d: float = Field(1.0, ge=1)
+
+
+def _adafactor(
+    groups: list[dict[str, Any]], options: AdafactorOptions, _on_gpu: bool
+) -> list[Optimizer]:
+    from torch.optim import Adafactor
+
+    return [Adafactor(_plain(groups), **dict(options))]
+
+
+class MuonOptions(OptimiserOptions):
+    """Of ``muon`` (Jordan et al. 2024), and of the AdamW beside it."""
+
+    momentum: float = Field(0.95, ge=0, lt=1)
+    nesterov: bool = True
+    ns_steps: int = Field(5, ge=1)
+    adjust_lr_fn: Literal["original", "match_rms_adamw"] = "match_rms_adamw"
+    betas: tuple[float, float] = (0.9, 0.98)
+    eps: float = Field(1e-9, gt=0)
+
+
+def _muon(groups: list[dict[str, Any]], options: MuonOptions, _on_gpu: bool) -> list[Optimizer]:
+    """Muon for the matrices between layers; AdamW for tables, the last layer, norms and biases."""
+    from torch.optim import AdamW, Muon
+
+    hidden = _chosen(groups, _is_hidden_matrix)
+    others = _chosen(groups, lambda name, p: not _is_hidden_matrix(name, p))
+    if not hidden:
+        raise ConfigError("optimiser 'muon' finds no matrix between layers; choose adamw")
+    own = options.model_dump(include={"momentum", "nesterov", "ns_steps", "adjust_lr_fn"})
+    beside = AdamW(others, betas=options.betas, eps=options.eps, fused=True) if others else None
+    return [Muon(hidden, **own), *([beside] if beside else [])]
+
+
+OPTIMISERS.add("adamw")(OptimiserKind(AdamOptions, _adamw, capturable=True))
+OPTIMISERS.add("adam")(OptimiserKind(AdamOptions, _adam, capturable=True))
+OPTIMISERS.add("sgd")(OptimiserKind(SgdOptions, _sgd))
+OPTIMISERS.add("adafactor")(OptimiserKind(AdafactorOptions, _adafactor))
+OPTIMISERS.add("muon")(OptimiserKind(MuonOptions, _muon))
+
+
+def make_optimisers(
+    name: str, options: Mapping[str, Any], groups: list[dict[str, Any]], *, on_gpu: bool
+) -> Sequence[Optimizer]:
+    """An optimiser of the registry for ``parameter_groups``; its learning rate is 0 as yet."""
+    import torch
+
+    kind = OPTIMISERS[name]
+    for group in groups:  # each its own number, for it is changed in place
+        on_device = on_gpu and kind.capturable
+        group["lr"] = torch.zeros((), device="cuda") if on_device else 0.0
+    return kind.build(groups, kind.options(**options), on_gpu)
+
+
+def set_learning_rate(optimisers: Iterable[Optimizer], rate: float) -> None:
+    """For the steps to come. On a GPU the number lies where the kernels find it."""
+    import torch
+
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            own = rate * group["scale"]
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(own)
+            else:
+                group["lr"] = own
+
+
+def optimiser_tensors(optimisers: Iterable[Optimizer], model: nn.Module) -> dict[str, Tensor]:
+    """``slot/parameter`` -> tensor, for every slot that an optimiser keeps."""
+    import torch
+
+    return {
+        f"{slot}/{name}": tensor
+        for optimiser in optimisers
+        for name, parameter in model.named_parameters()
+        for slot, tensor in optimiser.state.get(parameter, {}).items()
+        if isinstance(tensor, torch.Tensor)
+    }
+
+
+def load_optimisers(
+    optimisers: Iterable[Optimizer], model: nn.Module, tensors: Mapping[str, Tensor]
+) -> None:
+    """Put the tensors of a checkpoint back into the optimisers whose weights they belong to."""
+    owners = {
+        parameter: optimiser
+        for optimiser in optimisers
+        for group in optimiser.param_groups
+        for parameter in group["params"]
+    }
+    parameters = dict(model.named_parameters())
+    for key, tensor in tensors.items():
+        slot, name = key.split("/", 1)
+        parameter = parameters[name]
+        owners[parameter].state[parameter][slot] = tensor.to(parameter.device).clone()
+
+
+# ------------------------------------------------------------------ which weights learn, how fast
+
+_LAYER = re.compile(r"(?P<stack>(?:^|.*?\.))layers\.(?P<number>\d+)\.")
+_EMBEDDING = re.compile(r"(?P<stack>(?:^|.*?\.))embedding\.")
+_TABLE_OR_OUTPUT = re.compile(
+    r"(^|\.)(embedding|tokens|segments|positions|to_logits|output_weight|head)(\.|$)"
+)
+
+
+def freeze(model: nn.Module, patterns: Sequence[str]) -> None:
+    """Weights whose names match a pattern of ``train.freeze`` learn nothing."""
+    names = [name for name, _ in model.named_parameters()]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            parts = sorted({name.split(".")[0] for name in names})
+            raise ConfigError(
+                f"train.freeze: {pattern!r} is the name of no weight; the parts are "
+                f"{', '.join(parts)}, to be written as {parts[0]}.*"
+            )
+    for name, parameter in model.named_parameters():
+        if any(fnmatchcase(name, pattern) for pattern in patterns):
+            parameter.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ConfigError("train.freeze leaves nothing that learns; freeze less")
+
+
+def parameter_groups(
+    model: nn.Module, *, layer_decay: float, weight_decay: float
+) -> list[dict[str, Any]]:
+    """What learns, by how fast and what it forgets: ``scale`` is the share of the learning rate.
+
+    What is above the layers learns at the full rate, the last layer ``layer_decay`` times as fast,
+    the one below it ``layer_decay``² times, and so on down to the embedding. An encoder and a
+    decoder are two stacks, each counted from its own top. Only what has rows and columns decays.
+    """
+    heights = _heights(name for name, _ in model.named_parameters())
+    groups: dict[tuple[float, float], list[tuple[str, nn.Parameter]]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            scale = layer_decay ** _below(name, heights)
+            decay = weight_decay if parameter.dim() > 1 else 0.0
+            groups.setdefault((scale, decay), []).append((name, parameter))
+    return [
+        {
+            "params": [parameter for _, parameter in groups[scale, decay]],
+            "names": [name for name, _ in groups[scale, decay]],
+            "scale": scale,
+            "weight_decay": decay,
+        }
+        for scale, decay in sorted(groups, reverse=True)
+    ]
+
+
+def _heights(names: Iterable[str]) -> dict[str, int]:
+    """How many layers each stack has, by what the names of its weights begin with."""
+    heights: dict[str, int] = {}
+    for found in filter(None, map(_LAYER.match, names)):
+        heights[found["stack"]] = max(heights.get(found["stack"], 0), int(found["number"]) + 1)
+    return heights
+
+
+def _below(name: str, heights: Mapping[str, int]) -> int:
+    """How many steps a weight lies below what is on top of its stack."""
+    if (layer := _LAYER.match(name)) is not None:
+        return heights[layer["stack"]] - int(layer["number"])
+    if (embedding := _EMBEDDING.match(name)) is not None:
+        return heights.get(embedding["stack"], 0) + 1
+    return 0
+
+
+def _is_hidden_matrix(name: str, parameter: nn.Parameter) -> bool:
+    """Whether both sides of a matrix are hidden states: no table, no last layer."""
+    return parameter.dim() == 2 and _TABLE_OR_OUTPUT.search(name) is None
+
+
+def _plain(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Groups as torch takes them."""
+    return _chosen(groups, lambda _name, _parameter: True)
+
+
+def _chosen(
+    groups: list[dict[str, Any]], wanted: Callable[[str, nn.Parameter], bool]
+) -> list[dict[str, Any]]:
+    """Groups of some of the weights; without names, which torch would want of every group."""
+    chosen = []
+    for group in groups:
+        pairs = zip(group["names"], group["params"], strict=True)
+        parameters = [parameter for name, parameter in pairs if wanted(name, parameter)]
+        rest = {key: value for key, value in group.items() if key not in ("names", "params")}
+        if parameters:
+            chosen.append({"params": parameters, **rest})
+    return chosen
