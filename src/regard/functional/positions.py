@@ -28,10 +28,28 @@ def rotated(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
     d is even. The inner product of two rows depends on the difference of their positions alone
     (Su et al. 2021).
     """
-    sin, cos = sinusoid(positions, x.shape[-1], base).unflatten(-1, (-1, 2)).unbind(-1)  # (N, d/2)
-    a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
-    turned = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1)
-    return turned.flatten(-2).to(x.dtype)
+    table = rotation if torch.compiler.is_exporting() else _rotation
+    cos, sin = table(positions, x.shape[-1], base)
+    swapped = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+    return (x * cos + swapped * sin).to(x.dtype)
+
+
+def rotation(positions: Tensor, d: int, base: float) -> Tensor:
+    """positions (N,) -> (2, N, d): cosines twice for a pair, and its sines, the first negative."""
+    sin, cos = sinusoid(positions, d, base).unflatten(-1, (-1, 2)).unbind(-1)  # (N, d/2)
+    signed = torch.stack((-sin, sin), dim=-1).flatten(-2)
+    return torch.stack((cos.repeat_interleave(2, dim=-1), signed))
+
+
+@torch.library.custom_op("regard::rotation", mutates_args=())
+def _rotation(positions: Tensor, d: int, base: float) -> Tensor:
+    """``rotation`` as one operation: a compiler computes it once, not in each kernel of a layer."""
+    return rotation(positions, d, base)
+
+
+@_rotation.register_fake
+def _(positions: Tensor, d: int, base: float) -> Tensor:
+    return positions.new_empty((2, *positions.shape, d), dtype=torch.float32)
 
 
 def alibi_slopes(n_heads: int) -> Tensor:

@@ -18,8 +18,10 @@ from regard.core.errors import ConfigError
 from regard.functional.attend import wide
 from regard.kernels.gpu import HAS_TRITON
 
-ON_GPU, ON_CPU = 2**28, 2**21
+ON_GPU, ON_CPU = 2**29, 2**21
 """Logits made at a time: many on a GPU, few enough for a CPU's cache."""
+ALIGNED = 64
+"""A GPU reads 16 bytes at a time: odd vocabularies are padded to a multiple of this."""
 
 
 def linear_cross_entropy(
@@ -51,7 +53,10 @@ class _LinearCrossEntropy(torch.autograd.Function):
         learned: bool,
     ) -> Tensor:
         dtype = _product_dtype(states)
-        narrow, narrow_bias = weight.to(dtype), None if bias is None else bias.to(dtype)
+        in_place = _takes_triton(states)
+        to_multiple_of = ALIGNED if in_place else 1
+        narrow = _padded(weight, dtype, to_multiple_of)
+        narrow_bias = None if bias is None else _padded(bias, dtype, to_multiple_of)
         wanted = learned and any(ctx.needs_input_grad[:3])
         total = torch.zeros((), dtype=wide(dtype), device=states.device)
         gradients = _Gradients(states, weight, bias) if wanted else None
@@ -59,7 +64,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
             x = states[begin:end].to(dtype)
             with torch.autocast(states.device.type, enabled=False):
                 logits = F.linear(x, narrow, narrow_bias)
-                losses, logits = _row_losses(logits, targets[begin:end], pad, smoothing, wanted)
+                rows = (logits[:, : len(weight)], targets[begin:end], pad, smoothing)
+                if in_place:
+                    losses = _row_losses_(*rows, gradient=wanted)
+                else:
+                    losses, logits = _row_losses(*rows, gradient=wanted)
                 total += losses.sum()
                 if gradients is not None:
                     gradients.add(begin, end, logits, x, narrow)
@@ -89,9 +98,9 @@ class _Gradients:
     def add(self, begin: int, end: int, of_logits: Tensor, x: Tensor, weight: Tensor) -> None:
         """Take in rows begin … end."""
         self.states[begin:end] = of_logits @ weight
-        self.weight += of_logits.mT @ x
+        self.weight += (of_logits.mT @ x)[: len(self.weight)]
         if self.bias is not None:
-            self.bias += of_logits.sum(dim=0, dtype=self.bias.dtype)
+            self.bias += of_logits.sum(dim=0, dtype=self.bias.dtype)[: len(self.bias)]
 
 
 def _product_dtype(states: Tensor) -> torch.dtype:
@@ -106,17 +115,33 @@ def _pieces(states: Tensor, n_vocab: int) -> list[tuple[int, int]]:
     return [(begin, min(begin + size, len(states))) for begin in range(0, len(states), size)]
 
 
-def _row_losses(
-    logits: Tensor, targets: Tensor, pad: int, smoothing: float, gradient: bool
-) -> tuple[Tensor, Tensor]:
-    """Losses (N,) of logits (N, V), and their gradient where it is wanted, perhaps in place."""
-    if logits.is_cuda and HAS_TRITON:
-        from regard.kernels.gpu.loss_rows import cross_entropy_rows_  # needs Triton
+def _takes_triton(states: Tensor) -> bool:
+    return states.is_cuda and HAS_TRITON
 
-        losses = cross_entropy_rows_(
-            logits, targets, pad=pad, smoothing=smoothing, gradient=gradient
-        )
-        return losses, logits
+
+def _padded(x: Tensor, dtype: torch.dtype, multiple: int) -> Tensor:
+    """x (V, …) as another type, with rows of zeros up to a multiple."""
+    n_missing = -len(x) % multiple
+    if not n_missing:
+        return x.to(dtype)
+    padded = x.new_zeros(len(x) + n_missing, *x.shape[1:], dtype=dtype)
+    padded[: len(x)] = x
+    return padded
+
+
+def _row_losses_(
+    logits: Tensor, targets: Tensor, pad: int, smoothing: float, *, gradient: bool
+) -> Tensor:
+    """Losses (N,) of logits (N, V), which become their gradient where it is wanted."""
+    from regard.kernels.gpu.loss_rows import cross_entropy_rows_  # needs Triton
+
+    return cross_entropy_rows_(logits, targets, pad=pad, smoothing=smoothing, gradient=gradient)
+
+
+def _row_losses(
+    logits: Tensor, targets: Tensor, pad: int, smoothing: float, *, gradient: bool
+) -> tuple[Tensor, Tensor]:
+    """Losses (N,) of logits (N, V), and their gradient where it is wanted."""
     log_probs = logits.log_softmax(dim=-1, dtype=wide(logits.dtype))
     real = (targets != pad).unsqueeze(1)
     at = targets.unsqueeze(1)

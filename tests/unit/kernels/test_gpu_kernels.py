@@ -88,11 +88,12 @@ def test_it_reads_heads_that_lie_apart(rng):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("block", [16, 64])
-def test_losses_of_rows_and_their_gradients(rng, smoothing, block, monkeypatch):
+@pytest.mark.parametrize("at_once", [16, 64])
+def test_losses_of_rows_and_their_gradients(rng, smoothing, at_once, monkeypatch):
     from regard.kernels.gpu import loss_rows
 
-    monkeypatch.setattr(loss_rows, "BLOCK", block)
+    monkeypatch.setattr(loss_rows, "BLOCK", 16)
+    monkeypatch.setattr(loss_rows, "AT_ONCE", at_once)  # longer rows are read in pieces
     logits = torch.randn(9, 37, generator=rng)
     targets = torch.randint(1, 37, (9,), generator=rng)
     targets[2] = 0

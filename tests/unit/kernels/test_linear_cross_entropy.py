@@ -28,7 +28,13 @@ def inputs(rng, dtype=torch.float64):
 @pytest.mark.usefixtures("_pieces")
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("with_bias", [True, False])
-def test_value_and_gradients_are_those_of_the_plain_loss(rng, smoothing, with_bias):
+@pytest.mark.parametrize("in_place", [False, True], ids=["plain", "triton, padded vocabulary"])
+def test_value_and_gradients_are_those_of_the_plain_loss(
+    rng, smoothing, with_bias, in_place, monkeypatch
+):
+    if in_place:
+        pytest.importorskip("triton")
+        monkeypatch.setattr(module, "_takes_triton", lambda _states: True)
     states, weight, bias, targets = inputs(rng, torch.float32)
     bias = bias if with_bias else None
     learned = [x for x in (states, weight, bias) if x is not None]

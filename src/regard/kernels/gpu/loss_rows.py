@@ -1,7 +1,7 @@
 """Cross-entropy of each row and its gradient, written over the logits, in Triton.
 
-One program a row: the logits are read twice (the second time from cache) and written once, where
-plain operations would pass over them eight times in float32.
+One program a row, where plain operations would pass over the logits eight times in float32: a row
+that fits into a program's registers is read once and written once, a longer one is read twice.
 """
 
 from __future__ import annotations
@@ -12,11 +12,42 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 8192
-"""Logits that a program handles at a time."""
+"""Logits that a program handles at a time where a row is too long for its registers."""
+AT_ONCE = 65_536
+"""Logits that fit into them: 64 for each of 1,024 threads."""
 
 
 @triton.jit
-def _rows(
+def _short_rows(
+    logits, targets, losses, stride, n_vocab, pad, smoothing,
+    GRADIENT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    v = tl.arange(0, BLOCK)
+    here = v < n_vocab
+    line = logits + row * stride + v
+    target = tl.load(targets + row)
+    if target == pad:
+        tl.store(losses + row, 0.0)
+        if GRADIENT:
+            tl.store(line, 0.0, mask=here)
+    else:
+        x = tl.load(line, mask=here, other=-float("inf")).to(tl.float32)
+        top = tl.max(x, 0)
+        wanted = tl.sum(tl.where(v == target, x, 0.0), 0)
+        plain = tl.sum(tl.where(here, x, 0.0), 0)
+        shares = tl.exp(x - top)
+        total = tl.sum(shares, 0)
+        spread = smoothing / n_vocab
+        norm = top + tl.log(total)
+        tl.store(losses + row, norm - (1.0 - smoothing) * wanted - spread * plain)
+        if GRADIENT:
+            gradient = shares / total - spread - tl.where(v == target, 1.0 - smoothing, 0.0)
+            tl.store(line, gradient.to(logits.dtype.element_ty), mask=here)
+
+
+@triton.jit
+def _long_rows(
     logits, targets, losses, stride, n_vocab, pad, smoothing,
     GRADIENT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -58,8 +89,11 @@ def cross_entropy_rows_(
     """Logits (N, V), targets (N,) -> losses (N,); with ``gradient`` the logits become theirs."""
     N, V = logits.shape
     losses = torch.empty(N, dtype=torch.float32, device=logits.device)
-    _rows[(N,)](
+    fits = V <= AT_ONCE
+    block = triton.next_power_of_2(V) if fits else BLOCK
+    kernel = _short_rows if fits else _long_rows
+    kernel[(N,)](
         logits, targets, losses, logits.stride(0), V, pad, smoothing,
-        GRADIENT=gradient, BLOCK=min(BLOCK, triton.next_power_of_2(V)), num_warps=16,
+        GRADIENT=gradient, BLOCK=block, num_warps=min(32, max(4, block // 2048)) if fits else 16,
     )  # fmt: skip
     return losses
