@@ -21,7 +21,7 @@ from regard.core.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from regard.inspection.steps import Steps
+    from regard.inspection.records import Steps
     from regard.runs.heads.measures import HeadMeasures
     from regard.runs.heads.worth import Tick
     from regard.runs.looking.look import Look

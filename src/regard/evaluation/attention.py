@@ -44,7 +44,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class HeadChoice:
     """What was chosen and how good it is."""
 
     label: Hashable
@@ -72,7 +72,7 @@ def choose(
     shuffle: Shuffle,
     seed: int,
     test_score: Scorer | None = None,
-) -> Choice:
+) -> HeadChoice:
     """Take the label that is ``best`` (``max`` or ``min``) on ``valid``; ties go to the first.
 
     ``test_score`` is for a scorer that knows more of its sentences than their links.
@@ -84,7 +84,7 @@ def choose(
     chance = [
         _scored(_shuffled(test, label, shuffle, rng), label, on_test) for _ in range(N_SHUFFLES)
     ]
-    return Choice(label, on_valid[label], _scored(test, label, on_test), fmean(chance))
+    return HeadChoice(label, on_valid[label], _scored(test, label, on_test), fmean(chance))
 
 
 def _scored(sentences: Sequence[Watched], label: Hashable, score: Scorer) -> float:
@@ -148,7 +148,7 @@ def chosen_alignment(
     *,
     possible: tuple[Sequence[Links], Sequence[Links]] | None = None,
     seed: int = 0,
-) -> Choice:
+) -> HeadChoice:
     """Alignment error rate on ``test`` of the label whose rate is lowest on ``valid``.
 
     Weights are (target words, source words), from ``words_matrix``; links (source, target). The
@@ -206,7 +206,7 @@ def antecedent_accuracy_by_head(sentences: Sequence[Watched]) -> dict[Hashable, 
 
 def chosen_antecedents(
     valid: Sequence[Watched], test: Sequence[Watched], *, seed: int = 0
-) -> Choice:
+) -> HeadChoice:
     """Accuracy on ``test`` of the label that is most accurate on ``valid``."""
     return choose(
         valid, test, score=_antecedent_accuracy, best=max, shuffle=_shuffled_candidates, seed=seed

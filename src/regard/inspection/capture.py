@@ -12,21 +12,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.inspection.widened import weights_of
+from regard.inspection.recompute import weights_of
 from regard.layers.viewpoint import Seen, Viewpoint
 
 POOL = "encoder.head.pool"
 """The attention of a head that pools a text: it has one row, whatever the text."""
 Place = tuple[str, int]
 """Which attention: its name, such as ``decoder.cross``, and its layer, from 0."""
+Weights = NDArray[np.float32]
+"""(H, T, S): row = who asks, column = who is looked at."""
 
 
 @dataclass(slots=True)
-class View:
+class AttentionCalls:
     """What one attention was given, call after call."""
 
     calls: list[Seen] = field(default_factory=list)
@@ -43,21 +47,32 @@ class View:
 
 
 @contextmanager
-def watch(model: nn.Module) -> Iterator[dict[Place, View]]:
+def watch(model: nn.Module) -> Iterator[dict[Place, AttentionCalls]]:
     """Collect what every attention of the model is given inside the block.
 
     Outputs stay the same to the bit, and no hook remains afterwards, whatever happens.
     """
-    views: dict[Place, View] = {}
+    views: dict[Place, AttentionCalls] = {}
     handles = []
     for where, module in viewpoints(model):
-        view = views.setdefault(where, View())
+        view = views.setdefault(where, AttentionCalls())
         handles.append(module.register_forward_hook(_keeping(view)))
     try:
         yield views
     finally:
         for handle in handles:
             handle.remove()
+
+
+@torch.inference_mode()
+def attentions(model: nn.Module, source: Tensor, target: Tensor) -> dict[str, tuple[Weights, ...]]:
+    """Every attention's weights for one pair: source ids (1, S), target ids (1, T), begin first."""
+    with watch(model) as views:
+        model(source, target)
+    found: dict[str, dict[int, Weights]] = {}
+    for (name, layer), view in views.items():
+        found.setdefault(name, {})[layer] = view.weights()[0].float().cpu().numpy()
+    return {name: tuple(layers[i] for i in sorted(layers)) for name, layers in found.items()}
 
 
 def viewpoints(model: nn.Module) -> list[tuple[Place, Viewpoint]]:
@@ -94,7 +109,7 @@ def place(path: str, stack: str = "") -> Place:
     return ".".join(kept), layers[-1] if layers else 0
 
 
-def _keeping(view: View) -> Callable[[nn.Module, object, Seen], None]:
+def _keeping(view: AttentionCalls) -> Callable[[nn.Module, object, Seen], None]:
     def keep(_module: nn.Module, _inputs: object, seen: Seen) -> None:
         view.calls.append(seen)
 

@@ -25,7 +25,7 @@ from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.functional import biases, masks
 from regard.inspection.capture import Place, viewpoints
-from regard.inspection.tempered import Tempered
+from regard.inspection.recompute import TemperedScore
 from regard.layers.places import Places, Told
 from regard.layers.positions import Positions
 from regard.layers.viewpoint import Seen
@@ -118,7 +118,7 @@ class Temperature:
     def __call__(self, seen: Seen) -> Seen:
         """The same with a tempered score; what is added to it is divided likewise."""
         bias = biases.times(seen.bias, 1 / self.value)
-        return dataclasses.replace(seen, score=Tempered(seen.score, self.value), bias=bias)
+        return dataclasses.replace(seen, score=TemperedScore(seen.score, self.value), bias=bias)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,15 @@
-"""What every attention of a model did for one sentence, as plain arrays.
+"""What every attention did for one sentence, as plain arrays, and its steps for one query.
 
-All numbers follow from the very q, k and v of that forward pass, widened where they are narrow.
+All numbers follow from the very q, k and v of that forward pass, widened where they are narrow. The
+six steps: query · each key · score · scaled score · softmax · value · weighted value · their sum;
+then what W_o makes of the sum, which is what the head adds to the residual stream.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,12 +17,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.core.errors import ShapeError
+from regard.core.errors import ConfigError, ShapeError
 from regard.functional import biases, masks
-from regard.functional.scores import BoundScore
-from regard.inspection.capture import View, place, stack_of, watch
-from regard.inspection.tempered import Tempered
-from regard.inspection.widened import widened
+from regard.inspection.capture import AttentionCalls, place, stack_of, watch
+from regard.inspection.recompute import before_scaling, widened
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.viewpoint import Seen
 
@@ -59,6 +60,49 @@ class Record:
     """(H, Dv, D): the rows of W_o that are each head's; None where there is no W_o."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Steps:
+    """What the token ``row`` asked, what each of ``columns`` answered, and what came of it."""
+
+    name: str
+    layer: int
+    head: int
+    token: int
+    """The row, counted from 0."""
+    row: str
+    columns: tuple[str, ...]
+    query: Array
+    """(Dq,)"""
+    keys: Array
+    """(S, Dk)"""
+    scores: Array
+    """(S,), before scaling."""
+    scale: float | None
+    """What the scores are multiplied by; None where the score has no scale."""
+    scaled: Array
+    """(S,)"""
+    visible: NDArray[np.bool_]
+    """(S,)"""
+    prior: Array | None
+    """(S,): what multiplies the weights after the softmax; None where nothing does."""
+    weights: Array
+    """(S,)"""
+    values: Array
+    """(S, Dv)"""
+    weighted: Array
+    """(S, Dv)"""
+    sum: Array
+    """(Dv,)"""
+    projected: Array | None
+    """(D,): the sum through this head's part of W_o; its bias belongs to no head."""
+    residual: Array | None
+    """(D,): what the head added to the residual stream; None where there is no such stream."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain numbers and lists; a score of -inf, which JSON has no word for, is null."""
+        return {field.name: _as_json(getattr(self, field.name)) for field in fields(self)}
+
+
 def records(model: nn.Module, source: Tensor, target: Tensor) -> dict[str, tuple[Record, ...]]:
     """Name -> a record a layer, for one pair: source ids (1, S), target ids (1, T), begin first."""
     return recorded_call(model, source, target)[1]
@@ -89,7 +133,7 @@ def output_weights(model: nn.Module) -> dict[tuple[str, int], Tensor]:
 
 
 @torch.no_grad()
-def recorded(view: View, to_out: Tensor | None = None) -> Record:
+def recorded(view: AttentionCalls, to_out: Tensor | None = None) -> Record:
     """The record of one sentence that was watched, in one call or in one a step."""
     sizes = sorted({call.q.shape[0] for call in view.calls})
     if sizes != [1]:
@@ -123,15 +167,44 @@ def recorded(view: View, to_out: Tensor | None = None) -> Record:
     )
 
 
-def before_scaling(score: BoundScore, q: Tensor, k: Tensor) -> tuple[Tensor, float | None]:
-    """Scores (…, T, S) before they are scaled, and the scale."""
-    factors = score.factors(q, k)
-    if factors is not None:
-        return factors.q @ factors.k.mT, factors.scale
-    if isinstance(score, Tempered):
-        inner, scale = before_scaling(score.inner, q, k)
-        return inner, (1.0 if scale is None else scale) / score.temperature
-    return score(q, k), None
+def steps_of(
+    record: Record,
+    *,
+    name: str,
+    layer: int,
+    head: int,
+    token: int,
+    row: str,
+    columns: tuple[str, ...],
+) -> Steps:
+    """One row of one head of a record, with its words."""
+    n_heads = len(record.weights)
+    if not 0 <= head < n_heads:
+        raise ConfigError(f"{name} has heads 0 to {n_heads - 1}, not {head}")
+    at = (head, token)
+    weights, values, total = record.weights[at], record.v[head], record.outputs[at]
+    projected = None if record.to_out is None else total @ record.to_out[head]
+    return Steps(
+        name=name,
+        layer=layer,
+        head=head,
+        token=token,
+        row=row,
+        columns=columns,
+        query=record.q[at],
+        keys=record.k[head],
+        scores=record.scores[at],
+        scale=record.scale,
+        scaled=record.scaled[at],
+        visible=record.visible[at],
+        prior=None if record.prior is None else record.prior[at],
+        weights=weights,
+        values=values,
+        weighted=weights[:, None] * values,
+        sum=total,
+        projected=projected,
+        residual=projected,  # the stream is added to as it is: dropout is off when we look
+    )
 
 
 def _normalised(calls: Sequence[Seen], scaled: Tensor, visible: Tensor) -> Tensor:
@@ -187,3 +260,17 @@ def _shape(call: Seen) -> tuple[int, int, int, int]:
 def _array(x: Tensor) -> Array:
     """The one sentence's part."""
     return x[0].float().cpu().numpy()
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype != np.bool_ and not np.isfinite(value).all():
+        return [_as_json(part) if part.ndim else _number(float(part)) for part in value]
+    return value.tolist()
+
+
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None

@@ -15,7 +15,7 @@ from regard.data.examples import encode_pairs
 from regard.data.pair_batches import ordered_batches
 from regard.data.pairs import Pair
 from regard.evaluation.attention import (
-    Choice,
+    HeadChoice,
     Watched,
     chosen_alignment,
     chosen_antecedents,
@@ -46,11 +46,11 @@ def attention_scores(
     return scores
 
 
-def _described(name: str, choice: Choice) -> dict[str, float | str]:
+def _described(name: str, choice: HeadChoice) -> dict[str, float | str]:
     return {name: choice.test, f"{name}_by": str(choice.label), f"{name}_shuffled": choice.baseline}
 
 
-def _alignment(run: Run, valid: Sequence[Pair], test: Sequence[Pair]) -> Choice | None:
+def _alignment(run: Run, valid: Sequence[Pair], test: Sequence[Pair]) -> HeadChoice | None:
     parts = [[pair for pair in pairs if pair.alignment][:MOST] for pairs in (valid, test)]
     if not all(parts):
         return None
@@ -61,7 +61,7 @@ def _alignment(run: Run, valid: Sequence[Pair], test: Sequence[Pair]) -> Choice 
     return chosen_alignment(*watched) if watched[0] and watched[0][0].weights else None
 
 
-def _antecedents(run: Run, valid: Sequence[Pair], test: Sequence[Pair]) -> Choice | None:
+def _antecedents(run: Run, valid: Sequence[Pair], test: Sequence[Pair]) -> HeadChoice | None:
     parts = [[pair for pair in pairs if pair.antecedents][:MOST] for pairs in (valid, test)]
     if not all(parts):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from regard.inspection.weights import attentions
+from regard.inspection.capture import attentions
 from regard.models.base import SequenceModel
 from regard.text import words
 from regard.text.specials import BEGIN_ID, END_ID, UNKNOWN_ID

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.visual.head_table import Column, columns_of, cost_of
+from regard.visual.head_table import HeadColumn, columns_of, cost_of
 from regard.visual.svg import Markup, element, picture
 from regard.visual.theme import colour_of
 
@@ -61,7 +61,7 @@ def _key(heads: Mapping[str, Any]) -> str:
     return _KEY.format(cost=cost, most=most)
 
 
-def _plain(column: Column) -> str:
+def _plain(column: HeadColumn) -> str:
     """The name of a score whose change it is."""
     return column.key.removesuffix("_change").replace("_", " ")
 
@@ -152,7 +152,7 @@ def _dot(
     cluster: int,
     colours: Mapping[int, tuple[str, str | None]],
     cost: float | None,
-    told: Sequence[Column],
+    told: Sequence[HeadColumn],
 ) -> Markup:
     colour, dashes = colours[cluster]
     return element(
@@ -173,7 +173,7 @@ def _dot(
     )
 
 
-def _story(row: Mapping[str, Any], cluster: int, told: Sequence[Column]) -> str:
+def _story(row: Mapping[str, Any], cluster: int, told: Sequence[HeadColumn]) -> str:
     worth = [
         f"{_SAID.get(one.key, _plain(one))} {row[one.key]:+.{_DIGITS.get(one.key, 4)}f}"
         for one in told

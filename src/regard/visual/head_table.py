@@ -12,7 +12,7 @@ from regard.visual.tables import Table, plain_console, show_table
 NONE = "–"
 
 
-class Column(NamedTuple):
+class HeadColumn(NamedTuple):
     """One measure: its key in the JSON, its name, and how it is written."""
 
     key: str
@@ -23,36 +23,36 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    Column("entropy", "entropy", 1, ".2f", "of a row of weights, in bits"),
-    Column("confidence", "conf", 100, ".0f", "largest weight of a row, in %"),
-    Column("self", "self", 100, ".0f", "weight on the place itself, in %"),
-    Column("previous", "prev", 100, ".0f", "on the word before, in %"),
-    Column("next", "next", 100, ".0f", "on the word after, in %"),
-    Column("first", "first", 100, ".0f", "on the first place, in %"),
-    Column("separator", "end", 100, ".0f", "on the end token, in %"),
-    Column("distance", "dist", 1, ".1f", "places to the words it looks at"),
-    Column("aer", "AER", 100, ".1f", "alignment error rate, in %"),
-    Column("antecedent", "ante", 100, ".1f", "antecedents of pronouns found, in %"),
-    Column("loss_change", "Δloss", 1, "+.3f", "nats a token, when the head is ablated"),
-    Column("bleu_change", "ΔBLEU", 1, "+.1f", "of greedy search, when the head is ablated"),
-    Column("accuracy_change", "Δacc", 100, "+.1f", "accuracy in %, when the head is ablated"),
-    Column("spearman_change", "Δrho", 1, "+.3f", "Spearman, when the head is ablated"),
-    Column("exact_match_change", "ΔEM", 100, "+.1f", "exact in %, when the head is ablated"),
-    Column("f1_change", "ΔF1", 100, "+.1f", "F1 in %, when the head is ablated"),
-    Column("perplexity_change", "Δppl", 1, "+.2f", "perplexity, when the head is ablated"),
-    Column("moved_change", "moved", 1, ".4f", "vectors turn by 1 − cosine, when it is ablated"),
+    HeadColumn("entropy", "entropy", 1, ".2f", "of a row of weights, in bits"),
+    HeadColumn("confidence", "conf", 100, ".0f", "largest weight of a row, in %"),
+    HeadColumn("self", "self", 100, ".0f", "weight on the place itself, in %"),
+    HeadColumn("previous", "prev", 100, ".0f", "on the word before, in %"),
+    HeadColumn("next", "next", 100, ".0f", "on the word after, in %"),
+    HeadColumn("first", "first", 100, ".0f", "on the first place, in %"),
+    HeadColumn("separator", "end", 100, ".0f", "on the end token, in %"),
+    HeadColumn("distance", "dist", 1, ".1f", "places to the words it looks at"),
+    HeadColumn("aer", "AER", 100, ".1f", "alignment error rate, in %"),
+    HeadColumn("antecedent", "ante", 100, ".1f", "antecedents of pronouns found, in %"),
+    HeadColumn("loss_change", "Δloss", 1, "+.3f", "nats a token, when the head is ablated"),
+    HeadColumn("bleu_change", "ΔBLEU", 1, "+.1f", "of greedy search, when the head is ablated"),
+    HeadColumn("accuracy_change", "Δacc", 100, "+.1f", "accuracy in %, when the head is ablated"),
+    HeadColumn("spearman_change", "Δrho", 1, "+.3f", "Spearman, when the head is ablated"),
+    HeadColumn("exact_match_change", "ΔEM", 100, "+.1f", "exact in %, when the head is ablated"),
+    HeadColumn("f1_change", "ΔF1", 100, "+.1f", "F1 in %, when the head is ablated"),
+    HeadColumn("perplexity_change", "Δppl", 1, "+.2f", "perplexity, when the head is ablated"),
+    HeadColumn("moved_change", "moved", 1, ".4f", "vectors turn by 1 − cosine, when it is ablated"),
 )
 _BETTER = ("bleu", "accuracy", "spearman", "exact_match", "f1")
 """Scores that are lost when they fall; all others when they rise."""
 CLUSTER = ("cl", "cluster of heads that look alike")
 
 
-def columns_of(heads: Mapping[str, Any]) -> list[Column]:
+def columns_of(heads: Mapping[str, Any]) -> list[HeadColumn]:
     """The columns that such a run has."""
     return [column for column in COLUMNS if column.key in heads["rows"][0]]
 
 
-def cost_of(heads: Mapping[str, Any]) -> tuple[Column, list[float | None]]:
+def cost_of(heads: Mapping[str, Any]) -> tuple[HeadColumn, list[float | None]]:
     """By what a head is worth something, and how much is lost without each, in that unit.
 
     The loss where there is one, else the first score there is.
@@ -145,11 +145,11 @@ def _of_one(heads: Mapping[str, Any], name: str) -> Table:
     return Table(name, header, rows)
 
 
-def _cells(row: Mapping[str, Any], columns: Sequence[Column]) -> list[str]:
+def _cells(row: Mapping[str, Any], columns: Sequence[HeadColumn]) -> list[str]:
     return [_cell(row[column.key], column) for column in columns]
 
 
-def _cell(value: float | None, column: Column) -> str:
+def _cell(value: float | None, column: HeadColumn) -> str:
     if value is None:
         return NONE
     return f"{column.unit * value:{column.format}}".replace("-", "−")

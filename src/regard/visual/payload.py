@@ -96,7 +96,7 @@ def view(payload: Payload, name: str, layer: int | None = None) -> View:
     return View(name, which, np.asarray(layers[which], dtype=np.float64), rows, columns)
 
 
-class Drawn(NamedTuple):
+class DrawnMatrix(NamedTuple):
     """A matrix to be drawn, with its labels."""
 
     weights: Array
@@ -106,16 +106,16 @@ class Drawn(NamedTuple):
     title: str
 
 
-def drawn(payload: Payload, selected: Selected) -> Drawn:
+def drawn(payload: Payload, selected: Selected) -> DrawnMatrix:
     """The matrix that is selected; where a row is that looks at patches, its map of the picture."""
     one = selected_view(payload, selected)
     weights, title = one.head(selected.head), one.title(selected.head)
     grid = one.columns.grid
     if selected.token is None or grid is None:
-        return Drawn(weights, one.rows, one.columns, title)
+        return DrawnMatrix(weights, one.rows, one.columns, title)
     row = weights[selected.token, one.columns.n_before :].reshape(grid)
     rows, columns = (tuple(map(str, range(n))) for n in grid)
-    return Drawn(row, rows, columns, f"{title}, {one.rows[selected.token]} → patches")
+    return DrawnMatrix(row, rows, columns, f"{title}, {one.rows[selected.token]} → patches")
 
 
 def selected_view(payload: Payload, selected: Selected) -> View:

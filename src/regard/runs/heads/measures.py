@@ -16,8 +16,7 @@ import numpy as np
 from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
 from regard.data.pairs import Pair
-from regard.inspection.agreement import clusters, plane
-from regard.inspection.heads import Array
+from regard.inspection.heads import Array, clusters, plane
 from regard.runs.data import Data, load_data
 from regard.runs.heads.scores import alignment_errors, antecedent_accuracies, label
 from regard.runs.heads.subjects import Subject, given_subject, own_subject

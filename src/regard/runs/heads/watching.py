@@ -16,9 +16,8 @@ from regard.data.batch import Batch
 from regard.data.examples import encode_pairs
 from regard.data.pair_batches import ordered_batches
 from regard.data.pairs import Pair
-from regard.inspection.agreement import Divergences, divergences
 from regard.inspection.capture import POOL, watch
-from regard.inspection.heads import Array, Ids, Tally, tally
+from regard.inspection.heads import Array, Divergences, HeadTally, Ids, divergences, tally
 from regard.runs.kinds.translator import Run
 from regard.text.specials import END_ID, PAD_ID
 
@@ -54,7 +53,7 @@ class _Part:
     """What one batch tells of one name."""
 
     heads: tuple[tuple[int, int], ...]
-    tally: Tally
+    tally: HeadTally
     divergences: Divergences
 
     def __add__(self, other: _Part) -> _Part:
@@ -103,7 +102,7 @@ def _part(name: str, layers: dict[int, Weights], rows: Ids, columns: Ids) -> _Pa
     )
 
 
-def _means(name: str, tally: Tally) -> dict[str, list[float | None]]:
+def _means(name: str, tally: HeadTally) -> dict[str, list[float | None]]:
     """Of each measure; what pools a text stands nowhere, so nothing is far from it."""
     means = tally.means()
     return {**means, "distance": [None]} if name == POOL else means

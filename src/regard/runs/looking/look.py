@@ -18,11 +18,9 @@ from regard.core.counting import counted, mentioned
 from regard.core.errors import ConfigError
 from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
-from regard.inspection.capture import POOL
-from regard.inspection.records import Record
-from regard.inspection.rollout import rollout
-from regard.inspection.steps import steps_of
-from regard.inspection.weights import Weights
+from regard.inspection.capture import POOL, Weights
+from regard.inspection.heads import rollout
+from regard.inspection.records import Record, steps_of
 from regard.runs.looking.outcome import Outcome
 from regard.runs.looking.rows import found, row_of, some
 from regard.runs.looking.steps import WIDTH, ShownSteps, shown, steps_shown

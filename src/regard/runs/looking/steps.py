@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from regard.core.counting import mentioned
-from regard.inspection.steps import Steps
+from regard.inspection.records import Steps
 from regard.visual.payload import Payload, Selected, selected_view
 from regard.visual.steps_table import steps_html, steps_text
 from regard.visual.tables import plain_text

@@ -165,7 +165,8 @@ function page(payload) {
     labelled("attention", parts.name), labelled("layer", parts.layer), labelled("head", parts.head),
     el("label", {}, parts.level, parts.threshold),
     el("div", { class: "group" }, parts.svg, parts.png));
-  const read = payload.source || (payload.outcome ? "" : payload.source_tokens.slice(0, -1).join(" "));
+  const wordless = payload.outcome || (payload.sides?.source?.kind ?? "tokens") !== "tokens";
+  const read = payload.source || (wordless ? "" : payload.source_tokens.slice(0, -1).join(" "));
   const sentence = el("div", { class: "sentence" },
     ...read.split("\t").map((text) => el("p", { class: "source", dir: "auto" }, text)),
     el("p", { class: "translation", dir: "auto" }, payload.outcome ? payload.outcome.text : payload.translation),
