@@ -37,10 +37,10 @@ def go_on(search: Search, best: Best, room: Room, ended: Tensor, penalties: Tens
     if not _is_for_kernel(room, search.open.log_prob.shape[1]):
         _go_on(search, best, room, ended)
         return
-    from regard.kernels.gpu import beam_rows
+    from regard.kernels.gpu import beam_search
 
-    known = beam_rows.Known(*search.tensors())
-    beam_rows.go_on(
+    known = beam_search.Known(*search.tensors())
+    beam_search.go_on(
         best.log_prob, best.ids, known, search.limits, penalties,
         ended, room.ids, room.places, room.table, end=END_ID,
     )  # fmt: skip

@@ -1,8 +1,13 @@
 """Score functions: how well a query matches a key. They know nothing of masks or heads.
 
 Queries are (…, T, Dq), keys (…, S, Dk), scores (…, T, S). Parameters may carry leading axes, such
-as one for heads, that broadcast with those of the queries. A new score is a function here and an
-entry in ``SCORES``.
+as one for heads, that broadcast with those of the queries. A new score is one entry in ``SCORES``,
+here or in a plug-in: a ``ScoreKind``, which says all that is to be known of it.
+
+    @SCORES.add("manhattan")
+    @ScoreKind
+    def manhattan(q, k):
+        return -torch.cdist(q, k, p=1)
 
 Four of the six are inner products in disguise: of transformed queries and keys. Those are written
 as their ``factors``, from which both the readable score and the fused kernels follow.
@@ -16,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import torch
 import torch.nn.functional as F
@@ -62,7 +67,7 @@ class ScoreSizes:
 
 @dataclass(frozen=True, slots=True)
 class ScoreKind:
-    """One row of the table of scores."""
+    """All that is to be known of a score; around a plain function, one without parameters."""
 
     scores: Callable[..., Tensor]
     """(q, prepared keys, **parameters) -> (…, T, S)"""
@@ -213,7 +218,7 @@ SCORES.add("scaled_dot")(
 
 
 class BoundScore(Protocol):
-    """A score with its parameters in place."""
+    """A score with its parameters in place: what attention asks of ``NamedScore`` and ``Score``."""
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         """Queries and keys -> scores (…, T, S)."""
@@ -257,3 +262,39 @@ class NamedScore:
         """The score for prepared keys, and those."""
         kind = SCORES[self.name]
         return kind.scores, kind.prepare(k)
+
+
+@dataclass(frozen=True, slots=True)
+class CallableScore:
+    """Any function of queries and keys that gives scores (…, T, S)."""
+
+    function: ScoreFn
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        """Queries and keys -> scores, if they have the shape of some."""
+        scores = self.function(q, k)
+        if scores.shape[-2:] != (q.shape[-2], k.shape[-2]):
+            raise ShapeError(
+                f"a score must give one number a query and key (…, T, S) = "
+                f"(…, {q.shape[-2]}, {k.shape[-2]}), found {tuple(scores.shape)}"
+            )
+        return scores
+
+    def factors(self, q: Tensor, k: Tensor) -> None:
+        """Nothing is known of it, so it counts as no inner product."""
+
+    def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
+        """The score and the keys as they are."""
+        return self, k
+
+
+def bound_score(score: str | ScoreFn | BoundScore) -> BoundScore:
+    """A score by name, as a function of queries and keys, or bound already."""
+    if isinstance(score, str):
+        return NamedScore(score)
+    if not callable(score):
+        raise ConfigError(
+            f"a score must be a name, a regard.Score or a function of queries and keys, "
+            f"found {type(score).__name__}"
+        )
+    return cast("BoundScore", score) if hasattr(score, "ready") else CallableScore(score)

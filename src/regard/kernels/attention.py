@@ -9,11 +9,11 @@ from torch import Tensor
 
 from regard.core.errors import ShapeError
 from regard.functional import masks
-from regard.functional.attend import Attended, attend
+from regard.functional.attend import Attended, ScoreFn, attend
 from regard.functional.biases import Alibi, Bias
 from regard.functional.masks import Mask
 from regard.functional.normalisers import NORMALISERS, Normaliser, softmax
-from regard.functional.scores import BoundScore, Factors, NamedScore
+from regard.functional.scores import BoundScore, Factors, bound_score
 from regard.functional.texts import Texts
 from regard.functional.windows import Nearby
 from regard.kernels.call import Call, may_fuse
@@ -26,7 +26,7 @@ def attention(
     k: Tensor,
     v: Tensor,
     *,
-    score: str | BoundScore = ...,
+    score: str | ScoreFn | BoundScore = ...,
     mask: Mask = ...,
     causal: bool = ...,
     near: Nearby | None = ...,
@@ -43,7 +43,7 @@ def attention(
     k: Tensor,
     v: Tensor,
     *,
-    score: str | BoundScore = ...,
+    score: str | ScoreFn | BoundScore = ...,
     mask: Mask = ...,
     causal: bool = ...,
     near: Nearby | None = ...,
@@ -59,7 +59,7 @@ def attention(
     k: Tensor,
     v: Tensor,
     *,
-    score: str | BoundScore = "scaled_dot",
+    score: str | ScoreFn | BoundScore = "scaled_dot",
     mask: Mask = None,
     causal: bool = False,
     near: Nearby | None = None,
@@ -70,7 +70,8 @@ def attention(
 ) -> Tensor | Attended:
     """Weigh ``v`` by how well ``q`` matches ``k``.
 
-    q (…, T, Dq), k (…, S, Dk), v (…, S, Dv), with any leading axes such as (B, H); mask boolean,
+    q (…, T, Dq), k (…, S, Dk), v (…, S, Dv), with any leading axes such as (B, H). The score is a
+    name, a ``regard.Score``, or any function of q and k that gives (…, T, S). The mask is boolean,
     True = may attend, broadcastable to (…, T, S), or the texts of a packed row. ``causal`` hides
     the future; the last query stands at the last key. ``near`` is a window by positions, such as
     ``Near(half_width)``, that costs what it sees. ``bias`` is added to the scores: a tensor that
@@ -81,7 +82,7 @@ def attention(
     Returns the values (…, T, Dv), or with ``need_weights`` also the weights (…, T, S). Without
     the weights a fused kernel is used where there is one; the result is the same.
     """
-    bound = NamedScore(score) if isinstance(score, str) else score
+    bound = bound_score(score)
     normaliser = NORMALISERS[normaliser] if isinstance(normaliser, str) else normaliser
     _check(q, k, v, mask, bias)
     if not need_weights and prior is None and normaliser is softmax and may_fuse():

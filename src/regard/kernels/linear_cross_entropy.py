@@ -133,7 +133,7 @@ def _row_losses_(
     logits: Tensor, targets: Tensor, pad: int, smoothing: float, *, gradient: bool
 ) -> Tensor:
     """Losses (N,) of logits (N, V), which become their gradient where it is wanted."""
-    from regard.kernels.gpu.loss_rows import cross_entropy_rows_  # needs Triton
+    from regard.kernels.gpu.cross_entropy import cross_entropy_rows_  # needs Triton
 
     return cross_entropy_rows_(logits, targets, pad=pad, smoothing=smoothing, gradient=gradient)
 

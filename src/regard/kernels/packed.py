@@ -13,7 +13,7 @@ from regard.kernels.call import Call
 
 def short(call: Call) -> Tensor:
     """Groups of whole texts, one a program: ours, in Triton. (1, H, T, D) -> (1, H, T, D)."""
-    from regard.kernels.gpu.short_texts import attend_short_texts  # needs Triton
+    from regard.kernels.gpu.packed_attention import attend_short_texts  # needs Triton
 
     texts = cast("Texts", call.mask)
     q, k, v = (_rows(x) for x in (call.factors.q, call.factors.k, call.v))

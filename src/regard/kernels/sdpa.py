@@ -1,12 +1,21 @@
-"""Torch's own fused attention, and who among its kernels does the work."""
+"""Torch's own fused attention, and attention over some queries at a time.
+
+Chunks of queries are for what would otherwise build a number for every pair and more. Nothing of a
+chunk is kept for backward but what went in; it is computed again there.
+"""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
 
+from regard.functional.attend import weigh
 from regard.kernels.call import Call
 
 LONG_FIRST = [
@@ -45,3 +54,58 @@ def sdpa_long(call: Call) -> Tensor:
     """The same with torch's kernels in the order that is fastest for long texts."""
     with sdpa_kernel(LONG_FIRST, set_priority=True):
         return sdpa(call)
+
+
+ON_CPU = 2**20
+"""Numbers that a chunk may build: those that a processor's cache holds."""
+ON_GPU = 2**26
+"""The same for a GPU: enough to keep it busy, a small part of its memory."""
+WORTH = 4
+"""Fewer chunks than this are not worth computing everything twice."""
+
+
+def room(call: Call) -> int:
+    """Numbers that may be built at once."""
+    return ON_GPU if call.on_gpu else ON_CPU
+
+
+def a_query(call: Call) -> int:
+    """Numbers that one query builds: one for every key, or a vector where keys are no factors."""
+    q, k, _ = call.factors
+    width = 1 if call.score is None else k.shape[-1]
+    return math.prod(q.shape[:-2]) * call.n_keys * max(1, width)
+
+
+def too_much(call: Call) -> bool:
+    """Whether all queries at once would build much more than there is room for."""
+    return call.n_queries * a_query(call) > WORTH * room(call)
+
+
+def whole(call: Call) -> Tensor:
+    """Scores (…, T, S), their softmax, and the values: as the readable kernel does it."""
+    return weigh(call.scores(), call.v, mask=call.visible()).values
+
+
+def scores_in_chunks(call: Call) -> Tensor:
+    """The same, some queries at a time."""
+    return _in_chunks(call, whole)
+
+
+def sdpa_in_chunks(call: Call) -> Tensor:
+    """Torch's fused attention, its mask and bias written out for some queries at a time."""
+    return _in_chunks(call, sdpa)
+
+
+def _in_chunks(call: Call, run: Callable[[Call], Tensor]) -> Tensor:
+    n = max(1, room(call) // max(1, a_query(call)))
+    if call.causal and call.n_queries > call.n_keys:  # some stand before the first key
+        call = call._replace(mask=call.visible(), causal=False, near=None)
+    begins = range(0, call.n_queries, n)
+    parts = [_again(run, call.part(i, min(i + n, call.n_queries))) for i in begins]
+    return torch.cat(parts, dim=-2)
+
+
+def _again(run: Callable[[Call], Tensor], part: Call) -> Tensor:
+    if not torch.is_grad_enabled():
+        return run(part)
+    return checkpoint(run, part, use_reentrant=False, preserve_rng_state=False)

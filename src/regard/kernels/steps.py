@@ -55,9 +55,9 @@ def attend_past(qkv: Tensor, past: Tensor, table: Tensor, places: Tensor, scale:
     The keys and values are kept in ``past`` (2, P, H, L, D); a row sees them and its past.
     """
     if qkv.is_cuda:
-        from regard.kernels.gpu import cached
+        from regard.kernels.gpu import cached_attention
 
-        return cached.attend_past(qkv, past, table, places, scale)
+        return cached_attention.attend_past(qkv, past, table, places, scale)
     R, (_, _, H, L, D) = len(qkv), past.shape
     q, k, v = qkv.view(R, 3, H, D).unbind(dim=1)
     rows, at = torch.arange(R), places.long()
@@ -77,9 +77,9 @@ def attend_source(
     on, ``lengths[i]`` tokens long.
     """
     if q.is_cuda:
-        from regard.kernels.gpu import cached
+        from regard.kernels.gpu import cached_attention
 
-        return cached.attend_source(q, memory, owners, begins, lengths, scale)
+        return cached_attention.attend_source(q, memory, owners, begins, lengths, scale)
     _, _, H, D = memory.shape
     owners = owners[: len(q)].long()
     s = torch.arange(max(1, int(lengths.max())))
@@ -129,7 +129,7 @@ def log_probs(logits: Tensor) -> Tensor:
 
 
 def top(x: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """As ``x.topk(n)`` for rows (R, V), several times faster for long ones.
+    """The result of ``x.topk(n)`` for rows (R, V), several times faster for long ones.
 
     The n greatest lie in the n chunks with the greatest maxima.
     """
@@ -196,9 +196,9 @@ def attend_own(
     ``turns`` (L, D / 2) are complex, None where positions are told elsewhere.
     """
     if qkv.is_cuda:
-        from regard.kernels.gpu import own_past
+        from regard.kernels.gpu import cached_attention
 
-        return own_past.attend_own(qkv, past, place, turns, scale)
+        return cached_attention.attend_own(qkv, past, place, turns, scale)
     R, (_, _, G, _, D), t = len(qkv), past.shape, int(place)
     q, k, v = heads(qkv.to(past.dtype), G, D, None if turns is None else turns[t])
     past[0, :R, :, t], past[1, :R, :, t] = k, v

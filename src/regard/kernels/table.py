@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.functional.biases import Alibi
 from regard.functional.texts import Texts
-from regard.kernels import blocks, chunks, flex, packed, sdpa
+from regard.kernels import blocks, flex, packed, sdpa
 from regard.kernels.call import Call
 from regard.kernels.gpu import HAS_TRITON
 
@@ -26,7 +26,7 @@ LONG = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Kernel:
     """One kernel of the table."""
 
     name: str
@@ -83,7 +83,7 @@ def _blocks(call: Call) -> bool:
 
 
 def _biased(call: Call) -> bool:
-    return call.bias is not None and chunks.too_much(call)
+    return call.bias is not None and sdpa.too_much(call)
 
 
 def _many(call: Call) -> bool:
@@ -94,47 +94,47 @@ def _long(call: Call) -> bool:
     return min(call.n_queries, call.n_keys) >= LONG
 
 
-_ROOMS = [f"{chunks.WORTH * room:,}" for room in (chunks.ON_CPU, chunks.ON_GPU)]
+_ROOMS = [f"{sdpa.WORTH * room:,}" for room in (sdpa.ON_CPU, sdpa.ON_GPU)]
 _TOO_MUCH = f"{_ROOMS[0]} numbers, {_ROOMS[1]} on a GPU"
 
-TABLE: tuple[Row, ...] = (
-    Row(
+TABLE: tuple[Kernel, ...] = (
+    Kernel(
         "short texts",
         _short_texts,
         packed.short,
         "packed texts of at most 128 tokens, on a GPU",
         "one program a group of whole texts; kernels for long rows spend their time on padding",
     ),
-    Row(
+    Kernel(
         "long texts",
         _long_texts,
         packed.long,
         "packed texts of any length in 16 bits, on a GPU",
         "torch's variable-length flash attention: memory and time of each text alone",
     ),
-    Row(
+    Kernel(
         "products",
         _few,
-        chunks.whole,
+        sdpa.whole,
         f"at most {SHORT} queries and keys, on a CPU; in 16 bits {SHORT_HALF}, "
         f"or {SHORT_LEARNED} where gradients are wanted",
         "two products and a softmax are no slower than a fused kernel here, and start faster",
     ),
-    Row(
+    Kernel(
         "scores, in chunks",
-        lambda call: _unmultiplied(call) and chunks.too_much(call),
-        chunks.scores_in_chunks,
+        lambda call: _unmultiplied(call) and sdpa.too_much(call),
+        sdpa.scores_in_chunks,
         f"scores that are no inner product, where T·S·width is more than {_TOO_MUCH}",
         "additive needs a vector for every pair: some queries at a time, computed again backward",
     ),
-    Row(
+    Kernel(
         "scores",
         _unmultiplied,
-        chunks.whole,
+        sdpa.whole,
         "scores that are no inner product, else",
         "no fused kernel knows them",
     ),
-    Row(
+    Kernel(
         "flex",
         _flex,
         flex.flex,
@@ -142,7 +142,7 @@ TABLE: tuple[Row, ...] = (
         "compiled model slopes only",
         "tiles that nothing sees are left out, the bias is computed where it is added",
     ),
-    Row(
+    Kernel(
         "blocks",
         _blocks,
         blocks.in_blocks,
@@ -150,21 +150,21 @@ TABLE: tuple[Row, ...] = (
         "with or without padding and slopes",
         "each block of queries with the keys near it: time and memory grow with T, not T·S",
     ),
-    Row(
+    Kernel(
         "sdpa, in chunks",
         _biased,
-        chunks.sdpa_in_chunks,
+        sdpa.sdpa_in_chunks,
         f"a bias of more than {_TOO_MUCH}",
         "the bias is written out for some queries at a time, never as a whole",
     ),
-    Row(
+    Kernel(
         "sdpa, long",
         _many,
         sdpa.sdpa_long,
         f"no mask, at least {LONG} queries and keys in 16 bits, on a GPU",
         "cuDNN's kernel is the fastest for long texts on a Hopper chip; flash comes second",
     ),
-    Row(
+    Kernel(
         "sdpa",
         lambda _call: True,
         sdpa.sdpa,
@@ -174,6 +174,6 @@ TABLE: tuple[Row, ...] = (
 )
 
 
-def choose(call: Call) -> Row:
+def choose(call: Call) -> Kernel:
     """The kernel for this work."""
     return next(row for row in TABLE if row.fits(call))

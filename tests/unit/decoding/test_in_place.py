@@ -100,17 +100,17 @@ def random_best(rng, n_rows, n, n_vocab=40):
 @pytest.fixture
 def as_if_on_gpu(monkeypatch):
     """Says whether kernels are run; and how often one was."""
-    from regard.kernels.gpu import beam_rows
+    from regard.kernels.gpu import beam_search
 
-    calls, kernel = SimpleNamespace(n=0, wanted=True), beam_rows.go_on
+    calls, kernel = SimpleNamespace(n=0, wanted=True), beam_search.go_on
 
     def counted(*args, **how):
         calls.n += 1
         kernel(*args, **how)
 
     monkeypatch.setattr(in_place, "runs_kernels", lambda _room: calls.wanted)
-    monkeypatch.setattr(beam_rows, "go_on", counted)
-    monkeypatch.setattr(beam_rows, "TILE", 16)  # several stretches, the last one not full
+    monkeypatch.setattr(beam_search, "go_on", counted)
+    monkeypatch.setattr(beam_search, "TILE", 16)  # several stretches, the last one not full
     return calls
 
 

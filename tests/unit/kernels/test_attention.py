@@ -7,9 +7,9 @@ import torch
 from oracles import PAIR_SCORES, attend_by_loops, pair_score_of, qkv
 
 import regard
-from regard.core.errors import ShapeError
+from regard.core.errors import ConfigError, ShapeError
 from regard.functional.biases import Alibi
-from regard.functional.scores import SCORES
+from regard.functional.scores import SCORES, ScoreKind
 from regard.kernels.call import reference_only
 from regard.layers.score import PreparedScore
 
@@ -55,6 +55,39 @@ def test_prepared_keys_give_the_same(rng, name, options, need_weights):
         q, score.prepare(k), v, score=PreparedScore(score), need_weights=need_weights
     )
     torch.testing.assert_close(prepared, plain)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("n", [5, 1100])  # whole, and some queries at a time
+def test_any_function_of_queries_and_keys_is_a_score(rng, n, need_weights):
+    q, k, v = qkv(rng, T=n, S=n)
+    mask = torch.rand(n, n, generator=rng) < 0.5
+    by_name = regard.attention(q, k, v, score="dot", mask=mask, causal=True, need_weights=True)
+    got = regard.attention(
+        q, k, v, score=lambda q, k: q @ k.mT, mask=mask, causal=True, need_weights=need_weights
+    )
+    if need_weights:
+        torch.testing.assert_close(got.weights, by_name.weights)
+        got = got.values
+    torch.testing.assert_close(got, by_name.values)
+
+
+def test_a_plain_function_can_be_entered_as_a_score(rng, monkeypatch):
+    monkeypatch.setattr(SCORES, "_things", dict(SCORES))
+    SCORES.add("manhattan")(ScoreKind(lambda q, k: -torch.cdist(q, k, p=1)))
+    q, k, v = qkv(rng)
+    _, weights = regard.attention(q, k, v, score="manhattan", need_weights=True)
+    torch.testing.assert_close(weights, (-torch.cdist(q, k, p=1)).softmax(-1))
+    assert list(regard.Score("manhattan", d_query=6, d_key=6).parameters()) == []
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_a_function_that_gives_no_scores_is_refused(rng, need_weights):
+    q, k, v = qkv(rng, T=4, S=5)
+    with pytest.raises(ShapeError, match=r"one number a query and key .* \(…, 4, 5\), found"):
+        regard.attention(q, k, v, score=lambda q, k: q.sum(-1), need_weights=need_weights)
+    with pytest.raises(ConfigError, match="a name, a regard.Score or a function .* found int"):
+        regard.attention(q, k, v, score=3, need_weights=need_weights)
 
 
 def test_every_score_has_an_oracle():

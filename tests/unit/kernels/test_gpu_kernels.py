@@ -50,7 +50,7 @@ def dot(q, k):
 @pytest.mark.parametrize("which", ["among_sources", "among_targets", "across"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_over_short_texts_is_attention(rng, which, causal):
-    from regard.kernels.gpu.short_texts import attend_short_texts
+    from regard.kernels.gpu.packed_attention import attend_short_texts
 
     if causal and which == "across":
         pytest.skip("the future of another side is not hidden")
@@ -75,7 +75,7 @@ def test_attention_over_short_texts_is_attention(rng, which, causal):
 
 def test_it_reads_heads_that_lie_apart(rng):
     """Queries and keys are slices of one wide product, as a joint projection gives them."""
-    from regard.kernels.gpu.short_texts import attend_short_texts
+    from regard.kernels.gpu.packed_attention import attend_short_texts
 
     texts = packing().among_targets()
     wide = torch.randn(96, 3, 2, 16, generator=rng)
@@ -90,10 +90,10 @@ def test_it_reads_heads_that_lie_apart(rng):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("at_once", [16, 64])
 def test_losses_of_rows_and_their_gradients(rng, smoothing, at_once, monkeypatch):
-    from regard.kernels.gpu import loss_rows
+    from regard.kernels.gpu import cross_entropy
 
-    monkeypatch.setattr(loss_rows, "BLOCK", 16)
-    monkeypatch.setattr(loss_rows, "AT_ONCE", at_once)  # longer rows are read in pieces
+    monkeypatch.setattr(cross_entropy, "BLOCK", 16)
+    monkeypatch.setattr(cross_entropy, "AT_ONCE", at_once)  # longer rows are read in pieces
     logits = torch.randn(9, 37, generator=rng)
     targets = torch.randint(1, 37, (9,), generator=rng)
     targets[2] = 0
@@ -103,12 +103,12 @@ def test_losses_of_rows_and_their_gradients(rng, smoothing, at_once, monkeypatch
     )
     (slope,) = torch.autograd.grad(wanted.sum(), plain)
     untouched = logits.clone()
-    losses = loss_rows.cross_entropy_rows_(
+    losses = cross_entropy.cross_entropy_rows_(
         untouched, targets, pad=0, smoothing=smoothing, gradient=False
     )
     torch.testing.assert_close(losses, wanted.detach())
     assert torch.equal(untouched, logits)
-    loss_rows.cross_entropy_rows_(logits, targets, pad=0, smoothing=smoothing, gradient=True)
+    cross_entropy.cross_entropy_rows_(logits, targets, pad=0, smoothing=smoothing, gradient=True)
     torch.testing.assert_close(logits, slope)
 
 
@@ -148,14 +148,14 @@ def test_few_rows_write_where_they_are_told_to(rng, monkeypatch):
 @pytest.mark.parametrize("n_groups", [1, 2, 6])
 def test_the_newest_token_looks_at_its_text_as_the_readable_form_says(rng, place, rotary, n_groups):
     from regard.kernels import steps
-    from regard.kernels.gpu import own_past
+    from regard.kernels.gpu import cached_attention
 
     H, G, D, L, R = 6, n_groups, 16, 140, 2
     past = torch.randn(2, 3, G, L, D, generator=rng)
     qkv = torch.randn(R, (H + 2 * G) * D, generator=rng)
     turns = torch.randn(L, D // 2, dtype=torch.complex64, generator=rng) if rotary else None
     at, other = torch.tensor([place]), past.clone()
-    found = own_past.attend_own(qkv, past, at, turns, 0.3)
+    found = cached_attention.attend_own(qkv, past, at, turns, 0.3)
     torch.testing.assert_close(found, steps.attend_own(qkv, other, at, turns, 0.3))
     torch.testing.assert_close(past, other)
 

@@ -12,7 +12,7 @@ from regard.functional.attend import attend
 from regard.functional.biases import Alibi
 from regard.functional.scores import SCORES, Factors, NamedScore
 from regard.functional.windows import Block, Near
-from regard.kernels import blocks, chunks, flex
+from regard.kernels import blocks, flex, sdpa
 from regard.kernels.call import Call
 from regard.kernels.table import TABLE, choose
 
@@ -40,8 +40,8 @@ BIASES = [None, "slopes", "numbers"]
 @pytest.fixture
 def small(monkeypatch):
     """Chunks and blocks so small that every size has several."""
-    a_third = lambda call: 1 + call.n_queries * chunks.a_query(call) // 3  # noqa: E731
-    monkeypatch.setattr(chunks, "room", a_third)
+    a_third = lambda call: 1 + call.n_queries * sdpa.a_query(call) // 3  # noqa: E731
+    monkeypatch.setattr(sdpa, "room", a_third)
     monkeypatch.setattr(blocks, "STEP", 4)
 
 
@@ -209,7 +209,7 @@ def test_additive_scores_build_no_vector_for_every_pair(rng):
     T, A = 256, 64
     score = regard.Score("additive", d_query=8, d_key=8, d_hidden=A, n_heads=2)
     pairs = 2 * T * T
-    assert largest(*vectors(rng, T), score=score) <= chunks.ON_CPU < pairs * A / 4
+    assert largest(*vectors(rng, T), score=score) <= sdpa.ON_CPU < pairs * A / 4
 
 
 def test_location_scores_build_a_number_for_every_pair_and_no_more(rng):

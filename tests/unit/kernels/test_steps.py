@@ -24,9 +24,9 @@ def piece(who, name):
     """The function of that name, as torch or Triton does it."""
     if who == "torch":
         return getattr(steps, name)
-    from regard.kernels.gpu import cached, step_rows
+    from regard.kernels.gpu import cached_attention, step_rows
 
-    return getattr(cached if hasattr(cached, name) else step_rows, name)
+    return getattr(cached_attention if hasattr(cached_attention, name) else step_rows, name)
 
 
 def attended(q, keys, values, scale):

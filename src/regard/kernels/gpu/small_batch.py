@@ -13,8 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from regard.kernels.gpu.early import early
-from regard.kernels.gpu.step_rows import merged
+from regard.kernels.gpu import early
+from regard.kernels.gpu.row_kernels import merged
 
 BLOCK = 4
 """Outputs of one program: so many programs that a narrow layer keeps the chip busy."""
@@ -167,7 +167,7 @@ def enter(
     then: str = "none",
     out: Tensor | None = None,
 ) -> Tensor:
-    """As ``kernels.small_batch.enter``."""
+    """The kernel behind ``kernels.small_batch.enter``."""
     (R, K), N = z.shape, weight.shape[0]
     if then == "swiglu":
         N //= 2
@@ -190,7 +190,7 @@ def _kind(norm: Norm | None) -> int:
 
 
 def leave(x: Tensor, weight: Tensor, bias: Tensor | None, z: Tensor, norm: Norm | None) -> Tensor:
-    """As ``kernels.small_batch.leave``; a norm must be a LayerNorm."""
+    """The kernel behind ``kernels.small_batch.leave``; a norm must be a LayerNorm."""
     assert norm is None or norm[1] is not None
     (R, K), N = x.shape, weight.shape[0]
     out = torch.empty(R, N, dtype=torch.float32, device=z.device)
@@ -207,7 +207,7 @@ def leave(x: Tensor, weight: Tensor, bias: Tensor | None, z: Tensor, norm: Norm 
 def best_tokens(
     z: Tensor, norm: Norm, tokens: Tensor, n: int, n_hidden: int
 ) -> tuple[Tensor, Tensor]:
-    """As ``kernels.small_batch.best_tokens``."""
+    """The kernel behind ``kernels.small_batch.best_tokens``."""
     (R, K), V = z.shape, tokens.shape[0]
     n_chunks = triton.cdiv(V, TOKENS)
     tops = torch.empty(R, n_chunks, n, dtype=torch.float32, device=z.device)

@@ -1,4 +1,4 @@
-"""What a step does to each row by itself, in Triton: few kernels, for at one row each one counts.
+"""What is done to each row by itself, in Triton: few kernels, for at one row each one counts.
 
 Reading the token, adding and normalising, the best tokens, and noting them down.
 """
@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from regard.kernels.gpu.early import early
+from regard.kernels.gpu import early
 
 CHUNK = 4096
 """Logits that a program handles: so that one row alone keeps several processors busy."""
@@ -141,7 +141,7 @@ def _note(
 def embed(
     ids: Tensor, places: Tensor, table: Tensor, tokens: Tensor, codes: Tensor, scale: float
 ) -> Tensor:
-    """As ``kernels.steps.embed``."""
+    """The kernel behind ``kernels.steps.embed``."""
     R, D = ids.shape[0], tokens.shape[1]
     out = torch.empty(R, D, dtype=tokens.dtype, device=ids.device)
     _embed[(R,)](
@@ -154,7 +154,7 @@ def embed(
 def add_norm(
     x: Tensor, added: Tensor, weight: Tensor, bias: Tensor, eps: float, keep: bool
 ) -> tuple[Tensor, Tensor]:
-    """As ``kernels.steps.add_norm``."""
+    """The kernel behind ``kernels.steps.add_norm``."""
     R, D = x.shape
     normed = torch.empty_like(x)
     total = torch.empty_like(x) if keep else normed
@@ -166,7 +166,7 @@ def add_norm(
 
 
 def best_tokens(logits: Tensor, n: int, n_hidden: int) -> tuple[Tensor, Tensor]:
-    """As ``kernels.steps.best_tokens``."""
+    """The kernel behind ``kernels.steps.best_tokens``."""
     R, V = logits.shape
     block = min(CHUNK, triton.next_power_of_2(V))
     n_chunks = triton.cdiv(V, block)
@@ -210,7 +210,7 @@ def note(
     totals: Tensor,
     end: int,
 ) -> None:
-    """As ``kernels.steps.note``."""
+    """The kernel behind ``kernels.steps.note``."""
     R = best.shape[0]
     _note[(triton.cdiv(R, ROWS),)](
         best, log_probs, ids, places, owners, finished, limits, written, totals,
