@@ -14,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.kernels.gpu import early
-from regard.kernels.gpu.row_kernels import merged
+from regard.kernels.gpu.step_rows import merged
 
 BLOCK = 4
 """Outputs of one program: so many programs that a narrow layer keeps the chip busy."""
