@@ -53,7 +53,7 @@ def _list(as_json: bool) -> None:
 
 
 def _run_one(name: str, out: Path | None, as_json: bool) -> None:
-    from regard.lab.folder import write_page, write_result
+    from regard.lab.result import write_page, write_result
 
     result = _result(name)
     if out is not None:
@@ -70,7 +70,7 @@ def _run_one(name: str, out: Path | None, as_json: bool) -> None:
 def _run_all(out: Path, as_json: bool) -> None:
     """One after the other; an experiment that breaks down is named, and the others go on."""
     from regard.lab import MINUTES, NAMES
-    from regard.lab.folder import write_page, write_result
+    from regard.lab.result import write_page, write_result
 
     note(f"{len(NAMES)} experiments: about {MINUTES} minutes on two CPU cores")
     results: list[Result] = []

@@ -1,14 +1,20 @@
-"""What an experiment found out."""
+"""What an experiment found out: its numbers, the words that tell them, and its files on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from regard.core.files import write_whole
 from regard.lab import claim
-from regard.visual.report import Card, card
+from regard.visual.charts import bars
+from regard.visual.report import Card, card, cards_page
 from regard.visual.tables import Table
+
+PAGE = "index.html"
 
 Number = bool | int | float | str | list[float] | list[int]
 
@@ -56,3 +62,56 @@ class Result:
 
     def _repr_html_(self) -> str:
         return card(self.card())
+
+
+def write_result(result: Result, folder: Path) -> None:
+    """NAME.json, and NAME.svg (NAME-2.svg, … where there are more pictures)."""
+    facts = json.dumps(result.as_json(), indent=2, ensure_ascii=False)
+    write_whole(folder / f"{result.name}.json", facts + "\n")
+    for number, picture in enumerate(result.pictures, start=1):
+        suffix = "" if number == 1 else f"-{number}"
+        write_whole(folder / f"{result.name}{suffix}.svg", picture)
+
+
+def write_page(
+    results: Sequence[Result], folder: Path, *, failed: Sequence[tuple[str, str]] = ()
+) -> Path:
+    """A page of all results; ``failed`` are (name, why) of experiments that broke down."""
+    cards = [result.card() for result in results]
+    write_whole(folder / PAGE, cards_page("The lectures' claims", cards, missing=failed))
+    return folder / PAGE
+
+
+def unmet(parts: Mapping[str, bool]) -> str:
+    """The end of a finding: which parts of a claim did not come true, or nothing.
+
+    >>> unmet({"the sky is blue": True, "grass is red": False})
+    ' Not seen here: grass is red.'
+    """
+    missing = [part for part, seen in parts.items() if not seen]
+    return f" Not seen here: {'; '.join(missing)}." if missing else ""
+
+
+def percent(share: float) -> str:
+    """A share in whole per cent.
+
+    >>> percent(0.256)
+    '26 %'
+    """
+    return f"{100 * share:.0f} %"
+
+
+def listed(things: Iterable[object]) -> str:
+    """Things in a row, as one says them.
+
+    >>> listed((1, 2, 3))
+    '1, 2 and 3'
+    """
+    *first, last = map(str, things)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def share_bars(shares: Mapping[str, float], *, title: str, digits: int = 0) -> str:
+    """Shares as bars in per cent."""
+    shown = {name: 100 * one for name, one in shares.items()}
+    return bars(shown, title=title, unit=" %", digits=digits)

@@ -6,7 +6,7 @@ from regard import lab
 from regard.data.pairs import Pair
 from regard.lab.claims import alignment as module
 from regard.lab.claims.alignment import _same_place, _so_many_before
-from regard.lab.translating import translator
+from regard.lab.translators import translator
 
 SMALL = {"steps": 150, "n_train": 2000}
 

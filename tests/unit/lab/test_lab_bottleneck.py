@@ -5,7 +5,7 @@ import pytest
 from regard import lab
 from regard.lab.claims import bottleneck as module
 from regard.lab.claims.bottleneck import SAME, _Learned
-from regard.lab.translating import translator
+from regard.lab.translators import translator
 
 once = cache(translator)  # the system that both experiments have is trained once
 

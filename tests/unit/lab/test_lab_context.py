@@ -2,8 +2,19 @@ import pytest
 import torch
 
 from regard import lab
-from regard.lab.claims.context import _by_kind, _Meanings, _near, _told_apart
-from regard.lab.titles import KINDS, TITLES, WORDS, TitleModel, sentences, told_sentences, trained
+from regard.lab.claims.context import (
+    KINDS,
+    TITLES,
+    WORDS,
+    TitleModel,
+    _by_kind,
+    _Meanings,
+    _near,
+    _told_apart,
+    sentences,
+    told_sentences,
+    trained,
+)
 
 
 def test_after_attention_each_meaning_has_its_vector():

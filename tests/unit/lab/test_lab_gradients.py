@@ -3,7 +3,7 @@ import torch
 
 from regard import lab
 from regard.lab.claims.gradients import _attention, _rnn
-from regard.lab.jacobian import block_norms
+from regard.lab.small_models import block_norms
 
 SMALL = {"n_steps": 20, "n_draws": 6}
 

@@ -1,10 +1,18 @@
 import torch
 
 from regard import lab
-from regard.lab.claims.graph import _layers, _reached
-from regard.lab.graphs import PLACES, hops, mask, named, random_graph
-from regard.lab.jacobian import block_norms
-from regard.lab.neighbours import prevailing, trained_accuracy
+from regard.lab.claims.graph import (
+    PLACES,
+    _layers,
+    _reached,
+    hops,
+    mask,
+    named,
+    prevailing,
+    random_graph,
+    trained_accuracy,
+)
+from regard.lab.small_models import block_norms
 
 
 def small(**changes):

@@ -1,8 +1,7 @@
 import torch
 
 from regard import lab
-from regard.lab.claims.heads import _weights
-from regard.lab.reader import Reader, best_reader, right, sentences
+from regard.lab.claims.heads import Reader, _weights, best_reader, right, sentences
 
 
 def small(**changes):

@@ -5,8 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from regard import lab
-from regard.lab.claims.itself import _own, _plain, _share, _with_lengths
-from regard.lab.copying import trained_head
+from regard.lab.claims.itself import _own, _plain, _share, _with_lengths, trained_head
 
 
 def small(**changes):

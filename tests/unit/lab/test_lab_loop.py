@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from regard import lab
-from regard.lab.unrolled import bahdanau_steps, dependence
+from regard.lab.claims.loop import bahdanau_steps, dependence
 
 
 def test_word_by_word_equals_all_at_once():

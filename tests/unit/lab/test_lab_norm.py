@@ -3,8 +3,7 @@ import torch
 from torch import nn
 
 from regard import lab
-from regard.lab.claims.norm import _gather
-from regard.lab.normalised import LONGEST, PAD, Normalised, _OverBatch, sentences
+from regard.lab.claims.norm import LONGEST, PAD, Normalised, _gather, _OverBatch, sentences
 
 
 def test_batch_norm_is_moved_by_strangers_and_right_less_often_in_small_batches():

@@ -3,7 +3,7 @@ import torch
 from regard import lab
 from regard.data.pairs import Pair
 from regard.lab.claims.recall import _accuracy, _by_gap
-from regard.lab.taggers import tagger
+from regard.lab.small_models import tagger
 
 
 def test_over_a_long_gap_the_rnn_forgets_and_attention_answers():

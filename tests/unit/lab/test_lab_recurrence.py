@@ -2,8 +2,7 @@ import pytest
 import torch
 
 from regard import lab
-from regard.lab.claims.recurrence import _states
-from regard.lab.tracking import cups, echo, parity
+from regard.lab.claims.recurrence import _states, cups, echo, parity
 
 
 def test_unlinked_steps_are_strangers_and_only_recurrence_tracks_a_state():

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from regard import lab
-from regard.lab.claims.scaling import _slope, _softness
-from regard.lab.lookup import Lookup, questions, trained
+from regard.lab.claims.scaling import Lookup, _slope, _softness, questions, trained
 
 
 def small(**changes):

@@ -4,8 +4,7 @@ import pytest
 
 from regard import lab
 from regard.core.errors import ConfigError
-from regard.lab.folder import write_page
-from regard.lab.result import Result
+from regard.lab.result import Result, write_page
 
 
 def test_a_result_shows_its_claim_its_verdict_and_its_picture():

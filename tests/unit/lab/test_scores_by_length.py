@@ -1,7 +1,7 @@
 import pytest
 
 from regard.data.pairs import Pair
-from regard.lab.toys import accuracy_by_length, exact_by_length, toy_translator
+from regard.lab.translators import accuracy_by_length, exact_by_length, toy_translator
 
 PAIRS = [Pair("a b", "b a"), Pair("c d", "d c"), Pair("a b c", "c b a")]
 

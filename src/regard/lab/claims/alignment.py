@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from regard.data.pairs import Pair
 from regard.evaluation.metrics import alignment_error_rate, exact_match
 from regard.lab.result import Result
-from regard.lab.translating import translator
+from regard.lab.translators import translator
 from regard.runs.attention_scores import MOST, attention_scores
 from regard.runs.kinds.translator import Run
 from regard.runs.looking.look import Look

@@ -15,8 +15,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from regard.lab.result import Result
-from regard.lab.toys import ByLength, accuracy_by_length, exact_by_length
-from regard.lab.translating import translator
+from regard.lab.translators import ByLength, accuracy_by_length, exact_by_length, translator
 from regard.models.presets import n_parameters
 from regard.visual.charts import curves
 from regard.visual.tables import Table

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from regard.lab.result import Result
-from regard.lab.toys import toy_translator
+from regard.lab.translators import toy_translator
 from regard.models.presets import n_parameters
 from regard.runs.evaluate import evaluate_pairs
 from regard.training.flops import BACKWARD, count_forward

@@ -12,10 +12,8 @@ from statistics import fmean
 from typing import NamedTuple
 
 from regard.evaluation.metrics import exact_match
-from regard.lab.result import Result
-from regard.lab.translating import translator
-from regard.lab.wording import percent
-from regard.visual.charts import bars
+from regard.lab.result import Result, percent, share_bars
+from regard.lab.translators import translator
 from regard.visual.tables import Table
 
 _SMALL = ("d_model=48", "size=null", "n_train=4000")
@@ -57,11 +55,9 @@ def forcing(*, share: float = 1.0, steps: int = 200, n_test: int = 300, seed: in
             )
         },
         pictures=(
-            bars(
-                {name: 100 * one.alone for name, one in found.items()},
+            share_bars(
+                {name: one.alone for name, one in found.items()},
                 title="Sequences copied without a mistake",
-                unit=" %",
-                digits=0,
             ),
         ),
         tables=(

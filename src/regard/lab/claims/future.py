@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.lab.result import Result
+from regard.lab.small_models import seeded, small_config
 from regard.layers.viewpoint import Seen
-from regard.models.transformer import DecoderLayer, Transformer, TransformerConfig
+from regard.models.transformer import DecoderLayer, Transformer
 from regard.visual.matrix import matrix
 
 SOURCE = ("i", "am", "a", "student")
@@ -51,17 +52,8 @@ def future(*, masked: bool = True, n_layers: int = 2, seed: int = 0) -> Result:
 
 
 def _transformer(n_layers: int, seed: int) -> Transformer:
-    config = TransformerConfig(
-        n_source_vocab=len(_VOCABULARY),
-        n_target_vocab=len(_VOCABULARY),
-        d_model=32,
-        n_layers=n_layers,
-        n_heads=4,
-        d_ff=64,
-        dropout=0.0,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    config = small_config(len(_VOCABULARY), 32, n_layers, n_heads=4)
+    with seeded(seed):
         return Transformer(config).double()
 
 

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.kernels.attention import attention
-from regard.lab.checks import unmet
-from regard.lab.jacobian import block_norms
-from regard.lab.result import Result
+from regard.lab.result import Result, unmet
+from regard.lab.small_models import block_norms, seeded
 from regard.layers.attention import MultiHeadAttention
 from regard.visual.charts import curves
 
@@ -111,8 +110,7 @@ def _pictures(sizes: Mapping[str, Tensor], by_power: Mapping[str, Tensor]) -> tu
 
 def _norms(make: Callable[[], Last], *, n_steps: int, n_draws: int, seed: int) -> Tensor:
     """(draws, T): the size of the last output's gradient, the nearest input first."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         drawn = [
             block_norms(make(), torch.randn(_BATCH, n_steps, _WIDTH, dtype=torch.float64))
             for _ in range(n_draws)

@@ -11,19 +11,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.inspection.capture import watch
-from regard.lab.graphs import PLACES, hops, named, random_graph
-from regard.lab.neighbours import trained_accuracy
-from regard.lab.result import Result
-from regard.lab.wording import percent
+from regard.lab.result import Result, percent
+from regard.lab.small_models import fit, seeded
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.residual import Residual
 from regard.visual.charts import curves
 from regard.visual.matrix import matrix
 
 _D, _HEADS = 16, 2
+PLACES = (
+    ("paris", "seine"),
+    ("paris", "france"),
+    ("france", "europe"),
+    ("europe", "austria"),
+    ("austria", "vienna"),
+    ("vienna", "danube"),
+    ("europe", "italy"),
+    ("italy", "rome"),
+    ("rome", "tiber"),
+)
+"""A small knowledge graph, by its edges."""
 
 
 def graph(
@@ -99,8 +110,7 @@ class _Layer(nn.Module):
 
 
 def _layers(n_layers: int, seed: int) -> Sequence[_Layer]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return [_Layer().double() for _ in range(n_layers)]
 
 
@@ -136,3 +146,100 @@ def _places(layers: Sequence[_Layer], seed: int) -> tuple[str, str]:
         matrix(looks.tolist(), names, names, title="Weights, edges as the mask"),
         matrix(knows.tolist(), names, names, title="Reached after two layers"),
     )
+
+
+def named(edges: tuple[tuple[str, str], ...]) -> tuple[list[str], Tensor]:
+    """The nodes of a graph in the order in which they come up, and its mask (N, N)."""
+    names = list(dict.fromkeys(name for edge in edges for name in edge))
+    return names, mask(len(names), [(names.index(a), names.index(b)) for a, b in edges])
+
+
+def mask(n_nodes: int, edges: list[tuple[int, int]]) -> Tensor:
+    """(N, N): a node may look at itself and at its neighbours, both ways.
+
+    >>> mask(3, [(0, 1), (1, 2)]).int().tolist()
+    [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
+    """
+    may = torch.eye(n_nodes, dtype=torch.bool)
+    for a, b in edges:
+        may[a, b] = may[b, a] = True
+    return may
+
+
+def random_graph(n_nodes: int, n_more: int, rng: torch.Generator) -> Tensor:
+    """The mask of a random tree, with ``n_more`` edges anywhere: all nodes hang together."""
+    tree = [(i, _below(i, rng)) for i in range(1, n_nodes)]
+    more = [(_below(n_nodes, rng), _below(n_nodes, rng)) for _ in range(n_more)]
+    return mask(n_nodes, tree + more)
+
+
+def hops(may: Tensor) -> Tensor:
+    """(N, N): the fewest edges from each node to each other; N where there is no way.
+
+    >>> hops(mask(4, [(0, 1), (1, 2)])).tolist()
+    [[0, 1, 2, 4], [1, 0, 1, 4], [2, 1, 0, 4], [4, 4, 4, 0]]
+    """
+    n_nodes = len(may)
+    steps = torch.full((n_nodes, n_nodes), n_nodes)
+    reached = torch.eye(n_nodes, dtype=torch.bool)
+    for k in range(n_nodes):
+        steps[reached & (steps == n_nodes)] = k
+        reached = (reached.double() @ may.double()) > 0
+    return steps
+
+
+def _below(n: int, rng: torch.Generator) -> int:
+    return int(torch.randint(n, (), generator=rng).item())
+
+
+class Looker(nn.Module):
+    """One layer of attention over the colours of the nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.colours = nn.Embedding(2, _D)
+        self.attention = MultiHeadAttention(_D, _HEADS)
+        self.to_logit = nn.Linear(_D, 1)
+
+    def forward(self, colours: Tensor, mask: Tensor) -> Tensor:
+        """colours (B, N), who may look at whom (B, N, N) -> logits of colour 1 (B, N)."""
+        return self.to_logit(self.attention(self.colours(colours), mask=mask[:, None]))[..., 0]
+
+
+def trained_accuracy(*, edges: bool, n_nodes: int, steps: int, seed: int) -> float:
+    """The share of nodes in new graphs of which one layer tells their neighbours' colour rightly.
+
+    Without ``edges`` all may look at all: they see every colour, but not whose neighbour has it.
+    """
+    rng = torch.Generator().manual_seed(seed)
+    graphs, new = (torch.stack([_neighbours(n_nodes, rng) for _ in range(200)]) for _ in range(2))
+    with seeded(seed):
+        model = Looker()
+
+    def answered(masks: Tensor) -> tuple[Tensor, Tensor]:
+        colours = torch.randint(2, masks.shape[:2], generator=rng)
+        surplus = prevailing(colours, masks)
+        logits = model(colours, masks if edges else torch.ones_like(masks))
+        return logits[surplus != 0], surplus[surplus != 0] > 0  # ties have no right answer
+
+    def loss() -> Tensor:
+        logits, wanted = answered(graphs[torch.randint(len(graphs), (32,), generator=rng)])
+        return F.binary_cross_entropy_with_logits(logits, wanted.float())
+
+    fit(model.parameters(), loss, steps=steps, lr=1e-2)
+    with torch.no_grad():
+        logits, wanted = answered(new)
+    return ((logits > 0) == wanted).double().mean().item()
+
+
+def prevailing(colours: Tensor, masks: Tensor) -> Tensor:
+    """(B, N): how many more of colour 1 than of colour 0 are among those that a node may look at.
+
+    >>> prevailing(torch.tensor([[1, 1, 0]]), torch.tensor([[[0, 1, 0], [1, 0, 1], [0, 1, 0]]]))
+    tensor([[1, 0, 1]])
+    """
+    return (masks.long() @ (2 * colours - 1).unsqueeze(-1)).squeeze(-1)
+
+
+def _neighbours(n_nodes: int, rng: torch.Generator) -> Tensor:
+    return random_graph(n_nodes, 3, rng) & ~torch.eye(n_nodes, dtype=torch.bool)

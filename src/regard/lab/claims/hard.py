@@ -15,9 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.functional.normalisers import Normaliser, softmax
-from regard.lab.learning import fit
-from regard.lab.result import Result
-from regard.lab.wording import percent
+from regard.lab.result import Result, percent
+from regard.lab.small_models import fit, seeded
 from regard.layers.draw import Draw
 from regard.layers.score import Score
 from regard.training.reinforce import Baseline, accounts, surrogate
@@ -37,8 +36,7 @@ def hard(
     *, baseline: bool = True, n_draws: int = 50_000, steps: int = 400, seed: int = 0
 ) -> Result:
     """Without the baseline nothing calms the estimate."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         scores, worth = torch.randn(_N_KEYS).double(), torch.randn(_N_KEYS).double() - 4.0
         plain = _spread(scores, worth, 0.0, n_draws)
         usual = (scores.softmax(dim=0) * worth).sum().item() if baseline else 0.0

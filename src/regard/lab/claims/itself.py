@@ -9,20 +9,24 @@ their own end all this: random ones look anywhere, trained ones where the task n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from regard.inspection.capture import watch
 from regard.kernels.attention import attention
-from regard.lab.copying import trained_head
-from regard.lab.result import Result
-from regard.lab.wording import percent
-from regard.visual.charts import bars, curves
+from regard.lab.result import Result, percent, share_bars
+from regard.lab.small_models import fit, seeded
+from regard.layers.attention import MultiHeadAttention
+from regard.layers.positions import make_positions
+from regard.visual.charts import curves
 from regard.visual.matrix import matrix
 
 _SPREADS = (0.0, 0.25, 0.5, 1.0)
 _LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
+_D = 32
 
 
 def itself(
@@ -81,12 +85,7 @@ def itself(
             **{f"weight on itself by length, {d} dimensions": own[d] for d in widths},
         },
         pictures=(
-            bars(
-                {name: 100 * share for name, share in shares.items()},
-                title="Tokens that attend most to themselves",
-                unit=" %",
-                digits=0,
-            ),
+            share_bars(shares, title="Tokens that attend most to themselves"),
             matrix(
                 [spread[d] for d in widths],
                 [f"{d} dimensions" for d in widths],
@@ -129,3 +128,41 @@ def _with_lengths(x: Tensor, deviation: float, rng: torch.Generator) -> Tensor:
     """Tokens in the same directions, of log-normal lengths around √D."""
     lengths = (deviation * torch.randn(*x.shape[:-1], 1, generator=rng, dtype=x.dtype)).exp()
     return F.normalize(x, dim=-1) * lengths * x.shape[-1] ** 0.5
+
+
+class TrainedHead(NamedTuple):
+    """What a head does with new sequences."""
+
+    accuracy: float
+    weights: Tensor
+    """(B, 1, T, T)"""
+
+
+def trained_head(n_tokens: int, *, mirrored: bool = False, steps: int, seed: int) -> TrainedHead:
+    """Sequences hold no symbol twice, so that only one place has the answer.
+
+    There is no residual: all that comes out went through the head.
+    """
+    rng = torch.Generator().manual_seed(seed)
+    with seeded(seed):
+        model = nn.Sequential(
+            nn.Embedding(2 * n_tokens, _D),
+            make_positions("sinusoidal", _D, join="add", max_len=n_tokens),
+            MultiHeadAttention(_D, 1),
+            nn.Linear(_D, 2 * n_tokens),
+        )
+
+    def examples(n: int) -> tuple[Tensor, Tensor]:
+        ids = torch.rand(n, 2 * n_tokens, generator=rng).argsort(dim=1)[:, :n_tokens]
+        return ids, ids.flip(1) if mirrored else ids
+
+    def loss() -> Tensor:
+        ids, wanted = examples(16)
+        return F.cross_entropy(model(ids).transpose(1, 2), wanted)
+
+    fit(model.parameters(), loss, steps=steps, lr=1e-2)
+    ids, wanted = examples(100)
+    with watch(model) as views, torch.no_grad():
+        right = model(ids).argmax(dim=-1) == wanted
+    (view,) = views.values()
+    return TrainedHead(right.double().mean().item(), view.weights())

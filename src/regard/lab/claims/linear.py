@@ -16,10 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.inspection.capture import watch
-from regard.lab.result import Result
+from regard.lab.result import Result, share_bars
+from regard.lab.small_models import seeded
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.feed_forward import FeedForward
-from regard.visual.charts import Point, bars, curves
+from regard.visual.charts import Point, curves
 
 Function = Callable[[Tensor], Tensor]
 _D = 16
@@ -31,8 +32,7 @@ def linear(
     *, frozen: bool = True, feed_forward: bool = False, n_layers: int = 3, seed: int = 0
 ) -> Result:
     """``frozen`` holds the weights at those of another input; else each input makes its own."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         stack = _Stack(n_layers).double().requires_grad_(False)
         x, y, other = torch.randn(3, 1, 5, _D, dtype=torch.float64)
     cases: dict[tuple[bool, bool], Function] = {
@@ -53,11 +53,9 @@ def linear(
             "frozen and one matrix differ by": _from_matrix(cases[True, False], x),
         },
         pictures=(
-            bars(
-                {_name(case): 100 * value for case, value in errors.items()},
+            share_bars(
+                {_name(case): value for case, value in errors.items()},
                 title="Error of superposition",
-                unit=" %",
-                digits=0,
             ),
             curves(
                 {_name(case): _along(function, x, y) for case, function in cases.items()},

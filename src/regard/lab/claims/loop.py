@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from regard.lab.result import Result
-from regard.lab.unrolled import Steps, bahdanau_steps, dependence
+from regard.lab.small_models import seeded
 from regard.layers.attention import MultiHeadAttention
+from regard.models.recurrent import BahdanauDecoder, RecurrentConfig, RecurrentTranslator
 from regard.visual.charts import bars
 from regard.visual.matrix import matrix
 from regard.visual.tables import Table
@@ -28,8 +30,7 @@ norms of Jacobians."""
 
 def loop(*, feed_back: bool = False, length: int = 256, seed: int = 0) -> Result:
     """``feed_back`` lets each query of the self-attention wait for the output before it."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         layer = MultiHeadAttention(64, 4).double()
         x = torch.randn(1, length, 64, dtype=torch.float64)
     slow, by_word = _timed(lambda: _by_word(layer, x, feed_back))
@@ -128,3 +129,51 @@ def _finding(error: float, ratio: float, needs: Needs) -> str:
         "query is a state, the state has read a context, and a context is what a query found. "
         f"Before the loop come {before or 'no parts'}, after it {after or 'none'}."
     )
+
+
+class Steps(NamedTuple):
+    """What the decoder computed: one entry a step, but for the keys. Autograd ties it together."""
+
+    keys: Tensor
+    """The score's own projection of the encoder's states."""
+    words: list[Tensor]
+    """The words' part of gates and state."""
+    contexts: list[Tensor]
+    before: list[Tensor]
+    """The state that asks: the query."""
+    after: list[Tensor]
+    logits: list[Tensor]
+
+
+def bahdanau_steps(n_steps: int, seed: int) -> Steps:
+    """A run of an untrained decoder over random words, watched."""
+    config = RecurrentConfig(
+        decoder="bahdanau",
+        cell="gru",
+        bidirectional=True,
+        score="additive",
+        d_model=8,
+        n_source_vocab=10,
+        n_target_vocab=10,
+    )
+    with seeded(seed):
+        model = RecurrentTranslator(config).double()
+        source, target = torch.randint(1, 10, (1, 5)), torch.randint(1, 10, (1, n_steps))
+    decoder = cast("BahdanauDecoder", model.decoder)
+    cells: list[tuple[Any, ...]] = []
+    decoder.cell.register_forward_hook(lambda _cell, given, out: cells.append((*given, out)))
+    memory = model.encode(source)
+    logits, _ = decoder(target, memory, model.start(memory))
+    assert memory.keys_values is not None, "the configuration sees to it"
+    words, contexts, before, after = (list(column) for column in zip(*cells, strict=True))
+    return Steps(memory.keys_values.k, words, contexts, before, after, list(logits.unbind(1)))
+
+
+def dependence(of: Tensor, by: Tensor) -> float:
+    """The norm of the Jacobian ∂of/∂by; 0 where nothing leads from one to the other."""
+    rows = [
+        torch.autograd.grad(value, by, retain_graph=True, allow_unused=True)[0]
+        for value in of.flatten()
+    ]
+    found = [row for row in rows if row is not None]
+    return torch.stack(found).norm().item() if found else 0.0

@@ -10,21 +10,33 @@ down, but evaluation is free of it, and after 800 steps gives as many right answ
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.lab.checks import unmet
-from regard.lab.normalised import LONGEST, NORMS, PAD, Norm, Normalised, Right, learned, sentences
-from regard.lab.result import Result
-from regard.visual.charts import bars, curves
+from regard.functional.masks import padding
+from regard.lab.result import Result, share_bars, unmet
+from regard.lab.small_models import fit, seeded, small_config
+from regard.layers.embeddings import token_embedding
+from regard.layers.residual import Residual
+from regard.models.transformer import Encoder
+from regard.visual.charts import curves
 
 _MOVED, _STILL = 0.05, 1e-9  # shares of its size by which an output moves, or does not
 _WORSE = 0.05
 _LARGE, _MANY, _DRAWS = 16, 256, 12
 _SIZES = (2, 4, 8, 16, 32)
 _CAUSES = ("other neighbours", "more padding", "evaluation")
+Norm = Literal["LayerNorm", "BatchNorm"]
+NORMS: tuple[Norm, ...] = ("LayerNorm", "BatchNorm")
+
+PAD = 0
+LONGEST = 16
+_SYMBOLS, _WIDTH = 8, 32
+_IGNORED = -100
+_TESTED = 400  # sentences
 
 
 def norm(*, batch: int = 2, unequal: bool = True, n_steps: int = 500, seed: int = 0) -> Result:
@@ -94,15 +106,13 @@ def _result(
                 x_label="sentences in the batch",
                 y_label="per cent of its size",
             ),
-            bars(
+            share_bars(
                 {
-                    f"{of}, {n} a batch{mode}": 100 * share
+                    f"{of}, {n} a batch{mode}": share
                     for (of, n), shares in right.items()
                     for mode, share in zip((", as trained", ", in evaluation"), shares, strict=True)
                 },
                 title="Right answers",
-                unit=" %",
-                digits=0,
             ),
         ),
     )
@@ -110,8 +120,7 @@ def _result(
 
 def _moved(of: Norm, n: int, unequal: bool, seed: int) -> list[float]:
     """By how much of its size a sentence's output moves, by each of the causes."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = Normalised(of).double()
         _gather(model, sentences(_MANY, unequal=unequal))
         changes = [_changes(model, n, unequal) for _ in range(_DRAWS)]
@@ -137,3 +146,77 @@ def _gather(model: nn.Module, ids: Tensor) -> None:
             if isinstance(part, nn.BatchNorm1d):
                 part.momentum = momentum
         model.train()(ids)
+
+
+class Normalised(nn.Module):
+    """ids (B, T) -> logits (B, T, V)."""
+
+    def __init__(self, norm: Norm) -> None:
+        super().__init__()
+        n_vocab = 1 + _SYMBOLS
+        config = small_config(n_vocab, _WIDTH, 2, n_heads=2, pad_id=PAD)
+        self.encoder = Encoder(config, token_embedding(n_vocab, _WIDTH))
+        self.answer = nn.Linear(_WIDTH, n_vocab)
+        if norm == "BatchNorm":
+            for part in list(self.encoder.modules()):
+                if isinstance(part, Residual):
+                    part.add_module("norm", _OverBatch())
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Padding is hidden from attention, but BatchNorm counts it."""
+        return self.answer(self.encoder(ids, padding(ids, pad=PAD)))
+
+
+class _OverBatch(nn.Module):
+    """Mean and deviation of each feature over all places of all sentences."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.BatchNorm1d(_WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x.flatten(0, 1)).view_as(x)
+
+
+def sentences(n: int, *, unequal: bool) -> Tensor:
+    """ids (n, T): 2 to LONGEST symbols each, padded to LONGEST, or all of half that length."""
+    if not unequal:
+        return torch.randint(1, 1 + _SYMBOLS, (n, LONGEST // 2))
+    ids = torch.randint(1, 1 + _SYMBOLS, (n, LONGEST))
+    return ids.where(torch.arange(LONGEST) < torch.randint(2, LONGEST + 1, (n, 1)), PAD)
+
+
+class Right(NamedTuple):
+    """Shares of right answers on new sentences."""
+
+    as_trained: float
+    """With the statistics of the batch at hand."""
+    in_evaluation: float
+    """With those gathered in training."""
+
+
+def learned(norm: Norm, *, batch: int, unequal: bool, n_steps: int, seed: int) -> Right:
+    """Train on batches of so many sentences, and test on batches as large."""
+
+    def loss() -> Tensor:
+        ids = _cut(sentences(batch, unequal=unequal))
+        first = ids[:, :1].where(ids != PAD, _IGNORED)
+        return F.cross_entropy(model(ids).flatten(0, 1), first.flatten(), ignore_index=_IGNORED)
+
+    with seeded(seed):
+        model = Normalised(norm)
+        fit(model.parameters(), loss, steps=n_steps, lr=2e-3)
+        tests = [_cut(sentences(batch, unequal=unequal)) for _ in range(max(1, _TESTED // batch))]
+    in_evaluation = _right(model.eval(), tests)
+    return Right(_right(model.train(), tests), in_evaluation)
+
+
+def _cut(ids: Tensor) -> Tensor:
+    """Without the columns that are padding in all rows."""
+    return ids[:, : int((ids != PAD).sum(dim=1).max())]
+
+
+@torch.no_grad()
+def _right(model: nn.Module, tests: list[Tensor]) -> float:
+    found = [(model(ids).argmax(dim=-1) == ids[:, :1])[ids != PAD] for ids in tests]
+    return torch.cat(found).double().mean().item()

@@ -15,11 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.kernels.attention import attention
-from regard.lab.learning import fit
-from regard.lab.result import Result
-from regard.lab.wording import percent
+from regard.lab.result import Result, percent, share_bars
+from regard.lab.small_models import fit
 from regard.layers.score import Score
-from regard.visual.charts import bars
 from regard.visual.matrix import matrix
 
 _GOOD = ("good", "great", "lovely", "clever", "warm", "funny")
@@ -65,15 +63,7 @@ def parameterless(
             "parameters of the attention": weights,
             **{f"share right: {name}": share for name, share in shares.items()},
         },
-        pictures=(
-            bars(
-                {name: 100 * share for name, share in shares.items()},
-                title="New sentences understood",
-                unit=" %",
-                digits=0,
-            ),
-            _picture(trained[0]),
-        ),
+        pictures=(share_bars(shares, title="New sentences understood"), _picture(trained[0])),
     )
 
 

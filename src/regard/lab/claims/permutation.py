@@ -15,9 +15,10 @@ from torch import Tensor
 
 from regard.functional import masks
 from regard.lab.result import Result
+from regard.lab.small_models import seeded, small_config
 from regard.layers.embeddings import token_embedding
 from regard.models.settings import PositionsName
-from regard.models.transformer import Encoder, TransformerConfig
+from regard.models.transformer import Encoder
 from regard.visual.charts import curves
 
 BLIND = 1e-9
@@ -63,18 +64,8 @@ def permutation(*, positions: PositionsName = "none", n_layers: int = 4, seed: i
 
 def _encoder(positions: PositionsName, n_layers: int, seed: int) -> Encoder:
     """The same weights for every kind of positions that has none of its own."""
-    config = TransformerConfig(
-        n_source_vocab=3,
-        n_target_vocab=3,
-        d_model=32,
-        n_layers=n_layers,
-        n_heads=4,
-        d_ff=64,
-        dropout=0.0,
-        positions=positions,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    config = small_config(3, 32, n_layers, n_heads=4, positions=positions)
+    with seeded(seed):
         return Encoder(config, token_embedding(3, config.d_model)).double()
 
 

@@ -18,10 +18,10 @@ from typing import NamedTuple
 from regard.core.registry import Registry
 from regard.data.pairs import Pair
 from regard.evaluation.metrics import exact_match
-from regard.lab.result import Result
-from regard.lab.toys import ByLength, exact_by_length, toy_translator
+from regard.lab.result import Result, share_bars
+from regard.lab.translators import ByLength, exact_by_length, toy_translator
 from regard.models.presets import n_parameters
-from regard.visual.charts import bars, curves
+from regard.visual.charts import curves
 from regard.visual.tables import Table
 
 WAYS: Registry[tuple[str, ...]] = Registry("way to tell positions")
@@ -60,10 +60,9 @@ def positions(
             "exact match: the order guessed": told["none"].guess,
         },
         pictures=(
-            bars(
-                {way: 100 * one.exact for way, one in told.items()},
+            share_bars(
+                {way: one.exact for way, one in told.items()},
                 title=f"Exact match on {task}",
-                unit=" %",
                 digits=1,
             ),
             curves(

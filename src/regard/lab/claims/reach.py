@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from regard.functional.windows import Near
 from regard.kernels.attention import attention
-from regard.lab.checks import unmet
-from regard.lab.jacobian import block_norms
-from regard.lab.result import Result
+from regard.lab.result import Result, unmet
+from regard.lab.small_models import block_norms, seeded
 from regard.layers.feed_forward import FeedForward
 from regard.visual.matrix import matrix
 from regard.visual.tables import Table
@@ -36,8 +35,7 @@ def reach(
 
     ``window`` is how far to both sides attention may look; without one, everywhere.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         x = torch.randn(_BATCH, n_tokens, _WIDTH, dtype=torch.float64)
         networks = _networks(n_tokens, kernel, window)
     steps = {name: _steps(after, x) for name, after in networks.items()}

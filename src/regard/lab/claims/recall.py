@@ -18,10 +18,8 @@ from torch import Tensor, nn
 
 from regard.data.pairs import Pair
 from regard.data.toys import build
-from regard.lab.checks import unmet
-from regard.lab.learning import fit
-from regard.lab.result import Result
-from regard.lab.taggers import KINDS, LEARNING_RATES, Kind, tagger
+from regard.lab.result import Result, unmet
+from regard.lab.small_models import KINDS, LEARNING_RATES, Kind, fit, seeded, tagger
 from regard.visual.charts import curves
 
 _BATCH = 64
@@ -65,8 +63,7 @@ def _learn(
         chosen = torch.randint(len(ids), (_BATCH,))
         return F.cross_entropy(network(ids[chosen])[:, -1], answers[chosen])
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         network = tagger(kind, n_symbols=len(_WORDS), n_answers=len(_WORDS))
         losses = fit(network.parameters(), loss, steps=n_steps, lr=LEARNING_RATES[kind])
     means = torch.tensor(losses).unfold(0, min(_WHILE, n_steps), 1).mean(dim=1)

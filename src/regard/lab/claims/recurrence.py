@@ -15,13 +15,11 @@ from statistics import fmean
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.lab.checks import unmet
-from regard.lab.jacobian import block_norms
-from regard.lab.result import Result
-from regard.lab.taggers import KINDS
-from regard.lab.tracking import Task, accuracy_by_position, cups, echo, parity
+from regard.lab.result import Result, unmet
+from regard.lab.small_models import KINDS, LEARNING_RATES, Kind, block_norms, fit, seeded, tagger
 from regard.layers.attention import MultiHeadAttention
 from regard.visual.charts import bars, curves
 
@@ -29,6 +27,11 @@ Link = Literal["none", "recurrence", "self-attention"]
 
 _WIDTH, _LONGER = 16, 4
 _TRACKS, _LOST = 0.95, 0.7
+Task = Callable[[int, int], tuple[Tensor, Tensor]]
+"""How many and how long -> symbols and the state after each, both (N, T), below 3."""
+
+_BATCH, _TESTED = 64, 500
+_SWAPS = torch.tensor([[1, 0, 2], [0, 2, 1], [2, 1, 0]])  # where each place's cup goes, by swap
 
 
 def recurrence(
@@ -125,8 +128,7 @@ def _picture(task: str, right: Mapping[tuple[str, str], list[float]], length: in
 
 def _knows(link: Link, seed: int) -> tuple[float, float]:
     """How strongly the encoder's, and the decoder's, second step depends on the first input."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         read, write = _states(link), _states(link)
         cross = MultiHeadAttention(_WIDTH, 1).double()
         source, target = torch.randn(2, 8, 3, _WIDTH, dtype=torch.float64)
@@ -146,3 +148,46 @@ def _states(link: Link) -> Callable[[Tensor], Tensor]:
         return lambda x: look(x, causal=True)
     alone = nn.Linear(_WIDTH, _WIDTH).double()
     return lambda x: alone(x).tanh()
+
+
+def parity(n: int, length: int) -> tuple[Tensor, Tensor]:
+    """Bits, and whether the ones so far are odd in number."""
+    bits = torch.randint(2, (n, length))
+    return bits, bits.cumsum(dim=1) % 2
+
+
+def cups(n: int, length: int) -> tuple[Tensor, Tensor]:
+    """Swaps of two of three cups, and where the ball is that began under the first."""
+    swaps, place = torch.randint(3, (n, length)), torch.zeros(n, dtype=torch.long)
+    places = []
+    for t in range(length):
+        place = _SWAPS[swaps[:, t], place]
+        places.append(place)
+    return swaps, torch.stack(places, dim=1)
+
+
+def echo(task: Task) -> Task:
+    """The same symbols, but the state is the symbol: there is nothing to keep track of."""
+
+    def echoed(n: int, length: int) -> tuple[Tensor, Tensor]:
+        symbols, _ = task(n, length)
+        return symbols, symbols
+
+    return echoed
+
+
+def accuracy_by_position(
+    kind: Kind, task: Task, *, length: int, longest: int, n_steps: int, seed: int
+) -> list[float]:
+    """The share of right states at each place up to ``longest``, after training on ``length``."""
+
+    def loss() -> Tensor:
+        symbols, states = task(_BATCH, length)
+        return F.cross_entropy(network(symbols).flatten(0, 1), states.flatten())
+
+    with seeded(seed):
+        network = tagger(kind, n_symbols=3, n_answers=3, n_attentions=2)
+        fit(network.parameters(), loss, steps=n_steps, lr=LEARNING_RATES[kind])
+        symbols, states = task(_TESTED, longest)
+    with torch.no_grad():
+        return (network(symbols).argmax(dim=-1) == states).double().mean(dim=0).tolist()

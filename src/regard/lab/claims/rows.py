@@ -12,8 +12,7 @@ from torch import Tensor
 
 from regard.functional.masks import causal
 from regard.kernels.attention import attention
-from regard.lab.result import Result
-from regard.visual.charts import bars
+from regard.lab.result import Result, share_bars
 from regard.visual.matrix import matrix
 
 
@@ -49,12 +48,7 @@ def rows(*, n_keys: int = 6, axis: int = -1, seed: int = 0) -> Result:
         },
         pictures=(
             matrix(plain[0, 0].tolist(), names, names, title="One row a query"),
-            bars(
-                {name: 100 * share for name, share in off.items()},
-                title="Weights that are exactly 0 or 1",
-                unit=" %",
-                digits=0,
-            ),
+            share_bars(off, title="Weights that are exactly 0 or 1"),
         ),
     )
 

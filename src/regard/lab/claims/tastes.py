@@ -18,9 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.functional.scores import NamedScore
-from regard.lab.learning import fit
-from regard.lab.result import Result
-from regard.lab.wording import percent
+from regard.lab.result import Result, percent
+from regard.lab.small_models import fit
 from regard.visual.charts import curves
 from regard.visual.matrix import matrix
 from regard.visual.tables import Table

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.core.errors import ConfigError
 from regard.kernels.attention import attention
 from regard.lab.result import Result
+from regard.lab.small_models import seeded
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.viewpoint import Seen
 from regard.visual.charts import bars, curves
@@ -31,8 +32,7 @@ def walkthrough(*, scores: Sequence[float] = (95.0, 13.0, 35.0, 72.0), seed: int
     """The shapes of a layer, and the slide's table with these scores for its four words."""
     if len(scores) != len(WORDS):
         raise ConfigError(f"the table has four words, got {len(scores)} scores; give one for each")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         layer = MultiHeadAttention(512, 8, bias=False).double()
         found, error = _one_head(layer, torch.randn(1, 2, 512, dtype=torch.float64))
         q, k, v = _asking(layer, torch.randn(1, 4, 512, dtype=torch.float64), scores)
