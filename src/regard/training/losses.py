@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.kernels.linear_cross_entropy import linear_cross_entropy
 from regard.models.base import LazyLogits, SequenceModel
+from regard.training.distributed import unwrapped
 
 NO_PAD = -1
 """The id of padding where every target counts."""
@@ -133,6 +134,7 @@ def free_running_logits(
     scheduled sampling (Bengio et al. 2015), and with a share of 0 free running. A model that reads
     its own words must write one after the other, so this is a loop of steps for every model.
     """
+    model = unwrapped(model)
     memory = model.encode(source)
     state = model.start(memory)
     ids, logits = target[:, 0], []

@@ -1,8 +1,17 @@
+import json
+
 import pytest
 import torch
 from tiny import tiny_config
 
-from regard.checkpoints.run_folder import RunFolder, fill, load_model, save_model
+from regard.checkpoints.run_folder import (
+    FORMAT,
+    RunFolder,
+    fill,
+    load_model,
+    model_tensors,
+    save_model,
+)
 from regard.core.errors import CheckpointError
 from regard.models.transformer import Transformer
 
@@ -64,3 +73,38 @@ def test_missing_parts_are_named(tmp_path):
 def test_weights_are_never_pickled(tmp_path):
     folder, _ = saved(tmp_path)
     assert folder.weights.read_bytes()[8:9] == b"{"  # safetensors: a length, then JSON
+
+
+def test_the_format_is_written_down_and_an_older_one_is_read(tmp_path, source, target):
+    folder, model = saved(tmp_path)
+    facts = json.loads(folder.model_config.read_text())
+    assert facts.pop("format") == FORMAT
+    folder.model_config.write_text(json.dumps(facts))  # as 0.1.0 wrote it
+    assert torch.equal(load_model(folder).eval()(source, target), model(source, target))
+
+
+@pytest.mark.parametrize("found", [FORMAT + 1, "new"])
+def test_a_newer_format_is_refused_in_one_line(tmp_path, found):
+    folder, _ = saved(tmp_path)
+    facts = json.loads(folder.model_config.read_text())
+    folder.model_config.write_text(json.dumps({**facts, "format": found}))
+    with pytest.raises(CheckpointError, match=rf"config\.json has format {found}, .*update regard"):
+        load_model(folder)
+
+
+def test_buffers_are_filled_unless_they_are_computed_anew():
+    def counting():
+        model = torch.nn.BatchNorm1d(3)
+        model.register_buffer("table", torch.ones(2), persistent=False)
+        return model
+
+    model, other = counting(), counting()
+    model(torch.randn(5, 3))
+    tensors = model_tensors(model)
+    assert {*tensors} == {*model.state_dict()}
+    fill(other, tensors, "file")
+    assert torch.equal(other.running_mean, model.running_mean)
+    assert other.num_batches_tracked == 1
+    del tensors["running_var"]
+    with pytest.raises(CheckpointError, match="missing running_var"):
+        fill(other, tensors, "file")

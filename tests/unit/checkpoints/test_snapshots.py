@@ -1,7 +1,10 @@
+import json
+
 import pytest
 import torch
+from safetensors.torch import save
 
-from regard.checkpoints.snapshots import Snapshot, SnapshotStore, load_snapshot
+from regard.checkpoints.snapshots import FORMAT, Snapshot, SnapshotStore, load_snapshot
 from regard.core.errors import CheckpointError
 from regard.core.files import PARTIAL
 
@@ -37,3 +40,22 @@ def test_a_damaged_snapshot_is_named_with_a_remedy(tmp_path, damage):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(CheckpointError, match=r"step-00000007.*delete it to resume"):
         load_snapshot(path)
+
+
+def test_a_snapshot_of_the_first_format_is_read(tmp_path):
+    """It did not say its format, and called what every optimiser keeps after Adam."""
+    tensors = {"model/w": torch.ones(2), "adam/exp_avg/w": torch.zeros(2)}
+    path = tmp_path / "step-00000007.safetensors"
+    path.write_bytes(save(tensors, metadata={"facts": json.dumps({"step": 7})}))
+    again = load_snapshot(path)
+    assert again.step == 7
+    assert {*again.tensors} == {"model/w", "optimiser/exp_avg/w"}
+    assert again.facts == {}
+
+
+def test_a_snapshot_of_a_newer_format_is_refused(tmp_path):
+    path = tmp_path / "step-00000007.safetensors"
+    facts = json.dumps({"format": FORMAT + 1, "step": 7})
+    path.write_bytes(save({"w": torch.ones(1)}, metadata={"facts": facts}))
+    with pytest.raises(CheckpointError, match=r"step-00000007.* has format 3, .*; update regard$"):
+        SnapshotStore(tmp_path).latest()

@@ -7,7 +7,7 @@ from regard.core.errors import ConfigError
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.training.losses import Losses
-from regard.training.optimisers import parameter_groups
+from regard.training.optimisers import OPTIMISERS, parameter_groups
 from regard.training.settings import TrainSettings
 from regard.training.update import Update
 
@@ -80,6 +80,42 @@ def test_each_layer_learns_slower_than_the_one_above_it(cell):
     assert parts == pytest.approx(
         {"head": 0.01, "layers.1": 0.005, "layers.0": 0.0025, "embedding": 0.00125}, rel=1e-3
     )
+
+
+def test_muon_turns_hidden_matrices_and_leaves_the_rest_to_adamw():
+    one = made(optimiser="muon", weight_decay=0.1)
+    muon, adamw = one.optimisers
+    names = {id(p): name for name, p in one.model.named_parameters()}
+    turned = {names[id(p)] for group in muon.param_groups for p in group["params"]}
+    others = {names[id(p)] for group in adamw.param_groups for p in group["params"]}
+    assert turned | others == {*names.values()}
+    assert not turned & others
+    assert "layers.0.self_attention.to_q.weight" in turned
+    assert "layers.1.feed_forward.outer.weight" in turned
+    assert {
+        "embedding.tokens.weight",
+        "head.to_labels.weight",
+        "layers.0.self_attention.to_q.bias",
+    } <= others
+    assert set(moved(one)) == {"embedding", "layers.0", "layers.1", "head"}
+
+
+def test_muon_needs_a_hidden_matrix():
+    with pytest.raises(ConfigError, match="no matrix between layers; choose adamw"):
+        made(optimiser="muon", freeze=["layers.*"])
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_every_optimiser_lowers_the_loss(optimiser):
+    one, told = made(optimiser=optimiser), []
+    for _ in range(20):
+        one([Batch()], 0.5 if optimiser == "sgd" else 0.01, told.append)
+    assert told[-1].losses.total < 0.8 * told[0].losses.total
+
+
+def test_options_reach_the_optimiser():
+    one = made(optimiser="sgd", optimiser_options={"momentum": 0.5})
+    assert one.optimisers[0].param_groups[0]["momentum"] == 0.5
 
 
 def test_a_pattern_that_names_nothing_is_refused():

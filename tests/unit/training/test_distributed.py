@@ -1,0 +1,89 @@
+"""Two processes that share the work are one that does it all."""
+
+import signal
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from systems import system
+
+from regard.data.examples import Example
+from regard.data.pair_batches import padded_stream
+from regard.runs.objective import TokenLoss
+from regard.training.distributed import Ranks, unwrapped
+from regard.training.settings import TrainSettings
+from regard.training.update import Update
+
+CPU = torch.device("cpu")
+PAIRS = [Example([4, 5, 6][: n % 3 + 1], [7, 8, 4, 5][: n % 4 + 1]) for n in range(40)]
+
+
+def updated(batches, ranks=Ranks()):  # noqa: B008
+    """Weights after two updates, and what was observed."""
+    settings = TrainSettings(max_steps=1, precision="fp32")
+    model = system("transformer", dropout=0.0).train()
+    update, results = Update(model, TokenLoss(settings), settings, CPU, ranks), []
+    for some in batches:
+        update(some, 0.01, results.append)
+    return {name: p.detach() for name, p in model.named_parameters()}, results
+
+
+def batches():
+    """Of two updates, two micro-batches each; their token counts differ."""
+    stream = padded_stream(PAIRS, batch_tokens=24, seed=1)
+    return [[stream.next(), stream.next()] for _ in range(2)]
+
+
+def share_the_work(rank, folder):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    ranks = Ranks.current()
+    weights, results = updated([[both[rank]] for both in batches()], ranks)
+    found = {
+        "weights": weights,
+        "n_tokens": [result.n_tokens for result in results],
+        "norms": [result.norm for result in results],
+        "sum": ranks.add([rank + 1.0, 10.0], CPU),
+        "signal": ranks.agree_on_signal(signal.SIGTERM if rank else None, CPU),
+        "no signal": ranks.agree_on_signal(None, CPU),
+        "stop": ranks.agree(int(rank == 0), CPU),
+        "writer": ranks.is_writer,
+    }
+    torch.save(found, folder / f"{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.mark.skipif(not dist.is_gloo_available(), reason="needs gloo")
+def test_two_processes_make_the_update_of_one(tmp_path):
+    mp.spawn(share_the_work, args=(tmp_path,), nprocs=2)
+    first, second = (torch.load(tmp_path / f"{n}.pt", weights_only=False) for n in (0, 1))
+    weights, results = updated(batches())
+    for one in (first, second):
+        assert one["n_tokens"] == [result.n_tokens for result in results]
+        for norm, result in zip(one["norms"], results, strict=True):
+            torch.testing.assert_close(norm, result.norm)
+        for name, tensor in weights.items():
+            torch.testing.assert_close(one["weights"][name], tensor)
+        assert one["sum"] == [3.0, 20.0]
+        assert one["signal"] is signal.SIGTERM
+        assert one["no signal"] is None
+        assert one["stop"] == 1
+    assert (first["writer"], second["writer"]) == (True, False)
+    for name, tensor in first["weights"].items():
+        assert torch.equal(second["weights"][name], tensor)
+
+
+def test_alone_a_process_writes_and_asks_nobody():
+    alone = Ranks.current()
+    assert alone == Ranks(0, 1)
+    assert alone.is_writer
+    assert alone.add([2, 3], CPU) == [2, 3]
+    assert alone.agree_on_signal(signal.SIGINT, CPU) is signal.SIGINT
+    assert alone.agree(0, CPU) == 0
+
+
+def test_a_wrapped_model_is_found_inside():
+    model = torch.nn.Linear(1, 1)
+    wrapper = torch.nn.Module()
+    wrapper.module = model
+    assert unwrapped(wrapper) is unwrapped(model) is model
