@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from regard.cli.progress import Shown
     from regard.runs.budget import Budget
     from regard.runs.comparison.contest import Contest
-    from regard.runs.comparison.rows import Comparison
+    from regard.runs.comparison.results import Comparison
     from regard.training.settings import TrainSettings
 
 
@@ -89,17 +89,17 @@ def show_comparison(comparison: Comparison) -> None:
     """Print the tables for a person."""
     from rich.console import Console
 
-    from regard.runs.comparison import tables
+    from regard.runs.comparison import results
     from regard.visual.tables import show_table
 
     width = None if sys.stdout.isatty() else 1000  # in a file, lines may be long
     console = Console(markup=False, highlight=False, width=width)
-    for table in (tables.scores_table(comparison), tables.lengths_table(comparison)):
+    for table in (results.scores_table(comparison), results.lengths_table(comparison)):
         console.print(f"\n{table.caption}", soft_wrap=True)
         show_table(table, console, ruled=True)
-    for column, how in tables.notes_table(comparison).rows:
+    for column, how in results.notes_table(comparison).rows:
         console.print(f"{column}: {how}", soft_wrap=True)
-    for system, why in tables.failures_table(comparison).rows:
+    for system, why in results.failures_table(comparison).rows:
         note(f"{system} failed: {why}")
 
 
@@ -155,7 +155,7 @@ class Forecast:
 def forecast(asked: Contest, out: Path) -> Forecast:
     """Of all trainings of a comparison that are not finished in its folder."""
     from regard.checkpoints.run_folder import RunFolder
-    from regard.runs.comparison.entrants import GRID_SHARE, learning_rates
+    from regard.runs.comparison.trainings import GRID_SHARE, learning_rates
 
     left = []
     for name, recipe in asked.systems.items():

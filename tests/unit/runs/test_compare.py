@@ -16,12 +16,11 @@ from regard.evaluation.bootstrap import paired_bootstrap
 from regard.evaluation.by_length import by_length
 from regard.recipes.recipe import load_recipe
 from regard.runs.budget import Budget
-from regard.runs.comparison import rows, trainings
+from regard.runs.comparison import results, trainings
 from regard.runs.comparison.compare import compare
 from regard.runs.comparison.contest import claim, contest
-from regard.runs.comparison.entrants import Entry, Trial, _chosen, learning_rates
-from regard.runs.comparison.rows import p_value
-from regard.runs.comparison.trainings import Stopped
+from regard.runs.comparison.results import p_value
+from regard.runs.comparison.trainings import Entry, Stopped, Trial, _chosen, learning_rates
 from regard.runs.data import load_data
 
 BUDGET = "3e8flops"
@@ -91,7 +90,7 @@ def test_a_training_that_could_not_be_estimated_is_a_row_too(whole, data):
     texts = json.loads((folder / "translations.json").read_text())
     run = trainings.Finished({**found, "estimate": None}, valid, texts)
     pairs = {"test": load_data(load_recipe(data).data).splits["test"]}
-    made = rows.row("small", Entry((), 0.1, (run,)), [1], pairs)
+    made = results.system_row("small", Entry((), 0.1, (run,)), [1], pairs)
     assert made.parameters == found["estimate"]["parameters"]
 
 

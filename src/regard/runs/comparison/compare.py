@@ -1,22 +1,48 @@
-"""Systems side by side on the same data and budget."""
+"""Systems side by side on the same data and budget, and what is written of it.
+
+On disk a comparison is JSON and CSV for programs, LaTeX for papers, a page for people.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from regard.core.errors import RegardError, TrainingError
+from regard.core.files import write_whole
 from regard.runs.budget import parse_budget
-from regard.runs.comparison.contest import Contest, claim, contest
-from regard.runs.comparison.entrants import Entry, enter
-from regard.runs.comparison.files import write_comparison
-from regard.runs.comparison.rows import SPLIT, Comparison, Row, best, compared, row
-from regard.runs.comparison.trainings import Pairs, Stopped, Watcher, Watching, Workshop
+from regard.runs.comparison.contest import SETTINGS, Contest, claim, contest
+from regard.runs.comparison.results import (
+    SPLIT,
+    Comparison,
+    SystemRow,
+    best,
+    compared,
+    failures_table,
+    flops_text,
+    lengths_table,
+    notes_table,
+    plain_table,
+    scores_table,
+    system_row,
+)
+from regard.runs.comparison.trainings import (
+    Entry,
+    Pairs,
+    Stopped,
+    Watching,
+    Workshop,
+    enter,
+)
 from regard.runs.data import load_data
 from regard.runs.device import pick_device
-from regard.training.settings import TrainSettings
+from regard.runs.translation import VALID_SENTENCES
+from regard.visual.charts import curves
+from regard.visual.report import report_page
+from regard.visual.tables import csv_table, latex_table
 
 BUDGET = "3e12flops"
 SPLITS = (SPLIT, "long")
@@ -47,26 +73,28 @@ def compare(
     splits = load_data(next(iter(asked.systems.values())).data).splits
     claim(out, asked)
     pairs = {name: splits[name] for name in SPLITS if name in splits}
-    workshop = Workshop(out, device, watching or _silently, say)
+    workshop = Workshop(out, device, watching or (lambda _settings: nullcontext(_Silent())), say)
     entries, rows = _all(asked, pairs, workshop)
     comparison = _summed_up(asked, entries, compared(rows, entries, pairs), pairs)
     write_comparison(comparison, out)
     return comparison
 
 
-def _all(asked: Contest, pairs: Pairs, workshop: Workshop) -> tuple[dict[str, Entry], list[Row]]:
+def _all(
+    asked: Contest, pairs: Pairs, workshop: Workshop
+) -> tuple[dict[str, Entry], list[SystemRow]]:
     """Train all; what goes wrong with one is no matter of the others."""
     entries: dict[str, Entry] = {}
-    rows: list[Row] = []
+    rows: list[SystemRow] = []
     for name in asked.systems:
         try:
             entry = enter(name, asked, pairs, workshop)
-            rows.append(row(name, entry, asked.seeds, pairs))
+            rows.append(system_row(name, entry, asked.seeds, pairs))
             entries[name] = entry
         except Stopped:
             raise
         except Exception as error:  # hours of the others' work must not go with it
-            rows.append(Row(system=name, error=_described(error)))
+            rows.append(SystemRow(system=name, error=_described(error)))
             workshop.say(f"{name} failed: {rows[-1].error}")
     if not entries:
         reasons = "; ".join(f"{one.system}: {one.error}" for one in rows)
@@ -80,7 +108,7 @@ def _described(error: Exception) -> str:
 
 
 def _summed_up(
-    asked: Contest, entries: Mapping[str, Entry], rows: Sequence[Row], pairs: Pairs
+    asked: Contest, entries: Mapping[str, Entry], rows: Sequence[SystemRow], pairs: Pairs
 ) -> Comparison:
     scores = next(iter(entries.values())).runs[0].facts["scores"][SPLIT]
     return Comparison(
@@ -105,6 +133,70 @@ class _Silent:
         pass
 
 
-@contextmanager
-def _silently(_settings: TrainSettings) -> Iterator[Watcher]:
-    yield _Silent()
+BEYOND = 5
+"""How far beyond its lower end a bucket without an upper one is drawn."""
+
+
+def write_comparison(comparison: Comparison, out: Path) -> None:
+    """Write comparison.json, .csv, .tex and .html."""
+    papers = (scores_table(comparison), lengths_table(comparison), notes_table(comparison))
+    texts = {
+        "json": json.dumps(comparison.as_json(), indent=2, ensure_ascii=False) + "\n",
+        "csv": csv_table(plain_table(comparison)),
+        "tex": "\n".join(map(latex_table, papers)),
+        "html": _page(comparison, (out / SETTINGS).read_text(encoding="utf-8")),
+    }
+    for suffix, text in texts.items():
+        write_whole(out / f"comparison.{suffix}", text)
+
+
+def _page(comparison: Comparison, settings: str) -> str:
+    tables = (scores_table, failures_table, lengths_table, notes_table)
+    return report_page(
+        f"{len(comparison.rows)} systems on {comparison.data}",
+        facts=_facts(comparison),
+        tables=[one for one in (table(comparison) for table in tables) if one.rows],
+        curves=[_cost_plot(comparison), _length_plot(comparison)],
+        settings=settings,
+    )
+
+
+def _facts(comparison: Comparison) -> list[tuple[str, str]]:
+    spent = sum(
+        len(comparison.seeds) * (row.training_flops or 0) + (row.grid_flops or 0)
+        for row in comparison.rows
+    )
+    return [
+        ("Best BLEU", comparison.best),
+        ("Budget of a training", comparison.budget),
+        ("Seeds", ", ".join(map(str, comparison.seeds))),
+        ("Test sentences", f"{comparison.n_sentences:,}"),
+        ("FLOPs in all", flops_text(spent)),
+    ]
+
+
+def _cost_plot(comparison: Comparison) -> str:
+    """What each system had made of its FLOPs, from the first validation to the last."""
+    return curves(
+        {row.system: [(at["flops"], at["bleu"]) for at in row.curve] for row in comparison.done},
+        title="BLEU against training FLOPs",
+        x_label="FLOPs",
+        y_label=f"BLEU on valid (greedy, at most {VALID_SENTENCES} sentences)",
+    )
+
+
+def _length_plot(comparison: Comparison) -> str:
+    return curves(
+        {
+            row.system: [(_middle(one), one["bleu"] or 0.0) for one in row.by_length]
+            for row in comparison.done
+        },
+        title="BLEU against source length",
+        x_label="words (middle of the bucket)",
+        y_label="BLEU",
+    )
+
+
+def _middle(bucket: Mapping[str, float | None]) -> float:
+    low, high = bucket["low"] or 0.0, bucket["high"]
+    return low + BEYOND if high is None else (low + high) / 2

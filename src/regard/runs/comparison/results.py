@@ -1,22 +1,25 @@
-"""From the trainings of every system to the rows of the lecture's table."""
+"""What came of a comparison: the rows of the lecture's table, as numbers and as tables."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from regard.core.durations import measured
 from regard.evaluation.bootstrap import paired_bootstrap
 from regard.evaluation.by_length import by_length
-from regard.runs.comparison.entrants import Entry
-from regard.runs.comparison.trainings import Finished, Pairs
+from regard.runs.comparison.trainings import Entry, Finished, Pairs
+from regard.visual.tables import Table
 
 SPLIT = "test"
+SCORES = ("bleu", "chrf", "exact_match", "aer")
+"""What is given with its deviation over the seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class SystemRow:
     """A system: means over the seeds, deviations between them. Of a failed one, only why."""
 
     system: str
@@ -61,7 +64,12 @@ class Comparison:
     chrf_signature: str
     best: str
     """The system with the highest BLEU."""
-    rows: tuple[Row, ...]
+    rows: tuple[SystemRow, ...]
+
+    @property
+    def done(self) -> list[SystemRow]:
+        """The rows of systems that did not fail."""
+        return [row for row in self.rows if row.error is None]
 
     def as_json(self) -> dict[str, Any]:
         """What ``regard compare --json`` prints."""
@@ -78,7 +86,7 @@ class Comparison:
         }
 
 
-def row(name: str, entry: Entry, seeds: Sequence[int], pairs: Pairs) -> Row:
+def system_row(name: str, entry: Entry, seeds: Sequence[int], pairs: Pairs) -> SystemRow:
     """One finished system; its significance needs the others."""
     runs = entry.runs
     measured = [run.facts["measured"] for run in runs]
@@ -87,7 +95,7 @@ def row(name: str, entry: Entry, seeds: Sequence[int], pairs: Pairs) -> Row:
     def of(facts: Sequence[Mapping[str, float]], key: str) -> float:
         return statistics.fmean(one[key] for one in facts)
 
-    return Row(
+    return SystemRow(
         system=name,
         parameters=measured[0]["parameters"],
         steps=of(measured, "steps"),
@@ -98,31 +106,27 @@ def row(name: str, entry: Entry, seeds: Sequence[int], pairs: Pairs) -> Row:
         grid_seconds=sum(trial.seconds for trial in entry.trials),
         lr=entry.lr,
         lr_grid=[{"lr": trial.lr, "loss": trial.loss} for trial in entry.trials],
-        **_spread("bleu", scores),
-        **_spread("chrf", scores),
-        **_spread("exact_match", scores),
-        **_spread("aer", scores),
+        **{name: x for key in SCORES for name, x in _spread(key, scores).items()},
         by_length=_by_length(runs, pairs),
         curve=_curve(runs),
         seeds=[_seed(*one) for one in zip(seeds, scores, measured, strict=True)],
     )
 
 
-def compared(rows: Sequence[Row], entries: Mapping[str, Entry], pairs: Pairs) -> list[Row]:
+def compared(
+    rows: Sequence[SystemRow], entries: Mapping[str, Entry], pairs: Pairs
+) -> list[SystemRow]:
     """The rows with their significance against the best of them."""
-    first = best(rows)
-    references = [pair.target for pair in pairs[SPLIT]]
-    return [
-        one
-        if one.error is not None or one.system == first
-        else replace(
-            one, p_value=p_value(entries[first].runs, entries[one.system].runs, references)
-        )
-        for one in rows
-    ]
+    first, references = best(rows), [pair.target for pair in pairs[SPLIT]]
+    p = {
+        name: p_value(entries[first].runs, entry.runs, references)
+        for name, entry in entries.items()
+        if name != first
+    }
+    return [replace(one, p_value=p.get(one.system)) for one in rows]
 
 
-def best(rows: Sequence[Row]) -> str:
+def best(rows: Sequence[SystemRow]) -> str:
     """The system with the highest BLEU; of equals, the one named first."""
     return max((one for one in rows if one.bleu is not None), key=lambda one: one.bleu or 0).system
 
@@ -184,5 +188,117 @@ def _curve(runs: Sequence[Finished]) -> list[dict[str, float]]:
 def _seed(
     seed: int, scores: Mapping[str, float], measured: Mapping[str, float]
 ) -> dict[str, float]:
-    kept = {key: scores[key] for key in ("bleu", "chrf", "exact_match", "aer") if key in scores}
+    kept = {key: scores[key] for key in SCORES if key in scores}
     return {"seed": seed, **kept, "flops": measured["flops"], "seconds": measured["seconds"]}
+
+
+NONE = "–"
+HARD = "\N{NO-BREAK SPACE}"
+HEADER = (
+    "System", "Parameters", "FLOPs", "Grid FLOPs", "Time", "Rate", "BLEU", "chrF", "Exact, %", "p",
+    "AER, %",
+)  # fmt: skip
+NOTES = (
+    ("±", "standard deviation over the seeds"),
+    ("FLOPs", "of one training, forward and backward, padding included; one count for all systems"),
+    ("Grid FLOPs", "spent once, to choose the learning rate by the loss on valid"),
+    ("Time", "of one training with its validations"),
+    (
+        "Rate",
+        "the best of the grid; * where it is the smallest or largest, so a better may be beyond",
+    ),
+    ("BLEU by length", "with effective order (eff:yes), since short buckets lack long n-grams"),
+    ("p", "paired bootstrap of BLEU, the largest p of all seeds; 1 where the best does not lead"),
+    ("AER", "alignment error rate of the attention that was chosen on valid"),
+)
+_LISTS = ("lr_grid", "by_length", "curve", "seeds")
+
+
+def scores_table(comparison: Comparison) -> Table:
+    """The lecture's table."""
+    n_seeds = len(comparison.seeds)
+    return Table(
+        f"{comparison.data}: {SPLIT}, {comparison.n_sentences:,} sentences; {comparison.budget} "
+        f"a training; {n_seeds} {'seed' if n_seeds == 1 else 'seeds'}",
+        HEADER,
+        [_scores(row, comparison.best) for row in comparison.rows],
+    )
+
+
+def lengths_table(comparison: Comparison) -> Table:
+    """BLEU by the length of the source, a column a bucket; first, how many sentences are in it."""
+    buckets = comparison.done[0].by_length
+    counts = ["(sentences)", *(str(one["n"]) for one in buckets)]
+    rows = [
+        [row.system, *(f"{one['bleu']:.2f}" for one in row.by_length)] for row in comparison.done
+    ]
+    header = ["System", *(bucket_name(one["low"], one["high"]) for one in buckets)]
+    return Table("BLEU by source length in words", header, [counts, *rows])
+
+
+def notes_table(comparison: Comparison) -> Table:
+    """How the numbers came about."""
+    signatures = (("BLEU", comparison.bleu_signature), ("chrF", comparison.chrf_signature))
+    return Table("How the numbers were computed", ["Column", "How"], [*signatures, *NOTES])
+
+
+def failures_table(comparison: Comparison) -> Table:
+    """What could not be trained, and why."""
+    rows = [[row.system, row.error] for row in comparison.rows if row.error is not None]
+    return Table("Failed", ["System", "Why"], rows)
+
+
+def plain_table(comparison: Comparison) -> Table:
+    """One row a system, one number a cell, with all its digits: for programs."""
+    names = [one.name for one in fields(SystemRow) if one.name not in _LISTS]
+    first = comparison.done[0]
+    buckets = [f"bleu_{one['low']}_{one['high'] or 'more'}" for one in first.by_length]
+    rows = []
+    for row in comparison.rows:
+        scores = [one["bleu"] for one in row.by_length] or [None] * len(buckets)
+        signatures = [comparison.bleu_signature, comparison.chrf_signature]
+        values = [*(getattr(row, name) for name in names), *scores, *signatures]
+        rows.append(["" if value is None else str(value) for value in values])
+    return Table("", [*names, *buckets, "bleu_signature", "chrf_signature"], rows)
+
+
+def _rate(row: SystemRow) -> str:
+    """The rate chosen, with a star where the grid ended there."""
+    tried = [one["lr"] for one in row.lr_grid if one["lr"] is not None]
+    at_the_edge = len(tried) > 1 and row.lr in (min(tried), max(tried))
+    return f"{row.lr:g}{'*' if at_the_edge else ''}"
+
+
+def bucket_name(low: float | None, high: float | None) -> str:
+    """Such as 6–10, or 41 and more."""
+    return f"{low} and more" if high is None else f"{low}–{high}"
+
+
+def _scores(row: SystemRow, best: str) -> list[str]:
+    if row.error is not None:
+        return [row.system, "failed", *[NONE] * (len(HEADER) - 2)]
+    return [
+        row.system,
+        f"{row.parameters:,}",
+        flops_text(row.training_flops),
+        flops_text(row.grid_flops),
+        measured(row.seconds or 0.0),
+        _rate(row),
+        _mean_and_spread(row.bleu, row.bleu_deviation, 1, 2),
+        _mean_and_spread(row.chrf, row.chrf_deviation, 1, 2),
+        _mean_and_spread(row.exact_match, row.exact_match_deviation, 100, 1),
+        "best" if row.system == best else f"{row.p_value:.3f}",
+        _mean_and_spread(row.aer, row.aer_deviation, 100, 1),
+    ]
+
+
+def _mean_and_spread(mean: float | None, deviation: float | None, unit: int, digits: int) -> str:
+    if mean is None:
+        return NONE
+    text = f"{unit * mean:.{digits}f}"
+    return text if deviation is None else f"{text}{HARD}±{HARD}{unit * deviation:.{digits}f}"
+
+
+def flops_text(value: float | None) -> str:
+    """Three digits and a power of ten."""
+    return NONE if value is None else f"{value:.2e}".replace("e+", "e")
