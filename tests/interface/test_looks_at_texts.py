@@ -7,7 +7,7 @@ from chats import chat_folder
 from looked_at import LABELLED, encoder_run, saved, writer_run
 
 import regard
-from regard.server.examples import texts as examples
+from regard.tasks.base import TASKS
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,8 @@ def test_a_file_that_lies_here_by_chance_is_not_the_data_of_an_imported_run(
     (tmp_path / "train.txt").write_text("somebody else's text\n" * 30)
     told = refused("evaluate", imported)
     assert "was imported and has no data of its own; name a file" in told
-    shown = [example["text"] for example in examples(regard.load(imported, device="cpu"))]
+    examples = TASKS["language"].examples(regard.load(imported, device="cpu"))
+    shown = [example["text"] for example in examples]
     assert not any("somebody" in text for text in shown)
     recipe = tmp_path / "mine.yaml"
     recipe.write_text(

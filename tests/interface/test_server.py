@@ -34,12 +34,13 @@ from regard.runs.train import train
 from regard.server.app import make_app
 from regard.server.batcher import MODEL
 from regard.server.errors import BusyError, RefusedError, as_json
-from regard.server.examples import sentences
 from regard.server.heads import CANNOT, HeadMeasuring, main
-from regard.server.info import PRONOUNS, antecedents
 from regard.server.limits import Limits
 from regard.server.listening import address_of, listen
+from regard.server.service import Service
 from regard.server.translation import greedy_events
+from regard.tasks.base import TASKS
+from regard.tasks.translation import PRONOUNS, antecedents
 from regard.text.specials import END_ID, SPECIALS
 from regard.text.words import split
 from regard.visual.head_table import COLUMNS
@@ -403,7 +404,7 @@ def test_info_names_every_attention(client, run):
 @pytest.mark.parametrize("direction", ["en-fr", "fr-en"])
 def test_the_world_of_sentences_shows_the_lectures_examples_and_knows_their_words(direction):
     recipe = load_recipe("transformer", [f"direction={direction}"])
-    shown = sentences(SimpleNamespace(recipe=recipe), 128)
+    shown = TASKS["translation"].examples(SimpleNamespace(recipe=recipe))
     assert len(shown) == 5
     known = {word for pair in load_data(recipe.data).splits["train"] for word in split(pair.source)}
     assert all(set(split(text)) <= known for text in shown)
@@ -412,17 +413,19 @@ def test_the_world_of_sentences_shows_the_lectures_examples_and_knows_their_word
 def test_files_that_have_gone_leave_no_examples_and_no_fault(run):
     gone = run.recipe.data.model_copy(update={"valid": "gone.tsv"})
     recipe = SimpleNamespace(data=gone)
-    assert sentences(SimpleNamespace(recipe=recipe, folder=run.folder), 128) == []
+    gone = SimpleNamespace(recipe=recipe, folder=run.folder)
+    assert TASKS["translation"].examples(gone) == []
 
 
 def test_examples_are_short_enough_to_be_looked_at(client_of, run, tmp_path):
-    lines = ["a " * 200, "a b c d e f", *(source for source, _ in pairs(9, 2) if len(source) < 9)]
+    short = [source for source, _ in pairs(9, 2) if len(source) < 9][:4]
+    lines = ["a " * 200, "a b c d e f", *short]
     (tmp_path / "valid.tsv").write_text("".join(f"{line}\tb\n" for line in lines))
     data = run.recipe.data.model_copy(update={"valid": str(tmp_path / "valid.tsv")})
     recipe = run.recipe.model_copy(update={"data": data})
     other = dataclasses.replace(run, recipe=recipe)
-    assert sentences(other, 5) == lines[2:7]
-    assert sentences(other, 128) == lines[1:6]
+    assert Service(other, None, Limits(look_tokens=5), None).examples() == short
+    assert Service(other, None, Limits(), None).examples() == lines[1:]
 
 
 def test_words_that_the_model_has_never_seen_are_named(client, run):
@@ -889,11 +892,11 @@ def test_pages_and_files_need_nothing_from_outside(client):
 def test_the_commands_of_docs_are_found_once_and_by_the_thread_of_the_model(client, monkeypatch):
     threads = []
 
-    def noted(_run, _at_most):
+    def noted(_task, _run):
         threads.append(threading.current_thread().name)
         return ["a b"]
 
-    monkeypatch.setattr("regard.server.docs.sentences", noted)
+    monkeypatch.setattr(type(TASKS["translation"]), "examples", noted)
     pages = [client.get("/docs").text for _ in range(3)]
     assert threads == [MODEL]
     assert "a b" in pages[0]

@@ -15,7 +15,6 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Lifespan, Scope
 
 from regard import __version__
-from regard.runs.kinds.translator import Run
 from regard.server.batcher import Worker
 from regard.server.docs import add_docs
 from regard.server.errors import add_error_handlers
@@ -28,6 +27,7 @@ from regard.server.openai_api import openai_routes
 from regard.server.service import Service
 from regard.server.translation import decoding_routes, libretranslate_routes
 from regard.server.verbs import verb_routes
+from regard.tasks.verbs import EMBED, GENERATE, TRANSLATE
 from regard.visual.theme import theme_css, theme_js
 
 PAGE = Path(str(files("regard.server"))) / "page"
@@ -78,11 +78,11 @@ def make_app(
 
 def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metrics: Metrics) -> None:
     keyed = [Depends(needs_key(service.api_key))]
-    if isinstance(service.run, Run):
+    if TRANSLATE in service.task.verbs:
         app.include_router(libretranslate_routes(service))  # looks for the key in forms, too
         app.include_router(decoding_routes(service), dependencies=keyed)
-    else:
-        app.include_router(verb_routes(service), dependencies=keyed)
+    app.include_router(verb_routes(service), dependencies=keyed)
+    if {GENERATE, EMBED} & {*service.task.verbs}:
         app.include_router(openai_routes(service), dependencies=keyed)
     app.include_router(explain_routes(service, measuring), dependencies=keyed)
     app.include_router(metrics.routes(), dependencies=keyed)

@@ -16,10 +16,10 @@ from urllib.parse import urlencode
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
-from regard.runs.kinds.translator import Run
-from regard.server.examples import sentences, texts
 from regard.server.explain import Once
-from regard.server.service import Service
+from regard.server.service import Service, typed_fields
+from regard.server.verbs import verb_path
+from regard.tasks.base import Verb
 
 Schema = Mapping[str, Any]
 STREAMS = ("/api/stream", "/api/generate")
@@ -44,41 +44,37 @@ def add_docs(app: FastAPI, service: Service) -> None:
 
 def samples(service: Service) -> Mapping[str, Schema]:
     """Path → fields that this very run can answer; a path that takes none has none."""
-    of_run = _of_translator if isinstance(service.run, Run) else _of_text_run
-    return {"/api/words": {"begins": ""}, **of_run(service)}
-
-
-def _of_translator(service: Service) -> dict[str, Schema]:
-    run = service.run
-    source, target = run.recipe.data.direction.split("-")
-    text = next(iter(sentences(run, service.limits.look_tokens)), "a")
+    example = service.first_of(service.examples())
+    text, named = example["text"], {"model": service.name}
+    verbs = {verb_path(verb): _request(verb, example) for verb in service.task.verbs}
+    source, _, target = service.run.recipe.data.direction.partition("-")
     return {
+        **verbs,
         "/translate": {"q": text, "source": source, "target": target},
         "/detect": {"q": text},
-        "/api/explain": {"source": text, "edits": [{"kind": "temperature", "value": 2}]},
+        "/v1/models/{name}": {"name": service.name},
+        "/v1/completions": {**named, "prompt": text, "max_tokens": 8},
+        "/v1/chat/completions": {**named, "messages": [{"role": "user", "content": text}]},
+        "/v1/embeddings": {**named, "input": text},
+        "/api/words": {"begins": ""},
+        "/api/explain": {
+            **service.look_at(example),
+            "edits": [{"kind": "temperature", "value": 2}],
+        },
         "/api/beam": {"source": text, "n_beams": 2},
         "/api/stream": {"source": text},
     }
 
 
-def _of_text_run(service: Service) -> dict[str, Schema]:
-    first = next(iter(texts(service.run)), {"text": "a text"})
-    text, others = first["text"], first.get("other", "another text").split("\n")
-    named = {"model": service.name}
-    look = {"source": text, "edits": [{"kind": "temperature", "value": 2}]}
-    second = {"other": first["other"]} if "other" in first else {}
+def _request(verb: Verb, example: Mapping[str, str]) -> Schema:
+    """A verb's request made of an example: its texts go into the fields in their order."""
+    texts = [example["text"], example.get("other", "another text")]
+    fields = typed_fields(verb.request)
+    given = [name for name in fields if verb.request.model_fields[name].is_required()]
+    wanted = [*fields][:2] if "other" in example else given or [*fields][:1]
     return {
-        "/v1/models/{name}": {"name": service.name},
-        "/v1/completions": {**named, "prompt": text, "max_tokens": 8},
-        "/v1/chat/completions": {**named, "messages": [{"role": "user", "content": text}]},
-        "/v1/embeddings": {**named, "input": text},
-        "/api/classify": first,
-        "/api/fill": first,
-        "/api/answer": {"question": text, "text": first.get("other", text)},
-        "/api/embed": {"texts": [text]},
-        "/api/nearest": {"text": text, "others": others},
-        "/api/generate": {"prompt": text, "max_tokens": 8},
-        "/api/explain": look if service.run.task == "similarity" else {**look, **second},
+        name: text.split("\n") if fields[name] == "lines" else text
+        for name, text in zip(wanted, texts, strict=False)
     }
 
 

@@ -13,20 +13,21 @@ from typing import Annotated, Any, Generic, TypeVar
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from regard.runs.kinds.translator import Run
-from regard.runs.kinds.writer import Writer
-from regard.runs.looking.look import Look
 from regard.server.errors import as_json, json_response
 from regard.server.heads import HeadMeasuring
 from regard.server.info import info
-from regard.server.limits import MAX_NAME, MAX_WORDS
-from regard.server.schemas import ExplainRequest, LookRequest, TextLookRequest
-from regard.server.service import Service
-from regard.text.specials import BEGIN, MASK, PAD
+from regard.server.limits import MAX_WORDS
+from regard.server.schemas import ExplainRequest, NonemptyExplainRequest
+from regard.server.service import Service, typed_fields
+from regard.tasks.requests import MAX_NAME
+from regard.tasks.verbs import unknown_words
+from regard.text.specials import BEGIN, PAD
 from regard.text.tokenizer import SPACE, Tokenizer
 from regard.visual.payload import Selected, packed_payload
 
 T = TypeVar("T")
+MAX_TOKENS = 20
+"""That a language model writes while it is looked at, where nothing is said."""
 
 
 class Once(Generic[T]):
@@ -58,82 +59,55 @@ def explain_routes(service: Service, measuring: HeadMeasuring) -> APIRouter:
         return json_response(await measuring.result())
 
     _add_explain(router, service)
-    written = _output_tokenizer(service.run)
-    if written is not None:
-        _add_words(router, written)
+    _, writes = service.task.tokenizers(service.run)
+    if writes is not None:
+        _add_words(router, writes)
     return router
 
 
 def _add_explain(router: APIRouter, service: Service) -> None:
     summary = "Where every attention looks; perhaps after what-ifs."
-    if isinstance(service.run, Run):
+    request = service.page_verb.request
+    first = next(iter(typed_fields(request)))
+    if request.model_fields[first].is_required():
 
         @router.post("/explain", summary=summary)
-        async def explain(asked: ExplainRequest) -> Response:
-            service.check_look(asked.source, asked.target or "")
-            return json_response(await service.worker.call(partial(_explain, service.run, asked)))
+        async def explain(asked: NonemptyExplainRequest) -> Response:
+            return json_response(await service.worker.call(partial(_explain, service, asked)))
 
-    else:
+    else:  # a language model writes on from nothing, too
 
         @router.post("/explain", summary=summary)
-        async def explain_text(asked: TextLookRequest) -> Response:
-            return json_response(await service.worker.call(partial(_explain_text, service, asked)))
+        async def explain_prompt(asked: ExplainRequest) -> Response:
+            return json_response(await service.worker.call(partial(_explain, service, asked)))
 
 
-def _explain(run: Run, asked: ExplainRequest) -> bytes:
+def _explain(service: Service, asked: ExplainRequest) -> bytes:
     """The object of ``explain --format json``, and what a reader should know beside it."""
-    look = run.explain(asked.source, asked.target, edit=_edits(asked))
-    answer = look.as_json()
-    answer["unknown"] = run.unknown_words(look.source)
-    return as_json(answer | _beside(look, asked))
-
-
-def _explain_text(service: Service, asked: TextLookRequest) -> bytes:
-    look = _text_look(service, asked)
+    look = _look(service, asked)
     if asked.packed is None:
         answer = look.as_json()
     else:
         shown = Selected(asked.packed.name, asked.packed.layer)
         answer = packed_payload(look.payload(), shown)
-    answer["unknown"] = unknown_words(service.run, asked.source, asked.other)
-    return as_json(answer | _beside(look, asked))
-
-
-def _text_look(service: Service, asked: TextLookRequest) -> Look:
-    run = service.run
-    if not isinstance(run, Writer):
-        service.check_look(asked.source, asked.other)
-        look: Look = run.explain(asked.source, asked.other, edit=_edits(asked))
-        return look
-    n = min(asked.max_tokens, service.room_after(asked.source, asked.target))
-    return run.explain(asked.source, asked.target, max_tokens=n, edit=_edits(asked))
-
-
-def _edits(asked: LookRequest) -> tuple[dict[str, Any], ...]:
-    return tuple(edit.model_dump() for edit in asked.edits)
-
-
-def _beside(look: Look, asked: LookRequest) -> dict[str, Any]:
-    """What goes with the weights: notes, the steps of a row, and where a look leads."""
-    answer: dict[str, Any] = {"notes": list(look.doubts)}
+    answer["unknown"] = unknown_words(service.run, look.source)
+    answer["notes"] = list(look.doubts)
     if asked.steps is not None:
         answer["steps"] = look.steps(**asked.steps.model_dump()).as_json()
     if asked.rollout is not None:
         answer["rollout"] = look.rollout(asked.rollout).tolist()
-    return answer
+    return as_json(answer)
 
 
-def unknown_words(run: Any, *texts: str | None) -> list[str]:
-    """The words in which something is that the run reads as unknown; no masks."""
-    parts = [part for text in texts if text for part in text.split(MASK)]
-    return [word for part in parts for word in run.unknown_words(part)]
-
-
-def _output_tokenizer(run: Any) -> Tokenizer | None:
-    """That of what a run writes, where it writes."""
-    if isinstance(run, Run):
-        return run.tokenizers.target
-    return run.tokenizer if isinstance(run, Writer) else None
+def _look(service: Service, asked: ExplainRequest) -> Any:
+    task, run = service.task, service.run
+    given = {"other": asked.other, "target": asked.target}
+    room = task.check_look(run, service.limits.look_tokens, asked.source, **given)
+    n = asked.max_tokens
+    if room is not None:
+        n = min(room, MAX_TOKENS if n is None else n)
+    edits = tuple(edit.model_dump() for edit in asked.edits)
+    return task.explain(run, asked.source, **given, max_tokens=n, edit=edits)
 
 
 def _add_words(router: APIRouter, tokenizer: Tokenizer) -> None:

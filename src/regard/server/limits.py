@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAX_CHARACTERS = 5_000
-"""In one text."""
 MAX_TEXTS = 64
-"""In one request."""
-MAX_LINES = 128
-"""Sentences in one request: each line of a text is one."""
+"""In one request of another project's API."""
 MAX_ALTERNATIVES = 7
 """Other translations of a text."""
 MAX_EDITS = 16
 """What-ifs in one request."""
 MAX_BEAMS = 16
 """Hypotheses kept open for a tree."""
-MAX_GUESSES = 50
-"""For each word that is left out."""
-MAX_NAME = 100
-"""Characters of a name or a token."""
 MAX_WORDS = 50
 """Words that are suggested at once."""
-MAX_STOPS = 16
-"""Words before which a text ends."""
-MAX_NEW = 4096
-"""Tokens that may be asked for in one text."""
+MAX_KEY = 100
+"""Characters of the server's key."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,7 @@ import ipaddress
 import socket
 
 from regard.core.errors import ConfigError
-from regard.server.limits import MAX_NAME
+from regard.server.limits import MAX_KEY
 
 
 def is_loopback(host: str) -> bool:
@@ -33,9 +33,9 @@ def check_public(host: str, api_key: str | None) -> None:
             )
         return
     plain = api_key.isascii() and api_key.isprintable() and " " not in api_key
-    if not plain or not 1 <= len(api_key) <= MAX_NAME:
+    if not plain or not 1 <= len(api_key) <= MAX_KEY:
         raise ConfigError(
-            f"--api-key must be 1 to {MAX_NAME} ASCII letters, digits or signs without a space, "
+            f"--api-key must be 1 to {MAX_KEY} ASCII letters, digits or signs without a space, "
             "so that it fits into a header; choose another key"
         )
 

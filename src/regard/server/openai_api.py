@@ -32,6 +32,7 @@ from regard.server.openai_schemas import (
 )
 from regard.server.service import Service
 from regard.server.streaming import Event, Stream, stream_response
+from regard.tasks.verbs import EMBED, GENERATE, check_length
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
 NO_MODEL: dict[int | str, dict[str, Any]] = {404: {"description": "There is no such model."}}
@@ -53,10 +54,10 @@ def openai_routes(service: Service) -> APIRouter:
         _check_name(service, name)
         return _model(service)
 
-    if isinstance(service.run, Writer):
+    if GENERATE in service.task.verbs:
         _add_completions(router, service, service.run)
         _add_chat(router, service, service.run)
-    if isinstance(service.run, EncoderRun):
+    if EMBED in service.task.verbs:
         _add_embeddings(router, service, service.run)
     return router
 
@@ -89,8 +90,9 @@ def _add_completions(router: APIRouter, service: Service, run: Writer) -> None:
     )
     async def completions(asked: CompletionRequest) -> Response:
         _check_name(service, asked.model)
-        service.check_prompts(asked.prompts)
-        service.check_written(len(asked.prompts) * (asked.n or 1), asked.max_new)
+        for prompt in asked.prompts:
+            GENERATE.check(run, GENERATE.request(prompt=prompt), service.limits.tokens)
+        _check_written(service, len(asked.prompts) * (asked.n or 1), asked.max_new)
         return await _completed(service, run, asked)
 
 
@@ -113,6 +115,17 @@ async def _completed(service: Service, run: Writer, asked: CompletionRequest) ->
     choices = [_choice(i, one.text, _reason(one.finished)) for i, one in enumerate(texts)]
     n_read = sum(len(run.framing.read(prompt)) for prompt in asked.prompts)
     return _json(frame | {"choices": choices, "usage": _usage(n_read, texts)})
+
+
+def _check_written(service: Service, n_texts: int, max_new: int) -> None:
+    """Refuse more tokens than one request may have written, all its texts together."""
+    each, most = min(max_new, service.run.context), service.limits.new_tokens
+    if n_texts * each > most:
+        raise RefusedError(
+            422,
+            f"{n_texts} texts of up to {each} tokens are {n_texts * each:,} tokens, and one "
+            f"request may ask for {most:,}; ask for fewer texts, or for shorter ones",
+        )
 
 
 def _how(asked: SamplingRequest, dropped: threading.Event) -> dict[str, Any]:
@@ -179,7 +192,7 @@ def _add_chat(router: APIRouter, service: Service, run: Writer) -> None:
 
 
 async def _answered(service: Service, run: Writer, chat: Chat, asked: ChatRequest) -> Response:
-    service.check_written(asked.n or 1, asked.max_new)
+    _check_written(service, asked.n or 1, asked.max_new)
     manner = chat.ending(run.manner(**asked.sampling()))
     dropped, frame = threading.Event(), _head("chatcmpl", "chat.completion", service)
     how = _how(asked, dropped)
@@ -227,7 +240,8 @@ def _add_embeddings(router: APIRouter, service: Service, run: EncoderRun) -> Non
     )
     async def embeddings(asked: EmbeddingRequest) -> Response:
         _check_name(service, asked.model)
-        service.check_texts(asked.texts)
+        for text in asked.texts:
+            check_length(run, service.limits.tokens, text)
         width = run.model.config.d_model
         if asked.dimensions not in (None, width):
             raise RefusedError(

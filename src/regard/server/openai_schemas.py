@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from regard.server.limits import MAX_NAME, MAX_NEW, MAX_STOPS, MAX_TEXTS
-from regard.server.schemas import Name, Numbered, StopWord, Text, texts_check
+from regard.server.limits import MAX_TEXTS
+from regard.server.schemas import texts_check
+from regard.tasks.requests import MAX_NAME, MAX_NEW, MAX_STOPS, Name, Numbered, Stop, Text
 
 DEFAULT_ANSWER = 500
 """Tokens of an answer where nothing is said."""
@@ -45,7 +46,7 @@ Texts = Annotated[
 ]
 """One or many."""
 Stops = Annotated[
-    StopWord | Annotated[list[StopWord], Field(max_length=MAX_STOPS)] | None,
+    Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None,
     BeforeValidator(_stops),
 ]
 """None, one or many."""

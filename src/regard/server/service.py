@@ -1,16 +1,18 @@
-"""What every handler needs: the run, the thread that owns its model, and the limits."""
+"""What every handler needs: the run, its task, the thread that owns its model, and the limits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args, get_origin
 
-from regard.runs.kinds.translator import Run
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from regard.core.errors import DataError
 from regard.server.batcher import Worker
-from regard.server.errors import RefusedError
 from regard.server.limits import Limits
-from regard.text.tokenizer import Tokenizer
+from regard.tasks.base import TASKS, Task, Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,81 +29,64 @@ class Service:
         """What the run is called: its folder's name."""
         return str(self.run.folder.path.resolve().name)
 
-    def check_prompts(self, prompts: Iterable[str]) -> None:
-        """Refuse what does not fit into a language model's context."""
-        run = self.run
-        for prompt in prompts:
-            if not run.fits(prompt):
-                n_tokens = len(run.framing.read(prompt))
-                raise RefusedError(
-                    422,
-                    f"the prompt has {n_tokens} tokens, but the model's context holds "
-                    f"{run.context}; shorten it",
-                )
+    @property
+    def task(self) -> Task:
+        """What the run does."""
+        return TASKS[self.run.task]
 
-    def check_written(self, n_texts: int, max_new: int) -> None:
-        """Refuse more tokens than one request may have written, all its texts together."""
-        each, most = min(max_new, self.run.context), self.limits.new_tokens
-        if n_texts * each > most:
-            raise RefusedError(
-                422,
-                f"{n_texts} texts of up to {each} tokens are {n_texts * each:,} tokens, and one "
-                f"request may ask for {most:,}; ask for fewer texts, or for shorter ones",
-            )
+    @property
+    def page_verb(self) -> Verb:
+        """The verb that the page asks."""
+        name = self.task.form(self.run).verb
+        return next((verb for verb in self.task.verbs if verb.name == name), self.task.verb)
 
-    def check_source(self, text: str) -> None:
-        """Refuse a sentence that is too long to be translated."""
-        self._check_side(self.run.tokenizers.source, text, self.limits.tokens, "go in")
+    def examples(self) -> list[Any]:
+        """What to begin with: texts, or objects with a ``text`` and perhaps an ``other``.
 
-    def check_read(self, text: str, other: str | None = None) -> None:
-        """Refuse a text, or a pair of them, that is too long to be read whole."""
-        self._check_text(text, other, self.limits.tokens, "go in")
-
-    def check_texts(self, texts: Iterable[str]) -> None:
-        """Refuse each that is too long to be read whole."""
-        for text in texts:
-            self.check_read(text)
-
-    def check_look(self, source: str, second: str | None = None) -> None:
-        """Refuse what is too long to be looked at, or longer than the model can read.
-
-        ``second`` is the other text of a pair, or a translation.
+        They are short enough to be looked at.
         """
-        most, what = self.limits.look_tokens, "can be looked at"
-        if isinstance(self.run, Run):
-            tokenizers = self.run.tokenizers
-            self._check_side(tokenizers.source, source, most, what)
-            self._check_side(tokenizers.target, second or "", most, what)
-        else:
-            self._check_text(source, second, most, what)
+        return [one for one in self.task.examples(self.run) if self._is_short(one)]
 
-    def room_after(self, prompt: str, target: str | None) -> int:
-        """Tokens that may be looked at after a prompt; refuse where it, or what follows, is long.
+    def first_of(self, examples: Sequence[Any]) -> dict[str, str]:
+        """A ``text``, and an ``other`` where two go in."""
+        one = next(iter(examples), "a")
+        return {"text": one} if isinstance(one, str) else one
 
-        That there is a token to read is what a run itself asks for.
-        """
-        full = self.run.context + 1  # what comes last is written and never read
-        most = min(self.limits.look_tokens, full if target else full - 1)
-        n_tokens = len(self.run.framing.read(prompt)) + self._n_tokens(target)
-        _check_length("text", n_tokens, most, "can be looked at")
-        return max(1, min(self.limits.look_tokens, full) - n_tokens)
+    def look_at(self, example: Mapping[str, str]) -> dict[str, Any]:
+        """What to look at: a ``source``, and an ``other`` where that is a text as well."""
+        fields = [*typed_fields(self.page_verb.request).values()]
+        is_pair = "other" in example and fields[1:2] == ["text"]
+        return {"source": example["text"], **({"other": example["other"]} if is_pair else {})}
 
-    def _check_side(self, tokenizer: Tokenizer, text: str, at_most: int, what: str) -> None:
-        longest = self.run.model.config.longest
-        room = at_most if longest is None else min(at_most, longest - 1)  # the end takes a place
-        _check_length("text", len(tokenizer.encode(text)), room, what)
-
-    def _check_text(self, text: str, other: str | None, at_most: int, what: str) -> None:
-        ends = 3 if other else 2  # begin and end, and one more end between two texts
-        most = min(at_most, self.run.model.config.max_len - ends)
-        _check_length("pair" if other else "text", self._n_tokens(text, other), most, what)
-
-    def _n_tokens(self, *texts: str | None) -> int:
-        return sum(len(self.run.tokenizer.encode(text)) for text in texts if text)
+    def _is_short(self, example: Any) -> bool:
+        text = example if isinstance(example, str) else example["text"]
+        try:
+            self.task.check_look(self.run, self.limits.look_tokens, text)
+        except DataError:
+            return False
+        return True
 
 
-def _check_length(called: str, n_tokens: int, at_most: int, what: str) -> None:
-    if n_tokens > at_most:
-        raise RefusedError(
-            422, f"the {called} has {n_tokens} tokens, at most {at_most} {what}; shorten it"
-        )
+def typed_fields(request: type[BaseModel]) -> dict[str, str]:
+    """Fields to type into, in order, and how: ``text``, ``lines`` or ``json``.
+
+    What has a default and is no text, such as a number, is not typed.
+    """
+    fields = {name: _typed(field) for name, field in request.model_fields.items()}
+    return {name: kind for name, kind in fields.items() if kind and name != "api_key"}
+
+
+def _typed(field: FieldInfo) -> str:
+    kind = field.annotation
+    holds_texts = str in {_bare(one) for one in (kind, *get_args(kind))}
+    if get_origin(kind) is list:
+        asked = "lines" if holds_texts else "json"
+        return asked if field.is_required() else ""
+    if holds_texts:
+        return "text"
+    return "json" if field.is_required() else ""
+
+
+def _bare(kind: Any) -> Any:
+    """A type without its bounds."""
+    return get_args(kind)[0] if hasattr(kind, "__metadata__") else kind

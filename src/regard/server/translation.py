@@ -25,10 +25,12 @@ from regard.runs.forcing import one_source
 from regard.runs.kinds.translator import Run
 from regard.server.errors import RefusedError, as_json, json_response, problems
 from regard.server.guards import bearer, check_key
-from regard.server.limits import MAX_ALTERNATIVES, MAX_CHARACTERS, MAX_LINES, MAX_NAME, MAX_TEXTS
-from regard.server.schemas import BeamRequest, Name, Numbered, Text, texts_check
+from regard.server.limits import MAX_ALTERNATIVES, MAX_TEXTS
+from regard.server.schemas import BeamRequest, texts_check
 from regard.server.service import Service
 from regard.server.streaming import EVENT_STREAM, Event, Stream, stream_response
+from regard.tasks.requests import MAX_CHARACTERS, MAX_LINES, MAX_NAME, Name, Numbered, Text
+from regard.tasks.verbs import check_side
 from regard.text.specials import BEGIN_ID, END_ID
 
 LANGUAGE_NAMES = {
@@ -249,7 +251,7 @@ def _checked_lines(service: Service, texts: Iterable[str]) -> list[str]:
             422, f"there are {len(lines)} lines, at most {MAX_LINES} go in; send fewer at once"
         )
     for line in lines:
-        service.check_source(line)
+        check_side(service.run, service.limits.tokens, service.run.tokenizers.source, line)
     return lines
 
 
@@ -280,7 +282,7 @@ def decoding_routes(service: Service) -> APIRouter:
 
     @router.post("/beam", summary="A beam search as a tree.")
     async def beam(asked: BeamRequest) -> Response:
-        service.check_look(asked.source)
+        service.task.check_look(run, service.limits.look_tokens, asked.source)
         return json_response(await service.worker.call(partial(_beam, run, asked)))
 
     return router

@@ -54,6 +54,7 @@ class Answers(EncodingTask):
             answer="Answer",
             about="answers questions",
             stands="The answer stands.",
+            view="span",
         )
 
     @override

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import torch
     from pydantic import BaseModel
 
+    from regard.text.tokenizer import Tokenizer
+
 Answer = Mapping[str, Any]
 """What a run says to one request, as plain data: the JSON of the server."""
 Event = tuple[str, Answer]
@@ -57,7 +59,7 @@ class Form:
     """The words with which the page asks, and what it offers beside the answer."""
 
     label: str
-    """Of the first text."""
+    """Of the first field that the verb's request asks for."""
     other: str = ""
     """Of the second one; empty where there is none."""
     optional: bool = False
@@ -75,10 +77,13 @@ class Form:
     """Code of the answer's language, where one is known."""
     views: tuple[str, ...] = ("lines", "matrix", "grid", "rollout", "heads")
     edits: tuple[str, ...] = ("ablate", "force", "temperature", "no_positions", "swap")
+    verb: str = ""
+    """Which of the task's verbs is asked; empty: the first."""
+    view: str = ""
+    """How the page shows the answer: ``labels``, ``masks``, ``span``, ``nearest``, ``translation``
+    or ``continuation``; empty: its fields as they are."""
     writes: bool = False
     """Whether the reader chooses how it writes (temperature and so on)."""
-    streams: bool = False
-    """Whether the answer comes in pieces."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, for ``/api/info``."""
@@ -106,8 +111,8 @@ class Verb(ABC):
     """One line for the server's manual; the summary where it is empty."""
     command: ClassVar[bool] = True
     """Whether it is a word of the command line."""
-    path: ClassVar[str | None] = None
-    """Of the server, where that is not ``/api/NAME``."""
+    served: ClassVar[bool] = True
+    """Whether it is a path of the server; translators have LibreTranslate's instead."""
     streams: ClassVar[bool] = False
     """Whether the server answers by ``events``."""
     chunk: ClassVar[int] = 1024
@@ -300,15 +305,32 @@ class Task(ABC):
         """The same of texts that a user gives, which have no labels."""
         raise ConfigError(f"heads of the task {self.name} are not measured on texts")
 
+    def check_look(
+        self, run: Any, at_most: int, source: Any, *, other: Any = None, target: Any = None
+    ) -> int | None:
+        """Refuse, as a DataError, a look at more than ``at_most`` tokens.
+
+        -> how many tokens may be written after the source; None where nothing limits them.
+        """
+        return None
+
     # ------------------------------------------------------------------ the page
 
     @abstractmethod
     def form(self, run: Any) -> Form:
         """How the page asks."""
 
-    def examples(self, run: Any) -> list[dict[str, str]]:
-        """A few requests to begin with: a ``text``, and an ``other`` where two go in."""
+    def examples(self, run: Any) -> list[Any]:
+        """What to begin with: texts, or objects with a ``text`` and perhaps an ``other``."""
         return []
+
+    def tokenizers(self, run: Any) -> tuple[Tokenizer | None, Tokenizer | None]:
+        """What reads and what writes; None where that is no text."""
+        return None, None
+
+    def info(self, run: Any) -> Mapping[str, Any]:
+        """What else ``/api/info`` tells of a run of this task."""
+        return {}
 
 
 class TaskRegistry(Registry[Task]):

@@ -50,6 +50,7 @@ class Classification(EncodingTask):
             answer="Label",
             about=f"{len(run.labels.names)} labels",
             stands="The label stands.",
+            view="labels",
         )
 
 

@@ -16,6 +16,8 @@ from regard.runs.labelled import LabelledData, load_labelled
 from regard.runs.looking.look import Look
 from regard.runs.own_data import check_data, has_data
 from regard.tasks.base import Evaluation, Task
+from regard.tasks.verbs import check_length
+from regard.text.tokenizer import Tokenizer
 
 Example = dict[str, str]
 """A ``text``, and an ``other`` one where two go in."""
@@ -45,7 +47,7 @@ class TextTask(Task):
         return iter(())
 
     @override
-    def examples(self, run: Any) -> list[Example]:
+    def examples(self, run: Any) -> list[Any]:
         data = run.recipe.data
         if data.world == "sentences" and self.of_sentences:
             return list(self.of_sentences)
@@ -118,6 +120,26 @@ class EncodingTask(TextTask):
             super().explain(run, source, target=target, max_tokens=max_tokens)
         found: Look = run.explain(source, other, edit=edit)
         return found
+
+    @override
+    def check_look(
+        self,
+        run: Any,
+        at_most: int,
+        source: str,
+        *,
+        other: str | None = None,
+        target: str | None = None,
+    ) -> None:
+        check_length(run, at_most, source, other, able="can be looked at")
+
+    @override
+    def tokenizers(self, run: Any) -> tuple[Tokenizer, None]:
+        return run.tokenizer, None
+
+    @override
+    def info(self, run: Any) -> dict[str, Any]:
+        return {"pairs": bool(run.takes_pairs)}
 
 
 __all__ = ["EncodingTask", "Example", "TextTask", "check_data"]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from regard.core.errors import DataError
 from regard.data.plain_texts import text_splits
 from regard.models.decoder import DecoderConfig
 from regard.runs.kinds.writer import Writer, load_writer
@@ -17,6 +18,7 @@ from regard.runs.tasks.language import PreparedLanguage, prepare_language
 from regard.tasks.base import TASKS, TOKEN, Evaluation, Form
 from regard.tasks.encoding import Example, TextTask
 from regard.tasks.verbs import GENERATE
+from regard.text.tokenizer import Tokenizer
 from regard.text.words import spans
 
 
@@ -84,6 +86,33 @@ class Language(TextTask):
         return run.explain(source, target, edit=edit, **how)
 
     @override
+    def check_look(
+        self,
+        run: Writer,
+        at_most: int,
+        source: str,
+        *,
+        other: str | None = None,
+        target: str | None = None,
+    ) -> int:
+        full = run.context + 1  # what comes last is written and never read
+        most = min(at_most, full if target else full - 1)
+        n_tokens = len(run.framing.read(source)) + len(run.tokenizer.encode(target or ""))
+        if n_tokens > most:
+            raise DataError(
+                f"the text has {n_tokens} tokens, at most {most} can be looked at; shorten it"
+            )
+        return max(1, min(at_most, full) - n_tokens)
+
+    @override
+    def tokenizers(self, run: Writer) -> tuple[Tokenizer, Tokenizer]:
+        return run.tokenizer, run.tokenizer
+
+    @override
+    def info(self, run: Writer) -> dict[str, Any]:
+        return {"pairs": False}
+
+    @override
     def held_out(self, run: Writer) -> Iterator[Example]:
         """The first halves of texts, by words."""
         for text in text_splits(run.recipe.data)["valid"]:
@@ -99,8 +128,8 @@ class Language(TextTask):
             about=f"writes on, context {run.context:,}",
             stands="The text stands.",
             edits=("ablate", "force", "temperature", "no_positions", "swap", "force_token"),
+            view="continuation",
             writes=True,
-            streams=True,
         )
 
 

@@ -56,6 +56,7 @@ class Masked(EncodingTask):
             hint=f"Write {MASK} where a word is left out.",
             about="guesses words",
             stands="The words stand.",
+            view="masks",
         )
 
     @override

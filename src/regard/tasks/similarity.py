@@ -62,6 +62,8 @@ class Similarity(EncodingTask):
             hint="Numbers are cosines: 1 means the same direction. Choose a text to look into it.",
             about="compares texts",
             stands="The numbers stand.",
+            verb="nearest",
+            view="nearest",
         )
 
     @override

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from regard.core.errors import ConfigError
+from regard.checkpoints.run_folder import load_scores
+from regard.core.errors import CheckpointError, ConfigError
 from regard.data.corpora import located, read_pairs
 from regard.data.pairs import Pair
 from regard.data.settings import DataSettings
@@ -20,8 +22,12 @@ from regard.runs.looking.look import Look
 from regard.runs.tasks.translation import PreparedTranslation, prepare_translation
 from regard.tasks.base import TASKS, TOKEN, Evaluation, Form
 from regard.tasks.encoding import Example, TextTask
-from regard.tasks.verbs import TRANSLATE
+from regard.tasks.verbs import TRANSLATE, check_side
+from regard.text.tokenizer import Tokenizer
 
+PRONOUNS = {"en": ("it", "they", "he", "she"), "fr": ("il", "elle", "ils", "elles")}
+"""Words of the built-in world that stand for others."""
+_LABEL = re.compile(r"(?P<name>\S+) layer (?P<layer>\d+) (?:head (?P<head>\d+)|mean)")
 LECTURES = {
     "en": (
         "the animal did not cross the street because it was too tired",
@@ -113,15 +119,28 @@ class Translation(TextTask):
         return run.explain(source, target, edit)
 
     @override
+    def check_look(
+        self,
+        run: Run,
+        at_most: int,
+        source: str,
+        *,
+        other: str | None = None,
+        target: str | None = None,
+    ) -> None:
+        for tokenizer, text in zip(self.tokenizers(run), (source, target or ""), strict=True):
+            check_side(run, at_most, tokenizer, text, able="can be looked at")
+
+    @override
     def given_subject(self, run: Run, texts: Sequence[str], name: str, n: int) -> Any:
         raise ConfigError("heads of a translator are measured on pairs: choose a split of its data")
 
     @override
-    def examples(self, run: Run) -> list[Example]:
+    def examples(self, run: Run) -> list[str]:
         data = run.recipe.data
         if data.world == "sentences":
-            return [{"text": text} for text in LECTURES[data.direction.split("-")[0]]]
-        return super().examples(run)
+            return list(LECTURES[data.direction.split("-")[0]])
+        return [one["text"] for one in super().examples(run)]
 
     @override
     def held_out(self, run: Run) -> Iterator[Example]:
@@ -141,8 +160,16 @@ class Translation(TextTask):
             language=target,
             views=("lines", "matrix", "grid", "rollout", "beam", "heads"),
             edits=("ablate", "force", "temperature", "no_positions", "swap", "force_token"),
-            streams=True,
+            view="translation",
         )
+
+    @override
+    def tokenizers(self, run: Run) -> tuple[Tokenizer, Tokenizer]:
+        return run.tokenizers.source, run.tokenizers.target
+
+    @override
+    def info(self, run: Run) -> dict[str, Any]:
+        return {"antecedents": antecedents(run)}
 
 
 def _held_out(data: DataSettings) -> Sequence[Pair]:
@@ -153,6 +180,36 @@ def _held_out(data: DataSettings) -> Sequence[Pair]:
     if not files:
         return ()
     return read_pairs(located({"one": files}, data.folder)["one"], data.columns).pairs
+
+
+def antecedents(run: Run) -> dict[str, Any] | None:
+    """The head that finds antecedents best, as the run's scores tell: chosen on ``valid``.
+
+    ``share`` is how often it finds them on ``test``; ``head`` is None for the mean of a layer.
+    """
+    test = _test_scores(run)
+    place = _LABEL.fullmatch(str(test.get("antecedent_accuracy_by")))
+    pronouns = PRONOUNS.get(run.recipe.data.direction.split("-")[0])
+    if place is None or pronouns is None or run.recipe.data.world != "sentences":
+        return None
+    return {
+        "name": place["name"],
+        "layer": int(place["layer"]),
+        "head": None if place["head"] is None else int(place["head"]),
+        "share": test.get("antecedent_accuracy"),
+        "shuffled": test.get("antecedent_accuracy_shuffled"),
+        "pronouns": pronouns,
+    }
+
+
+def _test_scores(run: Run) -> Mapping[str, Any]:
+    """What the run scored on ``test``; nothing where it has not come to its end."""
+    try:
+        scores = load_scores(run.folder).get("scores", {})
+    except CheckpointError:
+        return {}
+    test = scores.get("test", {}) if isinstance(scores, Mapping) else {}
+    return test if isinstance(test, Mapping) else {}
 
 
 TASKS.add("translation")(Translation())

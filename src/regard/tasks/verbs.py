@@ -53,14 +53,25 @@ def unknown_words(run: Any, *texts: str | None) -> list[str]:
     return [word for part in parts for word in run.unknown_words(part)]
 
 
-def check_length(run: Any, at_most: int, text: str, other: str | None = None) -> None:
+def check_length(
+    run: Any, at_most: int, text: str, other: str | None = None, *, able: str = "go in"
+) -> None:
     """Refuse a text, or a pair, of more tokens than ``at_most`` or than an encoder can read."""
     ends = 3 if other else 2  # begin and end, and one more end between two texts
     most = min(at_most, run.model.config.max_len - ends)
     n_tokens = sum(len(run.tokenizer.encode(one)) for one in (text, other) if one)
     if n_tokens > most:
         named = "pair" if other else "text"
-        raise DataError(f"the {named} has {n_tokens} tokens, at most {most} go in; shorten it")
+        raise DataError(f"the {named} has {n_tokens} tokens, at most {most} {able}; shorten it")
+
+
+def check_side(run: Any, at_most: int, tokenizer: Any, text: str, *, able: str = "go in") -> None:
+    """Refuse a source or a target of more tokens than ``at_most`` or than a translator knows."""
+    longest = run.model.config.longest
+    most = at_most if longest is None else min(at_most, longest - 1)  # the end takes a place
+    n_tokens = len(tokenizer.encode(text))
+    if n_tokens > most:
+        raise DataError(f"the text has {n_tokens} tokens, at most {most} {able}; shorten it")
 
 
 def cut_note(run: Any) -> str:
@@ -97,6 +108,7 @@ class Translate(BuiltinVerb):
         "ones."
     )
     doc = "The translation of a sentence."
+    served = False
 
     @override
     def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
@@ -112,11 +124,7 @@ class Translate(BuiltinVerb):
 
     @override
     def check(self, run: Any, request: Any, at_most: int) -> None:
-        longest = run.model.config.longest
-        most = at_most if longest is None else min(at_most, longest - 1)  # the end takes a place
-        n_tokens = len(run.tokenizers.source.encode(request.source))
-        if n_tokens > most:
-            raise DataError(f"the text has {n_tokens} tokens, at most {most} go in; shorten it")
+        check_side(run, at_most, run.tokenizers.source, request.source)
 
     @override
     def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
