@@ -35,9 +35,12 @@ class Registry(Mapping[str, T]):
         self._modules: dict[str, str] = {}
         """Name → the module that entered it."""
 
-    def add(self, name: str) -> Callable[[T], T]:
-        """Decorator that enters a thing under its name; a name can be entered once."""
-        module = str(sys._getframe(1).f_globals.get("__name__", "?"))
+    def add(self, name: str, *, module: str | None = None) -> Callable[[T], T]:
+        """Decorator that enters a thing under its name; a name can be entered once.
+
+        ``module`` is who enters it, where that is not the caller.
+        """
+        module = module or str(sys._getframe(1).f_globals.get("__name__", "?"))
 
         def enter(thing: T) -> T:
             if name in self._things:

@@ -91,7 +91,7 @@ def metric(
     """Decorator that enters a function ``(predictions, references) -> float`` into ``METRICS``."""
 
     def enter(function: Function) -> Function:
-        METRICS.add(name)(
+        METRICS.add(name, module=function.__module__)(
             Metric(
                 name=name,
                 title=title or name.replace("_", " "),

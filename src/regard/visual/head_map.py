@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.visual.head_table import HeadColumn, columns_of, cost_of
-from regard.visual.svg import Markup, element, picture
+from regard.visual.svg import Attributes, Markup, element, picture
 from regard.visual.theme import colour_of
 
 _PANEL, _MARGIN, _TOP, _LINE = 250, 30, 58, 16
@@ -35,17 +35,26 @@ def head_map(heads: Mapping[str, Any]) -> str:
     """Draw the JSON of ``regard heads``: one panel an attention, all at one scale."""
     names = list(dict.fromkeys(row["name"] for row in heads["rows"]))
     members = [[i for i, row in enumerate(heads["rows"]) if row["name"] == n] for n in names]
-    scale = _scale([[heads["map"][i] for i in some] for some in members])
-    panels = [_panel(heads, some, left, scale) for left, some in _lefts(members)]
+    axes = [axis for some in members for axis in zip(*(heads["map"][i] for i in some), strict=True)]
+    widest = max((max(axis) - min(axis) for axis in axes), default=0.0)
+    scale = (_PANEL - 2 * _MARGIN) / widest if widest > 0 else 0.0
+    panels = [_panel(heads, some, float(_PANEL * i), scale) for i, some in enumerate(members)]
     width = _PANEL * len(names)
-    notes = [*_wrapped(_key(heads), width), *_wrapped(heads["caveat"], width)]
+    notes = [
+        line
+        for text in (_key(heads), heads["caveat"])
+        for line in textwrap.wrap(text, max(20, int((width - 12) / _LETTER)))
+    ]
     title = f"Heads on {heads['n']:,} {'sentences' if 'n_bleu' in heads else 'texts'}"
-    height = _TOP + _PANEL + _LINE * len(notes) + 8
+    below = _TOP + _PANEL + _LINE
     return picture(
         element("text", title, x=4, y=17, font_size=15, font_weight=600),
         *panels,
-        *(_note(text, _TOP + _PANEL + _LINE * (i + 1)) for i, text in enumerate(notes)),
-        box=f"0 0 {width} {height}",
+        *(
+            element("text", text, x=6, y=below + 4 + _LINE * i, fill_opacity=0.72)
+            for i, text in enumerate(notes)
+        ),
+        box=f"0 0 {width} {_TOP + _PANEL + _LINE * len(notes) + 8}",
         width=width,
         label=f"{title}: {len(heads['rows'])} heads of {', '.join(names)}",
         font_size=12,
@@ -66,53 +75,39 @@ def _plain(column: HeadColumn) -> str:
     return column.key.removesuffix("_change").replace("_", " ")
 
 
-def _lefts(members: Sequence[list[int]]) -> list[tuple[float, list[int]]]:
-    return [(float(_PANEL * i), some) for i, some in enumerate(members)]
-
-
 def _panel(heads: Mapping[str, Any], members: Sequence[int], left: float, scale: float) -> Markup:
     """The heads of one name; larger marks lie below smaller ones."""
+    rows, clusters, (_, costs) = heads["rows"], heads["clusters"], cost_of(heads)
     room = Box(left + 4, _TOP, _PANEL - 8, _PANEL)
     marks = moved_apart(_marks(heads, members, left, scale), room)
-    colours = _colours([heads["clusters"][i] for i in members])
-    labels = place_labels(marks, room)
-    costs, told = cost_of(heads)[1], columns_of(heads)
-    ordered = sorted(zip(marks, members, strict=True), key=lambda pair: -pair[0].radius)
-    named = zip(marks, labels, members, strict=True)
+    colours = {one: colour_of(k) for k, one in enumerate(sorted({clusters[i] for i in members}))}
+    dots = {
+        mark: _dot(mark, rows[i], clusters[i], colours[clusters[i]], costs[i], columns_of(heads))
+        for mark, i in zip(marks, members, strict=True)
+    }
+    labels = zip(marks, place_labels(marks, room), members, strict=True)
+    frame: Attributes = {"rx": 6, "fill": "none", "stroke": "currentColor", "stroke_opacity": 0.2}
     return element(
         "g",
-        element(
-            "rect",
-            x=room.x,
-            y=room.y,
-            width=room.width,
-            height=room.height,
-            rx=6,
-            fill="none",
-            stroke="currentColor",
-            stroke_opacity=0.2,
-        ),
-        element("text", heads["rows"][members[0]]["name"], x=left + 6, y=_TOP - 10),
-        *(
-            _dot(mark, heads["rows"][i], heads["clusters"][i], colours, costs[i], told)
-            for mark, i in ordered
-        ),
-        *(_label(mark, box, heads["rows"][i]) for mark, box, i in named),
+        element("rect", **room._asdict(), **frame),
+        element("text", rows[members[0]]["name"], x=left + 6, y=_TOP - 10),
+        *(dots[mark] for mark in sorted(dots, key=lambda mark: -mark.radius)),
+        *(_label(mark, box, _name(rows[i])) for mark, box, i in labels),
     )
 
 
 def _marks(
     heads: Mapping[str, Any], members: Sequence[int], left: float, scale: float
 ) -> list[Mark]:
-    points = [heads["map"][i] for i in members]
+    """Where heads stand; area tells the cost, for that is what an eye compares."""
+    points, (_, costs) = [heads["map"][i] for i in members], cost_of(heads)
     middle = [(min(axis) + max(axis)) / 2 for axis in zip(*points, strict=True)]
-    costs = cost_of(heads)[1]
-    largest = _largest(costs)
+    largest = _largest(costs) or 1.0
     return [
         Mark(
             x=left + _PANEL / 2 + scale * (x - middle[0]),
             y=_TOP + _PANEL / 2 - scale * (y - middle[1]),
-            radius=_radius(costs[i], largest),
+            radius=max(_SMALLEST, _LARGEST * math.sqrt(max(0.0, costs[i] or 0.0) / largest)),
             width=_LETTER * len(_name(heads["rows"][i])) + 2,
             height=12,
         )
@@ -120,57 +115,28 @@ def _marks(
     ]
 
 
-def _scale(panels: Sequence[Sequence[Sequence[float]]]) -> float:
-    """Pixels a unit, so that the widest panel fits."""
-    spans = [max(axis) - min(axis) for points in panels for axis in zip(*points, strict=True)]
-    largest = max(spans, default=0.0)
-    return (_PANEL - 2 * _MARGIN) / largest if largest > 0 else 0.0
-
-
 def _largest(costs: Sequence[float | None]) -> float:
     return max((cost or 0.0 for cost in costs), default=0.0)
-
-
-def _radius(change: float | None, largest: float) -> float:
-    """Area tells the cost, for that is what an eye compares."""
-    share = max(0.0, change or 0.0) / largest if largest > 0 else 0.0
-    return max(_SMALLEST, _LARGEST * math.sqrt(share))
 
 
 def _name(row: Mapping[str, Any]) -> str:
     return f"{row['layer']}.{row['head']}"
 
 
-def _colours(clusters: Sequence[int]) -> dict[int, tuple[str, str | None]]:
-    """Colour and dashes of each cluster of one attention; dashes where colours are used up."""
-    return {cluster: colour_of(i) for i, cluster in enumerate(sorted(set(clusters)))}
-
-
 def _dot(
     mark: Mark,
     row: Mapping[str, Any],
     cluster: int,
-    colours: Mapping[int, tuple[str, str | None]],
+    ink: tuple[str, str | None],
     cost: float | None,
     told: Sequence[HeadColumn],
 ) -> Markup:
-    colour, dashes = colours[cluster]
-    return element(
-        "circle",
-        element("title", _story(row, cluster, told)),
-        cx=mark.x,
-        cy=mark.y,
-        r=mark.radius,
-        fill=colour if (cost or 0.0) > 0 else "none",
-        fill_opacity=0.8,
-        stroke=colour,
-        stroke_width=1.5,
-        stroke_dasharray=dashes,
-        data_name=row["name"],
-        data_layer=row["layer"],
-        data_head=row["head"],
-        data_cluster=cluster,
-    )
+    where = {f"data_{key}": row[key] for key in ("name", "layer", "head")}
+    fill: Attributes = {"fill": ink[0] if (cost or 0.0) > 0 else "none", "fill_opacity": 0.8}
+    line: Attributes = {"stroke": ink[0], "stroke_width": 1.5, "stroke_dasharray": ink[1]}
+    story = element("title", _story(row, cluster, told))
+    place = {"cx": mark.x, "cy": mark.y, "r": mark.radius}
+    return element("circle", story, **place, **fill, **line, **where, data_cluster=cluster)
 
 
 def _story(row: Mapping[str, Any], cluster: int, told: Sequence[HeadColumn]) -> str:
@@ -184,29 +150,17 @@ def _story(row: Mapping[str, Any], cluster: int, told: Sequence[HeadColumn]) -> 
     return f"{where}: cluster {cluster}; {cost}; entropy {row['entropy']:.2f} bits"
 
 
-def _label(mark: Mark, box: Box, row: Mapping[str, Any]) -> Markup:
+def _label(mark: Mark, box: Box, name: str) -> Markup:
     """The name, and a fine line to its mark where it could not stand beside it."""
     x, y = box.x + box.width / 2, box.y + box.height / 2
-    text = element("text", _name(row), x=x, y=y + 4, font_size=11, text_anchor="middle")
-    gap = math.hypot(x - mark.x, y - mark.y) - mark.radius
-    if gap < box.width / 2 + 8:
+    text = element("text", name, x=x, y=y + 4, font_size=11, text_anchor="middle")
+    if math.hypot(x - mark.x, y - mark.y) - mark.radius < box.width / 2 + 8:
         return text
-    line = element(
-        "line", x1=mark.x, y1=mark.y, x2=x, y2=y, stroke="currentColor", stroke_opacity=0.35
-    )
-    return element("g", line, text)
+    ends = {"x1": mark.x, "y1": mark.y, "x2": x, "y2": y}
+    return element("g", element("line", **ends, stroke="currentColor", stroke_opacity=0.35), text)
 
 
-def _wrapped(text: str, width: float) -> list[str]:
-    return textwrap.wrap(text, max(20, int((width - 12) / _LETTER)))
-
-
-def _note(text: str, y: float) -> Markup:
-    return element("text", text, x=6, y=y + 4, fill_opacity=0.72)
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(NamedTuple):
     """A rectangle, from its upper left corner."""
 
     x: float
@@ -216,25 +170,17 @@ class Box:
 
     def meets(self, other: Box) -> bool:
         """Whether they share any place."""
-        return (
-            self.x < other.x + other.width
-            and other.x < self.x + self.width
-            and self.y < other.y + other.height
-            and other.y < self.y + self.height
-        )
+        beside = self.x < other.x + other.width and other.x < self.x + self.width
+        return beside and self.y < other.y + other.height and other.y < self.y + self.height
 
     def holds(self, other: Box) -> bool:
         """Whether the other lies inside."""
-        return (
-            self.x <= other.x
-            and self.y <= other.y
-            and other.x + other.width <= self.x + self.width
-            and other.y + other.height <= self.y + self.height
-        )
+        right, bottom = other.x + other.width, other.y + other.height
+        before = self.x <= other.x and self.y <= other.y
+        return before and right <= self.x + self.width and bottom <= self.y + self.height
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A circle, and the size of its name."""
 
     x: float
@@ -243,39 +189,31 @@ class Mark:
     width: float
     height: float
 
-    @property
-    def box(self) -> Box:
-        """What it covers."""
-        size = 2 * self.radius
-        return Box(self.x - self.radius, self.y - self.radius, size, size)
-
 
 def place_labels(marks: Sequence[Mark], room: Box) -> list[Box]:
     """A box for each name: inside the room, beside its mark, clear of marks and other names.
 
     The nearest free place is taken; where none is free, the first one that was tried.
     """
-    taken = [mark.box for mark in marks]
-    placed = []
+    taken = [Box(m.x - m.radius, m.y - m.radius, 2 * m.radius, 2 * m.radius) for m in marks]
     for mark in marks:
         tried = list(_places(mark))
         free = (b for b in tried if room.holds(b) and not any(map(b.meets, taken)))
-        box = next(free, tried[0])
-        taken.append(box)
-        placed.append(box)
-    return placed
+        taken.append(next(free, tried[0]))
+    return taken[len(marks) :]
 
 
 def _places(mark: Mark) -> Iterator[Box]:
     """Around the mark, right first, then farther out."""
+    _, _, radius, width, height = mark
     for ring in range(_RINGS):
         for way in range(_WAYS):
             angle = 2 * math.pi * way / _WAYS
             # From the mark's rim to the middle of the name, so that it just clears the mark.
-            reach_x = mark.radius + 3 + _STEP * ring + mark.width / 2
-            reach_y = mark.radius + 3 + _STEP * ring + mark.height / 2
-            x, y = mark.x + reach_x * math.cos(angle), mark.y - reach_y * math.sin(angle)
-            yield Box(x - mark.width / 2, y - mark.height / 2, mark.width, mark.height)
+            reach = radius + 3 + _STEP * ring
+            x = mark.x + (reach + width / 2) * math.cos(angle)
+            y = mark.y - (reach + height / 2) * math.sin(angle)
+            yield Box(x - width / 2, y - height / 2, width, height)
 
 
 def moved_apart(marks: Sequence[Mark], room: Box) -> list[Mark]:
@@ -283,32 +221,26 @@ def moved_apart(marks: Sequence[Mark], room: Box) -> list[Mark]:
 
     Those that cover none stay where they are, and all stay inside the room, where there is one.
     """
-    places = list(marks)
-    pairs = [(i, j) for j in range(len(places)) for i in range(j)]
+    at = [complex(mark.x, mark.y) for mark in marks]
+    pairs = [(i, j) for j in range(len(at)) for i in range(j)]
+
+    def missing(i: int, j: int) -> float:
+        return marks[i].radius + marks[j].radius + _BETWEEN - abs(at[j] - at[i])
+
+    def inside(place: complex, radius: float) -> complex:
+        x = min(max(place.real, room.x + radius), room.x + room.width - radius)
+        y = min(max(place.imag, room.y + radius), room.y + room.height - radius)
+        return complex(x, y)
+
     for _ in range(_ROUNDS):
-        close = [pair for pair in pairs if _missing(places[pair[0]], places[pair[1]]) > 0.1]
+        close = [pair for pair in pairs if missing(*pair) > 0.1]
         if not close:
             break
         for i, j in close:
-            places[i], places[j] = _pushed(places[i], places[j], i + 2 * j, room)
-    return places
-
-
-def _missing(a: Mark, b: Mark) -> float:
-    return a.radius + b.radius + _BETWEEN - math.hypot(b.x - a.x, b.y - a.y)
-
-
-def _pushed(a: Mark, b: Mark, number: int, room: Box) -> tuple[Mark, Mark]:
-    """Along the line between them; where they share a place, the number gives a way."""
-    half = max(0.0, _missing(a, b)) / 2
-    together = math.hypot(b.x - a.x, b.y - a.y) < 1e-6
-    turn = float(number) if together else math.atan2(b.y - a.y, b.x - a.x)
-    across, down = half * math.cos(turn), half * math.sin(turn)
-    return _inside(a, -across, -down, room), _inside(b, across, down, room)
-
-
-def _inside(mark: Mark, across: float, down: float, room: Box) -> Mark:
-    radius = mark.radius
-    x = min(max(mark.x + across, room.x + radius), room.x + room.width - radius)
-    y = min(max(mark.y + down, room.y + radius), room.y + room.height - radius)
-    return replace(mark, x=x, y=y)
+            between = at[j] - at[i]
+            # Along the line between them; where they share a place, their numbers give a way.
+            turn = i + 2 * j if abs(between) < 1e-6 else cmath.phase(between)
+            push = cmath.rect(max(0.0, missing(i, j)) / 2, turn)
+            at[i] = inside(at[i] - push, marks[i].radius)
+            at[j] = inside(at[j] + push, marks[j].radius)
+    return [mark._replace(x=one.real, y=one.imag) for mark, one in zip(marks, at, strict=True)]

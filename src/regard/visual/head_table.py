@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from regard.evaluation.metrics import METRICS
 from regard.visual.tables import Table, plain_console, show_table
 
 NONE = "–"
@@ -42,8 +43,6 @@ COLUMNS = (
     HeadColumn("perplexity_change", "Δppl", 1, "+.2f", "perplexity, when the head is ablated"),
     HeadColumn("moved_change", "moved", 1, ".4f", "vectors turn by 1 − cosine, when it is ablated"),
 )
-_BETTER = ("bleu", "accuracy", "spearman", "exact_match", "f1")
-"""Scores that are lost when they fall; all others when they rise."""
 CLUSTER = ("cl", "cluster of heads that look alike")
 
 
@@ -60,7 +59,8 @@ def cost_of(heads: Mapping[str, Any]) -> tuple[HeadColumn, list[float | None]]:
     changes = [column for column in columns_of(heads) if column.key.endswith("_change")]
     known = [c for c in changes if any(row[c.key] is not None for row in heads["rows"])]
     chosen = (known or changes)[0]
-    sign = -1 if chosen.key.removesuffix("_change") in _BETTER else 1
+    score = chosen.key.removesuffix("_change")
+    sign = -1 if score in METRICS and METRICS[score].better == "higher" else 1
     values = [row[chosen.key] for row in heads["rows"]]
     return chosen, [None if one is None else sign * one for one in values]
 

@@ -17,6 +17,9 @@ _BOX = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 _GAP = 24  # between pictures that are stacked
 
 
+Attributes = dict[str, str | float | None]
+
+
 class Markup(str):
     """Text that is markup already and is not escaped again."""
 

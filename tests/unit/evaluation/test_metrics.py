@@ -69,6 +69,11 @@ def test_somebody_elses_metric_is_computed_like_ours(length_ratio):
     check_metrics(["length_ratio"], "texts")
 
 
+def test_a_name_that_is_entered_twice_is_refused_with_both_modules():
+    with pytest.raises(ConfigError, match=f"by regard.evaluation.metrics and by {__name__}"):
+        metric("bleu", unit="points", better="higher")(lambda predictions, references: 0.0)
+
+
 def test_a_metric_that_a_task_cannot_supply_is_refused():
     with pytest.raises(ConfigError, match="bleu cannot be computed from labels.*macro_f1"):
         check_metrics(["accuracy", "bleu"], "labels")

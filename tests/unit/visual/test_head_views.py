@@ -90,6 +90,10 @@ def test_distances_keep_their_proportions_in_all_panels():
     assert across == pytest.approx(2 * up, abs=0.05)
 
 
+def covered(mark):
+    return Box(mark.x - mark.radius, mark.y - mark.radius, 2 * mark.radius, 2 * mark.radius)
+
+
 @pytest.mark.parametrize("n", [1, 12, 48])
 def test_names_never_cover_each_other(n):
     room = Box(0, 0, 250, 250)
@@ -97,7 +101,7 @@ def test_names_never_cover_each_other(n):
     boxes = place_labels(marks, room)
     assert len(boxes) == n
     assert not any(a.meets(b) for a, b in itertools.combinations(boxes, 2))
-    assert not any(box.meets(mark.box) for box in boxes for mark in marks)
+    assert not any(box.meets(covered(mark)) for box in boxes for mark in marks)
     assert all(room.holds(box) for box in boxes)
 
 
@@ -170,9 +174,7 @@ def test_marks_that_share_a_place_are_moved_apart_and_the_others_stay():
     for a, b in itertools.combinations(moved, 2):
         assert math.hypot(a.x - b.x, a.y - b.y) > a.radius + b.radius
     for mark in moved:
-        assert room.holds(
-            Box(mark.x - mark.radius, mark.y - mark.radius, 2 * mark.radius, 2 * mark.radius)
-        )
+        assert room.holds(covered(mark))
 
 
 def test_clusters_of_one_attention_never_look_alike():
