@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from regard.visual.svg import Markup, element, picture
+from regard.visual.svg import Attributes, Markup, element, picture
 from regard.visual.theme import INK, colour_of, exact
 
 Point = tuple[float, float]
@@ -51,7 +51,8 @@ def curves(
         _grid(frame),
         _names(frame, labels),
         *(lines if drawn else [_nothing(frame)]),
-        box=f"0 0 {_WIDTH} {frame.top + _PLOT_HEIGHT + 46}",
+        size=(_WIDTH, frame.top + _PLOT_HEIGHT + 46),
+        fixed=False,
         label=f"{title}: {y_label} by {x_label} of {', '.join(series) or 'nothing'}",
         font_size=12,
     )
@@ -101,15 +102,9 @@ def _line(name: str, i: int, runs: list[Run], frame: _Frame, labels: tuple[str, 
 
 def _dot(cx: float, cy: float, colour: str, note: str, *, hidden: bool) -> Markup:
     """A circle to point at; a hidden one is larger, since nobody can see where it is."""
+    seen = {"r": 5, "opacity": 0} if hidden else {"r": 2.4}
     return element(
-        "circle",
-        element("title", note),
-        cx=cx,
-        cy=cy,
-        r=5 if hidden else 2.4,
-        fill=colour,
-        opacity=0 if hidden else None,
-        stroke="none",
+        "circle", element("title", note), cx=cx, cy=cy, fill=colour, stroke="none", **seen
     )
 
 
@@ -172,19 +167,9 @@ def _legend(rows: list[list[tuple[int, str, float]]]) -> list[Markup]:
         y = 38 + _ROW * row
         for i, name, x in members:
             colour, dash = colour_of(i)
-            entries.append(
-                element(
-                    "g",
-                    element(
-                        "path",
-                        d=f"M{x:.2f} {y - 4}h18",
-                        stroke=colour,
-                        stroke_width=2.5,
-                        stroke_dasharray=dash,
-                    ),
-                    element("text", name, x=x + 24, y=y),
-                )
-            )
+            ink: Attributes = {"stroke": colour, "stroke_width": 2.5, "stroke_dasharray": dash}
+            line = element("path", d=f"M{x:.2f} {y - 4}h18", **ink)
+            entries.append(element("g", line, element("text", name, x=x + 24, y=y)))
     return entries
 
 
@@ -201,9 +186,9 @@ def bars(values: Mapping[str, float], *, title: str, unit: str = "", digits: int
     return picture(
         element("text", title, x=0, y=17, font_size=15, font_weight=600),
         *rows,
-        box=f"0 0 {_WIDTH} {40 + _BAR_ROW * len(values)}",
-        label=f"{title}: "
-        + ", ".join(f"{name} {text}" for name, text in zip(values, texts, strict=True)),
+        size=(_WIDTH, 40 + _BAR_ROW * len(values)),
+        fixed=False,
+        label=f"{title}: {', '.join(map(' '.join, zip(values, texts, strict=True)))}",
         font_size=12,
     )
 

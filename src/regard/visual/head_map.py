@@ -54,8 +54,7 @@ def head_map(heads: Mapping[str, Any]) -> str:
             element("text", text, x=6, y=below + 4 + _LINE * i, fill_opacity=0.72)
             for i, text in enumerate(notes)
         ),
-        box=f"0 0 {width} {_TOP + _PANEL + _LINE * len(notes) + 8}",
-        width=width,
+        size=(width, _TOP + _PANEL + _LINE * len(notes) + 8),
         label=f"{title}: {len(heads['rows'])} heads of {', '.join(names)}",
         font_size=12,
     )

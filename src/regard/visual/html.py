@@ -21,30 +21,10 @@ from typing import Any
 
 from regard.core.errors import ConfigError
 from regard.visual.payload import Payload, Selected, came_out, packed_payload, packed_steps
+from regard.visual.report import page
 from regard.visual.svg import element
-from regard.visual.theme import page_css, theme_js
+from regard.visual.theme import theme_js
 
-_START = """
-const data = JSON.parse(document.querySelector("script[type='application/json']").textContent);
-show(document.querySelector("main > div"), data);
-"""
-_RENDER = """
-export default {
-  render({ model, el }) {
-    const draw = () => {
-      const box = document.createElement("div");
-      el.replaceChildren(box);
-      show(box, model.get("payload"), (selected) => {
-        model.set("selected", selected);
-        model.save_changes();
-      });
-    };
-    model.on("change:payload", draw);
-    draw();
-    return () => model.off("change:payload", draw);
-  },
-};
-"""
 _OWN_IMPORTS = r'^import [^;]* from "\./(theme|draw)\.js";$'
 _FRAME = "width:100%;height:44rem;border:0;resize:vertical;overflow:auto"
 
@@ -69,26 +49,12 @@ def look_html(
         data["steps"] = packed_steps([steps] if isinstance(steps, Mapping) else steps)
     if tree is not None:
         data["tree"] = tree
-    script = module_text() + _START
+    script = module_text("start.js")
     title = f"Attention: {payload.get('source') or came_out(payload)}"
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_policy(script)}">
-<link rel="icon" href="data:,">
-{element("title", title)}
-<style>{page_css()}
-main {{ padding-block: 1.5rem; }}</style>
-</head>
-<body>
-<main><div></div></main>
+    body = f"""<main><div></div></main>
 <script type="application/json">{json_text(data)}</script>
-<script type="module">{script}</script>
-</body>
-</html>
-"""
+<script type="module">{script}</script>"""
+    return page(title, body, policy=_policy(script), style="\nmain { padding-block: 1.5rem; }")
 
 
 def look_fragment(payload: Payload, steps: Steps | None = None, tree: Payload | None = None) -> str:
@@ -117,10 +83,11 @@ def json_text(data: Any) -> str:
 
 
 @cache
-def module_text() -> str:
-    """The theme, the drawing module and the interface on top of it, as one module."""
+def module_text(*more: str) -> str:
+    """The theme, the drawing module, its interface and ``more`` files, as one module."""
     folder = files("regard.visual") / "static"
-    parts = ((folder / name).read_text(encoding="utf-8") for name in ("draw.js", "single.js"))
+    names = ("draw.js", "single.js", *more)
+    parts = ((folder / name).read_text(encoding="utf-8") for name in names)
     return theme_js() + re.sub(_OWN_IMPORTS, "", "".join(parts), flags=re.MULTILINE)
 
 
@@ -145,7 +112,7 @@ def _widget_class() -> Any:
         ) from error
 
     class _LookWidget(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
-        _esm = module_text() + _RENDER
+        _esm = module_text("widget.js")
         payload = traitlets.Dict().tag(sync=True)
         selected = traitlets.Dict().tag(sync=True)
 

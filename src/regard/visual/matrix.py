@@ -41,21 +41,26 @@ def matrix(
     top = 34 + _LETTER * max(map(len, columns), default=0) * 0.75
     width = max(left + _CELL * len(columns) + 60, 12 + 1.1 * _LETTER * len(title))
     height = top + _CELL * len(rows) + 8
-    names = [_row_name(name, left - 6, _middle(top, t)) for t, name in enumerate(rows)]
-    heads = [_column_name(name, _middle(left, s), top - 6) for s, name in enumerate(columns)]
+    middles = [_CELL * (i + 0.5) for i in range(max(len(rows), len(columns)))]
+    names = [
+        element("text", one, x=f"{left - 6:.1f}", y=f"{top + y + 4.5:.1f}", text_anchor="end")
+        for one, y in zip(rows, middles, strict=False)
+    ]
+    heads = [
+        element("text", one, transform=f"translate({left + x:.1f} {top - 6:.1f}) rotate(-45)")
+        for one, x in zip(columns, middles, strict=False)
+    ]
     cells = [
         _cell(left + _CELL * s, top + _CELL * t, float(weights[t][s]), f"{row} → {column}")
         for t, row in enumerate(rows)
         for s, column in enumerate(columns)
     ]
-    caption = element("text", title, x=4, y=16, font_weight=600)
     return picture(
-        caption,
+        element("text", title, x=4, y=16, font_weight=600),
         *heads,
         *names,
         *cells,
-        box=f"0 0 {width:.0f} {height:.0f}",
-        width=f"{width:.0f}",
+        size=(width, height),
         label=title,
     )
 
@@ -92,18 +97,6 @@ def matrix_text(
         for start in range(0, len(columns), n)
     ]
     return Text("\n").join(pieces)
-
-
-def _middle(start: float, i: int) -> float:
-    return start + _CELL * i + _CELL / 2
-
-
-def _row_name(name: str, x: float, y: float) -> Markup:
-    return element("text", name, x=f"{x:.1f}", y=f"{y + 4.5:.1f}", text_anchor="end")
-
-
-def _column_name(name: str, x: float, y: float) -> Markup:
-    return element("text", name, transform=f"translate({x:.1f} {y:.1f}) rotate(-45)")
 
 
 def _cell(x: float, y: float, weight: float, what: str) -> Markup:

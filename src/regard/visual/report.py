@@ -63,17 +63,17 @@ def report_page(
     return page(title, element("main", *(Markup(part) for part in parts)))
 
 
-def page(title: str, body: Markup) -> str:
-    """A page around a body, with our style and nothing from outside."""
+def page(title: str, body: str, *, policy: str = _POLICY, style: str = "") -> str:
+    """A page around a trusted body, with our style and nothing from outside."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <link rel="icon" href="data:,">
 {element("title", title)}
-<style>{page_css()}</style>
+<style>{page_css()}{style}</style>
 </head>
 <body>
 {body}

@@ -126,8 +126,7 @@ def steps_svg(steps: Steps) -> str:
         element("text", table.caption, x=4, y=18, font_weight=600),
         *bars,
         *texts,
-        box=f"0 0 {width:.0f} {52 + _ROW * len(cells):.0f}",
-        width=f"{width:.0f}",
+        size=(width, 52 + _ROW * len(cells)),
         label=table.caption,
     )
 

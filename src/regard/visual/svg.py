@@ -44,18 +44,19 @@ def element(name: str, *children: str, **attributes: str | float | None) -> Mark
 
 
 def picture(
-    *children: str, label: str, box: str, width: str | float | None = None, font_size: int = 13
+    *children: str, label: str, size: tuple[float, float], fixed: bool = True, font_size: int = 13
 ) -> Markup:
-    """A whole SVG. ``box`` is its viewBox; without a width it takes what room the page gives it.
+    """A whole SVG of this width and height; unless ``fixed`` it takes what room the page gives it.
 
     Text and axes are drawn in ``currentColor``: the ink of the page around it, light or dark.
     """
+    width, height = (f"{one:.0f}" for one in size)
     return element(
         "svg",
         *children,
         xmlns="http://www.w3.org/2000/svg",
-        viewBox=box,
-        width=width,
+        viewBox=f"0 0 {width} {height}",
+        width=width if fixed else None,
         role="img",
         aria_label=label,
         fill="currentColor",
@@ -73,7 +74,8 @@ def stack(pictures: Sequence[str], *, label: str) -> str:
         parts.append(Markup(placed.replace("<svg ", f'<svg height="{height:g}" ', 1)))
         y += height + _GAP
     width = max((width for width, _ in sizes), default=1.0)
-    return picture(element("g", *parts), box=f"0 0 {width:g} {max(1.0, y - _GAP):g}", label=label)
+    size = (width, max(1.0, y - _GAP))
+    return picture(element("g", *parts), size=size, fixed=False, label=label)
 
 
 def escaped(text: str) -> Markup:

@@ -26,12 +26,9 @@ from regard.visual.svg import Markup, element
 
 # Digits, perhaps an exponent, perhaps a short unit; or a dash where there is no number.
 _NUMBER = re.compile(r"[+\-−]?[\d.,]+(e[+\-]?\d+)?( ?[%×µA-Za-z]{1,5})?|[–—-]?")
-_FONTS = (
-    ("", 5.0, 6),
-    (r"\small", 4.6, 5),
-    (r"\footnotesize", 4.3, 4),
-    (r"\scriptsize", 4.0, 3),
-    (r"\tiny", 3.4, 2),
+_FONTS: Sequence[tuple[str, float, int]] = (
+    *(("", 5.0, 6), (r"\small", 4.6, 5), (r"\footnotesize", 4.3, 4)),
+    *((r"\scriptsize", 4.0, 3), (r"\tiny", 3.4, 2)),
 )
 """Sizes of LaTeX's letters: command, points that a letter takes, points beside a column."""
 _LINE = 345
@@ -42,38 +39,18 @@ DEFINITION = (
 )
 r"""Of ``\regardchar``: the character, or its number where pdfLaTeX has not been told of it."""
 
+_TEXT = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "|": "bar", "<": "less"}
+_TEXT |= {">": "greater", "`": "asciigrave", "–": "endash", "▁": "visiblespace"}  # ▁: a space
+_MATH = {"±": r"\pm", "×": r"\times", "−": "-", "«": r"\ll", "»": r"\gg", "∅": r"\emptyset"}
+_MATH |= {"Δ": r"\Delta", "→": r"\rightarrow"}
 _COMMANDS = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "|": r"\textbar{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "`": r"\textasciigrave{}",
-    # After the end of a row, these two would be taken for its options.
-    "[": "{[}",
-    "*": "{*}",
-    "±": r"\ensuremath{\pm}",
-    "×": r"\ensuremath{\times}",
-    "−": r"\ensuremath{-}",
-    "«": r"\ensuremath{\ll}",
-    "»": r"\ensuremath{\gg}",
-    "∅": r"\ensuremath{\emptyset}",
-    "Δ": r"\ensuremath{\Delta}",
-    "→": r"\ensuremath{\rightarrow}",
-    "–": r"\textendash{}",
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+    **{c: rf"\text{name}{{}}" for c, name in _TEXT.items()},
+    **{c: rf"\ensuremath{{{name}}}" for c, name in _MATH.items()},
+    **{c: f"{{{c}}}" for c in "[*"},  # after the end of a row, they would be taken for its options
+    **dict.fromkeys("\n\t", " "),
     "…": r"\ldots{}",
-    "▁": r"\textvisiblespace{}",  # how a tokenizer shows a space
     "\N{NO-BREAK SPACE}": "~",
-    "\n": " ",
-    "\t": " ",
 }
 _KNOWN = "¡¢£¥§©ª®°²³´µ¶·¹º¼½¾¿—‘’‚“”„†‡•‰€™"
 

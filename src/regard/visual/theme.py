@@ -8,7 +8,6 @@ module in the browser imports ``theme.js``, which is ``theme_js()``, and pages h
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -39,54 +38,29 @@ _FONTS = {
     "sans": 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif',
     "mono": 'ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace',
 }
-_LIGHT = {
-    "paper": "#fcfbf8",
-    "card": "#f4f2ec",
-    "ink": "#1f2126",
-    "muted": "#666a73",
-    "line": "#e3e0d7",
-    "edge": "#8a8d94",
-    "accent": "#00639c",
-    "on-accent": "#ffffff",
-    "mark": "#ffe3c2",
-    "good": GOOD,
-    "bad": "#a33a00",
+_COLOURS = {
+    "paper": ("#fcfbf8", "#16181c"),
+    "card": ("#f4f2ec", "#1e2126"),
+    "ink": ("#1f2126", "#e6e4de"),
+    "muted": ("#666a73", "#9da1aa"),
+    "line": ("#e3e0d7", "#2f3339"),
+    "edge": ("#8a8d94", "#6d717a"),
+    "accent": ("#00639c", "#6cbcec"),
+    "on-accent": ("#ffffff", "#10202b"),
+    "mark": ("#ffe3c2", "#5a3a12"),
+    "good": (GOOD, "#4fc3a0"),
+    "bad": ("#a33a00", "#ff9d66"),
 }
-_DARK = {
-    "paper": "#16181c",
-    "card": "#1e2126",
-    "ink": "#e6e4de",
-    "muted": "#9da1aa",
-    "line": "#2f3339",
-    "edge": "#6d717a",
-    "accent": "#6cbcec",
-    "on-accent": "#10202b",
-    "mark": "#5a3a12",
-    "good": "#4fc3a0",
-    "bad": "#ff9d66",
+"""Of pages, light and dark; in CSS ``--paper`` and so on."""
+_DRAWN = {
+    "paper": ("#ffffff", "#16181c"),
+    "ink": (INK, PALETTE[5]),
+    "above": (PALETTE[0], PALETTE[5]),
+    "below": (PALETTE[1], PALETTE[4]),
+    "good": (FINISHED, "#2fc79a"),
 }
-_IN_BROWSER = {
-    "font": FONT,
-    "palette": PALETTE,
-    "dashes": [dash or "" for dash in DASHES],
-    "overviewPower": OVERVIEW_POWER,
-    "digits": {"exact": 6, "vector": 3, "large": 1, "score": 2},
-    "light": {
-        "paper": "#ffffff",
-        "ink": INK,
-        "above": PALETTE[0],
-        "below": PALETTE[1],
-        "good": FINISHED,
-    },
-    "dark": {
-        "paper": _DARK["paper"],
-        "ink": PALETTE[5],
-        "above": PALETTE[5],
-        "below": PALETTE[4],
-        "good": "#2fc79a",
-    },
-}
-"""``above`` and ``below`` zero are the two ends of the scale of a vector's numbers."""
+"""Of what is drawn in the browser, likewise; numbers of vectors are ``above`` or ``below`` 0."""
+_DIGITS = {"exact": 6, "vector": 3, "large": 1, "score": 2}
 
 
 def colour_of(i: int) -> tuple[str, str | None]:
@@ -128,34 +102,33 @@ def exact(value: float) -> str:
 
 def theme_js() -> str:
     """``theme.js``: the same values for the module that draws in the browser."""
-    return f"export const THEME = {json.dumps(_IN_BROWSER, ensure_ascii=False)};\n"
+    values = {
+        "font": FONT,
+        "palette": PALETTE,
+        "dashes": [dash or "" for dash in DASHES],
+        "overviewPower": OVERVIEW_POWER,
+        "digits": _DIGITS,
+        "light": {name: light for name, (light, _) in _DRAWN.items()},
+        "dark": {name: dark for name, (_, dark) in _DRAWN.items()},
+    }
+    return f"export const THEME = {json.dumps(values, ensure_ascii=False)};\n"
 
 
 def theme_css() -> str:
     """``theme.css``: colours and fonts as variables, light or dark as the reader likes."""
-    dim = [
-        f'  .curves [{what}="{light}"] {{ {what}: {dark}; }}'
-        for light, dark in ON_DARK.items()
-        for what in ("stroke", "fill")
-    ]
-    return "\n".join(
-        [
-            ":root {",
-            "  color-scheme: light dark;",
-            *_variables({**_LIGHT, **_FONTS}),
-            "}",
-            "@media (prefers-color-scheme: dark) {",
-            "  :root {",
-            *_variables(_DARK),
-            "  }",
-            *dim,
-            "}\n",
-        ]
+    light, dark = (
+        "".join(f" --{name}: {pair[i]};" for name, pair in _COLOURS.items()) for i in (0, 1)
     )
-
-
-def _variables(values: dict[str, str]) -> Sequence[str]:
-    return [f"  --{name}: {value};" for name, value in values.items()]
+    fonts = "".join(f" --{name}: {value};" for name, value in _FONTS.items())
+    dim = "".join(
+        f'\n  .curves [{what}="{bright}"] {{ {what}: {dimmed}; }}'
+        for bright, dimmed in ON_DARK.items()
+        for what in ("stroke", "fill")
+    )
+    return (
+        f":root {{ color-scheme: light dark;{light}{fonts} }}\n"
+        f"@media (prefers-color-scheme: dark) {{\n  :root {{{dark} }}{dim}\n}}\n"
+    )
 
 
 @cache

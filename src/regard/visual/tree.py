@@ -57,8 +57,7 @@ def tree_svg(tree: Tree) -> str:
         *headings,
         *_edges(tree["nodes"], places),
         *(_box(node, *places[node["id"]]) for node in tree["nodes"]),
-        box=f"0 0 {width:.0f} {height:.0f}",
-        width=f"{width:.0f}",
+        size=(width, height),
         label=title,
     )
 
