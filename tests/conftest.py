@@ -15,8 +15,8 @@ from letters import pairs, write_pairs
 from tiny import tiny_config
 
 from regard.models.transformer import Transformer
-from regard.recipes.recipe import recipe_from
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 
 @pytest.fixture

@@ -10,15 +10,14 @@ from regard.checkpoints.run_folder import RunFolder, save_model, save_settings
 from regard.data.settings import DataSettings
 from regard.models.decoder import LanguageModel
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.recipes.recipe import recipe_from
-from regard.runs.kinds.answerer import Answerer
-from regard.runs.kinds.classifier import Classifier
-from regard.runs.kinds.embedder import Embedder
-from regard.runs.kinds.filler import Filler
-from regard.runs.kinds.writer import Writer
-from regard.runs.labels import Labels
-from regard.runs.tokenizers import SHARED
-from regard.runs.writing.framing import framing_for
+from regard.tasks.answers import Answerer
+from regard.tasks.classification import Classifier, Labels
+from regard.tasks.generation import framing_for
+from regard.tasks.masked import Filler
+from regard.tasks.opening import SHARED
+from regard.tasks.recipe import recipe_from
+from regard.tasks.similarity import Embedder
+from regard.tasks.writer import Writer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 

@@ -6,15 +6,16 @@ import torch
 from letters import LETTERS
 
 from regard.checkpoints.run_folder import RunFolder
+from regard.models.base import SequenceConfig
 from regard.models.presets import build, presets_for, resolve
 from regard.models.settings import ModelSettings
-from regard.recipes.recipe import recipe_from
-from regard.runs.kinds.translator import Run
-from regard.runs.tokenizers import Tokenizers
+from regard.tasks.opening import Tokenizers
+from regard.tasks.recipe import recipe_from
+from regard.tasks.translator import Run
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 
-ATTENDING = [name for name in presets_for("translation") if name != "sutskever2014"]
+ATTENDING = [name for name in presets_for(SequenceConfig) if name != "sutskever2014"]
 SYSTEMS = [
     *((name, {}) for name in ATTENDING),
     *(

@@ -4,8 +4,8 @@ import random
 
 from encoders import TRAIN, labelled, labelled_pairs, scored, settings, texts
 
-from regard.recipes.recipe import recipe_from
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 
 def questions(n, seed):

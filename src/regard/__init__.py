@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from regard.kernels.attention import attention
     from regard.layers.attention import MultiHeadAttention
     from regard.layers.score import Score
-    from regard.runs.kinds.translator import Run
-    from regard.runs.loading import load
+    from regard.runs.load import load
+    from regard.tasks.translator import Run
 
 __version__ = "0.1.0"
 
@@ -35,10 +35,10 @@ _HOMES = {
     "CheckpointError": "regard.core.errors",
     "ConfigError": "regard.core.errors",
     "DataError": "regard.core.errors",
-    "load": "regard.runs.loading",
+    "load": "regard.runs.load",
     "MultiHeadAttention": "regard.layers.attention",
     "RegardError": "regard.core.errors",
-    "Run": "regard.runs.kinds.translator",
+    "Run": "regard.tasks.translator",
     "Score": "regard.layers.score",
     "ShapeError": "regard.core.errors",
     "TrainingError": "regard.core.errors",

@@ -5,8 +5,8 @@ import pytest
 from page_parts import READY, SOURCE, control, link
 from playwright.sync_api import expect
 
-from regard.runs.data import load_data
-from regard.runs.heads.measures import head_measures
+from regard.runs.heads import head_measures
+from regard.tasks.data import load_data
 from regard.visual.head_table import COLUMNS, head_tables
 
 pytestmark = pytest.mark.browser

@@ -9,8 +9,8 @@ from regard.data.pairs import Pair
 from regard.evaluation.attention import words_matrix
 from regard.inspection.capture import watch
 from regard.recipes.recipe import load_recipe
-from regard.runs.attention_scores import attention_scores, watched_words
 from regard.runs.train import train
+from regard.tasks.translation_scores import attention_scores, watched_words
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_nothing_is_scored_where_nothing_is_known(copying):
 
 
 def test_evaluation_reports_tags_apart(copying):
-    from regard.runs.evaluate import evaluate_pairs
+    from regard.tasks.translation_scores import evaluate_pairs
 
     texts = ["a b c", "b c d", "e f"]
     right = copying.run.translate(texts)

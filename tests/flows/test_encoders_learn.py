@@ -12,8 +12,8 @@ from encoders import labelled, labelled_pairs, scored, settings, texts
 import regard
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.data.labelled import read_labelled
-from regard.recipes.recipe import recipe_from
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 KINDS = {
     "classification": labelled,

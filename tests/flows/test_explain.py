@@ -9,8 +9,8 @@ import torch
 import regard
 from regard.cli.main import main
 from regard.inspection.capture import watch
-from regard.recipes.recipe import recipe_from
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 
 def test_a_look_has_the_tokens_and_the_weights_of_that_very_run(run_path):

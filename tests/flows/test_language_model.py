@@ -11,10 +11,10 @@ import yaml
 from regard.checkpoints.run_folder import RunFolder
 from regard.checkpoints.snapshots import load_snapshot
 from regard.cli.main import main
-from regard.recipes.recipe import recipe_from
-from regard.runs.kinds.writer import Writer
-from regard.runs.loading import load
+from regard.runs.load import load
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
+from regard.tasks.writer import Writer
 
 
 def story(n, seed):

@@ -11,10 +11,11 @@ from fastapi.testclient import TestClient
 
 import regard
 from regard.core.errors import ConfigError, DataError
-from regard.recipes.recipe import load_recipe, recipe_from
+from regard.recipes.recipe import load_recipe
 from regard.runs.prepare import prepare
 from regard.runs.train import train
 from regard.server.app import make_app
+from regard.tasks.recipe import recipe_from
 
 NAMES = "ann bob eve dan kim leo".split()
 

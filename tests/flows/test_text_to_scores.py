@@ -11,8 +11,8 @@ import regard
 from regard.checkpoints.snapshots import SnapshotStore, load_snapshot
 from regard.core.errors import DataError
 from regard.decoding.settings import DecodeSettings
-from regard.recipes.recipe import recipe_from
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 
 def test_a_run_folder_holds_what_it_should(run_path):

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.recipes.recipe import recipe_from
-from regard.runs.copies import copies
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
+from regard.tasks.translator import copies
 from regard.text.specials import UNKNOWN_ID
 
 

@@ -9,8 +9,8 @@ from looked_at import LABELLED, encoder_run, saved
 from starlette.testclient import TestClient
 
 from regard.core.errors import ConfigError, DataError
-from regard.runs.looking import limits
 from regard.server.app import make_app
+from regard.tasks import look as limits
 
 POOL = "encoder.head.pool"
 CELL = {"cell": "lstm", "positions": "none", "n_segments": 0}

@@ -8,7 +8,7 @@ import pytest
 from chats import chat_folder
 
 from regard.cli.main import main
-from regard.runs.loading import load
+from regard.runs.load import load
 
 HOW = ("--max-new", "5", "--temperature", "0")
 

@@ -7,7 +7,7 @@ from chats import chat_folder
 from starlette.testclient import TestClient
 
 from regard.decoding import continuing
-from regard.runs.loading import load
+from regard.runs.load import load
 from regard.server.app import make_app
 from regard.server.limits import Limits
 
@@ -44,7 +44,7 @@ def test_what_takes_too_long_stops_at_the_next_token(talker, what, monkeypatch):
 
     monkeypatch.setattr(continuing, "log_probs", slow)
     # One piece is all.
-    monkeypatch.setattr("regard.runs.writing.pen.certain", lambda text, stops: "")
+    monkeypatch.setattr("regard.tasks.generation.certain", lambda text, stops: "")
     monkeypatch.setattr(continuing.Manner, "choose", lambda self, probs, noise: noise.long() + 50)
     path, body = ASKED[what]
     with client_of(talker, seconds=1.0) as client:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from encoders import labelled, labelled_pairs, scored, settings, texts
 
-from regard.recipes.recipe import recipe_from
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 RELATIONS = ("entailment", "neutral", "contradiction")
 

@@ -9,8 +9,8 @@ from systems import untrained
 
 import regard
 from regard.cli.main import main
-from regard.runs.data import load_data
-from regard.runs.heads.measures import head_measures
+from regard.runs.heads import head_measures
+from regard.tasks.data import load_data
 from regard.visual.head_table import heads_text
 
 KEYS = {
@@ -81,8 +81,6 @@ def test_what_is_wrong_is_said_in_one_line(run_path, capsys, words, hint):
 
 
 def test_a_system_without_attention_is_refused(monkeypatch, run_path, capsys):
-    monkeypatch.setattr(
-        "regard.runs.loading.load", lambda *_args, **_more: untrained("sutskever2014")
-    )
+    monkeypatch.setattr("regard.runs.load.load", lambda *_args, **_more: untrained("sutskever2014"))
     assert main(["heads", str(run_path)]) == 2
     assert "has no attention" in capsys.readouterr().err

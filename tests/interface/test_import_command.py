@@ -62,7 +62,7 @@ def test_an_imported_classifier_reads_lines_with_a_tab_as_pairs(run, tmp_path):
     (tmp_path / "bert" / "vocab.txt").write_text("\n".join(words) + "\n")
     assert run("import", tmp_path / "bert", "--out", tmp_path / "run")[0] == 0
 
-    from regard.runs.loading import load
+    from regard.runs.load import load
 
     loaded = load(tmp_path / "run", device="cpu")
     wanted = [loaded.classify(x, with_scores=True).probability for x in ("a", ("a", "b"))]
@@ -94,7 +94,7 @@ def test_an_imported_run_is_a_run_like_any_other(run, folder, tmp_path):
 def test_its_recipe_describes_the_model_that_was_imported(run, folder, tmp_path):
     from regard.checkpoints.run_folder import RunFolder, load_model, load_settings
     from regard.models.presets import resolve
-    from regard.recipes.recipe import recipe_from
+    from regard.tasks.recipe import recipe_from
 
     run("import", folder, "--out", tmp_path / "again")
     again = RunFolder(tmp_path / "again")

@@ -14,7 +14,7 @@ from regard.interop.bert import write_bert
 from regard.interop.gpt2 import write_gpt2
 from regard.interop.importing import import_model
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.runs.loading import load
+from regard.runs.load import load
 
 openai = pytest.importorskip("openai", reason="openai is not installed")
 

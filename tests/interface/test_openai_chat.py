@@ -4,8 +4,8 @@ import httpx
 import pytest
 from chats import chat_folder
 
-from regard.runs.loading import load
-from regard.runs.writing.pen import seeded
+from regard.runs.load import load
+from regard.tasks.generation import seeded
 
 openai = pytest.importorskip("openai", reason="openai is not installed")
 

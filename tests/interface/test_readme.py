@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from regard.cli.main import main
-from regard.recipes.recipe import builtin_recipes, recipe_from
+from regard.recipes.recipe import builtin_recipes
+from regard.tasks.recipe import recipe_from
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 

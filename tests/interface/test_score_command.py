@@ -5,8 +5,8 @@ import yaml
 
 import regard
 from regard.cli.main import main
-from regard.recipes.recipe import recipe_from
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def test_it_tells_its_address_answers_and_ends_quietly(run_path, number):
 LONG = """
 import time
 import torch
-from regard.runs.kinds.translator import Run
+from regard.tasks.translator import Run
 
 
 def slow(self, texts, **options):

@@ -26,10 +26,8 @@ import regard
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import DataError
 from regard.decoding.steps import next_log_probs
-from regard.recipes.recipe import load_recipe, recipe_from
-from regard.runs.data import load_data
-from regard.runs.heads.measures import head_measures
-from regard.runs.kinds.translator import Run
+from regard.recipes.recipe import load_recipe
+from regard.runs.heads import head_measures
 from regard.runs.train import train
 from regard.server.app import make_app
 from regard.server.batcher import MODEL
@@ -40,7 +38,10 @@ from regard.server.listening import address_of, listen
 from regard.server.service import Service
 from regard.server.translation import greedy_events
 from regard.tasks.base import TASKS
+from regard.tasks.data import load_data
+from regard.tasks.recipe import recipe_from
 from regard.tasks.translation import PRONOUNS, antecedents
+from regard.tasks.translator import Run
 from regard.text.specials import END_ID, SPECIALS
 from regard.text.words import split
 from regard.visual.head_table import COLUMNS

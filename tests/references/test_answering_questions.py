@@ -5,9 +5,9 @@ import torch
 
 from regard.interop.exporting import export
 from regard.interop.importing import import_model
-from regard.recipes.recipe import recipe_from
-from regard.runs.loading import load
+from regard.runs.load import load
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 transformers.utils.logging.disable_progress_bar()

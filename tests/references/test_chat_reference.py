@@ -7,7 +7,7 @@ import pytest
 from chats import CHATML, byte_tokenizer
 
 from regard.interop.gguf import read_gguf_tokenizer
-from regard.runs.writing.chat_prompts import ChatPrompts
+from regard.tasks.chat import ChatPrompts
 from regard.text.chat import ChatReader, ChatTemplate
 from regard.text.pretrained import PretrainedTokenizer, pieces_of
 from regard.text.specials import SpecialIds

@@ -13,8 +13,8 @@ from regard.interop.ctranslate2 import write_ctranslate2
 from regard.interop.ctranslate2_reading import read_ctranslate2
 from regard.interop.importing import import_model
 from regard.models.transformer import Transformer
-from regard.runs.kinds.translator import load_translator
-from regard.runs.translation import decode
+from regard.tasks.translating import decode
+from regard.tasks.translator import load_translator
 from regard.text.specials import BEGIN_ID, END_ID, SPECIALS
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")

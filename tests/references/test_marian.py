@@ -11,7 +11,7 @@ from regard.decoding.settings import DecodeSettings
 from regard.inspection.capture import watch
 from regard.interop.marian import marian_numbering, read_marian, write_marian
 from regard.models.transformer import Transformer
-from regard.runs.translation import decode
+from regard.tasks.translating import decode
 from regard.text.specials import END_ID
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before it is imported: nothing is looked for

@@ -8,7 +8,7 @@ from letters import LETTERS
 
 from regard.interop.exporting import export
 from regard.interop.importing import tokenizers_beside
-from regard.runs.kinds.translator import load_translator
+from regard.tasks.translator import load_translator
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before it is imported: nothing is looked for
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

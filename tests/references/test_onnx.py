@@ -10,7 +10,7 @@ from regard.core.errors import ConfigError
 from regard.interop.exporting import export
 from regard.interop.onnx import write_onnx
 from regard.models.transformer import Transformer
-from regard.runs.kinds.translator import load_translator
+from regard.tasks.translator import load_translator
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed")

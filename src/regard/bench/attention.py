@@ -23,7 +23,7 @@ from regard.kernels.attention import attention
 from regard.kernels.call import Call
 from regard.kernels.table import TABLE, choose
 from regard.models.transformer import TransformerConfig
-from regard.runs.device import pick_device
+from regard.tasks.opening import pick_device
 
 USUAL = {"cpu": (512, 2048), "cuda": (8192, 32768)}
 """Lengths where nothing else is asked for."""

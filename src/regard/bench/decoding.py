@@ -22,8 +22,8 @@ from regard.core.registry import did_you_mean
 from regard.models.decoder import DecoderConfig, LanguageModel
 from regard.models.presets import build
 from regard.models.transformer import TransformerConfig
-from regard.runs.device import pick_device
-from regard.runs.kinds.writer import load_writer
+from regard.tasks.opening import pick_device
+from regard.tasks.writer import load_writer
 from regard.training.flops import flop_formula
 
 HF, CT2 = "transformers", "ctranslate2"

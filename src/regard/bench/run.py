@@ -17,7 +17,7 @@ from regard.bench.measures import DTYPES, matrix_rates
 from regard.bench.results import OURS, Bench, BenchRow
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
-from regard.runs.device import pick_device
+from regard.tasks.opening import pick_device
 
 PRECISIONS = ("fp32", "bf16", "int8")
 PACKAGES = ("torch", "transformers", "x-transformers", "joeynmt", "ctranslate2")

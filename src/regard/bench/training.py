@@ -32,7 +32,7 @@ from regard.models.base import SequenceConfig
 from regard.models.presets import build, n_parameters, resolve
 from regard.models.settings import ModelSettings
 from regard.models.transformer import TransformerConfig
-from regard.runs.device import pick_device
+from regard.tasks.opening import pick_device
 
 N_BATCHES = {"cpu": 4, "cuda": 8}
 """Batches of a round."""

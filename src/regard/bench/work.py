@@ -21,8 +21,8 @@ from regard.models.base import SequenceConfig
 from regard.models.presets import build, n_parameters, resolve
 from regard.models.settings import ModelSettings
 from regard.models.transformer import TransformerConfig
-from regard.runs.objective import TokenLoss
-from regard.runs.prepared import SHORT
+from regard.tasks.base import SHORT
+from regard.tasks.translation import TokenLoss
 from regard.text.specials import PAD_ID, SPECIALS
 from regard.training.flops import BACKWARD, flop_formula
 from regard.training.losses import cross_entropy

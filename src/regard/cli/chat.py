@@ -26,7 +26,7 @@ from regard.cli.terminal import stdin_lines
 from regard.core.errors import DataError
 
 if TYPE_CHECKING:
-    from regard.runs.writing.chat import Conversation
+    from regard.tasks.chat import Conversation
 
 ASK = "> "
 
@@ -56,7 +56,7 @@ def chat(
     Answers are printed while they are written. With --json one object a turn: message, answer,
     finished.
     """
-    from regard.runs.kinds.writer import load_writer
+    from regard.tasks.writer import load_writer
 
     run = load_writer(path, device=device)  # a bad run fails on empty input too
     talk = run.conversation(

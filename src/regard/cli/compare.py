@@ -23,9 +23,9 @@ from regard.core.durations import about
 
 if TYPE_CHECKING:
     from regard.cli.progress import Shown
-    from regard.runs.budget import Budget
     from regard.runs.comparison.contest import Contest
     from regard.runs.comparison.results import Comparison
+    from regard.runs.estimate import Budget
     from regard.training.settings import TrainSettings
 
 
@@ -53,10 +53,10 @@ def compare(
     The learning rate of each is chosen on valid first, which costs three quarters of a training
     more. When it is interrupted, the same command goes on where it stopped.
     """
-    from regard.runs.budget import parse_budget
     from regard.runs.comparison.compare import compare as run_comparison
     from regard.runs.comparison.contest import contest
     from regard.runs.comparison.trainings import Stopped
+    from regard.runs.estimate import parse_budget
 
     chosen = range(1, seeds + 1)
     expected = forecast(contest(systems, data, parse_budget(budget), chosen, settings or []), out)

@@ -18,11 +18,7 @@ from regard.core.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from rich.table import Column, Table
 
-    from regard.data.settings import Files
-    from regard.runs.kinds.translator import Run
-
-ELSEWHERE = "name a file, or with --data RECIPE a recipe whose data to score on"
-"""What to do where a run has no data."""
+    from regard.tasks.translator import Run
 
 
 def evaluate(
@@ -70,39 +66,44 @@ def evaluate(
     With --alignments and --gold, score where its attention looks: the head with the lowest
     alignment error rate on the first 100 sentences is scored on the others.
     """
-    from regard.runs.loading import load
+    from regard.runs.load import load
+    from regard.tasks.base import TASKS
 
     _check(split, source, reference, alignments, gold, beam)
     _check_file(file, split, source, alignments, data)
     run = _with_data(load(path, device=device), data, overrides or [])
-    if run.task != "translation":
-        _check_own_data(run.task, source, alignments, beam)
-        if file is None:
-            scores = _scores_of(run, split, stride, own=data is None)
-        else:
-            scores = _of_file(run, file, stride)
-        _show_plain(scores, as_json)
-        return
-    _check_stride(run.task, stride)
+    task, options = TASKS[run.task], {"beam": beam, "stride": stride}
     if alignments is not None and gold is not None:
-        _show_alignment(_aligned(run, alignments, gold), as_json)
-        return
-    if source is not None and reference is not None:
-        scores = _of_files(run, (str(source), str(reference)), source.name, beam)
+        found = task.score_alignments(run, alignments, gold)
+    elif source is not None and reference is not None:
+        found = task.score_pair(run, source, reference, **options)
     elif file is not None:
-        scores = _of_files(run, str(file), file.name, beam)
+        found = task.score_file(run, file, **options)
     else:
-        scores = _of_split(run, split or "test", beam, own=data is None)
+        found = task.evaluate(run, split, own=data is None, **options)
+    for line in found.notes:
+        note(line)
     if as_json:
-        print(json.dumps(scores, ensure_ascii=False))
-        return
-    show_scores({scores["split"]: scores}, signatures=True)
-    print(f"lower-cased BLEU {scores['bleu_lc']:.2f} ({scores['bleu_lc_signature']})")
+        print(json.dumps(found.scores, ensure_ascii=False))
+    elif alignments is not None:
+        _show_alignment(found.scores)
+    else:
+        _show(found.scores)
+
+
+def _show(scores: dict[str, Any]) -> None:
+    """A table, and how the scores in it were computed."""
+    show_scores({scores["split"]: scores}, signatures="bleu_signature" in scores)
+    if "bleu_lc" in scores:
+        print(f"lower-cased BLEU {scores['bleu_lc']:.2f} ({scores['bleu_lc_signature']})")
     if "bleu_multi" in scores:
         print(
             f"BLEU {scores['bleu_multi']:.2f} with all references of each of "
             f"{scores['n_sources']:,} sources ({scores['bleu_multi_signature']})"
         )
+    for name, part in scores.get("parts", {}).items():
+        if "bleu_signature" in part:
+            print(f"{name}: {part['bleu_signature']}\n{name}: {part['chrf_signature']}")
 
 
 def _with_data(run: Any, data: str | None, overrides: Sequence[str]) -> Any:
@@ -117,65 +118,6 @@ def _with_data(run: Any, data: str | None, overrides: Sequence[str]) -> Any:
     if other.task != run.task:
         raise ConfigError(f"{data} is a recipe for {other.task}, and this is a run for {run.task}")
     return replace(run, recipe=run.recipe.model_copy(update={"data": other.data}))
-
-
-def _check_own_data(task: str, *of_translators: object) -> None:
-    """Files and beams are for translators."""
-    if any(x is not None for x in of_translators):
-        raise ConfigError(
-            f"a run of the task {task} is scored on splits of its own data or on one file: leave "
-            "out --source, --alignments and --beam"
-        )
-
-
-def _check_stride(task: str, stride: int | None) -> None:
-    if stride is not None:
-        raise ConfigError(f"--stride is for language models, and this is a run of the task {task}")
-
-
-def _scores_of(run: Any, split: str | None, stride: int | None, *, own: bool) -> dict[str, Any]:
-    """On a split that is named; else on test or, where there is none, on valid."""
-    from regard.runs.own_data import check_data
-
-    choices = {}
-    if run.task == "language":
-        choices["stride"] = stride
-    else:
-        _check_stride(run.task, stride)
-    data = run.recipe.data
-    if own:
-        check_data(run.folder, data, ELSEWHERE)
-    rows = run.task != "language" or data.prompt is not None
-    held_out = data.hold_out is not None and rows  # of plain text, valid alone
-    if split is None and data.world is None and data.test is None and not held_out:
-        note("there is no test set: scored on valid, by which the weights were chosen")
-        split = "valid"
-    scores: dict[str, Any] = run.evaluate(split or "test", **choices).scores
-    return scores
-
-
-def _of_file(run: Any, file: Path, stride: int | None) -> dict[str, Any]:
-    """On a file, by a run that is no translator."""
-    from regard.runs.own_files import OF_FILE, score_texts
-
-    if run.task == "language":
-        found = score_texts(run, file, stride)
-    else:
-        _check_stride(run.task, stride)
-        found = OF_FILE[run.task](run, file)
-    for line in found.notes:
-        note(line)
-    return found.scores
-
-
-def _show_plain(scores: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(scores, ensure_ascii=False))
-        return
-    show_scores({scores["split"]: scores})
-    for name, part in scores.get("parts", {}).items():
-        if "bleu_signature" in part:
-            print(f"{name}: {part['bleu_signature']}\n{name}: {part['chrf_signature']}")
 
 
 def _check_file(file: Path | None, *others: object) -> None:
@@ -208,45 +150,7 @@ def _check(
         )
 
 
-def _of_files(run: Run, files: Files, name: str, beam: int | None) -> dict[str, Any]:
-    from regard.data.corpora import read_pairs
-    from regard.runs.evaluate import evaluate_pairs
-
-    corpus = read_pairs(files, run.recipe.data.columns if isinstance(files, str) else None)
-    if corpus.n_empty:
-        note(f"{corpus.n_empty} lines skipped, being empty on one side or both")
-    note_unknown(word for pair in corpus.pairs for word in run.unknown_words(pair.source))
-    return evaluate_pairs(run, corpus.pairs, split=name, beam=beam).scores
-
-
-def _of_split(run: Run, split: str, beam: int | None, *, own: bool) -> dict[str, Any]:
-    from regard.runs.data import load_data
-    from regard.runs.evaluate import evaluate_split
-    from regard.runs.own_data import check_data
-
-    remedy = f"{ELSEWHERE}, or two files with --source and --reference"
-    if own:
-        check_data(run.folder, run.recipe.data, remedy)
-    data = load_data(run.recipe.data)
-    for line in data.notes:
-        note(line)
-    return evaluate_split(run, data, split, beam=beam).scores
-
-
-def _aligned(run: Run, alignments: Path, gold: Path) -> dict[str, Any]:
-    from regard.data.alignments import read_aligned
-    from regard.runs.aligning import alignment_scores
-
-    sentences = read_aligned(alignments, gold)
-    return {"task": run.task, "split": alignments.name, **alignment_scores(run, sentences)}
-
-
-def _show_alignment(scores: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(scores, ensure_ascii=False))
-        return
-    if "too_long" in scores:
-        note(f"{scores['too_long']} sentences are too long for the model and left out")
+def _show_alignment(scores: dict[str, Any]) -> None:
     print(
         f"alignment error rate {100 * scores['aer']:.1f} % on {scores['n']} sentences "
         f"(shuffled {100 * scores['aer_shuffled']:.1f} %)\n"
@@ -271,7 +175,7 @@ def score(
     Natural logarithm, the end token included, no length penalty.
     """
     from regard.data.lines import read_parallel
-    from regard.runs.kinds.translator import load_translator
+    from regard.tasks.translator import load_translator
 
     run = load_translator(path, device=device)
     rows = list(read_parallel(source, target))

@@ -6,7 +6,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from regard.inspection.records import Steps
-    from regard.runs.heads.measures import HeadMeasures
-    from regard.runs.heads.worth import Tick
-    from regard.runs.looking.look import Look
+    from regard.runs.heads import HeadMeasures, Tick
+    from regard.tasks.look import Look
     from regard.visual.payload import Selected
 
 
@@ -72,7 +71,7 @@ def explain(
     device: Device = None,
 ) -> None:
     """Show where the model's attention looks, or with --token how it comes to look there."""
-    from regard.runs.loading import load
+    from regard.runs.load import load
     from regard.visual.payload import Selected, selected_view
 
     shown = chosen_format(LookFormat, asked, out)
@@ -100,16 +99,14 @@ def _looked(
     run: Any, text: str, other: str | None, target: str | None, max_tokens: int | None
 ) -> Look:
     """By the run's task; what another task's look would need is refused."""
-    writes = run.task in ("translation", "language")
-    if other is not None and writes:
-        raise ConfigError(f"a run of the task {run.task} reads one text: give one, not two")
-    if target is not None and not writes:
-        raise ConfigError(f"a run of the task {run.task} writes nothing: leave out --target")
-    if max_tokens is not None and run.task != "language":
-        raise ConfigError("--max-tokens is for language models: leave it out")
-    second = target if writes else other
-    how = {} if max_tokens is None else {"max_tokens": max_tokens}
-    look: Look = run.explain(text, None if second is None else _readable(second), **how)
+    from regard.tasks.base import TASKS
+
+    more = {
+        name: _readable(text)
+        for name, text in (("other", other), ("target", target))
+        if text is not None
+    }
+    look: Look = TASKS[run.task].explain(run, text, max_tokens=max_tokens, **more)
     return look
 
 
@@ -164,10 +161,6 @@ WIDE = 100
 """Of a table in a file; in a terminal it fits the terminal."""
 
 
-PAIRS = "heads of a translator are measured on pairs of sentences: train it on with some"
-"""What to do where there are none."""
-
-
 class HeadsFormat(StrEnum):
     """How the measures are shown."""
 
@@ -201,7 +194,7 @@ def heads(
     Each head is ablated once: scores are those of all the sentences, BLEU that of the first 100.
     Texts have no labels: where a run's scores need some, it is told how far their vectors turn.
     """
-    from regard.runs.loading import load
+    from regard.runs.load import load
     from regard.visual.head_table import heads_text
 
     if as_json and asked not in (None, HeadsFormat.json):
@@ -222,26 +215,17 @@ def heads(
 def _measured(run: Any, split: str, texts: Path | None, n: int, tick: Tick | None) -> HeadMeasures:
     """On the run's own data, or on texts."""
     from regard.data.plain_texts import read_texts
-    from regard.runs.data import load_data
-    from regard.runs.heads.measures import head_measures, measured, text_measures
-    from regard.runs.heads.subjects import own_subject
-    from regard.runs.own_data import check_data
+    from regard.runs.heads import measured
+    from regard.tasks.base import TASKS
 
-    if texts is not None:
-        return text_measures(run, read_texts(str(texts)), name=texts.name, n=n, tick=tick)
-    if run.task != "translation":
-        subject = own_subject(run, split, n)
-        _tell(subject.notes)
-        return measured(run, subject, tick)
-    check_data(run.folder, run.recipe.data, PAIRS)
-    data = load_data(run.recipe.data)
-    _tell(data.notes)
-    return head_measures(run, data, split=split, n=n, tick=tick)
-
-
-def _tell(notes: Iterable[str]) -> None:
-    for line in notes:
+    task = TASKS[run.task]
+    if texts is None:
+        subject = task.subject(run, split, n)
+    else:
+        subject = task.given_subject(run, read_texts(str(texts)), texts.name, n)
+    for line in subject.notes:
         note(line)
+    return measured(run, subject, tick)
 
 
 def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str:

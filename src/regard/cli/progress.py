@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from regard.runs.units import TOKEN, Unit
+from regard.tasks.base import TOKEN, Unit
 from regard.training.settings import TrainSettings
 
 SCORES: Mapping[str, Callable[[float], str]] = {

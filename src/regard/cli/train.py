@@ -18,8 +18,8 @@ from regard.cli.terminal import note
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.recipes.recipe import Recipe
-    from regard.runs.kinds.translator import Run
+    from regard.tasks.recipe import Recipe
+    from regard.tasks.translator import Run
 
 
 def train(
@@ -39,7 +39,8 @@ def train(
     device: Device = None,
 ) -> None:
     """Train a model as a recipe says."""
-    from regard.recipes.recipe import Recipe, load_recipe
+    from regard.recipes.recipe import load_recipe
+    from regard.tasks.recipe import Recipe
 
     if schema:
         print(json.dumps(Recipe.model_json_schema(), indent=2))
@@ -61,7 +62,7 @@ def run_training(
     from regard.cli.evaluate import show_scores
     from regard.cli.progress import watching
     from regard.runs.train import train as train_run
-    from regard.runs.units import unit_of
+    from regard.tasks.base import unit_of
 
     if resume and overwrite:
         raise ConfigError("--resume keeps a run and --overwrite replaces it: give one of them")
@@ -99,9 +100,9 @@ def show_estimate(recipe: Recipe, device: str | None) -> None:
     import torch
 
     from regard.core.durations import about
-    from regard.runs.device import pick_device
     from regard.runs.estimate import estimate
     from regard.runs.prepare import prepare
+    from regard.tasks.opening import pick_device
 
     with torch.random.fork_rng():
         prepared = prepare(recipe, pick_device(device))
@@ -170,7 +171,7 @@ def _program() -> str:
 
 def _shown(out: Path, device: str | None) -> Run:
     """The run, after it has translated the examples."""
-    from regard.runs.kinds.translator import load_translator
+    from regard.tasks.translator import load_translator
 
     run = load_translator(out, device=device)
     for source, translation in zip(EXAMPLES, run.translate(EXAMPLES), strict=True):

@@ -116,7 +116,9 @@ def _checked(model: type[BaseModel], given: dict[str, Any]) -> Any:
 
 def answer_lines(verb: Verb, path: Path, options: Any, device: str | None, as_json: bool) -> None:
     """Answer every line of standard input; a bad run fails on empty input too."""
-    run = _ready(open_run(verb, path, device), options)
+    from regard.runs.load import load_for
+
+    run = _ready(load_for(verb, path, device=device), options)
     if getattr(options, "stream", False):
         if as_json:
             raise ConfigError("--stream prints one text as it comes: leave out --json and --n")
@@ -131,21 +133,6 @@ def answer_lines(verb: Verb, path: Path, options: Any, device: str | None, as_js
             else:
                 print(verb.as_line(request, answer, options))
         sys.stdout.flush()
-
-
-def open_run(verb: Verb, path: Path, device: str | None) -> Any:
-    """The run, if it is one that the verb can ask."""
-    from regard.runs.loading import load
-    from regard.tasks.base import TASKS
-
-    run = load(path, device=device)
-    task = TASKS[run.task]
-    if verb not in task.verbs:
-        raise ConfigError(
-            f"{path} holds a run of the task {task.name}, and this needs {verb.wants}; use "
-            f"`regard {task.verb.name}` with it"
-        )
-    return run
 
 
 def _ready(run: Any, options: Any) -> Any:

@@ -37,8 +37,8 @@ from regard.fast.quick import wants_plain
 from regard.interop.ctranslate2 import library, n_positions, refusal
 from regard.interop.exporting import export
 from regard.models.base import SequenceModel
-from regard.runs.kinds.translator import Run
-from regard.runs.translation import DECODE_TOKENS, Engine, decode, limits_for
+from regard.tasks.translating import DECODE_TOKENS, Engine, decode, limits_for
+from regard.tasks.translator import Run
 from regard.text.specials import BEGIN, BEGIN_ID, END_ID, PAD, PAD_ID
 
 Ids = Sequence[int]

@@ -23,11 +23,11 @@ from regard.interop.llama import write_llama
 from regard.interop.marian import write_marian
 from regard.interop.onnx import write_onnx, write_onnx_encoder
 from regard.models.encoder import EncoderConfig
-from regard.runs.kinds.classifier import Classifier
-from regard.runs.kinds.encoder_run import EncoderRun
-from regard.runs.kinds.translator import Run
-from regard.runs.kinds.writer import Writer
-from regard.runs.tokenizers import SHARED, SOURCE, TARGET
+from regard.tasks.classification import Classifier
+from regard.tasks.encoding import EncoderRun
+from regard.tasks.opening import SHARED, SOURCE, TARGET
+from regard.tasks.translator import Run
+from regard.tasks.writer import Writer
 from regard.text.chat import TEMPLATE
 from regard.text.pretrained import PretrainedTokenizer
 from regard.text.specials import BEGIN, END, END_ID, PAD, UNKNOWN

@@ -36,11 +36,11 @@ from regard.interop.sentence_transformers import READING, check_pooling, reads
 from regard.models.base import ModelConfig
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
-from regard.models.settings import ModelSettings, TaskName
+from regard.models.settings import ModelSettings
 from regard.models.transformer import TransformerConfig
-from regard.recipes.recipe import recipe_from
-from regard.runs.labels import Labels
-from regard.runs.tokenizers import SHARED, SOURCE, TARGET, Tokenizers
+from regard.tasks.classification import Labels
+from regard.tasks.opening import SHARED, SOURCE, TARGET, Tokenizers
+from regard.tasks.recipe import recipe_from
 from regard.text.chat import TEMPLATE
 from regard.text.pretrained import (
     MARKS,
@@ -67,7 +67,7 @@ def save_recipe(
     *,
     preset: str,
     n_vocab: int,
-    task: TaskName = "translation",
+    task: str = "translation",
     **sections: dict[str, Any],
 ) -> None:
     """Write the recipe that describes a model; ``sections`` say what only its kind has.
@@ -89,7 +89,7 @@ def save_recipe(
 
 
 Notes = tuple[str, ...]
-TASKS: dict[str, TaskName] = {
+TASKS: dict[str, str] = {
     "none": "similarity",
     "masked": "masked",
     "classify": "classification",
@@ -203,7 +203,7 @@ def _labels(said: dict[str, Any], config: EncoderConfig, path: Path) -> Labels:
 def _write(
     model: Imported,
     tokenizer: PretrainedTokenizer,
-    task: TaskName,
+    task: str,
     preset: str,
     folder: RunFolder,
 ) -> Notes:

@@ -16,10 +16,9 @@ from regard.checkpoints.run_folder import RunFolder, fill
 from regard.checkpoints.snapshots import Snapshot
 from regard.data.pairs import Pair
 from regard.recipes.recipe import load_recipe
-from regard.runs.data import Data
-from regard.runs.kinds.translator import Run
-from regard.runs.objective import TokenLoss
-from regard.runs.tasks.translation import prepare_translation
+from regard.tasks.data import Data
+from regard.tasks.translation import TokenLoss, prepare_translation
+from regard.tasks.translator import Run
 from regard.training.loop import Setup, Trainer
 
 ByLength = dict[int, float]

@@ -16,7 +16,7 @@ from regard.models.decoder import DecoderConfig, LanguageModel
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.memory_network import MemoryNetwork, MemoryNetworkConfig
 from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
-from regard.models.settings import ModelSettings, TaskName
+from regard.models.settings import ModelSettings
 from regard.models.transformer import Transformer, TransformerConfig
 
 
@@ -26,8 +26,6 @@ class Family:
 
     config: type[ModelConfig]
     model: Callable[[Any], nn.Module]
-    tasks: tuple[TaskName, ...] = ("translation",)
-    """What its models can be trained to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +42,8 @@ FAMILIES: Registry[Family] = Registry("family of models")
 FAMILIES.add("transformer")(Family(TransformerConfig, Transformer))
 FAMILIES.add("recurrent")(Family(RecurrentConfig, RecurrentTranslator))
 FAMILIES.add("memory_network")(Family(MemoryNetworkConfig, MemoryNetwork))
-FAMILIES.add("encoder")(
-    Family(EncoderConfig, Encoder, ("classification", "masked", "similarity", "answers"))
-)
-FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel, ("language",)))
+FAMILIES.add("encoder")(Family(EncoderConfig, Encoder))
+FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel))
 
 PRESETS: Registry[Preset] = Registry("model preset")
 PRESETS.add("transformer")(
@@ -159,17 +155,19 @@ PRESETS.add("gpt")(
 )
 
 
-def presets_for(task: TaskName) -> list[str]:
-    """Names of the systems that can be trained for a task."""
-    return [name for name, preset in PRESETS.items() if task in FAMILIES[preset.family].tasks]
+def presets_for(config: type[ModelConfig]) -> list[str]:
+    """Names of the systems whose configuration is of this kind."""
+    families = {name for name, family in FAMILIES.items() if issubclass(family.config, config)}
+    return [name for name, preset in PRESETS.items() if preset.family in families]
 
 
 def resolve(
     settings: ModelSettings, *, n_source_vocab: int, n_target_vocab: int, shared_vocab: bool
 ) -> SequenceConfig:
-    """Of a translator: as ``resolve_for``."""
+    """The complete configuration of a translator."""
     config = resolve_for(
         "translation",
+        SequenceConfig,
         settings,
         n_source_vocab=n_source_vocab,
         n_target_vocab=n_target_vocab,
@@ -179,16 +177,20 @@ def resolve(
     return config
 
 
-def resolve_for(task: TaskName, settings: ModelSettings, **sizes: Any) -> ModelConfig:
-    """Preset, size and what the user set, as one complete configuration for a task.
+def resolve_for(
+    task: str, wanted: type[ModelConfig], settings: ModelSettings, **sizes: Any
+) -> ModelConfig:
+    """Preset, size and what the user set, as one complete configuration.
 
-    ``sizes`` are those that the data decides, such as that of the vocabulary.
+    It is of the kind that the task ``wanted``. ``sizes`` are those that the data decides, such as
+    that of the vocabulary.
     """
     preset = PRESETS[settings.preset]
-    if task not in FAMILIES[preset.family].tasks:
+    fitting = presets_for(wanted)
+    if settings.preset not in fitting:
         raise ConfigError(
             f"preset {settings.preset!r} cannot be trained for {task}; for that choose one of "
-            f"{', '.join(presets_for(task))}"
+            f"{', '.join(fitting)}"
         )
     size = settings.size or next(iter(preset.sizes))
     if size not in preset.sizes:

@@ -14,9 +14,6 @@ PositionsName = Literal["sinusoidal", "learned", "index", "none", "alibi", "rota
 ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 
 
-TaskName = Literal["translation", "language", "classification", "masked", "similarity", "answers"]
-
-
 class ModelSettings(BaseModel):
     """The section ``model`` of a recipe. What is not given comes from the preset and its size."""
 

@@ -1,4 +1,4 @@
-"""A recipe: everything that is asked of a run, in five sections."""
+"""Recipes by name, from files, and with settings overridden."""
 
 from __future__ import annotations
 
@@ -8,66 +8,55 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
 
 from regard.core.errors import ConfigError
+from regard.core.plugins import load_plugins
 from regard.core.registry import did_you_mean
 from regard.core.settings import parse
-from regard.data.settings import DataSettings
-from regard.decoding.settings import DecodeSettings
 from regard.models.presets import resolve_for
-from regard.models.settings import ModelSettings, TaskName
-from regard.text.settings import TextSettings
-from regard.training.settings import TrainSettings
+from regard.models.settings import ModelSettings
+from regard.tasks.base import TASKS
+from regard.tasks.recipe import SECTIONS, Recipe, recipe_from
 
 T = TypeVar("T")
-
-SMALLEST: Mapping[TaskName, Mapping[str, Any]] = {
-    "translation": {"n_source_vocab": 9, "n_target_vocab": 9, "shared_vocab": True},
-    "language": {"n_vocab": 9},
-    "classification": {"n_vocab": 9, "head": "classify", "n_labels": 2},
-    "masked": {"n_vocab": 9, "head": "masked"},
-    "similarity": {"n_vocab": 9},
-    "answers": {"n_vocab": 9, "head": "spans"},
-}
-"""Stands in for what the data decides, to see whether a model's settings fit together."""
-
-
-class Recipe(BaseModel):
-    """A YAML file, checked."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    task: TaskName = Field("translation", description="What is learned.")
-    data: DataSettings = Field(description="What to learn from.")
-    text: TextSettings = Field(TextSettings.model_construct(), description="How text becomes ids.")
-    model: ModelSettings = Field(ModelSettings.model_construct(), description="What learns.")
-    train: TrainSettings = Field(description="How it learns.")
-    decode: DecodeSettings = Field(DecodeSettings.model_construct(), description="How it writes.")
-
-
-SECTIONS = tuple(name for name in Recipe.model_fields if name != "task")
 
 
 def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     """A built-in recipe by name, or a YAML file; then ``section.key=value`` for each override."""
     raw = _read(name)
+    load_plugins(_plugins(raw))
     problems: list[str] = []
     for override in overrides:
         _noting(problems, lambda: _override(raw, override))  # noqa: B023
     recipe = _noting(problems, lambda: recipe_from(raw, f"recipe {name}"))
-    model = _noting([], lambda: parse(ModelSettings, raw.get("model") or {}, "model"))
-    task = next((one for one in SMALLEST if one == raw.get("task", "translation")), None)
-    if model is not None and task is not None:  # problems of their own are noted already
-        _noting(problems, lambda: resolve_for(task, model, **SMALLEST[task]))
+    _noting(problems, lambda: _check_model(raw))
     if problems or recipe is None:
         raise ConfigError("; ".join(problems))
     return recipe
 
 
+def _check_model(raw: Mapping[str, Any]) -> None:
+    """Whether the task is known, and the model's settings fit together and the task.
+
+    Problems that the sections have by themselves are told elsewhere.
+    """
+    task = TASKS[str(raw.get("task", "translation"))]
+    try:
+        model = parse(ModelSettings, raw.get("model") or {}, "model")
+    except ConfigError:
+        return
+    resolve_for(task.name, task.config, model, **task.smallest)
+
+
 def overrides_of(sections: Collection[str], overrides: Iterable[str]) -> list[str]:
     """Those of the overrides that change one of the sections."""
     return [override for override in overrides if _parts(override)[0] in sections]
+
+
+def _plugins(raw: Mapping[str, Any]) -> list[str]:
+    """The plug-ins that a recipe names; what is no list of names is told with the other settings."""
+    names = raw.get("plugins")
+    return [one for one in names if isinstance(one, str)] if isinstance(names, list) else []
 
 
 def _noting(problems: list[str], work: Callable[[], T]) -> T | None:
@@ -77,11 +66,6 @@ def _noting(problems: list[str], work: Callable[[], T]) -> T | None:
     except ConfigError as error:
         problems.append(str(error))
         return None
-
-
-def recipe_from(raw: Mapping[str, Any], called: str = "the recipe") -> Recipe:
-    """A recipe from plain data; all problems are told at once."""
-    return parse(Recipe, raw, "", whole=called)
 
 
 def builtin_recipes() -> dict[str, str]:

@@ -2,31 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from torch import nn
 
-from regard.core.errors import ConfigError
-from regard.core.registry import Registry
-from regard.recipes.recipe import Recipe
-from regard.runs.prepared import Prepared
-from regard.runs.tasks.answering import prepare_answers
-from regard.runs.tasks.classification import prepare_classification
-from regard.runs.tasks.language import prepare_language
-from regard.runs.tasks.masked import prepare_masked
-from regard.runs.tasks.similarity import prepare_similarity
-from regard.runs.tasks.translation import prepare_translation
-from regard.runs.tasks.unused import check_used
-from regard.runs.word_vectors import with_vectors
+from regard.core.errors import ConfigError, DataError
+from regard.data.lines import present
+from regard.data.settings import Files
+from regard.data.word_vectors import read_vectors
+from regard.layers.word_vectors import begin_rows, token_tables
+from regard.tasks.base import TASKS, Prepared
+from regard.tasks.recipe import Recipe
+from regard.text.tokenizer import Tokenizer
 
-PREPARE: Registry[Callable[..., Prepared]] = Registry("task")
-PREPARE.add("translation")(prepare_translation)
-PREPARE.add("classification")(prepare_classification)
-PREPARE.add("similarity")(prepare_similarity)
-PREPARE.add("masked")(prepare_masked)
-PREPARE.add("answers")(prepare_answers)
-PREPARE.add("language")(prepare_language)
+DECODER = "decoder."
+"""How the name of a target's embedding begins."""
+
+
+def with_vectors(prepared: Prepared) -> Prepared:
+    """The same, its embeddings beginning as vectors of words, and a note on how many were found.
+
+    Nothing is drawn. Words that a file lacks keep their draw. Two files are for the embedding of
+    the source and for that of the target.
+    """
+    files = prepared.recipe.train.vectors
+    if files is None:
+        return prepared
+    _check_words(prepared)
+    tables = token_tables(prepared.model)
+    _check_files(files, [*tables])
+    notes, n_found = [], 0
+    for name, table in tables.items():
+        side = int(name.startswith(DECODER))
+        file = Path(files if isinstance(files, str) else files[side])
+        tokenizer = prepared.vocabularies[side % len(prepared.vocabularies)]
+        n = _fill_rows(table, tokenizer, present(file) or file)
+        words = tokenizer.n_vocab - len(tokenizer.special_ids)
+        notes.append(f"{name}: {n:,} of {words:,} words begin as vectors of {file}")
+        n_found += n
+    if not n_found:
+        raise DataError(
+            f"train.vectors: none of the words of the training texts is in {files}; are they of "
+            "another language?"
+        )
+    return replace(prepared, notes=(*prepared.notes, *notes))
+
+
+def _check_files(files: Files, tables: Sequence[str]) -> None:
+    """Of two files, each is for an embedding of its own."""
+    if not isinstance(files, str) and len(tables) < 2:
+        raise ConfigError(
+            f"train.vectors names two files, but there is one embedding, {tables[0]}; name one "
+            "file, or set text.shared=false where there is a source and a target"
+        )
+
+
+def _check_words(prepared: Prepared) -> None:
+    """Vectors are of words, so a token must be one."""
+    kinds = {tokenizer.kind for tokenizer in prepared.vocabularies}
+    if kinds == {"word"}:
+        return
+    if not kinds:
+        raise ConfigError(
+            f"train.vectors: the task {prepared.recipe.task} has no embedding of words; leave it "
+            "out"
+        )
+    raise ConfigError(
+        f"train.vectors has vectors of words, but the tokens here are of kind "
+        f"{' and '.join(sorted(kinds))}; set text.kind=word, or leave it out"
+    )
+
+
+def _fill_rows(table: nn.Embedding, tokenizer: Tokenizer, path: Path) -> int:
+    """Fill the rows of the words that a file has -> how many.
+
+    A word that it has only in small letters begins as that.
+    """
+    special = {*tokenizer.special_ids.values()}
+    shown = tokenizer.tokens(range(tokenizer.n_vocab))
+    words = {word: row for row, word in enumerate(shown) if row not in special}
+    wanted = {*words, *(word.lower() for word in words)}
+    vectors = read_vectors(path, wanted, table.embedding_dim)
+    found = {
+        row: vectors[said]
+        for word, row in words.items()
+        if (said := word if word in vectors else word.lower()) in vectors
+    }
+    if found:
+        new = torch.from_numpy(np.stack([*found.values()]))
+        begin_rows(table, torch.tensor([*found], device=table.weight.device), new)
+    return len(found)
+
+
+def check_used(recipe: Recipe) -> None:
+    """Refuse settings that the task does not heed: nobody would notice that they do nothing.
+
+    All of them are told at once.
+    """
+    heeded = TASKS[recipe.task].heeds
+    elsewhere: dict[str, list[str]] = {}
+    for name, task in TASKS.items():
+        for setting in sorted(task.heeds - heeded):
+            elsewhere.setdefault(setting, []).append(name)
+    problems = [
+        f"{name}={value} does nothing in the task {recipe.task}, being for {_listed(tasks)}; "
+        "leave it out"
+        for name, tasks in elsewhere.items()
+        if (value := _asked(recipe, name)) is not None
+    ]
+    if problems:
+        raise ConfigError("; ".join(problems))
+
+
+def _asked(recipe: Recipe, name: str) -> Any:
+    """What was asked for, if it is anything: not what is so by itself, nor smoothing of 0."""
+    section, key = name.split(".")
+    settings = getattr(recipe, section)
+    value = getattr(settings, key)
+    off = key == "label_smoothing" and value == 0
+    return None if off or value == type(settings).model_fields[key].default else value
+
+
+def _listed(tasks: Sequence[str]) -> str:
+    *others, last = tasks
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def prepare(
@@ -38,7 +142,7 @@ def prepare(
     needed by a fresh one only. What can be kept of the data goes into ``cache``.
     """
     check_used(recipe)
-    prepared = PREPARE[recipe.task](recipe, device, begun=begun, cache=cache)
+    prepared = TASKS[recipe.task].prepare(recipe, device, begun=begun, cache=cache)
     if recipe.train.criterion not in prepared.criteria:
         raise ConfigError(
             f"train.criterion={recipe.train.criterion} is for other tasks; with this data, "

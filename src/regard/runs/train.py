@@ -24,15 +24,12 @@ from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.core.files import telling, write_whole
 from regard.data.stream import Prefetched
 from regard.models.presets import n_parameters
-from regard.recipes.recipe import SECTIONS, Recipe, recipe_from
-from regard.runs.device import pick_device
 from regard.runs.estimate import Estimate, estimate
-from regard.runs.evaluation import Evaluation
-from regard.runs.labels import LABELS
-from regard.runs.memory import memory_told, peak_memory
 from regard.runs.prepare import prepare
-from regard.runs.prepared import Prepared
-from regard.runs.tokenizers import SHARED, SOURCE, TARGET
+from regard.tasks.base import Evaluation, Prepared
+from regard.tasks.classification import LABELS
+from regard.tasks.opening import SHARED, SOURCE, TARGET, memory_told, peak_memory, pick_device
+from regard.tasks.recipe import SECTIONS, Recipe, recipe_from
 from regard.text.chat import TEMPLATE
 from regard.text.pretrained import MARKS
 from regard.training.loop import Observer, Outcome, Setup, Trainer

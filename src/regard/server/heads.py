@@ -13,7 +13,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from typing import Any
 
 from regard.core.errors import RegardError
-from regard.runs.loading import load
+from regard.runs.load import load
 from regard.server.errors import BusyError, RefusedError, as_json
 
 CANNOT = 3
@@ -106,7 +106,7 @@ async def _ended(process: Process) -> int:
 
 def main(path: str, device: str) -> int:
     """What the process does: the measures as JSON on standard output."""
-    from regard.runs.heads.measures import head_measures
+    from regard.runs.heads import head_measures
 
     try:
         found = head_measures(load(path, device=device))

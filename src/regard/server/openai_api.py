@@ -18,11 +18,6 @@ import numpy as np
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from regard.runs.kinds.encoder_run import EncoderRun
-from regard.runs.kinds.writer import Writer
-from regard.runs.writing.chat import Chat, chat_of
-from regard.runs.writing.chat_prompts import has_template
-from regard.runs.writing.pen import Written, seeded
 from regard.server.errors import RefusedError, as_json, json_response
 from regard.server.openai_schemas import (
     ChatRequest,
@@ -32,7 +27,11 @@ from regard.server.openai_schemas import (
 )
 from regard.server.service import Service
 from regard.server.streaming import Event, Stream, stream_response
+from regard.tasks.chat import Chat, chat_of, has_template
+from regard.tasks.encoding import EncoderRun
+from regard.tasks.generation import Written, seeded
 from regard.tasks.verbs import EMBED, GENERATE, check_length
+from regard.tasks.writer import Writer
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
 NO_MODEL: dict[int | str, dict[str, Any]] = {404: {"description": "There is no such model."}}

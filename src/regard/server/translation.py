@@ -21,8 +21,6 @@ from starlette.responses import Response, StreamingResponse
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.steps import next_log_probs
-from regard.runs.forcing import one_source
-from regard.runs.kinds.translator import Run
 from regard.server.errors import RefusedError, as_json, json_response, problems
 from regard.server.guards import bearer, check_key
 from regard.server.limits import MAX_ALTERNATIVES, MAX_TEXTS
@@ -30,6 +28,8 @@ from regard.server.schemas import BeamRequest, texts_check
 from regard.server.service import Service
 from regard.server.streaming import EVENT_STREAM, Event, Stream, stream_response
 from regard.tasks.requests import MAX_CHARACTERS, MAX_LINES, MAX_NAME, Name, Numbered, Text
+from regard.tasks.translating import one_source
+from regard.tasks.translator import Run
 from regard.tasks.verbs import check_side
 from regard.text.specials import BEGIN_ID, END_ID
 

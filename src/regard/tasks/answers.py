@@ -2,19 +2,406 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import torch
+from torch import Tensor
 from typing_extensions import override
 
-from regard.runs.kinds.answerer import Answerer, load_answerer
-from regard.runs.own_files import score_answers
-from regard.runs.questions import QuestionData, load_questions
-from regard.runs.tasks.answering import PreparedAnswers, prepare_answers
-from regard.tasks.base import TASKS, Evaluation, Form
-from regard.tasks.encoding import EncodingTask
+from regard.core.counting import counted
+from regard.core.errors import ConfigError, DataError
+from regard.data.batch import Batch
+from regard.data.examples import Column, Ints, Table
+from regard.data.question_windows import Offsets, Windows, first_of_text, gold_spans, windows_of
+from regard.data.questions import Question, read_questions
+from regard.data.row_batches import NOT_HERE, Layout, ordered_rows, row_stream, span_batch
+from regard.data.stream import Stream
+from regard.decoding.spans import best_spans
+from regard.evaluation.metrics import exact_match, f1
+from regard.models.encoder import Encoder
+from regard.tasks.base import TASKS, Evaluation, Form, Scoring
+from regard.tasks.data import QuestionData, load_questions
+from regard.tasks.encoder_training import PreparedEncoding, Wish, all_texts, begin
+from regard.tasks.encoding import READ_TOKENS, EncoderRun, EncodingTask, Laid, Texts, open_encoder
+from regard.tasks.look import MOST, Choice, Outcome, Place
+from regard.tasks.opening import one_or_many
+from regard.tasks.recipe import Recipe
 from regard.tasks.verbs import ANSWER, EMBED, NEAREST
+from regard.text.tokenizer import Tokenizer
+from regard.training.distributed import unwrapped
+from regard.training.flops import encoder_flops
+from regard.training.losses import Losses, StatelessObjective, choice_cross_entropy
+
+
+class Answer(NamedTuple):
+    """A part of a text: ``context[start:end]``, and how sure the model is of it."""
+
+    text: str
+    start: int
+    end: int
+    probability: float
+
+    def as_json(self) -> dict[str, object]:
+        """The words, where they stand in the text, and how sure the model is of them."""
+        return {
+            "answer": self.text,
+            "start": self.start,
+            "end": self.end,
+            "probability": self.probability,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Questions about texts, as ids, and where each token of a text stands in it."""
+
+    contexts: Sequence[str]
+    offsets: Sequence[Offsets]
+    edges: Sequence[Tensor]
+    """(C, 2) bool a text: whether an answer may start, or end, with each token."""
+    windows: Windows
+    layout: Layout
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, layout: Layout) -> Asked:
+        """Pairs of a question and a text."""
+        contexts = [context for _, context in pairs]
+        sides = ([question for question, _ in pairs], contexts)
+        table = Table(*(Column.joined(tokenizer.encode_batch(side)) for side in sides))
+        places = {context: tokenizer.offsets(context) for context in {*contexts}}
+        edges = {context: edges_of(context, found) for context, found in places.items()}
+        offsets = [places[context] for context in contexts]
+        allowed = [edges[context] for context in contexts]
+        return cls(contexts, offsets, allowed, windows_of(table, layout), layout)
+
+    def read(
+        self, model: Encoder, device: torch.device, batch_tokens: int
+    ) -> Iterator[tuple[Ints, Tensor]]:
+        """Some rows, and their scores (B, S, 2) in float32 on the CPU; all rows come once."""
+        table = self.windows.table
+        for rows in ordered_rows(table, self.layout, batch_tokens) if len(table) else []:
+            ids, segments = self.layout.texts(table, rows)
+            given = model.inputs(ids.to(device), segments.to(device))
+            yield rows, model(*given).float().cpu()
+
+    def answers(self, scores: Iterable[tuple[Ints, Tensor]], n: int = 1) -> list[list[Answer]]:
+        """The ``n`` best answers to each question, best first.
+
+        The probability of an answer is that of its first token times that of its last, among the
+        tokens of the window that shows it and *not here*. Of windows the surest speaks.
+        """
+        found: list[dict[tuple[int, int], float]] = [{} for _ in self.contexts]
+        begins = first_of_text(self.windows, self.layout)
+        for rows, logits in scores:
+            for row, scored in zip(rows.tolist(), logits, strict=True):
+                spans = found[self.windows.questions[row]]
+                for start, end, score in self._spans(row, scored, int(begins[row]), n):
+                    spans[start, end] = max(score, spans.get((start, end), score))
+        return [self._best(i, spans, n) for i, spans in enumerate(found)]
+
+    def _spans(
+        self, row: int, logits: Tensor, begin: int, n: int
+    ) -> Iterator[tuple[int, int, float]]:
+        """Of a window (S, 2): (first token of the text, last token, log-probability)."""
+        n_tokens = int(self.windows.table.target.lengths[row])
+        first = int(self.windows.firsts[row])
+        which = int(self.windows.questions[row])
+        edges = self.edges[which][first : first + n_tokens]
+        for start, end, score in spans_of(logits, begin, edges, n):
+            yield first + start, first + end, score
+
+    def _best(self, which: int, spans: dict[tuple[int, int], float], n: int) -> list[Answer]:
+        if not spans:
+            raise DataError(
+                f"there is no word in the text {self.contexts[which][:40]!r} that the model can "
+                "read; give another"
+            )
+        best = sorted(spans.items(), key=lambda item: -item[1])[:n]
+        return [self._said(which, *span, score) for span, score in best]
+
+    def _said(self, which: int, first: int, last: int, score: float) -> Answer:
+        context, offsets = self.contexts[which], self.offsets[which]
+        return said(context, (offsets[first][0], offsets[last][1]), score)
+
+
+def said(context: str, place: tuple[int, int], score: float) -> Answer:
+    """What stands at a place of a text, in characters, given its log-probability."""
+    begin, end = place
+    text = context[begin:end]
+    begin += len(text) - len(text.lstrip())
+    return Answer(text.strip(), begin, begin + len(text.strip()), math.exp(score))
+
+
+def spans_of(logits: Tensor, begin: int, edges: Tensor, n: int) -> list[tuple[int, int, float]]:
+    """Of a row's scores (S, 2): (first token of its text, last token, log-probability), n at most.
+
+    The text begins at the position ``begin``; edges (C, 2) are as ``Asked`` has them.
+    """
+    if not edges.any():
+        return []
+    kept = torch.cat((logits[NOT_HERE : NOT_HERE + 1], logits[begin : begin + len(edges)]))
+    log_probs = kept.log_softmax(dim=0)[1:].masked_fill(~edges, -torch.inf)
+    return best_spans(log_probs[:, 0], log_probs[:, 1], n=n)
+
+
+def edges_of(context: str, offsets: Offsets) -> Tensor:
+    """Where an answer may start or end (C, 2).
+
+    White space is no answer, and of a character in several pieces all belong to it.
+    """
+    spoken = [bool(context[begin:end].strip()) for begin, end in offsets]
+    starts = [i == 0 or offsets[i][0] >= offsets[i - 1][1] for i in range(len(offsets))]
+    ends = [*starts[1:], True][: len(starts)]  # a text may have no token
+    rows = zip(spoken, starts, ends, strict=True)
+    found = [(said and start, said and end) for said, start, end in rows]
+    return torch.tensor(found, dtype=torch.bool).view(-1, 2)
+
+
+def span_outcome(
+    logits: Tensor, segments: Sequence[int], context: str, tokenizer: Tokenizer
+) -> Outcome:
+    """Logits (S, 2) of starts and ends -> the best spans of the second text, as they are answered.
+
+    Of the ``context`` as many tokens were read as stand in the second segment before its end.
+    """
+    first, n_read = len(segments) - sum(segments), max(0, sum(segments) - 1)
+    offsets = tokenizer.offsets(context)
+    edges = edges_of(context, offsets)[:n_read]
+    spans = spans_of(logits.float().cpu(), first, edges, MOST)
+    if not spans:
+        return Outcome("answer", "")
+    found = [said(context, (offsets[a][0], offsets[b][1]), score) for a, b, score in spans]
+    choices = tuple(Choice(one.text, one.probability) for one in found)
+    rows = first + spans[0][0], first + spans[0][1] + 1
+    return Outcome("answer", choices[0].text, (Place(rows, choices),))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Answerer(EncoderRun):
+    """An encoder that finds where an answer starts and where it ends."""
+
+    def answer(
+        self, questions: str | Sequence[str], contexts: str | Sequence[str], *, top: int = 1
+    ) -> Any:
+        """The answer to a question in a text: ``Answer(text, start, end, probability)``.
+
+        Of several questions a list; they may all be about one text, or each about its own. With
+        ``top`` more than 1, each answer is a list of so many, the best first. A text may be as
+        long as you like.
+        """
+        asked = one_or_many(questions)
+        texts = [contexts] * len(asked) if isinstance(contexts, str) else one_or_many(contexts)
+        if len(texts) != len(asked):
+            raise DataError(
+                f"{len(asked)} questions about {len(texts)} texts; give one text for all, or one "
+                "for each"
+            )
+        found: list[Any] = self.answers(list(zip(asked, texts, strict=True)), top)
+        if top == 1:
+            found = [best for (best,) in found]
+        return found[0] if isinstance(questions, str) else found
+
+    @torch.inference_mode()
+    def answers(self, pairs: Sequence[tuple[str, str]], n: int = 1) -> list[list[Answer]]:
+        """The ``n`` best answers to each question in its text; there may be fewer."""
+        if n < 1:
+            raise ConfigError(f"{n} answers were asked for; ask for at least 1")
+        for question, context in pairs:
+            if not question.strip():
+                raise DataError("the question is empty; ask something")
+            if not context.strip():
+                raise DataError("the text is empty; give one that has the answer in it")
+        asked = Asked.of(pairs, self.tokenizer, self.layout)
+        return asked.answers(asked.read(self.model, self.device, READ_TOKENS), n)
+
+    @property
+    @override
+    def takes_pairs(self) -> bool:
+        return True
+
+    @override
+    def outcome(self, output: Tensor, laid: Laid) -> Outcome:
+        return span_outcome(output, laid.segments, laid.texts[-1], self.tokenizer)
+
+    @override
+    def n_cut(self, texts: Texts) -> int:
+        """How many questions lose their end; texts are read in windows and lose nothing.
+
+        Of texts without questions, as ``embed`` takes them: how many are cut.
+        """
+        pairs = [one for one in texts if not isinstance(one, str)]
+        alone = [one for one in texts if isinstance(one, str)]
+        asked = Asked.of(pairs, self.tokenizer, self.layout)
+        return asked.windows.n_cut + EncoderRun.n_cut(self, alone)
+
+    def evaluate(self, split: str = "test") -> Evaluation:
+        """Scores on a split of the data the run was trained with."""
+        return self.scored(load_questions(self.recipe.data).split(split), split)
+
+    def scored(self, questions: Sequence[Question], split: str) -> Evaluation:
+        """Scores on any questions; the texts of the evaluation are the answers."""
+        found = self.answers([(one.text, one.context) for one in questions])
+        given = [best.text for (best,) in found]
+        right = [one.answers for one in questions]
+        scores = {"exact_match": exact_match(given, right), "f1": f1(given, right)}
+        about = {"task": self.task, "split": split, "n": len(questions)}
+        return Evaluation({**about, **scores}, given)
+
+
+def load_answerer(path: str | Path, *, device: str | None = None) -> Answerer:
+    """Open the folder of a run that answers questions. Nothing in it is executed."""
+    return Answerer(*open_encoder(path, "answers", device))
+
+
+def span_loss(logits: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
+    """Mean of the cross-entropies of start and end, summed over rows (B, S, 2) -> ()."""
+    start, end = (
+        choice_cross_entropy(one, at, batch.allowed, label_smoothing=smoothing)
+        for one, at in zip(logits.unbind(-1), batch.spans.unbind(-1), strict=True)
+    )
+    return (start + end) / 2
+
+
+class SpanLoss(StatelessObjective):
+    """What start and end cost, summed over the rows of a batch."""
+
+    def __init__(self, smoothing: float) -> None:
+        self.smoothing = smoothing
+
+    def __call__(self, model: Encoder, batch: Batch) -> Losses:
+        """Of a batch."""
+        logits = model(*unwrapped(model).inputs(batch.ids, batch.segments))
+        loss = span_loss(logits, batch, self.smoothing)
+        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Questions as they are learned from, or validated on."""
+
+    questions: Sequence[Question]
+    asked: Asked
+    spans: Ints
+    """(rows, 2): where the answer stands in each row."""
+
+    @classmethod
+    def of(cls, questions: Sequence[Question], tokenizer: Tokenizer, layout: Layout) -> Learned:
+        """Encode them and find their answers."""
+        pairs = [(one.text, one.context) for one in questions]
+        asked = Asked.of(pairs, tokenizer, layout)
+        return cls(questions, asked, gold_spans(asked.windows, layout, questions, asked.offsets))
+
+    def notes(self, name: str) -> list[str]:
+        """What a user should know about a split."""
+        windows = self.asked.windows
+        here = {*windows.questions[self.spans[:, 1] != NOT_HERE].tolist()}
+        n_rows, n_lost = len(windows.questions), len(self.questions) - len(here)
+        told = []
+        if n_rows > len(self.questions):
+            told.append(f"{name}: {counted(len(self.questions), 'text')} read in {n_rows} windows")
+        if windows.n_cut:
+            told.append(f"{name}: {counted(windows.n_cut, 'question')} cut to half of max_len")
+        if n_lost:
+            told.append(
+                f"{name}: {counted(n_lost, 'answer')} longer than half a window, not learned"
+            )
+        return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedAnswers(PreparedEncoding):
+    """Questions about texts, and an encoder that finds the answers."""
+
+    data: QuestionData
+    learned: Learned
+    validated: Learned
+
+    @property
+    @override
+    def size(self) -> dict[str, int]:
+        n = len(self.learned.questions)
+        return {"training questions": n, "vocabulary": self.tokenizer.n_vocab}
+
+    @override
+    def stream(self) -> Stream:
+        settings = self.recipe.train
+        return row_stream(
+            span_batch,
+            self.train,
+            self.layout,
+            batch_tokens=settings.batch_tokens,
+            seed=settings.seed,
+            spans=self.learned.spans,
+        )
+
+    @override
+    def objective(self) -> SpanLoss:
+        return SpanLoss(self.recipe.train.label_smoothing)
+
+    @override
+    def flops(self, batch: Batch) -> float:
+        """The head answers at every position."""
+        n_rows, n_tokens = batch.ids.shape
+        return self.formula.training(n_rows, n_tokens, n_rows * n_tokens)
+
+    @override
+    def example(self, number: int) -> str:
+        """Numbers are those of windows."""
+        return self.learned.questions[self.learned.asked.windows.questions[number]].text
+
+    @override
+    def validation(self) -> Scoring:
+        """The loss is the plain one, without smoothing."""
+        valid = self.validated
+        right = [one.answers for one in valid.questions]
+
+        def scores(model: Encoder) -> Mapping[str, float]:
+            read = [*valid.asked.read(model, self.device, self.recipe.train.batch_tokens)]
+            batch = partial(span_batch, self.valid, layout=self.layout, spans=valid.spans)
+            loss = sum(span_loss(logits, batch(rows)).item() for rows, logits in read)
+            given = [best.text for (best,) in valid.asked.answers(read)]
+            found = {"exact_match": exact_match(given, right), "f1": f1(given, right)}
+            return {"loss": loss / len(valid.spans), **found}
+
+        return Scoring(scores)
+
+
+def prepare_answers(
+    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
+) -> PreparedAnswers:
+    """Load or make the questions, train a tokenizer unless there is one, build the encoder.
+
+    Draws from torch's default generator, which is left where the first training step begins.
+    """
+    del cache  # questions that people have asked are few
+    data = load_questions(recipe.data)
+    examples = data.splits["train"]
+    start = begin(Wish(recipe, "spans"), lambda: all_texts(examples), device, begun)
+    layout = Layout(start.tokenizer.marks, start.config.max_len)
+    train, valid = (
+        Learned.of(data.splits[name], start.tokenizer, layout) for name in ("train", "valid")
+    )
+    return PreparedAnswers(
+        recipe=recipe,
+        config=start.config,
+        model=start.model,
+        notes=(*data.notes, *start.notes, *train.notes("train"), *valid.notes("valid")),
+        device=device,
+        data=data,
+        tokenizer=start.tokenizer,
+        layout=layout,
+        train=train.asked.windows.table,
+        valid=valid.asked.windows.table,
+        formula=encoder_flops(start.model),
+        load=load_answerer,
+        learned=train,
+        validated=valid,
+    )
 
 
 class Answers(EncodingTask):
@@ -33,8 +420,15 @@ class Answers(EncodingTask):
     )
 
     @override
-    def prepare(self, *args: Any, **more: Any) -> PreparedAnswers:
-        return prepare_answers(*args, **more)
+    def prepare(
+        self,
+        recipe: Recipe,
+        device: torch.device,
+        *,
+        begun: Path | None = None,
+        cache: Path | None = None,
+    ) -> PreparedAnswers:
+        return prepare_answers(recipe, device, begun=begun, cache=cache)
 
     @override
     def load(self, path: str | Path, *, device: str | None = None) -> Answerer:
@@ -42,8 +436,9 @@ class Answers(EncodingTask):
 
     @override
     def score_file(self, run: Answerer, path: Path, **options: Any) -> Evaluation:
-        self.check_options(options)
-        return score_answers(run, path)
+        self.options_of(options)
+        corpus = read_questions(str(path), run.recipe.data)
+        return replace(run.scored(corpus.examples, path.name), notes=tuple(corpus.notes(path.name)))
 
     @override
     def form(self, run: Answerer) -> Form:

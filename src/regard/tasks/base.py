@@ -19,13 +19,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
 from regard.core.registry import Registry
-from regard.runs.evaluation import Evaluation as Evaluation
 
 if TYPE_CHECKING:
     import torch
     from pydantic import BaseModel
+    from torch import nn
 
+    from regard.data.stream import Stream
+    from regard.models.base import ModelConfig
+    from regard.tasks.recipe import Recipe
     from regard.text.tokenizer import Tokenizer
+    from regard.training.losses import Objective
 
 Answer = Mapping[str, Any]
 """What a run says to one request, as plain data: the JSON of the server."""
@@ -52,6 +56,18 @@ class Unit(NamedTuple):
 
 
 TOKEN, TEXT = Unit("token", "tokens"), Unit("text", "texts")
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What a run was found to do."""
+
+    scores: dict[str, Any]
+    """``task``, ``split``, ``n``, and the scores by name."""
+    outputs: list[str]
+    """What the model gave for each example, where that is text."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about how the data was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +236,110 @@ class Validation(Protocol):
         ...
 
 
+SHORT = 1000
+"""Fewer steps than this are over before compiling has paid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A trained run, and what it can do: its evaluations by test set."""
+
+    run: Any
+    evaluations: dict[str, Evaluation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared(ABC):
+    """Data and a fresh model; each task adds what it reads and writes with."""
+
+    recipe: Recipe
+    config: ModelConfig
+    model: nn.Module
+    notes: tuple[str, ...]
+    """What a user should know about the data."""
+    device: torch.device
+
+    @property
+    def compiled(self) -> bool:
+        """Whether kernels are made to measure; by default where that pays."""
+        return self.recipe.train.compile is True
+
+    @property
+    def captured(self) -> bool:
+        """Whether updates are recorded as one graph: their shapes must all be the same."""
+        return False
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """By which of its scores a validation may choose the best weights."""
+        return ("loss",)
+
+    @property
+    def unit(self) -> str:
+        """What a loss is averaged over, for people."""
+        return TASKS[self.recipe.task].unit.one
+
+    @property
+    def vocabularies(self) -> tuple[Tokenizer, ...]:
+        """What ids stand for: one for all texts, or one for the source and one for the target."""
+        return ()
+
+    @property
+    @abstractmethod
+    def size(self) -> Mapping[str, int]:
+        """How much there is to learn from, and with: numbers by name."""
+
+    @abstractmethod
+    def stream(self) -> Stream:
+        """The batches of this recipe, from the first."""
+
+    @abstractmethod
+    def objective(self) -> Objective:
+        """What training makes small."""
+
+    @abstractmethod
+    def validation(self) -> Validation:
+        """The evaluator that training is given."""
+
+    @abstractmethod
+    def flops(self, batch: Any) -> float:
+        """What a training step on a batch costs, its padding included."""
+
+    @abstractmethod
+    def example(self, number: int) -> str:
+        """A training example by its number, for people."""
+
+    @abstractmethod
+    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
+        """The trained run in a folder, scored on test sets; on all there are if none are named."""
+
+    @abstractmethod
+    def report(self, judged: Judged, facts: Mapping[str, Any]) -> None:
+        """Write a page for people into the run's folder; ``facts`` are those of scores.json."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write what text is read and written with."""
+
+
+class Scoring:
+    """An evaluator for the training loop that gives what a function finds."""
+
+    def __init__(self, scores: Callable[[Any], Mapping[str, float]]) -> None:
+        self._scores = scores
+
+    def __call__(self, model: Any) -> Mapping[str, float]:
+        """Scores by name, ``loss`` among them."""
+        import torch
+
+        with torch.inference_mode():
+            return self._scores(model)
+
+    def rehearse(self, model: Any) -> None:
+        """What a validation will cost: there is no writing that a fresh model could not end."""
+        self(model)
+
+
 class Task(ABC):
     """Something that models are trained to do."""
 
@@ -249,12 +369,12 @@ class Task(ABC):
     @abstractmethod
     def prepare(
         self,
-        recipe: Any,
+        recipe: Recipe,
         device: torch.device,
         *,
         begun: Path | None = None,
         cache: Path | None = None,
-    ) -> Any:
+    ) -> Prepared:
         """Data and a fresh model: all that training needs before the first step.
 
         A run that was ``begun`` keeps its tokenizers. What can be kept of the data goes into
@@ -274,6 +394,20 @@ class Task(ABC):
     @abstractmethod
     def score_file(self, run: Any, path: Path, **options: Any) -> Evaluation:
         """Scores on a file of the user's, laid out as the training files were."""
+
+    def score_pair(self, run: Any, source: Path, reference: Path, **options: Any) -> Evaluation:
+        """Scores on two files whose lines belong together."""
+        raise ConfigError(self._own_data())
+
+    def score_alignments(self, run: Any, sentences: Path, gold: Path) -> Evaluation:
+        """Whether attention finds the words that people aligned."""
+        raise ConfigError(self._own_data())
+
+    def _own_data(self) -> str:
+        return (
+            f"a run of the task {self.name} is scored on splits of its own data or on one file: "
+            "leave out --source and --alignments"
+        )
 
     def explain(
         self,
@@ -358,3 +492,8 @@ class TaskRegistry(Registry[Task]):
 
 
 TASKS = TaskRegistry("task")
+
+
+def unit_of(task: str) -> Unit:
+    """What a training of this task counts, in words."""
+    return TASKS[task].unit

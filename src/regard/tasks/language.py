@@ -2,24 +2,379 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
+import torch
+from torch import Tensor
 from typing_extensions import override
 
-from regard.core.errors import DataError
-from regard.data.plain_texts import text_splits
-from regard.models.decoder import DecoderConfig
-from regard.runs.kinds.writer import Writer, load_writer
-from regard.runs.looking.look import Look
-from regard.runs.own_files import score_texts
-from regard.runs.tasks.language import PreparedLanguage, prepare_language
-from regard.tasks.base import TASKS, TOKEN, Evaluation, Form
-from regard.tasks.encoding import Example, TextTask
+from regard.checkpoints.run_folder import RunFolder, fill, load_config, load_model
+from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.core.files import write_whole
+from regard.core.settings import parse
+from regard.data.batch import Batch
+from regard.data.examples import Ids
+from regard.data.exercises import Exercises, exercise_splits
+from regard.data.labelled import read_labelled
+from regard.data.language_windows import Tape, window_stream
+from regard.data.plain_texts import Texts, read_texts, text_splits
+from regard.data.stream import Stream
+from regard.models.base import LazyLogits
+from regard.models.decoder import DecoderConfig, LanguageModel
+from regard.models.presets import build, resolve_for
+from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, Judged, Prepared
+from regard.tasks.data import check_data, split_of, test_sets_of
+from regard.tasks.encoding import TEXTS_INSTEAD
+from regard.tasks.generation import Framing, framing_for
+from regard.tasks.language_scores import judged, summed_up
+from regard.tasks.look import Look
+from regard.tasks.opening import SHARED, check_memory, load_tokenizer
+from regard.tasks.recipe import Recipe
+from regard.tasks.report import cost_table, headline, loss_curve, pace_curves, series
+from regard.tasks.subjects import Reading, Subject, batched, padded, special_ids
+from regard.tasks.texts import PageExample, TextTask, spoken
 from regard.tasks.verbs import GENERATE
+from regard.tasks.writer import Writer, load_writer
+from regard.text.chat import TEMPLATE
 from regard.text.tokenizer import Tokenizer
 from regard.text.words import spans
+from regard.training.flops import TextFlops, text_flops
+from regard.training.losses import Losses, StatelessObjective, cross_entropy
+from regard.training.metrics import read_metrics
+from regard.training.settings import TrainSettings
+from regard.visual.charts import curves
+from regard.visual.report import Sample, report_page
+from regard.visual.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class BegunLanguage:
+    """A language model before its first step, and how it reads."""
+
+    model: LanguageModel
+    tokenizer: Tokenizer
+    template: str | None
+    """How conversations are written down for it, where it knows them."""
+    notes: tuple[str, ...]
+
+
+def begin_language(
+    recipe: Recipe, texts: Sequence[str], device: torch.device, begun: Path | None
+) -> BegunLanguage:
+    """Tokenizer and model: fresh ones, or those of ``train.init``.
+
+    A run begun keeps its tokenizer and its configuration; its weights are in its snapshots, and
+    what became of ``train.init`` does not matter.
+
+    Draws from torch's default generator, which is left where the first training step begins.
+    """
+    init = recipe.train.init
+    known = begun or (None if init is None else Path(init))  # the weights there know no other ids
+    tokenizer = Tokenizer.train(texts, recipe.text) if known is None else load_tokenizer(known)
+    torch.manual_seed(recipe.train.seed)
+    if begun is not None:
+        return _again(begun, tokenizer, device)
+    if init is not None:
+        return _from_init(recipe, RunFolder(Path(init)), tokenizer, device)
+    config = resolve_for("language", DecoderConfig, recipe.model, n_vocab=tokenizer.n_vocab)
+    check_memory(config, device)
+    return BegunLanguage(cast("LanguageModel", build(config)), tokenizer, None, ())
+
+
+def _again(begun: Path, tokenizer: Tokenizer, device: torch.device) -> BegunLanguage:
+    """A model as that of the run that goes on; its weights come from a snapshot."""
+    config = load_config(RunFolder(begun))
+    check_memory(config, device)
+    model = cast("LanguageModel", build(config))
+    return BegunLanguage(model, tokenizer, _template(begun), ())
+
+
+def _from_init(
+    recipe: Recipe, init: RunFolder, tokenizer: Tokenizer, device: torch.device
+) -> BegunLanguage:
+    """The model of a run, changed by what the recipe says of it beyond preset and size."""
+    old = load_model(init)
+    if not isinstance(old, LanguageModel):
+        family = getattr(getattr(old, "config", None), "family", "unknown")
+        raise ConfigError(
+            f"train.init: {init.path} holds a model of the family {family!r}, and this needs a "
+            "language model"
+        )
+    asked = {**old.config.model_dump(), **recipe.model.given()}
+    config = parse(DecoderConfig, asked, "model")
+    check_memory(config, device)
+    model = LanguageModel(config)
+    weights = {name: weight.detach() for name, weight in old.named_parameters()}
+    try:
+        fill(model, weights, f"train.init: what {init.path} holds")
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{error}; leave the sizes out of the section model, they come with the run"
+        ) from None
+    note = f"the model begins as that of {init.path}"
+    return BegunLanguage(model, tokenizer, _template(init.path), (note,))
+
+
+def _template(folder: Path) -> str | None:
+    path = folder / TEMPLATE
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+class NextTokenLoss(StatelessObjective):
+    """Cross-entropy of every next token, summed over a batch of windows, all of them full."""
+
+    def __init__(self, settings: TrainSettings, *, compiled: bool = False) -> None:
+        self.smoothing = settings.label_smoothing
+        self._lazy_logits = torch.compile(_lazy_logits) if compiled else _lazy_logits
+
+    def __call__(self, model: LanguageModel, batch: Batch) -> Losses:
+        """Without the logits of all tokens at once."""
+        logits = self._lazy_logits(model, batch.target_in)
+        loss = cross_entropy(logits, batch.target_out, label_smoothing=self.smoothing)
+        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
+
+
+def _lazy_logits(model: LanguageModel, ids: Tensor) -> LazyLogits:
+    return model(ids, lazy=True)
+
+
+class LanguageValidation:
+    """An evaluator for the training loop, on windows that do not overlap."""
+
+    def __init__(self, ids: Ids, device: torch.device) -> None:
+        self.ids, self.device = ids, device
+
+    def __call__(self, model: LanguageModel) -> Mapping[str, float]:
+        """``loss`` in nats a token, without smoothing, and ``perplexity``."""
+        scores = summed_up(judged(model, self.ids, device=self.device))
+        return {name: scores[name] for name in ("loss", "perplexity", "accuracy")}
+
+    def rehearse(self, model: LanguageModel) -> None:
+        """As much as a validation."""
+        self(model)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedLanguage(Prepared):
+    """Texts end to end, their tokenizer and a fresh language model."""
+
+    config: DecoderConfig
+    model: LanguageModel
+    splits: Mapping[str, Texts]
+    exercises: Exercises
+    """The tasks that the texts are made of, where they are."""
+    framing: Framing
+    tape: Tape
+    formula: TextFlops
+    template: str | None
+    """How conversations are written down for the model, where it knows them."""
+
+    @property
+    @override
+    def size(self) -> dict[str, int]:
+        return {
+            "training texts": len(self.splits["train"]),
+            "training tokens": len(self.tape.ids),
+            "vocabulary": self.config.n_vocab,
+        }
+
+    @property
+    @override
+    def vocabularies(self) -> tuple[Tokenizer, ...]:
+        return (self.framing.tokenizer,)
+
+    @override
+    def stream(self) -> Stream:
+        return window_stream(self.tape, batch_tokens=self.recipe.train.batch_tokens)
+
+    @property
+    @override
+    def compiled(self) -> bool:
+        """By default on a GPU, unless the run is short."""
+        settings = self.recipe.train
+        if settings.compile != "auto":
+            return settings.compile
+        return self.device.type == "cuda" and (settings.max_steps or SHORT) >= SHORT
+
+    @property
+    @override
+    def captured(self) -> bool:
+        """All windows have one shape."""
+        on_gpu = self.device.type == "cuda"
+        return on_gpu and self.compiled and self.recipe.train.accumulate == 1
+
+    @override
+    def objective(self) -> NextTokenLoss:
+        return NextTokenLoss(self.recipe.train, compiled=self.compiled)
+
+    @override
+    def validation(self) -> LanguageValidation:
+        return LanguageValidation(self.framing.laid(self.splits["valid"]), self.device)
+
+    @override
+    def flops(self, batch: Batch) -> float:
+        n_rows, n_ids = batch.target.shape
+        return self.formula.training(n_rows, n_ids - 1)
+
+    @override
+    def example(self, number: int) -> str:
+        """The window that begins there."""
+        return self.framing.say(self.tape.ids[number : number + self.tape.max_len].tolist())
+
+    @override
+    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
+        run = load_writer(out, device=str(self.device))
+        names = test_sets_of(self.splits) if test_sets is None else test_sets
+        evaluations = {}
+        for name in names:
+            found = run.evaluate_texts(self.splits[name], split=name)
+            evaluations[name] = run.with_parts(found, self.exercises.get(name, ()))
+        return Judged(run, evaluations)
+
+    @override
+    def report(self, judged: Judged, facts: Mapping[str, Any]) -> None:
+        write_language_report(judged.run, facts)
+
+    @override
+    def save(self, folder: Path) -> None:
+        self.framing.tokenizer.save(folder / SHARED)
+        if self.template is not None:
+            write_whole(folder / TEMPLATE, self.template)
+
+
+def prepare_language(
+    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
+) -> PreparedLanguage:
+    """Read the texts, train a tokenizer unless the run was begun, build the model.
+
+    Draws from torch's default generator, which is left where the first training step begins.
+    """
+    del cache  # ids are made as fast as they would be read
+    exercises = exercise_splits(recipe.data)
+    splits = text_splits(recipe.data, exercises)
+    begin = begin_language(recipe, splits["train"], device, begun)
+    config, framing = begin.model.config, framing_for(begin.tokenizer, recipe.data)
+    return PreparedLanguage(
+        recipe=recipe,
+        splits=splits,
+        exercises=exercises,
+        framing=framing,
+        tape=Tape(framing.laid(splits["train"]), config.max_len, recipe.train.seed),
+        config=config,
+        formula=text_flops(begin.model, config.longest),
+        model=begin.model.to(device),
+        template=begin.template,
+        notes=(*begin.notes, *_notes(framing, splits)),
+        device=device,
+    )
+
+
+def _notes(framing: Framing, splits: Mapping[str, Texts]) -> tuple[str, ...]:
+    """Unknown words make a model look better than it is."""
+    unknown = framing.tokenizer.marks.unknown
+    if framing.tokenizer.kind == "bpe" or unknown is None:
+        return ()
+    ids = framing.laid(splits["valid"])
+    n = int((ids == unknown).sum())
+    share = 100 * n / len(ids)
+    return (f"valid: {n:,} tokens ({share:.1f} %) are read as <unk>",) if n else ()
+
+
+N_SAMPLES, SAMPLE_TOKENS = 4, 120
+
+
+def write_language_report(run: Writer, facts: Mapping[str, Any]) -> None:
+    """Make the page from the metrics, the scores and some texts."""
+    scores = facts["scores"]
+    page = report_page(
+        f"{run.recipe.model.preset}: {run.folder.path.name}",
+        facts=headline(run.model, facts, seen="tokens"),
+        curves=_report_curves(run),
+        tables=[*_report_tables(scores), cost_table(facts)],
+        samples=_samples(run),
+        settings=run.folder.settings.read_text(encoding="utf-8"),
+    )
+    write_whole(run.folder.report, page)
+
+
+def _report_curves(run: Writer) -> list[str]:
+    lines = read_metrics(run.folder.metrics)
+    smoothed = run.recipe.train.label_smoothing > 0
+    return [
+        loss_curve(lines, training="training (smoothed)" if smoothed else "training"),
+        curves(
+            {"perplexity": series(lines, "valid", "perplexity")},
+            title="Validation: windows that do not overlap",
+            x_label="step",
+            y_label="perplexity",
+        ),
+        *pace_curves(lines, seen="tokens"),
+    ]
+
+
+def _report_tables(scores: Mapping[str, Mapping[str, Any]]) -> list[Table]:
+    answered = any("parts" in one for one in scores.values())
+    return [
+        *([_score_table(scores)] if scores else []),
+        *([_parts_table(scores)] if answered else []),
+    ]
+
+
+def _parts_table(scores: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Tasks that are written as texts: what was chosen, what was written."""
+    header = ["Task", "Test set", "Texts", "Right of a few", "Written exactly", "BLEU"]
+    rows = [
+        [
+            name,
+            test_set,
+            f"{part['n']:,}",
+            f"{100 * part['accuracy']:.1f} %" if "accuracy" in part else "–",
+            f"{100 * part['exact_match']:.1f} %" if "exact_match" in part else "–",
+            f"{part['bleu']:.2f}" if "bleu" in part else "–",
+        ]
+        for test_set, one in scores.items()
+        for name, part in one.get("parts", {}).items()
+    ]
+    return Table("Answers, as texts to go on with", header, rows)
+
+
+def _score_table(scores: Mapping[str, Mapping[str, Any]]) -> Table:
+    header = ["Test set", "Texts", "Tokens", "Loss", "Perplexity", "a word", "Next token right"]
+    rows = [
+        [
+            name,
+            f"{one['n']:,}",
+            f"{one['tokens']:,}",
+            f"{one['loss']:.4f}",
+            f"{one['perplexity']:.3f}",
+            f"{one['word_perplexity']:.2f}" if "word_perplexity" in one else "–",
+            f"{100 * one['accuracy']:.1f} %",
+        ]
+        for name, one in scores.items()
+    ]
+    return Table("Scores of the best weights", header, rows)
+
+
+def _samples(run: Writer) -> list[Sample]:
+    """What it writes from nothing; the same each time."""
+    texts = run.generate("", n=N_SAMPLES, max_new=SAMPLE_TOKENS, seed=0)
+    return [Sample("(from nothing)", text) for text in texts]
+
+
+def writer_readings(run: Writer, texts: Sequence[str]) -> Iterator[Reading]:
+    """Texts with what stands before them; lines that go on are read on."""
+    if run.framing.lines:
+        whole, n = run.framing.laid(texts).tolist(), run.context
+        read = [whole[i : i + n] for i in range(0, len(whole), n)]
+    else:
+        read = [run.framing.read(text)[: run.context] for text in texts]
+    for some in batched(read, run.model.config):
+        ids = padded([ids for _, ids in some], len(some[0][1]), run.model.config.pad_id)
+        yield Reading((ids,), special_ids(some, run.tokenizer.marks))
 
 
 class Language(TextTask):
@@ -39,6 +394,7 @@ class Language(TextTask):
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9}
     attends = "gpt"
     evaluation_options = frozenset({"stride"})
+    head_scores = ("loss", "perplexity")
     of_sentences = (
         {"text": "the animal did not cross the street because"},
         {"text": "jane visits"},
@@ -52,22 +408,53 @@ class Language(TextTask):
         return DecoderConfig
 
     @override
-    def prepare(self, *args: Any, **more: Any) -> PreparedLanguage:
-        return prepare_language(*args, **more)
+    def prepare(
+        self,
+        recipe: Recipe,
+        device: torch.device,
+        *,
+        begun: Path | None = None,
+        cache: Path | None = None,
+    ) -> PreparedLanguage:
+        return prepare_language(recipe, device, begun=begun, cache=cache)
 
     @override
     def load(self, path: str | Path, *, device: str | None = None) -> Writer:
         return load_writer(path, device=device)
 
     @override
-    def evaluate(self, run: Writer, split: str | None = None, **options: Any) -> Evaluation:
-        self.check_options(options)
-        return run.evaluate(split or "test", **options)
+    def has_test(self, run: Writer) -> bool:
+        """Of plain text, ``data.hold_out`` makes a validation set alone."""
+        data = run.recipe.data
+        rows = data.prompt is not None
+        return data.world is not None or data.test is not None or (rows and bool(data.hold_out))
+
+    @override
+    def subject(self, run: Writer, split: str, n: int) -> Subject:
+        check_data(run.folder, run.recipe.data, TEXTS_INSTEAD)
+        return self._subject(run, split_of(text_splits(run.recipe.data), split)[:n], split)
+
+    @override
+    def given_subject(self, run: Writer, texts: Sequence[str], name: str, n: int) -> Subject:
+        return self._subject(run, spoken(texts, name, n), name)
+
+    def _subject(self, run: Writer, texts: Sequence[str], split: str) -> Subject:
+        judge = self.scorer(lambda: run.evaluate_texts(texts, split=split).scores)
+        readings = partial(writer_readings, run, texts)
+        return Subject(run.model, run.device, readings, judge, split, len(texts))
 
     @override
     def score_file(self, run: Writer, path: Path, **options: Any) -> Evaluation:
-        self.check_options(options)
-        return score_texts(run, path, **options)
+        """Plain texts, end to end; rows with answers where the run was trained on such."""
+        given, data = self.options_of(options), run.recipe.data
+        if data.prompt is None:
+            return run.evaluate_texts(read_texts(str(path)), split=path.name, **given)
+        corpus = read_labelled(str(path), "label", data)
+        update = {"data": data.model_copy(update={"test": str(path.absolute())})}
+        asked = replace(run, recipe=run.recipe.model_copy(update=update))
+        found = asked.evaluate("test", **given)
+        scores = {**found.scores, "split": path.name}
+        return replace(found, scores=scores, notes=tuple(corpus.notes(path.name)))
 
     @override
     def explain(
@@ -113,7 +500,7 @@ class Language(TextTask):
         return {"pairs": False}
 
     @override
-    def held_out(self, run: Writer) -> Iterator[Example]:
+    def held_out(self, run: Writer) -> Iterator[PageExample]:
         """The first halves of texts, by words."""
         for text in text_splits(run.recipe.data)["valid"]:
             if found := spans(text):

@@ -2,20 +2,240 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import torch
+import torch.nn.functional as F
+from torch import Tensor
 from typing_extensions import override
 
-from regard.runs.kinds.filler import Filler, load_filler
-from regard.runs.own_files import score_masked
-from regard.runs.tasks.masked import PreparedMasked, prepare_masked
-from regard.tasks.base import TASKS, Evaluation, Form, Unit
-from regard.tasks.encoding import EncodingTask, Example
+from regard.core.errors import ConfigError, DataError
+from regard.data.batch import Batch
+from regard.data.examples import Example
+from regard.data.labelled import Labelled
+from regard.data.masking import Masking, fixed_masked, masked_stream
+from regard.data.row_batches import Layout
+from regard.data.stream import Stream
+from regard.evaluation.metrics import perplexity
+from regard.models.encoder import Encoder
+from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
+from regard.tasks.data import load_labelled
+from regard.tasks.encoder_training import PreparedEncoding, Wish, all_texts, begin, parts
+from regard.tasks.encoding import READ_TOKENS, EncoderRun, EncodingTask, Laid, open_encoder
+from regard.tasks.look import MOST, Choice, Outcome, Place
+from regard.tasks.opening import one_text
+from regard.tasks.recipe import Recipe
+from regard.tasks.subjects import Subject
+from regard.tasks.texts import PageExample, spoken
 from regard.tasks.verbs import EMBED, FILL, NEAREST
 from regard.text.specials import MASK
+from regard.text.tokenizer import Tokenizer
 from regard.text.words import spans
+from regard.training.distributed import unwrapped
+from regard.training.losses import Losses, StatelessObjective, cross_entropy
+
+
+class Guess(NamedTuple):
+    """A token that may stand at a mask, and how likely it is."""
+
+    token: str
+    probability: float
+
+
+class Filled(NamedTuple):
+    """A text whose masks are filled with the best guesses, and all guesses for each mask."""
+
+    text: str
+    masks: list[list[Guess]]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Filler(EncoderRun):
+    """An encoder that knows which words fit."""
+
+    def fill(self, text: str, n: int = 5) -> Filled:
+        """Guess what stands at each ``<mask>`` of a text, each by itself, the best first."""
+        if n < 1:
+            raise ConfigError(f"n={n} guesses were asked for; ask for at least 1")
+        read, segments = self.layout.row(self._masked(one_text(text)))
+        if len(read) > self.model.config.max_len:
+            raise DataError(
+                f"the text has {len(read)} tokens with those at its ends, and the model reads "
+                f"{self.model.config.max_len}; shorten it"
+            )
+        with torch.inference_mode():
+            ids, kinds = (torch.tensor([row], device=self.device) for row in (read, segments))
+            return self._filled(self.model(*self.model.inputs(ids, kinds))[0], read, n)
+
+    def _filled(self, logits: Tensor, read: Sequence[int], n: int) -> Filled:
+        """The guesses for each mask of what was read, given logits (S, V)."""
+        mask = self.tokenizer.marks.mask
+        places = [i for i, token in enumerate(read) if token == mask]
+        shares = logits[places].float().softmax(dim=-1).cpu()
+        width = shares.shape[-1]
+        silent = {*self.tokenizer.marks.named().values(), *self.tokenizer.nameless(width)}
+        shares[:, [*silent]] = -1  # they are no words, and come after all of them
+        best = shares.topk(min(n, width - len(silent)))
+        chosen = iter(best.indices[:, 0].tolist())
+        written = [next(chosen) if token == mask else token for token in read]
+        return Filled(self.tokenizer.decode(written), self._guesses(best.values, best.indices))
+
+    def looked_at(self, text: str) -> list[int]:
+        """The ids of a text, which may have masks."""
+        return self._masked(text) if MASK in self._marked(text) else self.tokenizer.encode(text)
+
+    @override
+    def unknown_words(self, text: str) -> list[str]:
+        """A mask is none."""
+        return EncoderRun.unknown_words(self, self._marked(text).replace(MASK, " "))
+
+    def outcome(self, output: Tensor, laid: Laid) -> Outcome:
+        """The text with its masks filled, and the guesses for each."""
+        found = self._filled(output, laid.ids, MOST)
+        mask = self.tokenizer.marks.mask
+        rows = [(i, i + 1) for i, token in enumerate(laid.ids) if token == mask]
+        places = [
+            Place(row, tuple(Choice(*guess) for guess in guesses))
+            for row, guesses in zip(rows, found.masks, strict=True)
+        ]
+        return Outcome("words", found.text if places else "", tuple(places))
+
+    def _marked(self, text: str) -> str:
+        """The text with our mask, if it was written with the tokenizer's own, such as [MASK]."""
+        mask = self.tokenizer.marks.mask
+        return text if mask is None else text.replace(self.tokenizer.tokens([mask])[0], MASK)
+
+    def _masked(self, text: str) -> list[int]:
+        """Ids of a text with masks; a piece takes the space before it along, so a mask does."""
+        first, *others = self._marked(text).split(MASK)
+        mask = self.tokenizer.marks.mask
+        if not others or mask is None:
+            raise DataError(f"there is no {MASK} in {text!r}; write it where a word is left out")
+        ids = self.tokenizer.encode(first.rstrip())
+        for i, part in enumerate(others):
+            last = i == len(others) - 1
+            ids += [mask, *self.tokenizer.encode(part if last else part.rstrip())]
+        return ids
+
+    def _guesses(self, values: Tensor, indices: Tensor) -> list[list[Guess]]:
+        return [
+            [Guess(*one) for one in zip(self.tokenizer.tokens(ids), shares, strict=True)]
+            for ids, shares in zip(indices.tolist(), values.tolist(), strict=True)
+        ]
+
+    def evaluate(self, split: str = "test") -> Evaluation:
+        """Scores on a split of the data the run was trained with, the same words left out."""
+        return self.scored(load_labelled(self.recipe.data, "text").split(split), split)
+
+    def scored(self, examples: Sequence[Labelled], split: str) -> Evaluation:
+        """Scores on any texts."""
+        masking = Masking.of(self.layout, self.tokenizer.n_vocab)
+        table = masked_examples(examples, self.tokenizer, self.layout)
+        scores = guessing(self.model, fixed_masked(table, masking, READ_TOKENS), self.device)
+        return Evaluation({"task": self.task, "split": split, "n": len(examples), **scores}, [])
+
+
+def masked_examples(
+    examples: Sequence[Labelled], tokenizer: Tokenizer, layout: Layout
+) -> Sequence[Example]:
+    """Texts as ids that fit; those without any token are left out."""
+    ids = tokenizer.encode_batch([one.text for one in examples])
+    return layout.cut([Example(text, ()) for text in ids if text])[0]
+
+
+@torch.inference_mode()
+def guessing(model: Encoder, batches: Sequence[Batch], device: torch.device) -> dict[str, float]:
+    """Accuracy, perplexity and loss of the masked places."""
+    right, total, n = 0, 0.0, 0
+    for batch in batches:
+        here = batch.to(device)
+        log_probs = masked_logits(model, here.ids, here.segments, here.positions).log_softmax(
+            dim=-1
+        )
+        right += int((log_probs.argmax(dim=-1) == here.targets).sum())
+        total += log_probs.gather(1, here.targets.unsqueeze(1)).double().sum().item()
+        n += len(here.targets)
+    if not n:
+        raise DataError("the texts have no word that could be left out and guessed; give others")
+    return {"accuracy": right / n, "perplexity": perplexity(total, n), "loss": -total / n}
+
+
+def masked_logits(model: Encoder, ids: Tensor, segments: Tensor, places: Tensor) -> Tensor:
+    """What may stand at some of the B · S places -> (N, V), in float32."""
+    return F.linear(*model(*model.inputs(ids, segments), places=places)).float()
+
+
+def load_filler(path: str | Path, *, device: str | None = None) -> Filler:
+    """Open the folder of a run that guesses words. Nothing in it is executed."""
+    return Filler(*open_encoder(path, "masked", device))
+
+
+class MaskedLoss(StatelessObjective):
+    """Cross-entropy of the words left out, summed over them."""
+
+    def __init__(self, smoothing: float) -> None:
+        self.smoothing = smoothing
+
+    def __call__(self, model: Encoder, batch: Batch) -> Losses:
+        """Without the logits of any other place."""
+        inputs = unwrapped(model).inputs(batch.ids, batch.segments)
+        logits = model(*inputs, places=batch.positions)
+        loss = cross_entropy(logits, batch.targets, label_smoothing=self.smoothing)
+        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedMasked(PreparedEncoding):
+    """Texts, and an encoder that guesses what is left out of them."""
+
+    masking: Masking
+
+    @property
+    @override
+    def criteria(self) -> tuple[str, ...]:
+        return ("loss", "accuracy")
+
+    @override
+    def stream(self) -> Stream:
+        settings = self.recipe.train
+        return masked_stream(
+            self.train, self.masking, batch_tokens=settings.batch_tokens, seed=settings.seed
+        )
+
+    @override
+    def objective(self) -> MaskedLoss:
+        return MaskedLoss(self.recipe.train.label_smoothing)
+
+    @override
+    def validation(self) -> Scoring:
+        """The loss is the plain one, without smoothing."""
+        batches = fixed_masked(self.valid, self.masking, self.recipe.train.batch_tokens)
+
+        def scores(model: Encoder) -> Mapping[str, float]:
+            return guessing(model, batches, self.device)
+
+        return Scoring(scores)
+
+
+def prepare_masked(
+    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
+) -> PreparedMasked:
+    """Load or make the texts, train a tokenizer unless there is one, build the encoder.
+
+    Draws from torch's default generator, which is left where the first training step begins.
+    """
+    del cache  # the ids are made again as fast
+    data = load_labelled(recipe.data, "text")
+    start = begin(Wish(recipe, "masked"), lambda: all_texts(data.splits["train"]), device, begun)
+    layout = Layout(start.tokenizer.marks, start.config.max_len)
+    return PreparedMasked(
+        **parts(recipe, data, start, layout, device),
+        load=load_filler,
+        masking=Masking.of(layout, start.tokenizer.n_vocab),
+    )
 
 
 class Masked(EncodingTask):
@@ -35,17 +255,27 @@ class Masked(EncodingTask):
     well_known = ({"text": f"The capital of France is {MASK}."},)
 
     @override
-    def prepare(self, *args: Any, **more: Any) -> PreparedMasked:
-        return prepare_masked(*args, **more)
+    def prepare(
+        self,
+        recipe: Recipe,
+        device: torch.device,
+        *,
+        begun: Path | None = None,
+        cache: Path | None = None,
+    ) -> PreparedMasked:
+        return prepare_masked(recipe, device, begun=begun, cache=cache)
 
     @override
     def load(self, path: str | Path, *, device: str | None = None) -> Filler:
         return load_filler(path, device=device)
 
     @override
-    def score_file(self, run: Filler, path: Path, **options: Any) -> Evaluation:
-        self.check_options(options)
-        return score_masked(run, path)
+    def given_subject(self, run: Filler, texts: Sequence[str], name: str, n: int) -> Subject:
+        """Texts need no labels: words are left out of them."""
+        said = spoken(texts, name, n)
+        examples = [Labelled(text) for text in said]
+        judge = self.scorer(lambda: run.scored(examples, name).scores)
+        return self._subject(run, said, judge, name)
 
     @override
     def form(self, run: Filler) -> Form:
@@ -60,9 +290,9 @@ class Masked(EncodingTask):
         )
 
     @override
-    def held_out(self, run: Filler) -> Iterator[Example]:
+    def held_out(self, run: Filler) -> Iterator[PageExample]:
         """Texts without their longest word."""
-        for one in self.examples_of(run, "valid"):
+        for one in self.data(run).split("valid"):
             if found := spans(one.text):
                 start, end = max(found, key=lambda span: span[1] - span[0])
                 yield {"text": one.text[:start] + MASK + one.text[end:]}

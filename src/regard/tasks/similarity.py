@@ -1,19 +1,267 @@
-"""Similarity: a vector for a text, near to those of texts that say the same."""
+"""Similarity: a vector for a text, near to those of texts that say the same.
+
+Pairs with scores: the cosine of two texts is brought to their score, the largest being 1. Pairs
+without: of all second texts of a batch, a text should be nearest to its own (and the other way
+round), which is how sentence encoders are trained contrastively.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
 from typing_extensions import override
 
-from regard.runs.kinds.embedder import Embedder, load_embedder
-from regard.runs.own_files import score_pairs
-from regard.runs.tasks.similarity import PreparedSimilarity, prepare_similarity
-from regard.tasks.base import TASKS, Evaluation, Form, Unit
-from regard.tasks.encoding import EncodingTask, Example
+from regard.core.errors import ConfigError
+from regard.data.batch import Batch
+from regard.data.labelled import Labelled, LabelledCorpus
+from regard.data.row_batches import (
+    Layout,
+    ordered_rows,
+    planned_rows,
+    row_stream,
+    scored_pairs_batch,
+)
+from regard.data.stream import Stream
+from regard.evaluation.metrics import pearson, spearman
+from regard.models.encoder import Encoder
+from regard.models.encoder_heads import mean_of_real
+from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
+from regard.tasks.data import LabelledData, load_labelled
+from regard.tasks.encoder_training import PreparedEncoding, Wish, all_texts, begin, parts
+from regard.tasks.encoding import EncoderRun, EncodingTask, Texts, Vectors, open_encoder
+from regard.tasks.recipe import Recipe
+from regard.tasks.texts import PageExample
 from regard.tasks.verbs import EMBED, NEAREST
+from regard.training.distributed import unwrapped
+from regard.training.losses import Losses, StatelessObjective
+
+ROWS = 1024
+"""Texts that are compared with all others at once."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Embedder(EncoderRun):
+    """An encoder whose vectors tell how alike texts are."""
+
+    def evaluate(self, split: str = "test") -> Evaluation:
+        """Scores on a split of the data the run was trained with.
+
+        Of pairs with scores: how well cosines agree with them. Of others: how often a text's
+        nearest among all second texts is its own. Where all pairs have the same score, there is
+        nothing to tell.
+        """
+        return self.scored(load_labelled(self.recipe.data, "score").split(split), split)
+
+    def scored(self, examples: Sequence[Labelled], split: str) -> Evaluation:
+        """Scores on any pairs; the texts of the evaluation are the cosines."""
+        first = self.embed([one.text for one in examples])
+        others = [one.other or "" for one in examples]
+        second = self.embed(others)
+        cosines = (first * second).sum(axis=1)
+        wanted = [one.score for one in examples if one.score is not None]
+        return Evaluation(
+            {
+                "task": self.task,
+                "split": split,
+                "n": len(examples),
+                **agreement(first, second, others, wanted),
+            },
+            [f"{cosine:.4f}" for cosine in cosines],
+        )
+
+
+def agreement(
+    first: Vectors, second: Vectors, others: Sequence[str], scores: Sequence[float]
+) -> dict[str, float]:
+    """How well vectors of pairs (n, d) tell which texts belong together, and how much.
+
+    With ``scores``, their correlations with the cosines: 0 where the cosines are all alike, and
+    none where the scores are, for there is nothing to agree with. Without, how often a text is
+    nearest to its partner, or to another text that says the same; ``others`` are the second texts.
+    """
+    if not scores:
+        return {"accuracy": _found_partners(first, second, others) / len(first)}
+    if len({*scores}) < 2:
+        return {}
+    cosines = (first * second).sum(axis=1).tolist()
+    found = {"spearman": spearman(cosines, scores), "pearson": pearson(cosines, scores)}
+    return {name: 0.0 if np.isnan(value) else value for name, value in found.items()}
+
+
+def _found_partners(first: Vectors, second: Vectors, others: Sequence[str]) -> int:
+    """How many are nearest to their partner's text; some rows at a time, for all would be n²."""
+    n_right = 0
+    for i in range(0, len(first), ROWS):
+        best = (first[i : i + ROWS] @ second.T).argmax(axis=1)
+        n_right += sum(others[j] == others[i + row] for row, j in enumerate(best.tolist()))
+    return n_right
+
+
+def load_embedder(path: str | Path, *, device: str | None = None) -> Embedder:
+    """Open the folder of a run that compares. Nothing in it is executed."""
+    return Embedder(*open_encoder(path, "similarity", device))
+
+
+TEMPERATURE = 0.05
+"""Cosines are divided by it, so that a softmax can tell them apart."""
+
+Scores = NDArray[np.float32]
+
+
+def vectors(model: Encoder, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Both texts of each pair (B, D), of length 1."""
+    pad = unwrapped(model).config.pad_id
+    first, second = (
+        mean_of_real(model(ids), ids != pad).float() for ids in (batch.ids, batch.other_ids)
+    )
+    return F.normalize(first, dim=-1), F.normalize(second, dim=-1)
+
+
+def regression(first: Tensor, second: Tensor, scores: Tensor) -> Tensor:
+    """Squared distance of cosines and scores, summed over pairs (B, D), (B, D), (B,) -> ()."""
+    return ((first * second).sum(dim=-1) - scores).square().sum()
+
+
+def contrast(first: Tensor, second: Tensor) -> Tensor:
+    """Cross-entropy of finding the partner among all of a batch, both ways, summed -> ()."""
+    cosines = first @ second.mT / TEMPERATURE
+    own = torch.arange(len(cosines), device=cosines.device)
+    there, back = (F.cross_entropy(x, own, reduction="sum") for x in (cosines, cosines.mT))
+    return (there + back) / 2
+
+
+class SimilarityLoss(StatelessObjective):
+    """Regression where pairs have scores, contrast where they have none."""
+
+    def __call__(self, model: Encoder, batch: Batch) -> Losses:
+        """Summed over the pairs of a batch."""
+        first, second = vectors(model, batch)
+        n_pairs = batch.n_target_tokens
+        if len(batch.scores):
+            return Losses.of("regression", regression(first, second, batch.scores), n_pairs)
+        return Losses.of("contrast", contrast(first, second), n_pairs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedSimilarity(PreparedEncoding):
+    """Pairs of texts, and an encoder whose vectors compare them."""
+
+    train_scores: Scores
+    """Over the scale; nothing, where pairs have none."""
+    valid_scores: Scores
+
+    @property
+    @override
+    def criteria(self) -> tuple[str, ...]:
+        """Where pairs have scores, nothing is right or wrong."""
+        return ("loss",) if len(self.valid_scores) else ("loss", "accuracy")
+
+    @override
+    def stream(self) -> Stream:
+        settings = self.recipe.train
+        return row_stream(
+            scored_pairs_batch,
+            self.train,
+            self.layout,
+            batch_tokens=settings.batch_tokens,
+            seed=settings.seed,
+            scores=self.train_scores,
+        )
+
+    @override
+    def objective(self) -> SimilarityLoss:
+        return SimilarityLoss()
+
+    @override
+    def flops(self, batch: Batch) -> float:
+        """Both texts are read."""
+        shapes = [tuple(ids.shape) for ids in (batch.ids, batch.other_ids)]
+        return sum(self.formula.training(n_rows, n_tokens, 0) for n_rows, n_tokens in shapes)
+
+    @override
+    def validation(self) -> Scoring:
+        parts = ordered_rows(self.valid, self.layout, self.recipe.train.batch_tokens)
+        batches = [
+            scored_pairs_batch(self.valid, rows, layout=self.layout, scores=self.valid_scores)
+            for rows in parts
+        ]
+        order = np.concatenate(parts)
+        others = [self.data.splits["valid"][i].other or "" for i in order.tolist()]
+        loss_of = SimilarityLoss()
+
+        def scores(model: Encoder) -> Mapping[str, float]:
+            here = [batch.to(self.device) for batch in batches]
+            loss = sum(loss_of(model, batch).total.item() for batch in here)
+            found = [vectors(model, batch) for batch in here]
+            first, second = (torch.cat(side).cpu().numpy() for side in zip(*found, strict=True))
+            wanted = self.valid_scores[order].tolist() if len(self.valid_scores) else []
+            return {"loss": loss / len(order), **agreement(first, second, others, wanted)}
+
+        return Scoring(scores)
+
+
+def prepare_similarity(
+    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
+) -> PreparedSimilarity:
+    """Load or make the pairs, train a tokenizer unless there is one, build the encoder.
+
+    Draws from torch's default generator, which is left where the first training step begins.
+    """
+    del cache  # pairs that were compared by people are few
+    data = load_labelled(recipe.data, "score")
+    pairs = data.splits["train"]
+    start = begin(Wish(recipe, "none"), lambda: all_texts(pairs), device, begun)
+    layout = Layout(start.tokenizer.marks, start.config.max_len, joined=False)
+    prepared = PreparedSimilarity(
+        **parts(recipe, data, start, layout, device),
+        load=load_embedder,
+        train_scores=_scaled(pairs, pairs),
+        valid_scores=_scaled(data.splits["valid"], pairs),
+    )
+    return replace(prepared, notes=(*prepared.notes, *_told_apart(prepared), *_alike(data)))
+
+
+def _told_apart(prepared: PreparedSimilarity) -> list[str]:
+    """Pairs without scores are learned by telling them apart: one alone in a batch teaches none."""
+    if len(prepared.train_scores):
+        return []
+    size = prepared.recipe.train.batch_tokens
+    batches = planned_rows(
+        prepared.train, np.random.default_rng(0), layout=prepared.layout, batch_tokens=size
+    )
+    n_alone = sum(len(batch) == 1 for batch in batches)
+    if n_alone == len(batches):
+        raise ConfigError(
+            f"train.batch_tokens={size} leaves one pair a batch, and pairs without scores are "
+            "learned by telling them apart: raise it, or give more pairs"
+        )
+    alone = f"train: about {n_alone} of {len(batches)} batches hold one pair, which teaches nothing"
+    return [f"{alone}; raise train.batch_tokens"] if n_alone else []
+
+
+def _alike(data: LabelledData) -> list[str]:
+    """Where scores do not differ, there is nothing to agree with."""
+    return [
+        f"{name}: all pairs have the same score, so there is no correlation to tell"
+        for name, pairs in data.splits.items()
+        if len({one.score for one in pairs} - {None}) == 1
+    ]
+
+
+def _scaled(examples: Sequence[Labelled], training: Sequence[Labelled]) -> Scores:
+    """Scores over the largest that training shows, or that is among them."""
+    known = [one.score for one in training if one.score is not None]
+    own = [one.score for one in examples if one.score is not None]
+    scale = max((abs(score) for score in known or own), default=1.0) or 1.0
+    return np.array(own, np.float32) / np.float32(scale)
 
 
 class Similarity(EncodingTask):
@@ -39,17 +287,28 @@ class Similarity(EncodingTask):
     )
 
     @override
-    def prepare(self, *args: Any, **more: Any) -> PreparedSimilarity:
-        return prepare_similarity(*args, **more)
+    def prepare(
+        self,
+        recipe: Recipe,
+        device: torch.device,
+        *,
+        begun: Path | None = None,
+        cache: Path | None = None,
+    ) -> PreparedSimilarity:
+        return prepare_similarity(recipe, device, begun=begun, cache=cache)
 
     @override
     def load(self, path: str | Path, *, device: str | None = None) -> Embedder:
         return load_embedder(path, device=device)
 
     @override
-    def score_file(self, run: Embedder, path: Path, **options: Any) -> Evaluation:
-        self.check_options(options)
-        return score_pairs(run, path)
+    def check_file(self, run: Embedder, corpus: LabelledCorpus) -> Texts:
+        return self.read_texts(corpus.examples)
+
+    @override
+    def read_texts(self, examples: Sequence[Labelled]) -> Texts:
+        """Both texts of each pair, each alone."""
+        return [text for one in examples for text in (one.text, one.other or "")]
 
     @override
     def form(self, run: Embedder) -> Form:
@@ -67,9 +326,9 @@ class Similarity(EncodingTask):
         )
 
     @override
-    def held_out(self, run: Embedder) -> Iterator[Example]:
+    def held_out(self, run: Embedder) -> Iterator[PageExample]:
         """Each text beside three others, its own among them."""
-        held = self.examples_of(run, "valid")
+        held = self.data(run).split("valid")
         others = [one.other or "" for one in held]
         for i, one in enumerate(held[:-2]):
             yield {"text": one.text, "other": "\n".join(others[i : i + 3])}

@@ -4,27 +4,522 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+import torch
+from torch import Tensor
 from typing_extensions import override
 
-from regard.checkpoints.run_folder import load_scores
-from regard.core.errors import CheckpointError, ConfigError
+from regard.checkpoints.run_folder import RunFolder, fill, load_scores, read_weights
+from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.core.files import write_whole
+from regard.data.alignments import read_aligned
+from regard.data.batch import Batch
+from regard.data.bpe_dropout import BpeDropoutTexts
 from regard.data.corpora import located, read_pairs
+from regard.data.examples import Example, Table, Texts, encode_pairs
+from regard.data.pair_batches import (
+    ordered_batches,
+    packed_stream,
+    padded_stream,
+    text_lengths,
+)
 from regard.data.pairs import Pair
-from regard.data.settings import DataSettings
-from regard.models.base import SequenceConfig
-from regard.runs.data import load_data
-from regard.runs.evaluate import evaluate_pairs, evaluate_split
-from regard.runs.kinds.translator import Run, load_translator
-from regard.runs.looking.look import Look
-from regard.runs.tasks.translation import PreparedTranslation, prepare_translation
-from regard.tasks.base import TASKS, TOKEN, Evaluation, Form
-from regard.tasks.encoding import Example, TextTask
-from regard.tasks.verbs import TRANSLATE, check_side
+from regard.data.settings import DataSettings, Files
+from regard.data.stream import Stream
+from regard.decoding.settings import DecodeSettings
+from regard.evaluation.metrics import bleu, exact_match
+from regard.functional.texts import Packing, Side
+from regard.inspection.heads import Ids
+from regard.models.base import LazyLogits, SequenceConfig, SequenceModel
+from regard.models.presets import build, resolve
+from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, Judged, Prepared
+from regard.tasks.data import Data, Encoded, check_data, encode_within, load_data, split_of
+from regard.tasks.look import Look
+from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
+from regard.tasks.recipe import Recipe
+from regard.tasks.report import Metrics, cost_table, headline, loss_curve, pace_curves, series
+from regard.tasks.subjects import Reading, Scorer, Subject
+from regard.tasks.texts import ELSEWHERE, PageExample, TextTask
+from regard.tasks.translating import DECODE_TOKENS, decode
+from regard.tasks.translation_scores import (
+    alignment_errors,
+    alignment_scores,
+    antecedent_accuracies,
+    evaluate_pairs,
+    evaluate_split,
+)
+from regard.tasks.translator import Run, load_translator
+from regard.tasks.verbs import TRANSLATE, check_side, unknown_note
+from regard.text.specials import END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
+from regard.training.flops import FlopFormula, flop_formula
+from regard.training.losses import Losses, cross_entropy, free_running_logits, token_log_probs
+from regard.training.metrics import read_metrics
+from regard.training.reinforce import Baseline, accounts, surrogate
+from regard.training.schedules import forced_share
+from regard.training.settings import TrainSettings
+from regard.visual.charts import curves
+from regard.visual.report import Sample, report_page
+from regard.visual.tables import Table as ReportTable
 
+
+class TokenLoss:
+    """Cross-entropy of the target tokens, and what hard attention learns by REINFORCE.
+
+    What it remembers between batches (how many there were, the baseline of hard attention) goes
+    out by ``state`` and comes back by ``restore``, so that a training can be taken up again.
+    """
+
+    def __init__(self, settings: TrainSettings, *, compiled: bool = False) -> None:
+        self.settings = settings
+        self.n_batches = 0
+        self.baseline = Baseline()
+        self._lazy_logits = torch.compile(_lazy_logits) if compiled else _lazy_logits
+
+    def __call__(self, model: SequenceModel, batch: Batch) -> Losses:
+        """Of a model in training: as the settings say. Of any other: plainly, all words right."""
+        if batch.packed:
+            return self._losses(self._lazy_logits(model, *_inputs(batch)), batch)
+        if not model.training:
+            return self._losses(_lazy_logits(model, *_inputs(batch)), batch)
+        share = forced_share(
+            self.settings.teacher_forcing, self.n_batches // self.settings.accumulate
+        )
+        self.n_batches += 1
+        with accounts(model) as drawn:
+            if share == 1 and not drawn:
+                return self._losses(self._lazy_logits(model, *_inputs(batch)), batch)
+            if share == 1:
+                logits = model(batch.source, batch.target_in)
+            else:
+                logits = free_running_logits(model, batch.source, batch.target_in, share)
+        losses = self._losses(logits, batch)
+        if drawn:
+            real = batch.target_out != PAD_ID
+            gains = self.baseline.gains(token_log_probs(logits, batch.target_out), real)
+            reinforced = torch.stack([surrogate(one, gains, real) for one in drawn.values()]).sum()
+            losses += Losses.of("reinforce", reinforced, batch.n_target_tokens)
+        return losses
+
+    def _losses(self, logits: Tensor | LazyLogits, batch: Batch) -> Losses:
+        smoothing = self.settings.label_smoothing
+        loss = cross_entropy(logits, batch.target_out, pad=PAD_ID, label_smoothing=smoothing)
+        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
+
+    def state(self) -> dict[str, Any]:
+        """What it remembers, as JSON."""
+        return {"n_batches": self.n_batches, "baseline": self.baseline.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Remember it again."""
+        self.n_batches = state["n_batches"]
+        self.baseline.restore(state["baseline"])
+
+
+def _lazy_logits(
+    model: SequenceModel, source: Tensor, target: Tensor, packing: Packing | None
+) -> LazyLogits:
+    """Of all target tokens: states (B, T, D), of a packed batch (1, N, D)."""
+    if packing is None:
+        return model(source, target, lazy=True)
+    return model(source, target, packing, lazy=True)
+
+
+def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Packing | None]:
+    if not batch.packed:
+        return batch.source, batch.target_in, None
+    source = Side(batch.source_positions, batch.source_texts, batch.source_bounds)
+    target = Side(batch.target_positions, batch.target_texts, batch.target_bounds)
+    sizes = batch.sizes
+    packing = Packing(source, target, batch.spans, sizes["block"], sizes["longest"])
+    return batch.source, batch.target_in, packing
+
+
+VALID_SENTENCES = 200
+"""So many are translated at each validation: enough for a curve, and quick."""
+
+
+class TranslationValidation:
+    """An evaluator for the training loop: loss of the whole set, translations of a part of it."""
+
+    def __init__(
+        self,
+        examples: Sequence[Example],
+        references: Sequence[str],
+        tokenizers: Tokenizers,
+        settings: DecodeSettings,
+        *,
+        training: TrainSettings,
+        device: torch.device,
+    ) -> None:
+        self.objective = TokenLoss(training)
+        self.batches = ordered_batches(examples, training.batch_tokens)
+        self.sources = [example.source for example in examples[:VALID_SENTENCES]]
+        self.references = references[:VALID_SENTENCES]
+        self.tokenizers = tokenizers
+        self.settings = settings.model_copy(update={"beam": 1})
+        self.device = device
+
+    def __call__(self, model: SequenceModel) -> Mapping[str, float]:
+        """``loss``, and ``bleu`` and ``exact_match`` of greedy search."""
+        texts = self.write(model)
+        return {
+            "loss": self.loss(model),
+            "bleu": bleu(texts, self.references),
+            "exact_match": exact_match(texts, self.references),
+        }
+
+    def write(self, model: SequenceModel, *, at_most: int | None = None) -> list[str]:
+        """The translations of a part of the set, perhaps cut after so many tokens."""
+        limit = {} if at_most is None else {"max_len": at_most}
+        settings = self.settings.model_copy(update=limit)
+        found = decode(model, self.sources, settings, device=self.device)
+        return [self.tokenizers.target.decode(best[0].ids) for best in found]
+
+    def rehearse(self, model: SequenceModel) -> None:
+        """As much as a validation; a fresh model is made to write as much as the references are."""
+        self.loss(model)
+        self.write(model, at_most=self.mean_length)
+
+    @property
+    def mean_length(self) -> int:
+        """Tokens of a target, the end token included."""
+        n_tokens = sum(batch.n_target_tokens for batch in self.batches)
+        return round(n_tokens / sum(len(batch.numbers) for batch in self.batches))
+
+    @torch.inference_mode()
+    def loss(self, model: SequenceModel) -> float:
+        """The loss a token, smoothed as in training.
+
+        Without smoothing, a model that was told to doubt would look worse the better it learned it.
+        """
+        total = sum(
+            self.objective(model, batch.to(self.device)).total.item() for batch in self.batches
+        )
+        return total / sum(batch.n_target_tokens for batch in self.batches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedTranslation(Prepared):
+    """Pairs, tokenizers and a fresh translator."""
+
+    config: SequenceConfig
+    model: SequenceModel
+    data: Data
+    tokenizers: Tokenizers
+    train: Table
+    valid: Table
+    texts: Texts
+    """What is trained on: ``train``, perhaps segmented anew each epoch."""
+    formula: FlopFormula
+
+    @property
+    @override
+    def size(self) -> dict[str, int]:
+        return {"training pairs": len(self.train), "vocabulary": self.tokenizers.target.n_vocab}
+
+    @property
+    @override
+    def criteria(self) -> tuple[str, ...]:
+        return ("loss", "bleu")
+
+    @property
+    @override
+    def vocabularies(self) -> tuple[Tokenizer, ...]:
+        """Of source and target."""
+        return (self.tokenizers.source, self.tokenizers.target)
+
+    @override
+    def stream(self) -> Stream:
+        settings = self.recipe.train
+        kind = packed_stream if self.packed else padded_stream
+        return kind(self.texts, batch_tokens=settings.batch_tokens, seed=settings.seed)
+
+    @property
+    def packed(self) -> bool:
+        """Whether texts lie end to end: on a GPU, where the model can read them so."""
+        forced = self.recipe.train.teacher_forcing == 1
+        return self.device.type == "cuda" and self.config.packs and forced
+
+    @property
+    @override
+    def compiled(self) -> bool:
+        """By default on packed texts, unless the run is short."""
+        settings = self.recipe.train
+        if settings.compile != "auto":
+            return settings.compile
+        return self.packed and (settings.max_steps or SHORT) >= SHORT
+
+    @property
+    @override
+    def captured(self) -> bool:
+        return self.compiled and self.packed and self.recipe.train.accumulate == 1
+
+    @override
+    def objective(self) -> TokenLoss:
+        return TokenLoss(self.recipe.train, compiled=self.compiled)
+
+    @override
+    def validation(self) -> TranslationValidation:
+        return TranslationValidation(
+            self.valid,
+            [pair.target for pair in self.data.splits["valid"]],
+            self.tokenizers,
+            self.recipe.decode,
+            training=self.recipe.train,
+            device=self.device,
+        )
+
+    @override
+    def flops(self, batch: Batch) -> float:
+        if batch.packed:
+            bounds = (batch.source_bounds, batch.target_bounds)
+            return self.formula.training_each(*map(text_lengths, bounds))
+        n_rows, n_source = batch.source.shape
+        return self.formula.training(n_rows, n_source, batch.target_in.shape[1])
+
+    @override
+    def example(self, number: int) -> str:
+        """Its source."""
+        return self.tokenizers.source.decode(self.train[number].source)
+
+    @override
+    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
+        run = load_translator(out, device=str(self.device))
+        names = self.data.test_sets if test_sets is None else test_sets
+        return Judged(run, {name: evaluate_split(run, self.data, name) for name in names})
+
+    @override
+    def report(self, judged: Judged, facts: Mapping[str, Any]) -> None:
+        write_report(judged.run, self.data, judged.evaluations, facts)
+
+    @override
+    def save(self, folder: Path) -> None:
+        self.tokenizers.save(folder)
+
+
+def prepare_translation(
+    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
+) -> PreparedTranslation:
+    """Load or make the data, train tokenizers unless the run was begun, build the model.
+
+    Where training texts come from files, their ids are kept in the folder ``cache``, if one is
+    given.
+
+    Draws from torch's default generator, which is left where the first training step begins.
+    """
+    data = load_data(recipe.data)
+    pairs = data.splits["train"]
+    init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
+    known = begun or (None if init is None else init.path)  # the weights there know no other ids
+    tokenizers = train_tokenizers(pairs, recipe.text) if known is None else load_tokenizers(known)
+    torch.manual_seed(recipe.train.seed)
+    config = resolve(
+        recipe.model,
+        n_source_vocab=tokenizers.source.n_vocab,
+        n_target_vocab=tokenizers.target.n_vocab,
+        shared_vocab=tokenizers.shared,
+    )
+    check_memory(config, device)
+    model = build(config)
+    if init is not None and begun is None:  # snapshots hold all weights
+        fill(model, read_weights(init), str(init.weights))
+    max_len, rule = config.max_len, recipe.data.long_lines
+    cache = cache if recipe.data.world is None else None  # a world is made again as fast
+    train = encode_within(pairs, tokenizers, max_len=max_len, rule=rule, name="train", cache=cache)
+    # TranslationValidation keeps its references, so its long lines are cut, never dropped.
+    valid = encode_within(
+        data.splits["valid"], tokenizers, max_len=max_len, rule="truncate", name="valid"
+    )
+    return PreparedTranslation(
+        recipe=recipe,
+        data=data,
+        tokenizers=tokenizers,
+        train=train.table,
+        valid=valid.table,
+        texts=_texts(recipe, train, tokenizers, max_len),
+        config=config,
+        formula=flop_formula(model),
+        model=model.to(device),
+        notes=(*data.notes, *train.notes, *valid.notes),
+        device=device,
+    )
+
+
+def _texts(recipe: Recipe, train: Encoded, tokenizers: Tokenizers, max_len: int) -> Texts:
+    """What is trained on."""
+    share = recipe.text.bpe_dropout
+    if not share:
+        return train.table
+    for tokenizer in (tokenizers.source, tokenizers.target):
+        if tokenizer.kind != "bpe":
+            raise ConfigError(
+                f"text.bpe_dropout={share} needs a tokenizer of kind 'bpe', but that of "
+                f"{recipe.train.init} is of kind {tokenizer.kind!r}; set it to 0"
+            )
+    return BpeDropoutTexts(
+        train.pairs,
+        train.table,
+        (tokenizers.source, tokenizers.target),
+        share=share,
+        seed=recipe.train.seed,
+        max_len=max_len,
+    )
+
+
+N_SAMPLES = 8
+
+
+def write_report(
+    run: Run, data: Data, evaluations: Mapping[str, Evaluation], facts: Mapping[str, Any]
+) -> None:
+    """Make the page from the metrics, the scores and the translations of the test sets."""
+    page = report_page(
+        f"{run.recipe.model.preset}: {run.folder.path.name}",
+        facts=headline(run.model, facts),
+        curves=_report_curves(
+            read_metrics(run.folder.metrics), smoothed=run.recipe.train.label_smoothing > 0
+        ),
+        tables=_report_tables(run, facts),
+        samples=_samples(data, evaluations),
+        settings=run.folder.settings.read_text(encoding="utf-8"),
+    )
+    write_whole(run.folder.report, page)
+
+
+def _report_tables(run: Run, facts: Mapping[str, Any]) -> list[ReportTable]:
+    scores = facts["scores"]
+    if not scores:
+        return [cost_table(facts)]
+    attention = _attention(scores)
+    return [
+        _score_table(scores, run.recipe.decode.beam),
+        *([attention] if attention.rows else []),
+        _signatures(scores),
+        cost_table(facts),
+    ]
+
+
+def _report_curves(lines: Metrics, *, smoothed: bool) -> list[str]:
+    exact = {"exact match": [(x, 100 * y) for x, y in series(lines, "valid", "exact_match")]}
+    return [
+        loss_curve(lines, title="Loss as trained (smoothed)" if smoothed else "Loss"),
+        curves(
+            {"BLEU": series(lines, "valid", "bleu"), **exact},
+            title=f"Validation: greedy, {VALID_SENTENCES} sentences at most",
+            x_label="step",
+            y_label="BLEU, %",
+        ),
+        *pace_curves(lines),
+    ]
+
+
+def _score_table(scores: Mapping[str, Mapping[str, Any]], beam: int) -> ReportTable:
+    header = ["Test set", "Sentences", "Exact match", "BLEU", "chrF", "Perplexity"]
+    rows = []
+    for name, one in scores.items():
+        numbers = [f"{one['bleu']:.2f}", f"{one['chrf']:.2f}", _perplexity(one)]
+        rows.append([name, str(one["n"]), f"{100 * one['exact_match']:.1f} %", *numbers])
+        for tag, part in one.get("exact_match_by_tag", {}).items():
+            exact = f"{100 * part['exact_match']:.1f} %"
+            rows.append([f"{name}: {tag}", str(part["n"]), exact, "", "", ""])
+    search = "greedy" if beam == 1 else f"beam {beam}"
+    return ReportTable(f"Scores of the best weights ({search})", header, rows)
+
+
+def _perplexity(scores: Mapping[str, Any]) -> str:
+    return f"{scores['perplexity']:.3f}" if "perplexity" in scores else "–"
+
+
+def _attention(scores: Mapping[str, Mapping[str, Any]]) -> ReportTable:
+    """What attention finds, chosen on valid; chance beside it."""
+    rows = []
+    for name, one in scores.items():
+        for key, title in (("aer", "alignment error"), ("antecedent_accuracy", "antecedent found")):
+            if key in one:
+                shares = [f"{100 * one[key]:.1f} %", f"{100 * one[key + '_shuffled']:.1f} %"]
+                rows.append([name, title, *shares, one[key + "_by"]])
+    header = ["Test set", "Measure", "Attention", "Shuffled", "Chosen on valid"]
+    return ReportTable("What attention finds", header, rows)
+
+
+def _signatures(scores: Mapping[str, Mapping[str, Any]]) -> ReportTable:
+    one = next(iter(scores.values()))
+    rows = [["BLEU", one["bleu_signature"]], ["chrF", one["chrf_signature"]]]
+    return ReportTable("How the scores were computed", ["Score", "Signature"], rows)
+
+
+def _samples(data: Data, evaluations: Mapping[str, Evaluation]) -> list[Sample]:
+    samples: list[Sample] = []
+    for name, evaluation in evaluations.items():
+        pairs = zip(data.splits[name], evaluation.outputs, strict=True)
+        made = [Sample(pair.source, text, pair.target) for pair, text in pairs]
+        wrong = [one for one in made if one.output != one.reference][:2]
+        samples += [*wrong, *(one for one in made[:4] if one not in wrong)][: N_SAMPLES // 2]
+    return samples[:N_SAMPLES]
+
+
+BATCH_TOKENS = 2048
+"""Weights take as much room as there are heads × tokens × the length of a sentence."""
+
+
+def pair_readings(run: Run, pairs: Sequence[Pair]) -> Iterator[Reading]:
+    """Pairs as a translator reads them, teacher forced."""
+    examples = encode_pairs(pairs, run.tokenizers.source, run.tokenizers.target)
+    for batch in ordered_batches(examples, BATCH_TOKENS):
+        yield Reading((batch.source, batch.target_in), partial(_row_ids, batch))
+
+
+def _row_ids(batch: Batch, name: str) -> tuple[Ids, Ids]:
+    """Whose rows and columns these are. In cross-attention a row is the token that it writes."""
+    source = batch.source.numpy()
+    if name == "encoder.self":
+        return source, source
+    if name == "decoder.self":
+        read = batch.target_in.numpy()
+        read = np.where(read == END_ID, PAD_ID, read)  # behind a shorter sentence; nobody reads it
+        return read, read
+    return batch.target_out.numpy(), source
+
+
+BLEU_SENTENCES = 100
+"""So many are translated for each head: writing costs far more than judging."""
+
+
+def pair_judge(run: Run, pairs: Sequence[Pair]) -> Scorer:
+    """Of a translator: ``loss`` and ``bleu``.
+
+    The loss is nats a token, the right tokens before it being given, without smoothing. BLEU is
+    that of greedy search for the first pairs.
+    """
+    examples = encode_pairs(pairs, run.tokenizers.source, run.tokenizers.target)
+    batches = [batch.to(run.device) for batch in ordered_batches(examples, DECODE_TOKENS)]
+    written = pairs[:BLEU_SENTENCES]
+    return lambda: {"loss": _loss(run, batches), "bleu": _bleu(run, written)}
+
+
+@torch.inference_mode()
+def _loss(run: Run, batches: Sequence[Batch]) -> float:
+    total = 0.0
+    for batch in batches:
+        logits = run.model(batch.source, batch.target_in)
+        total += cross_entropy(logits, batch.target_out, pad=PAD_ID, label_smoothing=0.0).item()
+    return total / sum(batch.n_target_tokens for batch in batches)
+
+
+def _bleu(run: Run, pairs: Sequence[Pair]) -> float:
+    translations = run.translate([pair.source for pair in pairs], beam=1)
+    return bleu(translations, [pair.target for pair in pairs])
+
+
+PAIRS = "heads of a translator are measured on pairs of sentences: train it on with some"
+"""What to do where there are none."""
 PRONOUNS = {"en": ("it", "they", "he", "she"), "fr": ("il", "elle", "ils", "elles")}
 """Words of the built-in world that stand for others."""
 _LABEL = re.compile(r"(?P<name>\S+) layer (?P<layer>\d+) (?:head (?P<head>\d+)|mean)")
@@ -80,28 +575,82 @@ class Translation(TextTask):
         return SequenceConfig
 
     @override
-    def prepare(self, *args: Any, **more: Any) -> PreparedTranslation:
-        return prepare_translation(*args, **more)
+    def prepare(
+        self,
+        recipe: Recipe,
+        device: torch.device,
+        *,
+        begun: Path | None = None,
+        cache: Path | None = None,
+    ) -> PreparedTranslation:
+        return prepare_translation(recipe, device, begun=begun, cache=cache)
 
     @override
     def load(self, path: str | Path, *, device: str | None = None) -> Run:
         return load_translator(path, device=device)
 
     @override
-    def evaluate(self, run: Run, split: str | None = None, **options: Any) -> Evaluation:
-        self.check_options(options)
+    def evaluate(
+        self, run: Run, split: str | None = None, *, own: bool = True, **options: Any
+    ) -> Evaluation:
+        given = self.options_of(options)
+        if own:
+            remedy = f"{ELSEWHERE}, or two files with --source and --reference"
+            check_data(run.folder, run.recipe.data, remedy)
         data = load_data(run.recipe.data)
-        return evaluate_split(run, data, split or "test", **options)
+        return replace(evaluate_split(run, data, split or "test", **given), notes=data.notes)
 
     @override
     def score_file(self, run: Run, path: Path, **options: Any) -> Evaluation:
-        self.check_options(options)
         return self.score_files(run, str(path), path.name, **options)
 
-    def score_files(self, run: Run, files: Any, name: str, **options: Any) -> Evaluation:
+    @override
+    def score_pair(self, run: Run, source: Path, reference: Path, **options: Any) -> Evaluation:
+        return self.score_files(run, (str(source), str(reference)), source.name, **options)
+
+    def score_files(self, run: Run, files: Files, name: str, **options: Any) -> Evaluation:
         """Scores on a file of pairs, or on two files of sources and references."""
+        given = self.options_of(options)
         corpus = read_pairs(files, run.recipe.data.columns if isinstance(files, str) else None)
-        return evaluate_pairs(run, corpus.pairs, split=name, **options)
+        skipped = f"{corpus.n_empty} lines skipped, being empty on one side or both"
+        words = (word for pair in corpus.pairs for word in run.unknown_words(pair.source))
+        notes = (*([skipped] if corpus.n_empty else []), *unknown_note(words))
+        return replace(evaluate_pairs(run, corpus.pairs, split=name, **given), notes=notes)
+
+    @override
+    def score_alignments(self, run: Run, sentences: Path, gold: Path) -> Evaluation:
+        scores = alignment_scores(run, read_aligned(sentences, gold))
+        long = f"{scores.get('too_long')} sentences are too long for the model and left out"
+        named = {"task": self.name, "split": sentences.name}
+        return Evaluation({**named, **scores}, [], (long,) if "too_long" in scores else ())
+
+    @override
+    def subject(self, run: Run, split: str, n: int, data: Data | None = None) -> Subject:
+        if data is None:
+            check_data(run.folder, run.recipe.data, PAIRS)
+            data = load_data(run.recipe.data)
+        fitting = (
+            pair for pair in split_of(data.splits, split) if run.fits(pair.source, pair.target)
+        )
+        pairs = list(islice(fitting, n))
+        if not pairs:
+            raise DataError(
+                f"split {split!r} has no sentence that the model can read; measure on another split"
+            )
+        return Subject(
+            run.model,
+            run.device,
+            lambda: pair_readings(run, pairs),
+            pair_judge(run, pairs),
+            split,
+            len(pairs),
+            notes=data.notes,
+            known=lambda: {
+                "aer": alignment_errors(run, pairs),
+                "antecedent": antecedent_accuracies(run, pairs),
+            },
+            facts={"n_bleu": min(len(pairs), BLEU_SENTENCES)},
+        )
 
     @override
     def explain(
@@ -132,7 +681,7 @@ class Translation(TextTask):
             check_side(run, at_most, tokenizer, text, able="can be looked at")
 
     @override
-    def given_subject(self, run: Run, texts: Sequence[str], name: str, n: int) -> Any:
+    def given_subject(self, run: Run, texts: Sequence[str], name: str, n: int) -> Subject:
         raise ConfigError("heads of a translator are measured on pairs: choose a split of its data")
 
     @override
@@ -143,7 +692,7 @@ class Translation(TextTask):
         return [one["text"] for one in super().examples(run)]
 
     @override
-    def held_out(self, run: Run) -> Iterator[Example]:
+    def held_out(self, run: Run) -> Iterator[PageExample]:
         sources = (pair.source for pair in _held_out(run.recipe.data))
         return ({"text": text} for text in sources if text.strip() and run.fits(text))
 

@@ -24,6 +24,14 @@ MOST_UNKNOWN = 10_000
 Note = Callable[[str], None]
 
 
+def unknown_note(words: Iterable[str]) -> list[str]:
+    """A line that names the first of the words that a model has never seen, if there are any."""
+    unknown = list(dict.fromkeys(words))
+    shown = ", ".join(unknown[:10]) + (", …" if len(unknown) > 10 else "")
+    told = f"{counted(len(unknown), 'unknown word')} read as <unk>: {shown}"
+    return [told] if unknown else []
+
+
 class Unknown:
     """The words of the lines so far that the model has never seen."""
 
@@ -39,11 +47,9 @@ class Unknown:
 
     def tell(self) -> None:
         """Name the first of them, if there are any."""
-        words = list(self.words)
-        if words:
-            shown = ", ".join(words[:10]) + (", …" if len(words) > 10 else "")
-            self.note(f"{counted(len(words), 'unknown word')} read as <unk>: {shown}")
-        if len(words) >= MOST_UNKNOWN:
+        for line in unknown_note(self.words):
+            self.note(line)
+        if len(self.words) >= MOST_UNKNOWN:
             self.note("further unknown words were not counted")
 
 

@@ -5,8 +5,8 @@ from itertools import count
 import pytest
 
 from regard.cli.compare import Forecast, forecast
-from regard.runs.budget import parse_budget
 from regard.runs.comparison.contest import contest
+from regard.runs.estimate import parse_budget
 from regard.training.settings import TrainSettings
 
 SETTINGS = TrainSettings(max_steps=3)

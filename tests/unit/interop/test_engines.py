@@ -15,10 +15,10 @@ from regard.core.errors import ConfigError
 from regard.interop import ctranslate2_engine, exporting
 from regard.interop.ctranslate2_engine import CTranslate2Engine, engine_for
 from regard.models.transformer import Transformer
-from regard.recipes.recipe import recipe_from
-from regard.runs.kinds.translator import load_translator
-from regard.runs.tokenizers import Tokenizers
 from regard.runs.train import train
+from regard.tasks.opening import Tokenizers
+from regard.tasks.recipe import recipe_from
+from regard.tasks.translator import load_translator
 from regard.text.settings import TextSettings
 from regard.text.specials import BEGIN_ID, PAD_ID, UNKNOWN_ID
 from regard.text.tokenizer import Tokenizer

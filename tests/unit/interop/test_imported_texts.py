@@ -16,7 +16,7 @@ from regard.interop.gpt2 import write_gpt2
 from regard.interop.importing import import_model
 from regard.interop.llama import write_llama
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.runs.loading import load
+from regard.runs.load import load
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s", "sat"]
 

@@ -368,12 +368,12 @@ def test_what_does_nothing_beside_a_cell_is_refused_where_a_user_asks_for_it():
     sizes = {"n_vocab": 9, "head": "classify", "n_labels": 2}
     for preset in ("bilstm", "bert"):
         asked = ModelSettings(preset=preset, size="tiny", cell="gru")
-        assert resolve_for("classification", asked, **sizes).cell == "gru"
+        assert resolve_for("classification", EncoderConfig, asked, **sizes).cell == "gru"
         more = asked.model_copy(update={"n_heads": 2, "norm_first": True})
         with pytest.raises(ConfigError, match="n_heads, norm_first would do nothing"):
-            resolve_for("classification", more, **sizes)
+            resolve_for("classification", EncoderConfig, more, **sizes)
     asked = ModelSettings(preset="bert", size="tiny", n_heads=4)
-    assert resolve_for("classification", asked, **sizes).n_heads == 4
+    assert resolve_for("classification", EncoderConfig, asked, **sizes).n_heads == 4
 
 
 def test_what_pools_by_attention_begins_with_a_query_of_length_one():

@@ -8,7 +8,7 @@ from tiny import tiny_config
 from regard.decoding.settings import DecodeSettings
 from regard.fast.quick import quickened
 from regard.models.transformer import Transformer
-from regard.runs.translation import decode
+from regard.tasks.translating import decode
 
 SOURCE = torch.tensor([[5, 6, 7, 2], [8, 4, 2, 0]])
 TARGET = torch.tensor([[1, 9, 4], [1, 3, 11]])

@@ -7,7 +7,8 @@ import pytest
 from regard.core.errors import ConfigError
 from regard.data.corpora import Corpus, read_splits
 from regard.data.pairs import Pair
-from regard.recipes.recipe import Recipe, builtin_recipes, load_recipe
+from regard.recipes.recipe import builtin_recipes, load_recipe
+from regard.tasks.recipe import Recipe
 
 
 @pytest.mark.parametrize("name", builtin_recipes())

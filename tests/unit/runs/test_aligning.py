@@ -8,7 +8,7 @@ from systems import untrained
 from regard.core.errors import DataError
 from regard.data.alignments import Aligned
 from regard.inspection.capture import watch
-from regard.runs.aligning import CHOOSING, alignment_scores, watched_aligned, word_ids
+from regard.tasks.translation_scores import CHOOSING, alignment_scores, watched_aligned, word_ids
 from regard.text import words
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer

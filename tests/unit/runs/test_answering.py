@@ -15,10 +15,9 @@ from regard.data.questions import Question
 from regard.data.row_batches import Layout, span_batch
 from regard.kernels.call import reference_only
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.recipes.recipe import recipe_from
-from regard.runs.finding import Asked
 from regard.runs.prepare import prepare
-from regard.runs.tasks.answering import Learned, SpanLoss, span_loss
+from regard.tasks.answers import Asked, Learned, SpanLoss, span_loss
+from regard.tasks.recipe import recipe_from
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 from regard.training.flops import encoder_flops

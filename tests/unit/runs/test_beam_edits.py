@@ -6,7 +6,7 @@ from systems import untrained
 
 import regard
 from regard.inspection.edits import Ablate, Force, NoPositions, Temperature, edited
-from regard.runs.edits import ForceToken, Swap
+from regard.tasks.edits import ForceToken, Swap
 
 OF_THE_MODEL = [
     Ablate("decoder.cross", 1, 2),

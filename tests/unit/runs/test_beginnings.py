@@ -11,10 +11,10 @@ from text_runs import WRITE
 import regard
 from regard.cli.main import main
 from regard.core.errors import CheckpointError, ConfigError
-from regard.recipes.recipe import recipe_from
-from regard.runs.labels import load_labels
 from regard.runs.prepare import prepare
 from regard.runs.train import train
+from regard.tasks.classification import load_labels
+from regard.tasks.recipe import recipe_from
 
 CPU = torch.device("cpu")
 

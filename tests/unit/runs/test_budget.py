@@ -2,11 +2,10 @@ import pytest
 import torch
 
 from regard.core.errors import ConfigError
-from regard.recipes.recipe import recipe_from
-from regard.runs import budget as module
-from regard.runs.budget import Budget, parse_budget, steps_within
-from regard.runs.estimate import Estimate
+from regard.runs import estimate as module
+from regard.runs.estimate import Budget, Estimate, parse_budget, steps_within
 from regard.runs.prepare import prepare
+from regard.tasks.recipe import recipe_from
 
 
 @pytest.fixture(scope="module")

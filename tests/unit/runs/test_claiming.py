@@ -6,8 +6,8 @@ from encoders import settings
 from text_runs import WRITE
 
 from regard.core.errors import CheckpointError
-from regard.recipes.recipe import recipe_from
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 THEIRS = ("config.json", "model.safetensors", "tokenizer.json")
 ONE_STEP = {"max_steps": 1, "eval_every": 1, "save_every": 1}

@@ -15,13 +15,13 @@ from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.evaluation.bootstrap import paired_bootstrap
 from regard.evaluation.by_length import by_length
 from regard.recipes.recipe import load_recipe
-from regard.runs.budget import Budget
 from regard.runs.comparison import results, trainings
 from regard.runs.comparison.compare import compare
 from regard.runs.comparison.contest import claim, contest
 from regard.runs.comparison.results import p_value
 from regard.runs.comparison.trainings import Entry, Stopped, Trial, _chosen, learning_rates
-from regard.runs.data import load_data
+from regard.runs.estimate import Budget
+from regard.tasks.data import load_data
 
 BUDGET = "3e8flops"
 SEEDS = (1, 2)

@@ -7,9 +7,9 @@ import torch
 from encoders import labelled, labelled_pairs, scored, settings
 
 from regard.core.errors import ConfigError
-from regard.recipes.recipe import recipe_from
 from regard.runs.prepare import prepare
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 
 def recipe(task, lines, folder, criterion, **train):

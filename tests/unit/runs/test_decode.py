@@ -6,8 +6,8 @@ from systems import system
 
 from regard.core.errors import ConfigError
 from regard.decoding.settings import DecodeSettings
-from regard.runs import translation
-from regard.runs.translation import decode, number_format
+from regard.tasks import translating as translation
+from regard.tasks.translating import decode, number_format
 
 CPU = torch.device("cpu")
 

@@ -8,8 +8,8 @@ from systems import untrained
 
 import regard
 from regard.cli.main import main
-from regard.runs.doubts import Doubts
-from regard.runs.kinds import translator
+from regard.tasks import translator
+from regard.tasks.translator import Doubts
 
 
 @pytest.fixture(scope="module")

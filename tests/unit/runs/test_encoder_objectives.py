@@ -12,10 +12,9 @@ from regard.data.masking import Masking, fixed_masked
 from regard.data.row_batches import Layout
 from regard.kernels.call import reference_only
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.runs.kinds.filler import guessing
-from regard.runs.tasks.classification import LabelLoss
-from regard.runs.tasks.masked import MaskedLoss
-from regard.runs.tasks.similarity import TEMPERATURE, SimilarityLoss, contrast
+from regard.tasks.classification import LabelLoss
+from regard.tasks.masked import MaskedLoss, guessing
+from regard.tasks.similarity import TEMPERATURE, SimilarityLoss, contrast
 from regard.text.specials import SpecialIds
 from regard.training.flops import encoder_flops
 

@@ -7,7 +7,7 @@ from systems import untrained
 
 import regard
 from regard.inspection.edits import Ablate, Force, NoPositions, Temperature
-from regard.runs.edits import ForceToken, Swap, as_json, edit_from
+from regard.tasks.edits import ForceToken, Swap, as_json, edit_from
 
 EDITS = [
     {"kind": "ablate", "name": "decoder.cross", "layer": 1, "head": 2},

@@ -6,10 +6,10 @@ from chats import CHATML, chat_folder
 from language_models import same_weights, weights_of
 
 from regard.core.errors import CheckpointError, ConfigError
-from regard.recipes.recipe import recipe_from
-from regard.runs.loading import load
+from regard.runs.load import load
 from regard.runs.prepare import prepare
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 CPU = torch.device("cpu")
 

@@ -4,9 +4,10 @@ from language_models import language_model
 
 from regard.data.batch import Batch
 from regard.models.decoder import LanguageModel
-from regard.recipes.recipe import load_recipe, recipe_from
+from regard.recipes.recipe import load_recipe
 from regard.runs.prepare import prepare
-from regard.runs.tasks.language import NextTokenLoss
+from regard.tasks.language import NextTokenLoss
+from regard.tasks.recipe import recipe_from
 from regard.training.flops import count_text, text_flops
 from regard.training.losses import cross_entropy
 from regard.training.settings import TrainSettings

@@ -10,7 +10,7 @@ from regard.data.pair_batches import collate_pairs
 from regard.layers.draw import Draw
 from regard.models.presets import build, resolve
 from regard.models.settings import ModelSettings
-from regard.runs.objective import TokenLoss
+from regard.tasks.translation import TokenLoss
 from regard.training import reinforce
 from regard.training.losses import token_log_probs
 from regard.training.settings import TrainSettings

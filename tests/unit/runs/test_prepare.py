@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from regard.core.errors import ConfigError
-from regard.recipes.recipe import recipe_from
 from regard.runs.prepare import prepare
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 CPU = torch.device("cpu")
 

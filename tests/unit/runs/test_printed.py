@@ -5,7 +5,7 @@ from looked_at import HEADS, encoder_run
 from systems import untrained
 
 from regard.inspection.edits import NoPositions
-from regard.runs.heads.measures import HeadMeasures
+from regard.runs.heads import HeadMeasures
 
 
 @pytest.fixture(scope="module")

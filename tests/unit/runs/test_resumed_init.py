@@ -9,8 +9,8 @@ from language_models import same_weights
 from safetensors.torch import load_file
 from text_runs import WRITE, language
 
-from regard.recipes.recipe import recipe_from
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 
 @pytest.fixture(params=["masked", "language", "translation"])

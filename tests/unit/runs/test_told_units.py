@@ -5,8 +5,8 @@ from encoders import settings
 from text_runs import KINDS, WRITE, language, short_run
 
 from regard.cli.progress import described
-from regard.recipes.recipe import recipe_from
-from regard.runs.units import unit_of
+from regard.tasks.base import unit_of
+from regard.tasks.recipe import recipe_from
 
 COUNTED = {
     "classification": ("texts", "nats a text"),

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from regard.core.errors import ConfigError
-from regard.recipes.recipe import builtin_recipes, load_recipe, recipe_from
-from regard.runs.prepare import prepare
-from regard.runs.tasks.unused import check_used
+from regard.recipes.recipe import builtin_recipes, load_recipe
+from regard.runs.prepare import check_used, prepare
+from regard.tasks.recipe import recipe_from
 
 ENCODERS = ("classification", "masked", "similarity", "answers")
 ALL = ("translation", "language", *ENCODERS)

@@ -9,9 +9,9 @@ from letters import pairs
 import regard
 from regard.checkpoints.run_folder import RunFolder, read_weights
 from regard.core.errors import ConfigError, DataError
-from regard.recipes.recipe import recipe_from
 from regard.runs.prepare import prepare
 from regard.runs.train import train
+from regard.tasks.recipe import recipe_from
 
 CPU = torch.device("cpu")
 WIDTH = 16

@@ -10,7 +10,7 @@ from systems import system
 
 from regard.data.examples import Example
 from regard.data.pair_batches import padded_stream
-from regard.runs.objective import TokenLoss
+from regard.tasks.translation import TokenLoss
 from regard.training.distributed import Ranks, unwrapped
 from regard.training.settings import TrainSettings
 from regard.training.update import Update

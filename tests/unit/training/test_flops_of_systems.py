@@ -5,6 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.kernels.call import reference_only
+from regard.models.base import SequenceConfig
 from regard.models.presets import build, presets_for, resolve
 from regard.models.settings import ModelSettings
 from regard.training.flops import BACKWARD, count_forward
@@ -36,7 +37,7 @@ def test_flops_of_luongs_decoder_are_those_of_its_products():
     assert count_forward(system("luong2015"), S, T) == S * 2 * lstm + T * step
 
 
-@pytest.mark.parametrize("name", presets_for("translation"))
+@pytest.mark.parametrize("name", presets_for(SequenceConfig))
 def test_training_costs_what_torch_counts_forward_and_backward(name):
     """Less only by the gradients of states that are zeros to begin with."""
     model, n_rows = system(name), 3

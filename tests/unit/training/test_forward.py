@@ -10,12 +10,12 @@ from regard.data.batch import Batch
 from regard.data.examples import Example
 from regard.data.pair_batches import packed_stream, padded_stream
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.runs.objective import TokenLoss
-from regard.runs.tasks.answering import SpanLoss
-from regard.runs.tasks.classification import LabelLoss
-from regard.runs.tasks.language import NextTokenLoss
-from regard.runs.tasks.masked import MaskedLoss
-from regard.runs.tasks.similarity import SimilarityLoss
+from regard.tasks.answers import SpanLoss
+from regard.tasks.classification import LabelLoss
+from regard.tasks.language import NextTokenLoss
+from regard.tasks.masked import MaskedLoss
+from regard.tasks.similarity import SimilarityLoss
+from regard.tasks.translation import TokenLoss
 from regard.training.settings import TrainSettings
 
 SETTINGS = TrainSettings(max_steps=1)

@@ -18,9 +18,9 @@ from regard.data.pairs import Pair
 from regard.evaluation.metrics import alignment_error_rate, exact_match
 from regard.lab.result import Result
 from regard.lab.translators import translator
-from regard.runs.attention_scores import MOST, attention_scores
-from regard.runs.kinds.translator import Run
-from regard.runs.looking.look import Look
+from regard.tasks.look import Look
+from regard.tasks.translation_scores import MOST, attention_scores
+from regard.tasks.translator import Run
 from regard.text.words import split
 from regard.visual.matrix import matrix
 from regard.visual.tables import Table

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from regard.lab.result import Result
 from regard.lab.translators import toy_translator
 from regard.models.presets import n_parameters
-from regard.runs.evaluate import evaluate_pairs
+from regard.tasks.translation_scores import evaluate_pairs
 from regard.training.flops import BACKWARD, count_forward
 from regard.visual.charts import curves
 from regard.visual.tables import Table

@@ -17,7 +17,7 @@ from regard.data.pairs import Pair
 from regard.evaluation.metrics import exact_match
 from regard.lab.result import Result
 from regard.lab.translators import ByLength, accuracy_by_length, exact_by_length, toy_translator
-from regard.runs.kinds.translator import Run
+from regard.tasks.translator import Run
 from regard.visual.charts import curves
 from regard.visual.tables import Table
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from regard.core.errors import RegardError, TrainingError
 from regard.core.files import write_whole
-from regard.runs.budget import parse_budget
 from regard.runs.comparison.contest import SETTINGS, Contest, claim, contest
 from regard.runs.comparison.results import (
     SPLIT,
@@ -37,9 +36,10 @@ from regard.runs.comparison.trainings import (
     Workshop,
     enter,
 )
-from regard.runs.data import load_data
-from regard.runs.device import pick_device
-from regard.runs.translation import VALID_SENTENCES
+from regard.runs.estimate import parse_budget
+from regard.tasks.data import load_data
+from regard.tasks.opening import pick_device
+from regard.tasks.translation import VALID_SENTENCES
 from regard.visual.charts import curves
 from regard.visual.report import report_page
 from regard.visual.tables import csv_table, latex_table

@@ -15,8 +15,9 @@ from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
 from regard.data.settings import WORLDS, DataSettings
 from regard.decoding.settings import DecodeSettings
-from regard.recipes.recipe import SECTIONS, Recipe, builtin_recipes, load_recipe, overrides_of
-from regard.runs.budget import Budget
+from regard.recipes.recipe import builtin_recipes, load_recipe, overrides_of
+from regard.runs.estimate import Budget
+from regard.tasks.recipe import SECTIONS, Recipe
 from regard.text.settings import TextSettings
 
 SHARED = ("data", "text", "decode")

@@ -25,16 +25,15 @@ from regard.core.errors import TrainingError
 from regard.core.files import write_whole
 from regard.data.pairs import Pair
 from regard.models.presets import resolve
-from regard.recipes.recipe import Recipe, recipe_from
-from regard.runs.budget import Budget, steps_within
 from regard.runs.comparison.contest import Contest
-from regard.runs.device import pick_device
-from regard.runs.evaluate import evaluate_pairs
-from regard.runs.evaluation import Evaluation
-from regard.runs.kinds.translator import load_translator
+from regard.runs.estimate import Budget, steps_within
 from regard.runs.prepare import prepare
-from regard.runs.prepared import Prepared
 from regard.runs.train import train
+from regard.tasks.base import Evaluation, Prepared
+from regard.tasks.opening import pick_device
+from regard.tasks.recipe import Recipe, recipe_from
+from regard.tasks.translation_scores import evaluate_pairs
+from regard.tasks.translator import load_translator
 from regard.training.metrics import read_metrics
 from regard.training.settings import TrainSettings
 

@@ -12,9 +12,9 @@ from regard.data.pairs import Pair
 from regard.evaluation.metrics import bleu
 from regard.inspection.heads import MEASURES
 from regard.layers.tape import TapeAttention
-from regard.runs.data import Data
-from regard.runs.heads.measures import head_measures
-from regard.runs.heads.scores import label
+from regard.runs.heads import head_measures
+from regard.tasks.data import Data
+from regard.tasks.translation_scores import label
 
 PAIRS = (
     Pair("a b c d e", "e d c", ((4, 0), (3, 1), (2, 2)), ((3, 0),)),
@@ -72,7 +72,7 @@ def test_measures_of_a_batch_are_those_of_each_sentence_alone(run, found):
 
 
 def test_how_sentences_are_batched_changes_nothing(run, found, monkeypatch):
-    monkeypatch.setattr("regard.runs.heads.watching.BATCH_TOKENS", 8)
+    monkeypatch.setattr("regard.tasks.translation.BATCH_TOKENS", 8)
     again = head_measures(run, DATA)
     for one, other in zip(again.rows, found.rows, strict=True):
         for key in MEASURES:

@@ -9,8 +9,8 @@ from looked_at import LABELLED, NAMES, encoder_run, writer_run
 from regard.core.errors import ConfigError, DataError
 from regard.inspection.edits import Ablate, edited
 from regard.inspection.heads import MEASURES
-from regard.runs.heads.measures import head_measures, text_measures
-from regard.runs.heads.readings import writer_readings
+from regard.runs.heads import head_measures, text_measures
+from regard.tasks.language import writer_readings
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 from regard.visual.head_map import head_map
 from regard.visual.head_table import cost_of, heads_text, plain_table
@@ -64,7 +64,7 @@ def test_measures_of_a_batch_are_those_of_each_text_alone(task):
 def test_how_texts_are_batched_changes_nothing(monkeypatch):
     run = encoder_run("similarity")
     whole = text_measures(run, TEXTS, name="texts")
-    monkeypatch.setattr("regard.runs.heads.readings.WEIGHTS", 6 * 50)  # a text at a time
+    monkeypatch.setattr("regard.tasks.subjects.WEIGHTS", 6 * 50)  # a text at a time
     apart = text_measures(run, TEXTS, name="texts")
     for one, other in zip(whole.rows, apart.rows, strict=True):
         for key in MEASURES:

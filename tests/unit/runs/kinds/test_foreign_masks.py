@@ -7,7 +7,7 @@ from language_models import weights_of
 from regard.interop.bert import write_bert
 from regard.interop.importing import import_model
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.runs.loading import load
+from regard.runs.load import load
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s", "sat"]
 

@@ -8,9 +8,9 @@ from tokenizers import decoders, models, pre_tokenizers, processors
 
 from regard.checkpoints.run_folder import RunFolder
 from regard.data.settings import DataSettings
-from regard.recipes.recipe import recipe_from
-from regard.runs.kinds.writer import Writer
-from regard.runs.writing.framing import framing_for
+from regard.tasks.generation import framing_for
+from regard.tasks.recipe import recipe_from
+from regard.tasks.writer import Writer
 from regard.text.pretrained import PretrainedTokenizer
 from regard.text.specials import SpecialIds
 

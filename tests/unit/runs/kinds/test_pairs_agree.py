@@ -6,10 +6,10 @@ import torch
 from encoders import settings, texts
 
 from regard.core.errors import ConfigError
-from regard.recipes.recipe import recipe_from
-from regard.runs.kinds import embedder
-from regard.runs.kinds.embedder import agreement
 from regard.runs.prepare import prepare
+from regard.tasks import similarity as embedder
+from regard.tasks.recipe import recipe_from
+from regard.tasks.similarity import agreement
 
 CPU = torch.device("cpu")
 

@@ -9,11 +9,9 @@ from language_models import language_model
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError
 from regard.data.settings import DataSettings
-from regard.recipes.recipe import recipe_from
-from regard.runs.kinds.writer import Writer
-from regard.runs.writing.framing import framing_for
-from regard.runs.writing.pen import seeded
-from regard.runs.writing.pieces import TORN
+from regard.tasks.generation import TORN, framing_for, seeded
+from regard.tasks.recipe import recipe_from
+from regard.tasks.writer import Writer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 

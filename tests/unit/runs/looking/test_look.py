@@ -7,7 +7,7 @@ import pytest
 from systems import SYSTEMS, untrained
 
 import regard
-from regard.runs.looking.look import Look
+from regard.tasks.look import Look
 
 every_system = pytest.mark.parametrize(("name", "changes"), SYSTEMS, ids=str)
 

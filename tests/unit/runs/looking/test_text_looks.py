@@ -11,7 +11,7 @@ from looked_at import NAMES, encoder_run, writer_run
 
 from regard.core.errors import ConfigError, DataError
 from regard.inspection.edits import Ablate, Force, NoPositions, Temperature, edited
-from regard.runs.edits import ForceToken, Swap
+from regard.tasks.edits import ForceToken, Swap
 
 TASKS = ("classification", "masked", "similarity", "answers")
 TEXTS = {"answers": ("a b", "c d e f")}
@@ -352,7 +352,7 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_told():
 
 @pytest.mark.parametrize("run", [encoder_run("masked"), writer_run()], ids=["read", "write"])
 def test_a_look_that_would_fill_the_memory_is_refused(run, monkeypatch):
-    monkeypatch.setattr("regard.runs.looking.limits.MOST_WEIGHTS", 6 * 25)
+    monkeypatch.setattr("regard.tasks.look.MOST_WEIGHTS", 6 * 25)
     with pytest.raises(DataError, match="tokens can be looked at, and the text has"):
         run.explain("a b c d e f")
 

@@ -6,9 +6,9 @@ import pytest
 from chats import CHATML, chat_folder
 
 from regard.core.errors import CheckpointError, ConfigError, DataError
-from regard.runs.loading import load
-from regard.runs.writing.chat_prompts import load_prompts
-from regard.runs.writing.pen import seeded
+from regard.runs.load import load
+from regard.tasks.chat import load_prompts
+from regard.tasks.generation import seeded
 
 ADA = [{"role": "user", "content": "i am ada"}]
 

@@ -10,12 +10,11 @@ from language_models import language_model
 from regard.cli.main import main
 from regard.core.errors import ConfigError, DataError
 from regard.data.exercises import Exercise, Item
-from regard.recipes.recipe import recipe_from
-from regard.runs.loading import load
+from regard.runs.load import load
 from regard.runs.prepare import prepare
 from regard.runs.train import train
-from regard.runs.writing.exercises import exercise_scores
-from regard.runs.writing.language_scores import log_probs_after
+from regard.tasks.language_scores import exercise_scores, log_probs_after
+from regard.tasks.recipe import recipe_from
 
 CPU = torch.device("cpu")
 

@@ -5,8 +5,8 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from regard.data.settings import DataSettings
-from regard.runs.tokenizers import load_tokenizer
-from regard.runs.writing.framing import framing_for
+from regard.tasks.generation import framing_for
+from regard.tasks.opening import load_tokenizer
 from regard.text.pretrained import PretrainedTokenizer
 from regard.text.settings import TextSettings
 from regard.text.specials import SpecialIds

@@ -9,10 +9,9 @@ from regard.core.errors import ConfigError
 from regard.data.settings import DataSettings
 from regard.fast.language_model import StaticDecoder
 from regard.inspection.capture import watch
-from regard.recipes.recipe import recipe_from
-from regard.runs.kinds.writer import Writer
-from regard.runs.writing.framing import framing_for
-from regard.runs.writing.pen import seeded
+from regard.tasks.generation import framing_for, seeded
+from regard.tasks.recipe import recipe_from
+from regard.tasks.writer import Writer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 

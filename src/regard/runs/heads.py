@@ -1,0 +1,320 @@
+"""What each head of a run does, measured on many examples, and what it is worth.
+
+Where a head looks is no explanation of what the model does: it may look somewhere and change
+nothing. So what the run's own scores lose without it stands beside all other measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from regard.core.counting import counted
+from regard.core.errors import ConfigError
+from regard.inspection.capture import POOL, watch
+from regard.inspection.edits import Ablate, edited
+from regard.inspection.heads import (
+    Array,
+    Divergences,
+    HeadTally,
+    Ids,
+    clusters,
+    divergences,
+    plane,
+    tally,
+)
+from regard.tasks.base import TASKS
+from regard.tasks.subjects import Reading, Scorer, Subject
+from regard.visual.head_map import head_map
+from regard.visual.head_table import head_tables, heads_text
+from regard.visual.tables import table_html
+
+Weights = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All heads of one name, such as ``decoder.cross``: rows and columns are alike for them."""
+
+    name: str
+    heads: tuple[tuple[int, int], ...]
+    """(layer, head) of each."""
+    measures: dict[str, list[float | None]]
+    """Measure -> one value a head."""
+    distances: Array
+    """(heads, heads)"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one batch tells of one name."""
+
+    heads: tuple[tuple[int, int], ...]
+    tally: HeadTally
+    divergences: Divergences
+
+    def __add__(self, other: _Part) -> _Part:
+        return _Part(self.heads, self.tally + other.tally, self.divergences + other.divergences)
+
+
+def groups(model: nn.Module, readings: Iterable[Reading], device: torch.device) -> list[Group]:
+    """Every attention of the model while it reads; none where it has none."""
+    parts: dict[str, _Part] = {}
+    for reading in readings:
+        for name, layers in _weights(model, reading, device).items():
+            part = _part(name, layers, *reading.ids(name))
+            parts[name] = parts[name] + part if name in parts else part
+    return [
+        Group(name, part.heads, _means(name, part.tally), part.divergences.mean())
+        for name, part in parts.items()
+    ]
+
+
+def _weights(
+    model: nn.Module, reading: Reading, device: torch.device
+) -> dict[str, dict[int, Weights]]:
+    """Name -> layer -> weights (B, H, T, S)."""
+    found: dict[str, dict[int, Weights]] = {}
+    with torch.no_grad(), watch(model) as views:
+        model(*(one.to(device) for one in reading.inputs))
+        for (name, layer), view in views.items():
+            found.setdefault(name, {})[layer] = view.weights().float().cpu().numpy()
+    return found
+
+
+def _part(name: str, layers: dict[int, Weights], rows: Ids, columns: Ids) -> _Part:
+    heads = tuple((layer, h) for layer in sorted(layers) for h in range(layers[layer].shape[1]))
+    weights: NDArray[Any] = np.concatenate([layers[layer] for layer in sorted(layers)], axis=1)
+    return _Part(
+        heads,
+        tally(weights, rows, columns, same=name.endswith(".self")),
+        divergences(weights, rows, columns),
+    )
+
+
+def _means(name: str, tally: HeadTally) -> dict[str, list[float | None]]:
+    """Of each measure; what pools a text stands nowhere, so nothing is far from it."""
+    means = tally.means()
+    return {**means, "distance": [None]} if name == POOL else means
+
+
+Place = tuple[str, int, int]
+"""Name, layer, head."""
+
+Tick = Callable[[int, int], None]
+"""Told after each ablated head: how many are done, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """The model as it is, and how it changes without each head."""
+
+    scores: dict[str, float]
+    changes: dict[Place, dict[str, float]]
+    """Of the same scores."""
+
+
+def worth(model: nn.Module, heads: Sequence[Place], judge: Scorer, tick: Tick) -> Worth:
+    """Ablate one head after the other; the model is left as it was."""
+    whole = judge()
+    changes: dict[Place, dict[str, float]] = {}
+    for i, place in enumerate(heads):
+        with edited(model, [Ablate(*place)]):
+            found = judge()
+        changes[place] = {name: found[name] - score for name, score in whole.items()}
+        tick(i + 1, len(heads))
+    return Worth(whole, changes)
+
+
+CAVEAT = (
+    "Attention is not by itself an explanation: a head may look somewhere and change nothing. "
+    "So what its ablation costs stands beside it."
+)
+
+
+_WIDTH = 100
+"""Letters of a line where it is printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadMeasures:
+    """A row a head, how far heads are apart, and a map of them.
+
+    Heads are compared within one attention's name; ``distances`` are None between others. So each
+    name has a map and clusters of its own: the maps stand side by side in one plane, and no
+    cluster holds heads of two names.
+    """
+
+    rows: tuple[Mapping[str, Any], ...]
+    """name, layer, head; the measures of ``regard.inspection.heads``; then, when it is ablated,
+    loss_change (nats a token) and the change of each other score. A translator's also have aer and
+    antecedent. None where it does not apply."""
+    distances: tuple[tuple[float | None, ...], ...]
+    map: tuple[tuple[float, float], ...]
+    clusters: tuple[int, ...]
+    split: str
+    n: int
+    """Sentences that were measured, and over which the loss is taken."""
+    task: str = "translation"
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """All scores of the model as it is."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else the task tells of the measuring, such as ``n_bleu``."""
+    caveat: str = CAVEAT
+
+    @property
+    def loss(self) -> float | None:
+        """Of the model as it is; None where its task is judged by no loss."""
+        return self.scores.get("loss")
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of ``regard heads --json``."""
+        return {
+            "rows": [dict(row) for row in self.rows],
+            "distances": [list(row) for row in self.distances],
+            "map": [list(point) for point in self.map],
+            "clusters": list(self.clusters),
+            "split": self.split,
+            "n": self.n,
+            "task": self.task,
+            "loss": self.loss,
+            **self.scores,
+            **self.facts,
+            "caveat": self.caveat,
+        }
+
+    def __repr__(self) -> str:
+        on = f"{counted(self.n, 'sentence')} of {self.split}"
+        return f"<HeadMeasures of {counted(len(self.rows), 'head')} on {on}>"
+
+    def __str__(self) -> str:
+        return heads_text(self.as_json(), _WIDTH).strip("\n")
+
+    def _repr_html_(self) -> str:
+        """The map and the tables, in a notebook."""
+        shown = self.as_json()
+        return head_map(shown) + "".join(map(table_html, head_tables(shown)))
+
+
+def head_measures(
+    run: Any,
+    data: Any = None,
+    *,
+    split: str = "valid",
+    n: int = 200,
+    tick: Tick | None = None,
+) -> HeadMeasures:
+    """Measure every head on the first ``n`` examples of a split that the model can read.
+
+    Without ``data`` they are those of the run. Each head is then ablated once, which takes one pass
+    over the examples for the loss and, of a translator, greedy translations of the first hundred
+    of them for BLEU. Alignments and antecedents are scored where the data knows them.
+    """
+    _check_number(n)
+    given = {} if data is None else {"data": data}
+    return measured(run, TASKS[run.task].subject(run, split, n, **given), tick)
+
+
+def text_measures(
+    run: Any, texts: Sequence[str], *, name: str, n: int = 200, tick: Tick | None = None
+) -> HeadMeasures:
+    """Measure every head on the first ``n`` of some texts, where the task can do with texts."""
+    _check_number(n)
+    return measured(run, TASKS[run.task].given_subject(run, texts, name, n), tick)
+
+
+def measured(run: Any, subject: Subject, tick: Tick | None = None) -> HeadMeasures:
+    """Measure every head on what its task chose."""
+    found, value = _watched(run, subject, tick)
+    return HeadMeasures(
+        rows=tuple(_rows(found, value, subject.known())),
+        **_alike(found),
+        split=subject.split,
+        n=subject.n,
+        task=run.task,
+        scores=value.scores,
+        facts=subject.facts,
+    )
+
+
+def _watched(run: Any, subject: Subject, tick: Tick | None) -> tuple[list[Group], Worth]:
+    found = groups(subject.model, subject.readings(), subject.device)
+    if not found:
+        raise ConfigError(
+            f"the run {run.folder.path} has no attention, so it has no heads to measure; choose a "
+            f"system that attends, such as {TASKS[run.task].attends}"
+        )
+    heads = [(one.name, *place) for one in found for place in one.heads]
+    return found, worth(subject.model, heads, subject.judge, tick or _silently)
+
+
+def _alike(found: Sequence[Group]) -> dict[str, Any]:
+    """How far heads are apart, as ``HeadMeasures`` has it."""
+    return {
+        "distances": _distances(found),
+        "map": tuple(_side_by_side([plane(one.distances) for one in found])),
+        "clusters": tuple(_numbered([clusters(one.distances) for one in found])),
+    }
+
+
+def _check_number(n: int) -> None:
+    if n < 1:
+        raise ConfigError(f"heads are measured on at least 1 sentence, not {n}")
+
+
+def _rows(
+    found: Sequence[Group], value: Worth, known: Mapping[str, Mapping[Hashable, float]]
+) -> Iterator[dict[str, Any]]:
+    """A row a head, with what the data knows of it."""
+    for group in found:
+        for i, (layer, head) in enumerate(group.heads):
+            changes = value.changes[group.name, layer, head]
+            called = f"{group.name} layer {layer} head {head}"
+            yield {
+                "name": group.name,
+                "layer": layer,
+                "head": head,
+                **{name: values[i] for name, values in group.measures.items()},
+                **{name: values.get(called) for name, values in known.items()},
+                "loss_change": changes.get("loss"),
+                **{f"{name}_change": change for name, change in changes.items() if name != "loss"},
+            }
+
+
+def _distances(found: Sequence[Group]) -> tuple[tuple[float | None, ...], ...]:
+    """All heads by all heads, None between two names."""
+    n_heads = sum(len(group.heads) for group in found)
+    rows: list[tuple[float | None, ...]] = []
+    for group in found:
+        before: list[float | None] = [None] * len(rows)
+        after = [None] * (n_heads - len(rows) - len(group.heads))
+        rows += [(*before, *one, *after) for one in group.distances.tolist()]
+    return tuple(rows)
+
+
+def _side_by_side(maps: Sequence[Array]) -> Iterator[tuple[float, float]]:
+    """The maps from left to right, a gap between them, so that no two share a place."""
+    left = 0.0
+    gap = 0.25 * max(float(np.ptp(one[:, 0])) for one in maps) or 1.0
+    for one in maps:
+        begin = float(one[:, 0].min())
+        yield from ((left + x - begin, y) for x, y in one.tolist())
+        left += float(np.ptp(one[:, 0])) + gap
+
+
+def _numbered(parts: Sequence[Sequence[int]]) -> Iterator[int]:
+    """Clusters of several names, none of which has another's number."""
+    first = 0
+    for part in parts:
+        yield from (first + one for one in part)
+        first += 1 + max(part)
+
+
+def _silently(_done: int, _of: int) -> None:
+    pass

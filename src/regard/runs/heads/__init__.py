@@ -1,1 +1,0 @@
-"""What each head of a run does, and what it is worth."""

@@ -1,1 +1,0 @@
-"""Runs that read or write texts: one file a kind."""

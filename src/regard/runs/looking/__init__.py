@@ -1,1 +1,0 @@
-"""What is seen inside a run: one look, and what it is made of."""

@@ -1,1 +1,0 @@
-"""A run's page: what it scored and how it came there."""

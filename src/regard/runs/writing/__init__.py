@@ -1,1 +1,0 @@
-"""How a language model goes on: prompts, chat, and the pen that writes."""

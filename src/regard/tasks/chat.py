@@ -1,0 +1,270 @@
+"""Conversations with a language model that brings a template for them along."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import torch
+
+from regard.checkpoints.run_folder import RunFolder
+from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.core.registry import did_you_mean
+from regard.decoding.continuing import Manner
+from regard.tasks.generation import Framing, Pen, Stop, seeded
+from regard.text.chat import TEMPLATE, ChatReader, ChatTemplate, Message
+from regard.text.tokenizer import Tokenizer
+
+ROLES = ("system", "user", "assistant")
+
+Truncate = Literal["left"] | None
+"""What to do with what is longer than the context: cut its beginning off, or refuse it.
+
+Of a conversation the oldest turns are dropped."""
+
+NAMES = {"begin": "bos_token", "end": "eos_token", "unknown": "unk_token", "pad": "pad_token"}
+"""What templates call special tokens."""
+
+_SAID = "\ufdd1"
+"""Stands for an answer; no template writes it by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrompts:
+    """Writes conversations down for one model."""
+
+    template: ChatTemplate
+    reader: ChatReader
+    context: int
+    """Tokens that the model can read."""
+
+    def ids(self, messages: Sequence[Message]) -> list[int]:
+        """The conversation up to where the model's turn begins.
+
+        Special tokens of the template are ids; in the messages they are text.
+        """
+        _check(messages)
+        safe = [{**one, "content": self.reader.guarded(one["content"])} for one in messages]
+        return self.reader.read(self.template.render(safe))
+
+    def fitting(
+        self, messages: Sequence[Message], *, max_new: int, truncate: Truncate = None
+    ) -> list[int]:
+        """As ``ids``, such that the context holds them.
+
+        Where the oldest turns are dropped, room is made for ``max_new`` tokens, but at least half
+        of the context is kept. What the system was told stays.
+        """
+        check_truncate(truncate)
+        ids = self.ids(messages)
+        if len(ids) <= self.context:
+            return ids
+        if truncate is None:
+            remedy = "shorten it, or let its oldest turns be dropped (--truncate left)"
+            raise DataError(self._too_long("conversation", len(ids), remedy))
+        room, left = max(self.context // 2, self.context + 1 - max_new), messages
+        while len(ids) > room and (later := _later(left)):
+            left, ids = later, self.ids(later)
+        if len(ids) > self.context:
+            raise DataError(self._too_long("last turn alone", len(ids), "shorten it"))
+        return ids
+
+    def end_of_turn(self) -> int | None:
+        """The token that the template writes after what the model says."""
+        asked = {"role": "user", "content": "?"}
+        try:
+            text = self.template.render(
+                [asked, {"role": "assistant", "content": _SAID}], answer=False
+            )
+        except (CheckpointError, DataError):  # it wants another kind of conversation
+            return None
+        return self.reader.first_special(text.partition(_SAID)[2])
+
+    def _too_long(self, what: str, n: int, remedy: str) -> str:
+        return (
+            f"the {what} has {n:,} tokens, but the model's context holds {self.context:,}; {remedy}"
+        )
+
+
+def check_truncate(truncate: Truncate) -> None:
+    """Refuse what is no way of cutting."""
+    if truncate not in ("left", None):
+        hint = did_you_mean(str(truncate), ["left"])
+        raise ConfigError(f"truncate={truncate!r}{hint}: expected 'left' or None")
+
+
+def has_template(folder: Path) -> bool:
+    """Whether the run in a folder was made for conversations."""
+    return (folder / TEMPLATE).exists()
+
+
+def load_prompts(folder: Path, tokenizer: Tokenizer, context: int) -> ChatPrompts:
+    """With the template of a run folder."""
+    path = folder / TEMPLATE
+    if not path.exists():
+        raise ConfigError(
+            f"{folder} has no {TEMPLATE}, so its model is not made for conversations; use "
+            "`regard generate` with it"
+        )
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"cannot read {path}: {error}") from error
+    spelled = {number: token for token, number in tokenizer.special_ids.items()}
+    marks = tokenizer.marks.named()
+    special = {NAMES[mark]: spelled[number] for mark, number in marks.items() if mark in NAMES}
+    template = ChatTemplate(source, special, where=str(path))
+    return ChatPrompts(template, ChatReader(tokenizer), context)
+
+
+def _check(messages: Sequence[Any]) -> None:
+    """Refuse what is no conversation."""
+    if not messages:
+        raise DataError("expected a conversation, but found no message; say something")
+    for number, message in enumerate(messages, start=1):
+        found = message if isinstance(message, Mapping) else {}
+        if found.get("role") not in ROLES or not isinstance(found.get("content"), str):
+            raise DataError(
+                f"message {number}: expected a 'role' ({', '.join(ROLES)}) and a text as "
+                f"'content', but found {message!r:.60}"
+            )
+
+
+def _later(messages: Sequence[Message]) -> list[Message]:
+    """Without the oldest turn and its answer; empty where only the last turn is left."""
+    begin = 0
+    while begin < len(messages) and messages[begin]["role"] == "system":
+        begin += 1
+    for number in range(begin + 1, len(messages)):
+        if messages[number]["role"] == "user":
+            return [*messages[:begin], *messages[number:]]
+    return []
+
+
+MAX_ANSWER = 500
+"""Tokens of an answer where nothing is said."""
+
+
+class Speaker(Protocol):
+    """What is needed of a language model's run."""
+
+    @property
+    def folder(self) -> RunFolder:
+        """Where its template lies."""
+        ...
+
+    @property
+    def framing(self) -> Framing:
+        """How it reads."""
+        ...
+
+    @property
+    def context(self) -> int:
+        """Tokens that it can read."""
+        ...
+
+    @property
+    def pen(self) -> Pen:
+        """What writes."""
+        ...
+
+    def manner(self, **choices: Any) -> Manner:
+        """How to write."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """What all conversations with a run have in common."""
+
+    prompts: ChatPrompts
+    pen: Pen
+    end_of_turn: int | None
+
+    def ending(self, manner: Manner) -> Manner:
+        """The same manner, ended by the end of a turn too."""
+        if self.end_of_turn is None:
+            return manner
+        hidden = tuple(number for number in manner.hidden_ids if number != self.end_of_turn)
+        return replace(manner, end_ids=manner.end_ids | {self.end_of_turn}, hidden_ids=hidden)
+
+
+def chat_of(run: Speaker) -> Chat:
+    """With the template in the run's folder."""
+    prompts = load_prompts(run.folder.path, run.framing.tokenizer, run.context)
+    return Chat(prompts, run.pen, prompts.end_of_turn())
+
+
+@dataclass(slots=True, kw_only=True)
+class Conversation:
+    """Turns so far, and a model to go on with."""
+
+    chat: Chat
+    manner: Manner
+    rng: torch.Generator
+    stop: Stop = ()
+    truncate: Truncate = None
+    messages: list[Message] = field(default_factory=list)
+    """``role`` and ``content`` of each turn."""
+    finished: bool = False
+    """Whether the last answer came to its end, rather than to a limit."""
+
+    def say(self, words: str) -> str:
+        """A turn of the user's -> the model's."""
+        return "".join(self.stream(words))
+
+    def stream(self, words: str) -> Iterator[str]:
+        """As ``say``, in pieces as they come. A turn that is refused is no part of it."""
+        asked = [*self.messages, {"role": "user", "content": words}]
+        prompt = self._prompt(asked)
+        self.messages = asked
+        return self._answer(prompt)
+
+    def reply(self) -> str:
+        """The model's turn after the messages as they stand."""
+        return "".join(self._answer(self._prompt(self.messages)))
+
+    def _prompt(self, messages: Sequence[Message]) -> list[int]:
+        return self.chat.prompts.fitting(
+            messages, max_new=self.manner.max_new, truncate=self.truncate
+        )
+
+    def _answer(self, prompt: Sequence[int]) -> Generator[str, None, None]:
+        said, self.finished = "", False
+        pieces = self.chat.pen.pieces(prompt, self.manner, rng=self.rng, stop=self.stop)
+        try:
+            while True:
+                piece = next(pieces)
+                said += piece
+                yield piece
+        except StopIteration as stop:
+            self.finished = bool(stop.value)
+        finally:  # whoever stops listening has heard so much
+            self.messages.append({"role": "assistant", "content": said})
+
+
+def conversation(
+    run: Speaker,
+    messages: Iterable[Message] = (),
+    *,
+    max_new: int = MAX_ANSWER,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    stop: Stop = (),
+    truncate: Truncate = None,
+) -> Conversation:
+    """Begin one, or go on with what was said."""
+    chat = chat_of(run)
+    plain = run.manner(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
+    return Conversation(
+        chat=chat,
+        manner=chat.ending(plain),
+        rng=seeded(seed),
+        stop=stop,
+        truncate=truncate,
+        messages=list(messages),
+    )

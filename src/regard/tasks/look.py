@@ -1,0 +1,356 @@
+"""One text, and where every attention of the model looked while it was read and written.
+
+What inspection found and what visual draws meet here: inspection knows models and no pictures,
+visual knows pictures and no models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.core.counting import counted, mentioned
+from regard.core.errors import ConfigError, DataError
+from regard.core.files import write_whole
+from regard.core.registry import did_you_mean
+from regard.inspection.capture import POOL, Weights
+from regard.inspection.heads import rollout
+from regard.inspection.records import Record, Steps, steps_of
+from regard.models.decoder import DecoderConfig
+from regard.models.encoder import EncoderConfig
+from regard.text.tokenizer import SPACE
+from regard.visual.axes import Axis, named_sides, token_sides
+from regard.visual.html import look_fragment
+from regard.visual.look_files import look_file
+from regard.visual.matrix import look_text
+from regard.visual.payload import Payload, Selected, selected_view
+from regard.visual.steps_table import steps_html, steps_text
+from regard.visual.tables import plain_text
+
+MOST_WEIGHTS = 2**27
+"""Of all heads together; a look takes about 16 bytes for each."""
+
+
+def check_length(config: EncoderConfig | DecoderConfig, n_tokens: int) -> None:
+    """Refuse a text whose weights would fill the memory."""
+    n_heads = config.n_self_heads
+    most = math.isqrt(MOST_WEIGHTS // n_heads) if n_heads else n_tokens
+    if n_tokens > most:
+        raise DataError(
+            f"a look holds the weights of {counted(n_heads, 'head')} between all tokens: {most:,} "
+            f"tokens can be looked at, and the text has {n_tokens:,}; take a part of it"
+        )
+
+
+MOST = 5
+"""So many choices are told where there are many."""
+
+Kind = Literal["label", "words", "vector", "answer", "text"]
+
+
+class Choice(NamedTuple):
+    """Something that may come out, and how likely it is."""
+
+    text: str
+    probability: float
+
+
+class Place(NamedTuple):
+    """What may stand at some rows, or what the whole text may be; the most probable first."""
+
+    rows: tuple[int, int] | None
+    """The first, and the one behind the last; None is the whole text."""
+    choices: tuple[Choice, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain lists and numbers."""
+        choices = [{"text": one.text, "probability": one.probability} for one in self.choices]
+        return {"rows": None if self.rows is None else list(self.rows), "choices": choices}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A label, filled words, a vector, an answer, or text that was written."""
+
+    kind: Kind
+    text: str
+    places: tuple[Place, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """As it stands in the payload of a look."""
+        places = [place.as_json() for place in self.places]
+        return {"kind": self.kind, "text": self.text, "places": places}
+
+
+WIDTH = 80
+"""Letters of a line where a look or its steps are printed."""
+
+
+class ShownSteps(Steps):
+    """Steps that a notebook shows as a table."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        where = f"{self.name}, layer {self.layer}, head {self.head}"
+        most = int(self.weights.argmax())
+        looks = f"{mentioned(self.columns[most])} ({self.weights[most]:.3f})"
+        return f"<Steps of {mentioned(self.row)} in {where}: looks most at {looks}>"
+
+    def __str__(self) -> str:
+        return plain_text([steps_text(self.as_json(), width=WIDTH)], WIDTH)
+
+    def _repr_html_(self) -> str:
+        return steps_html(self.as_json())
+
+
+def shown(steps: Steps) -> ShownSteps:
+    """The same steps, to be shown."""
+    return ShownSteps(**{one.name: getattr(steps, one.name) for one in fields(steps)})
+
+
+def steps_shown(
+    payload: Payload, steps: Callable[..., Steps], selected: Selected
+) -> Iterator[dict[str, Any]]:
+    """Of every token in every head of the layer that is shown first, head by head.
+
+    They are made one at a time, and arrays stay arrays: a page takes only as many as it has room
+    for. The head that is selected comes first.
+    """
+    if not payload["attentions"]:
+        return
+    view = selected_view(payload, selected)
+    heads = sorted(range(len(view.weights)), key=lambda head: head != selected.head)
+    for head, token in product(heads, range(len(view.rows))):
+        one = steps(token, name=view.name, layer=view.layer, head=head)
+        yield {field.name: getattr(one, field.name) for field in fields(one)}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Tokens, translation and weights by name; the end token is in both lists.
+
+    Row t of ``decoder.cross`` and ``decoder.self`` is the step that *writes* target token t. The
+    columns of ``decoder.self`` are what the decoder had read: the begin token, then target tokens.
+
+    An encoder alone has no target, unless its head pools by attention: then that has one row,
+    which is the label that came out. A language model's source is the prompt and its target what
+    follows; rows and columns of its ``decoder.self`` are all of these, and row t is the position
+    that has just *read* token t. Both have an ``outcome``, and no end token beyond what was read;
+    nor has a language model's look the token that fills its context, which it writes and never
+    reads.
+    """
+
+    source_tokens: tuple[str, ...]
+    target_tokens: tuple[str, ...]
+    answer: str
+    """What came out: a translation, a label, words, a text; see ``outcome``."""
+    attentions: Mapping[str, tuple[Weights, ...]]
+    """Name, such as ``decoder.cross`` -> weights of each layer."""
+    source: str = ""
+    """The text that was read."""
+    records: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
+    """Name -> all that each layer was given and made of it; ``steps`` reads it."""
+    edits: tuple[Mapping[str, Any], ...] = ()
+    """What was changed in the model or the texts, as JSON; nothing, if nothing was."""
+    doubts: tuple[str, ...] = ()
+    """Why the translation may be a fragment, in words; mostly nothing."""
+    task: str = "translation"
+    outcome: Outcome | None = None
+    """What came out and what else might have, where that is no translation."""
+    axes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Attention -> the sides that are its ``rows`` and ``columns``, where its name does not say."""
+    sides: Mapping[str, Axis] = field(default_factory=dict)
+    """Sides that are no tokens, such as a ``source`` of patches."""
+
+    @property
+    def translation(self) -> str:
+        """The answer of a translator."""
+        if self.task != "translation":
+            raise AttributeError(f"a look at {self.task} has no translation; see answer, outcome")
+        return self.answer
+
+    def weights(self, name: str, layer: int = 0) -> Weights:
+        """(H, T, S) of one attention; layers are counted from 0."""
+        self._check(name, layer)
+        return self.attentions[name][layer]
+
+    def steps(
+        self, token: str | int, *, layer: int = 0, head: int = 0, name: str | None = None
+    ) -> ShownSteps:
+        """How one token attends, step by step, in the numbers of that very run.
+
+        The token is a word of the rows, of which the first is taken, or the number of its row.
+        Without a name it is ``decoder.cross``, or what pools a text, where a row has that word, and
+        else ``encoder.self``; a system with one attention alone has no choice.
+        """
+        name = name or self._asked_by(token)
+        self._check(name, layer)
+        if name not in self.records:
+            raise ConfigError("this look has weights alone; run.explain(…) records the steps")
+        rows, columns = self.tokens_of(name)
+        at = row_of(token, rows, name)
+        record = self.records[name][layer]
+        return shown(
+            steps_of(
+                record, name=name, layer=layer, head=head, token=at, row=rows[at], columns=columns
+            )
+        )
+
+    def rollout(self, name: str | None = None) -> NDArray[np.float64]:
+        """(T, T): where a self-attention leads through all its layers; rows sum to 1.
+
+        Without a name it is ``encoder.self``, or the one that there is.
+        """
+        own = [known for known in self.attentions if known.endswith(".self")]
+        name = name or (own[0] if len(own) == 1 else "encoder.self")
+        if own:
+            self._check(name, 0)
+        if name not in own:
+            raise ConfigError(
+                f"rollout follows a self-attention, which {name!r} is not; "
+                f"this system has {', '.join(own) or 'none'}"
+            )
+        return rollout(self.attentions[name])
+
+    def tokens_of(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The labels of an attention's rows and columns."""
+        sides, said = self._sides(), self._axes(name)
+        return sides[said["rows"]].labels, sides[said["columns"]].labels
+
+    def _axes(self, name: str) -> Mapping[str, str]:
+        if name in self.axes:
+            return self.axes[name]
+        return {"rows": "label", "columns": "source"} if name == POOL else named_sides(name)
+
+    def _sides(self) -> dict[str, Axis]:
+        return {**token_sides(self.source_tokens, self.target_tokens), **self.sides}
+
+    def _check(self, name: str, layer: int) -> None:
+        if name not in self.attentions:
+            known = ", ".join(self.attentions) or "none: this system does not attend"
+            hint = did_you_mean(name, self.attentions)
+            raise ConfigError(f"no attention {name!r}{hint}; known: {known}")
+        n_layers = len(self.attentions[name])
+        if not 0 <= layer < n_layers:
+            raise ConfigError(f"{name} has layers 0 to {n_layers - 1}, not {layer}")
+
+    def _asked_by(self, token: str | int) -> str:
+        """The attention that is meant by a token alone."""
+        if len(self.attentions) == 1:
+            return next(iter(self.attentions))
+        across = POOL if POOL in self.attentions else "decoder.cross"
+        if "encoder.self" not in self.attentions:
+            return across
+        if isinstance(token, int):
+            return "encoder.self" if across == POOL else across
+        if found(token, self.target_tokens) is not None:
+            return across
+        if found(token, self.source_tokens) is None:
+            hint = did_you_mean(token, [*self.target_tokens, *self.source_tokens])
+            raise ConfigError(
+                f"no token is {token!r}{hint}; the target has {some(self.target_tokens)}, "
+                f"the source {some(self.source_tokens)}"
+            )
+        return "encoder.self"
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of ``regard explain --format json``, which every picture is drawn from."""
+        lists = {
+            name: [layer.tolist() for layer in layers] for name, layers in self.attentions.items()
+        }
+        return self.payload() | {"attentions": lists}
+
+    def payload(self) -> dict[str, Any]:
+        """The same with weights as arrays, which are far smaller than lists of numbers."""
+        axes = {name: dict(self._axes(name)) for name in self.attentions}
+        written = self.outcome is None or self.outcome.kind == "text"
+        used = {side for sides in axes.values() for side in sides.values()}
+        return {
+            "source": self.source,
+            "answer": self.answer,
+            "translation": self.answer if written else "",
+            "source_tokens": list(self.source_tokens),
+            "target_tokens": list(self.target_tokens),
+            "attentions": dict(self.attentions),
+            "axes": axes,
+            "sides": {name: one.as_json() for name, one in self._sides().items() if name in used},
+            "edits": [dict(edit) for edit in self.edits],
+        } | self._told()
+
+    def _told(self) -> dict[str, Any]:
+        """What a look that is no translator's has besides."""
+        if self.outcome is None:
+            return {}
+        return {"task": self.task, "outcome": self.outcome.as_json()}
+
+    def as_file(self, form: str, selected: Selected | None = None) -> str:
+        """The text of a file: html, svg, json, csv or tex.
+
+        HTML and JSON hold everything; the others the matrix that is selected, by default the mean
+        of all heads in the last layer of ``decoder.cross``.
+        """
+        chosen = selected or Selected()
+        payload = self.as_json() if form == "json" else self.payload()
+        steps = steps_shown(payload, self.steps, chosen) if self.records else ()
+        return look_file(payload, form, selected=chosen, steps=steps)
+
+    def save(self, path: str | Path) -> None:
+        """Write one file by the ending of its name; .html works offline (see ``as_file``)."""
+        form = Path(path).suffix.removeprefix(".").lower()
+        write_whole(Path(path), self.as_file(form))
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{name} {counted(len(layers), 'layer')} × {counted(len(layers[0]), 'head')}"
+            for name, layers in self.attentions.items()
+        ]
+        said = mentioned(self.source)
+        if self.outcome is None or self.answer:
+            said += f" → {mentioned(self.answer)}"
+        under = f", under {counted(len(self.edits), 'edit')}" if self.edits else ""
+        return f"<Look at {said}: {', '.join(parts) or 'no attention'}{under}>"
+
+    def __str__(self) -> str:
+        return plain_text([look_text(self.payload(), width=WIDTH)], WIDTH)
+
+    def _repr_html_(self) -> str:
+        payload = self.payload()
+        steps = steps_shown(payload, self.steps, Selected()) if self.records else ()
+        return look_fragment(payload, steps)
+
+
+_NAMED = 30
+"""So many rows of a long sentence are named where another was asked for."""
+
+
+def row_of(token: str | int, rows: tuple[str, ...], name: str) -> int:
+    """The number of a token's row."""
+    at = token if isinstance(token, int) else found(token, rows)
+    if at is None:
+        hint = did_you_mean(str(token), rows)
+        raise ConfigError(f"no row of {name} is {token!r}{hint}; its rows are {some(rows)}")
+    if not 0 <= at < len(rows):
+        raise ConfigError(f"{name} has rows 0 to {len(rows) - 1}, not {at}")
+    return at
+
+
+def found(token: str, rows: tuple[str, ...]) -> int | None:
+    """The first row of that name; the sign for a space may be left out."""
+    plain = [row.removeprefix(SPACE) for row in rows]
+    for known in (list(rows), plain):
+        if token in known:
+            return known.index(token)
+    return None
+
+
+def some(tokens: tuple[str, ...]) -> str:
+    """Tokens, not too many."""
+    return " ".join(tokens[:_NAMED]) + (" …" if len(tokens) > _NAMED else "")

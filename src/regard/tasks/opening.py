@@ -1,0 +1,209 @@
+"""What opening any run needs: a device with room, tokenizers that fit, texts that are texts."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.checkpoints.run_folder import RunFolder
+from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.data.pairs import Pair
+from regard.models.base import ModelConfig
+from regard.models.presets import build, n_parameters
+from regard.tasks.base import TASKS
+from regard.tasks.recipe import Recipe
+from regard.text.pretrained import MARKS, PretrainedTokenizer
+from regard.text.settings import TextSettings
+from regard.text.tokenizer import Tokenizer
+
+
+def pick_device(name: str | None = None) -> torch.device:
+    """The named device, or a GPU where there is one, or the CPU."""
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.split(":")[0] not in ("cpu", "cuda", "mps"):
+        raise ConfigError(f"device {name!r} is none of cpu, cuda, cuda:1, …, mps")
+    if name == "mps" and not torch.backends.mps.is_available():
+        raise ConfigError("device 'mps' cannot be used here: there is no such GPU")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).split("\n")[0].split(". ")[0]
+        raise ConfigError(f"device {name!r} cannot be used here: {reason}") from None
+    return device
+
+
+_TRAINING_BYTES = 16
+"""A parameter, its gradient and Adam's two averages, in float32."""
+
+
+def check_memory(config: ModelConfig, device: torch.device) -> None:
+    """Refuse a model that cannot be trained here, before a byte of it is allocated."""
+    try:
+        with torch.device("meta"):
+            count = n_parameters(build(config))
+    except (RuntimeError, OverflowError) as error:  # more numbers than an index can count
+        reason = str(error).split("\n")[0]
+        raise ConfigError(f"no machine can hold this model ({reason}); {_REMEDY}") from None
+    wanted, there = _TRAINING_BYTES * count, _memory(device)
+    if wanted > there:
+        raise ConfigError(
+            f"the model has {count:,} parameters; to train them takes {_gib(wanted)}, but "
+            f"{device} has {_gib(there)}; {_REMEDY}"
+        )
+
+
+@contextmanager
+def memory_told(device: torch.device) -> Iterator[None]:
+    """Inside the block, running out of memory is an error with a remedy."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+            raise
+        raise ConfigError(
+            f"{device} has too little memory for this model with such batches; lower "
+            f"train.batch_tokens (and raise train.accumulate), or {_REMEDY}"
+        ) from error
+
+
+def peak_memory(device: torch.device) -> int:
+    """The most memory held so far, in bytes: the device's on a GPU, else the process's."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    unit = 1 if sys.platform == "darwin" else 1024  # kilobytes everywhere else
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+_REMEDY = "choose a smaller model.size, d_model or n_layers"
+
+
+def _memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[1]
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _gib(n_bytes: int) -> str:
+    return f"{n_bytes / 2**30:,.1f} GiB"
+
+
+SHARED, SOURCE, TARGET = "tokenizer.json", "source.json", "target.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenizers:
+    """How a run reads and writes."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def shared(self) -> bool:
+        """Whether both sides use the same."""
+        return self.source is self.target
+
+    def save(self, folder: Path) -> None:
+        """Write tokenizer.json, or source.json and target.json."""
+        if self.shared:
+            self.source.save(folder / SHARED)
+        else:
+            self.source.save(folder / SOURCE)
+            self.target.save(folder / TARGET)
+
+
+def load_tokenizers(folder: Path) -> Tokenizers:
+    """What ``save`` wrote."""
+    read = PretrainedTokenizer.load if (folder / MARKS).exists() else Tokenizer.load
+    if (folder / SOURCE).exists():
+        return Tokenizers(read(folder / SOURCE), read(folder / TARGET))
+    shared = read(folder / SHARED)
+    return Tokenizers(shared, shared)
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """The one tokenizer of a run that reads one text."""
+    return load_tokenizers(folder).target
+
+
+def train_tokenizers(pairs: Sequence[Pair], settings: TextSettings) -> Tokenizers:
+    """Tokenizers for pairs like these."""
+    sources = [pair.source for pair in pairs]
+    targets = [pair.target for pair in pairs]
+    if settings.shared:
+        shared = Tokenizer.train([*sources, *targets], settings)
+        return Tokenizers(shared, shared)
+    return Tokenizers(Tokenizer.train(sources, settings), Tokenizer.train(targets, settings))
+
+
+def check_task(path: Path, found: str, wanted: str, called: str) -> None:
+    """Refuse a run of another task, and name the verb that it is for."""
+    if found != wanted:
+        remedy = f"; use `regard {TASKS[found].verb.name}` with it" if found in TASKS else ""
+        raise ConfigError(
+            f"{path} holds a run of the task {found}, and this needs {called}{remedy}"
+        )
+
+
+def check_vocabulary(
+    folder: RunFolder, tokenizer: Tokenizer, n_vocab: int, *, of: str = "", spare: bool = False
+) -> None:
+    """A tokenizer of another run would read and write nonsense, or ids the model has not.
+
+    A model may have ``spare`` rows, which no token needs; ``of`` says which tokenizer it is.
+    """
+    found = tokenizer.n_vocab
+    if found > n_vocab or (found < n_vocab and not spare):
+        raise CheckpointError(
+            f"{folder.path} has a {of}tokenizer of {found:,} tokens, but its model knows "
+            f"{n_vocab:,}: they belong to different runs"
+        )
+
+
+def common_facts(recipe: Recipe, model: nn.Module, config: ModelConfig) -> dict[str, Any]:
+    """What was trained, as plain data."""
+    return {
+        "model": config.model_dump(mode="json"),
+        "preset": recipe.model.preset,
+        "parameters": n_parameters(model),
+        "task": recipe.task,
+    }
+
+
+def one_or_many(texts: Any) -> list[str]:
+    """One text or several, as a list."""
+    if isinstance(texts, str):
+        return [texts]
+    return [one_text(one, "a text or a list of texts") for one in listed(texts)]
+
+
+def listed(given: Any) -> list[Any]:
+    """What was given as a list, whatever it is; what is none is a list of itself."""
+    return list(given) if isinstance(given, Iterable) else [given]
+
+
+def several(texts: Any) -> list[str]:
+    """A list of texts; a text alone would be taken for a list of letters."""
+    if isinstance(texts, str):
+        raise DataError(
+            f"expected a list of texts, found one text: {texts!r:.60}; put it in a list"
+        )
+    return one_or_many(texts)
+
+
+def one_text(text: Any, expected: str = "a text") -> str:
+    """The text itself; what is none is refused."""
+    if not isinstance(text, str):
+        found = "nothing" if text is None else f"{type(text).__name__}: {text!r:.60}"
+        raise DataError(f"expected {expected}, found {found}")
+    return text

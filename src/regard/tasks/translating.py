@@ -1,0 +1,362 @@
+"""Targets for sources: searched for in batches, forced in part, and judged; the search as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from regard.core.counting import counted, mentioned
+from regard.core.errors import ConfigError
+from regard.core.registry import did_you_mean
+from regard.data.batch import Batch
+from regard.data.examples import Example
+from regard.data.pair_batches import collate_pairs, ordered_batches
+from regard.decoding.beam import beam_search
+from regard.decoding.greedy import greedy
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.protocol import Generator
+from regard.decoding.settings import DecodeSettings
+from regard.decoding.trace import Node, trace
+from regard.fast.quick import quickened
+from regard.inspection.records import Record, records
+from regard.models.base import SequenceModel
+from regard.tasks.edits import AnyEdit, ForceToken
+from regard.text.specials import BEGIN, BEGIN_ID, END, END_ID, PAD, PAD_ID
+from regard.text.tokenizer import Tokenizer
+from regard.visual.tree import tree_html, tree_text
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Every hypothesis that was looked at: node i is ``nodes[i]`` and says ``tokens[i]``."""
+
+    n_beams: int
+    nodes: tuple[Node, ...]
+    tokens: tuple[str, ...]
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The tokens of the hypothesis that won."""
+        return self.path(next(node.id for node in self.nodes if node.state == "best"))
+
+    def path(self, node: int) -> tuple[str, ...]:
+        """The tokens up to a node, without the begin token: a prefix to continue from."""
+        tokens: list[str] = []
+        at: int | None = node
+        while at:
+            tokens.append(self.tokens[at])
+            at = self.nodes[at].parent
+        return tuple(reversed(tokens))
+
+    def longest(self) -> tuple[int, ...]:
+        """The ids of the longest hypothesis before its last token: all that a decoder has read."""
+        at = max(self.nodes, key=lambda node: node.step).parent
+        ids: list[int] = []
+        while at:
+            ids.append(self.nodes[at].token_id)
+            at = self.nodes[at].parent
+        return tuple(reversed(ids))
+
+    def __repr__(self) -> str:
+        size = f"{counted(self.n_beams, 'beam')}, {counted(len(self.nodes), 'node')}"
+        return f"<Tree of {size}: best is {mentioned(' '.join(self.best))}>"
+
+    def __str__(self) -> str:
+        return tree_text(self.as_json()).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return tree_html(self.as_json())
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data, as pictures and the page take it."""
+        return {
+            "n_beams": self.n_beams,
+            "nodes": [
+                {
+                    "id": node.id,
+                    "parent": node.parent,
+                    "step": node.step,
+                    "token": token,
+                    "log_prob": node.log_prob,
+                    "score": node.score,
+                    "state": node.state,
+                    "why": node.why,
+                }
+                for node, token in zip(self.nodes, self.tokens, strict=True)
+            ],
+        }
+
+
+DECODE_TOKENS = 16_384
+"""At most so many padded source tokens are decoded at once."""
+
+SCORE_TOKENS = 4096
+"""So many are scored at once: all their logits are there together."""
+
+CPU_TOKENS = 4096
+"""A CPU is no faster with more of them."""
+
+MOST_ROWS = {"cuda": 2048, "cpu": 256}
+"""Hypotheses written at once: of very short sentences there would be too many for the memory."""
+
+
+class Engine(Protocol):
+    """What writes targets: the model itself by ``decode``, or another program with its weights."""
+
+    def __call__(
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodeSettings,
+        *,
+        n_best: int,
+        batch_tokens: int,
+    ) -> list[list[Hypothesis]]:
+        """The best hypotheses for each source, in the order of the sources; none is empty."""
+        ...
+
+
+def decode(
+    model: SequenceModel,
+    sources: Sequence[Sequence[int]],
+    settings: DecodeSettings,
+    *,
+    device: torch.device,
+    n_best: int = 1,
+    batch_tokens: int = DECODE_TOKENS,
+) -> list[list[Hypothesis]]:
+    """The best hypotheses for each source, in the order of the sources.
+
+    Sentences of like length share a batch; what shares it changes no result.
+    """
+    if not sources:
+        return []
+    results: dict[int, list[Hypothesis]] = {}
+    examples = [Example(source, ()) for source in sources]
+    writer = quickened(model, number_format(settings.precision, device), fast=settings.fast)
+    for batch in _decode_batches(examples, batch_tokens, settings.beam, device):
+        best = _searched(
+            writer,
+            batch.source.to(device),
+            length_limits(model, batch, settings.max_len).to(device),
+            settings,
+            n_best,
+        )
+        results |= dict(zip(batch.numbers, best, strict=True))
+    return [results[number] for number in range(len(sources))]
+
+
+def _searched(
+    model: Generator, source: Tensor, limits: Tensor, settings: DecodeSettings, n_best: int
+) -> list[list[Hypothesis]]:
+    if settings.beam == 1 and n_best == 1:
+        found = greedy(model, source, limits=limits, length_penalty=settings.length_penalty)
+        return [[one] for one in found]
+    return beam_search(
+        model,
+        source,
+        limits=limits,
+        n_beams=settings.beam,
+        n_best=n_best,
+        length_penalty=settings.length_penalty,
+    )
+
+
+def number_format(precision: str, device: torch.device) -> torch.dtype | None:
+    """What ``decode.precision`` means on a device; None: as the weights are."""
+    has_it = device.type != "cuda" or torch.cuda.is_bf16_supported()
+    if precision == "bf16" and not has_it:
+        raise ConfigError("decode.precision=bf16, but this GPU has no bf16; use fp32")
+    wanted = precision == "bf16" or (precision == "auto" and device.type == "cuda" and has_it)
+    return torch.bfloat16 if wanted else None
+
+
+def _decode_batches(
+    examples: Sequence[Example], batch_tokens: int, n_beams: int, device: torch.device
+) -> Iterator[Batch]:
+    """Batches of at most so many tokens and hypotheses."""
+    most = batch_tokens if device.type == "cuda" else min(batch_tokens, CPU_TOKENS)
+    n_rows = max(1, MOST_ROWS.get(device.type, MOST_ROWS["cpu"]) // n_beams)
+    for batch in _batches(examples, max(1, most // n_beams)):
+        for begin in range(0, len(batch.numbers), n_rows):
+            numbers = batch.numbers[begin : begin + n_rows]
+            whole = len(numbers) == len(batch.numbers)
+            yield batch if whole else collate_pairs([examples[i] for i in numbers], numbers)
+
+
+class TokenScores(NamedTuple):
+    """How a model judges one given target, token by token, the end token included."""
+
+    log_probs: Tensor
+    """(T,)"""
+    right: Tensor
+    """(T,) boolean: would it have said the same?"""
+
+
+@torch.inference_mode()
+def token_scores(
+    model: SequenceModel, examples: Sequence[Example], *, device: torch.device
+) -> list[TokenScores]:
+    """Teacher forced: each target given its source, in order."""
+    results: dict[int, TokenScores] = {}
+    for batch in _batches(examples, SCORE_TOKENS):
+        logits = model(batch.source.to(device), batch.target_in.to(device)).float()
+        wanted = batch.target_out.to(device)
+        chosen = logits.log_softmax(dim=-1).gather(2, wanted.unsqueeze(2)).squeeze(2).cpu()
+        right = (logits.argmax(dim=-1) == wanted).cpu()  # (B, T)
+        for row, number in enumerate(batch.numbers):
+            n_tokens = len(examples[number].target) + 1
+            results[number] = TokenScores(chosen[row, :n_tokens], right[row, :n_tokens])
+    return [results[number] for number in range(len(examples))]
+
+
+def _batches(examples: Sequence[Example], batch_tokens: int) -> Iterable[Batch]:
+    return (
+        ordered_batches(examples, batch_tokens)
+        if len(examples) > 1
+        else map(collate_pairs, [examples])
+    )
+
+
+def length_limits(model: SequenceModel, batch: Batch, max_len: int) -> Tensor:
+    """``limits_for`` the sources of a batch."""
+    return limits_for(model, (batch.source != PAD_ID).sum(dim=1), max_len)
+
+
+def limits_for(model: SequenceModel, lengths: Tensor, max_len: int) -> Tensor:
+    """How long each target may become: no translation is thrice as long as its source.
+
+    Nor longer than the model could read again with a begin token before it, as looking inside does.
+    Source lengths (B,), end token included -> target lengths (B,), end token included.
+    """
+    longest = max_len if model.config.longest is None else model.config.longest - 1
+    return (3 * lengths + 10).clamp(max=min(max_len, longest))
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One source, as ids without the end token, and the model that is to translate it."""
+
+    model: SequenceModel
+    read: Sequence[int]
+    words: Tokenizer
+    """Those of the target."""
+    settings: DecodeSettings
+    device: torch.device
+
+    def forced(self, written: Sequence[int], edits: Sequence[AnyEdit]) -> list[int]:
+        """What is written once every forced token stands where it should, the first one first."""
+        target = list(written)
+        for edit in sorted(_forced(edits), key=lambda one: one.position):
+            if not 0 <= edit.position <= len(target):
+                raise ConfigError(
+                    f"force_token.position: the target has tokens 0 to {len(target)}, the last of "
+                    f"which ends it, not {edit.position}"
+                )
+            (said,) = token_ids([edit.token], self.words, "force_token.token")
+            target = self.continued([*target[: edit.position], said])
+        return target
+
+    def continued(self, prefix: Sequence[int]) -> list[int]:
+        """A target that begins with these ids, written on greedily; the end token is left out."""
+        source, limits = self._limited(at_least=len(prefix))
+        ((best,),) = beam_search(self.model, source, limits=limits, n_beams=1, prefix=prefix)
+        return list(best.ids)
+
+    def begun(
+        self,
+        prefix: Sequence[int],
+        edits: Sequence[AnyEdit],
+        own: Callable[[], Sequence[int]],
+    ) -> list[int]:
+        """What a search is given to begin with: the prefix, and all up to the last forced token.
+
+        ``own`` is what the model writes by itself, where there is no prefix. Where the end is
+        forced, the end token is the last that is given.
+        """
+        tokens = _forced(edits)
+        for edit in tokens:
+            (said,) = token_ids([edit.token], self.words, "force_token.token")
+            if 0 <= edit.position < len(prefix) and prefix[edit.position] != said:
+                (other,) = self.words.tokens([prefix[edit.position]])
+                raise ConfigError(
+                    f"force_token: the token at position {edit.position} is to be {edit.token!r}, "
+                    f"but the prefix has {other!r} there; change one of them"
+                )
+        if all(0 <= edit.position < len(prefix) for edit in tokens):
+            return list(prefix)
+        written = self.forced(self.continued(prefix) if prefix else own(), edits)
+        last = max(edit.position for edit in tokens)
+        return [*written, END_ID][: max(len(prefix), last + 1)]
+
+    def tree(self, n_beams: int, given: Sequence[int]) -> Tree:
+        """The search for a target that begins with the given ids."""
+        ids, limits = self._limited(at_least=len(given) + 1)
+        nodes = trace(
+            self.model,
+            ids,
+            limits=limits,
+            n_beams=n_beams,
+            length_penalty=self.settings.length_penalty,
+            prefix=given,
+        )
+        return Tree(n_beams, nodes, tuple(self.words.tokens(node.token_id for node in nodes)))
+
+    def records(self, written: Sequence[int]) -> dict[str, tuple[Record, ...]]:
+        """What every attention does while the source is read and the target written."""
+        return records(
+            self.model,
+            torch.tensor([[*self.read, END_ID]], device=self.device),
+            torch.tensor([[BEGIN_ID, *written]], device=self.device),
+        )
+
+    def _limited(self, at_least: int) -> tuple[torch.Tensor, torch.Tensor]:
+        max_len = self.settings.max_len
+        return one_source(self.model, self.read, max_len, self.device, at_least=at_least)
+
+
+def one_source(
+    model: SequenceModel,
+    read: Sequence[int],
+    max_len: int,
+    device: torch.device,
+    *,
+    at_least: int = 1,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Source ids (1, S), and how long its target may become (1,): no less than is given of it."""
+    batch = collate_pairs([Example(read, ())])
+    limits = length_limits(model, batch, max_len).clamp(min=at_least)
+    return batch.source.to(device), limits.to(device)
+
+
+def prefix_ids(tokens: Sequence[str], tokenizer: Tokenizer) -> list[int]:
+    """The ids of tokens to begin with; nothing can follow the end token."""
+    if isinstance(tokens, str):
+        raise ConfigError(f"prefix: give a list of tokens such as [{tokens!r}], not one text")
+    ids = token_ids(tokens, tokenizer, "prefix")
+    if END_ID in ids:
+        raise ConfigError(f"prefix: a target that has ended with {END} cannot be continued")
+    return ids
+
+
+def token_ids(tokens: Iterable[str], tokenizer: Tokenizer, field: str) -> list[int]:
+    """The ids of tokens as they are shown; the end token may be among them."""
+    shown = {token: i for i, token in enumerate(tokenizer.tokens(range(tokenizer.n_vocab)))}
+    sayable = {token: i for token, i in shown.items() if token not in (PAD, BEGIN)}
+    ids = []
+    for token in tokens:
+        if token not in sayable:
+            hint = did_you_mean(str(token), sayable)
+            raise ConfigError(
+                f"{field}: the model cannot say {token!r}{hint}; take a token as it is shown, or "
+                f"{END} to end"
+            )
+        ids.append(sayable[token])
+    return ids
+
+
+def _forced(edits: Sequence[AnyEdit]) -> list[ForceToken]:
+    return [edit for edit in edits if isinstance(edit, ForceToken)]

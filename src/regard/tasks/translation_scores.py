@@ -1,0 +1,317 @@
+"""How good a translator is: its texts, its probabilities, and where its attention looks."""
+
+from __future__ import annotations
+
+import dataclasses
+from bisect import bisect_right
+from collections.abc import Hashable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.core.errors import DataError
+from regard.data.alignments import Aligned
+from regard.data.batch import Batch
+from regard.data.examples import encode_pairs
+from regard.data.pair_batches import ordered_batches
+from regard.data.pairs import Pair
+from regard.evaluation.attention import (
+    HeadChoice,
+    Links,
+    Watched,
+    alignment_error_by_head,
+    antecedent_accuracy_by_head,
+    chosen_alignment,
+    chosen_antecedents,
+    words_matrix,
+)
+from regard.evaluation.by_length import by_length
+from regard.evaluation.metrics import computed, exact_match, perplexity
+from regard.inspection.capture import watch
+from regard.tasks.base import Evaluation
+from regard.tasks.data import Data, split_of
+from regard.tasks.translator import Run
+from regard.text import words
+from regard.text.tokenizer import Tokenizer
+
+
+def evaluate_split(run: Run, data: Data, split: str, *, beam: int | None = None) -> Evaluation:
+    """Scores on a split of the data the run was trained with."""
+    remedy = "; files of your own are scored with --source and --reference"
+    pairs = split_of(data.splits, split, remedy=remedy)
+    evaluation = evaluate_pairs(run, pairs, split=split, beam=beam)
+    valid, test = (
+        [pair for pair in some if run.fits(pair.source, pair.target)]
+        for some in (data.splits["valid"], pairs)
+    )
+    evaluation.scores.update(attention_scores(run, valid, test))
+    return evaluation
+
+
+def evaluate_pairs(
+    run: Run, pairs: Sequence[Pair], *, split: str, beam: int | None = None
+) -> Evaluation:
+    """Scores of the translations of any pairs, and of the model's probabilities for them.
+
+    What is too long for the model counts as not translated; probabilities are those of the rest.
+    """
+    sources = [pair.source for pair in pairs]
+    references = [pair.target for pair in pairs]
+    short = [pair for pair in pairs if run.fits(pair.source, pair.target)]
+    readable = [source if run.fits(source) else "" for source in sources]
+    translations = run.translate(readable, beam=beam)
+    scores = {
+        "task": run.task,
+        "split": split,
+        "n": len(pairs),
+        **computed(("exact_match", "bleu", "bleu_lc", "chrf"), translations, references),
+        **_multi(pairs, translations),
+        **(_likelihood(run, short) if short else {}),
+        "by_length": [
+            dataclasses.asdict(bucket) for bucket in by_length(sources, translations, references)
+        ],
+    }
+    if len(short) < len(pairs):
+        scores["too_long"] = len(pairs) - len(short)
+    if tags := _by_tag(pairs, translations):
+        scores["exact_match_by_tag"] = tags
+    return Evaluation(scores, translations)
+
+
+def _multi(pairs: Sequence[Pair], translations: Sequence[str]) -> dict[str, Any]:
+    """BLEU with all the references of a source, each source once; nothing where all have one."""
+    known: dict[str, list[str]] = {}
+    written: dict[str, str] = {}
+    for pair, translation in zip(pairs, translations, strict=True):
+        references = known.setdefault(pair.source, [])
+        if pair.target not in references:
+            references.append(pair.target)
+        written[pair.source] = translation
+    if all(len(references) == 1 for references in known.values()):
+        return {}
+    scores = computed(("bleu",), list(written.values()), list(known.values()))
+    return {
+        "n_sources": len(known),
+        "bleu_multi": scores["bleu"],
+        "bleu_multi_signature": scores["bleu_signature"],
+    }
+
+
+def _by_tag(pairs: Sequence[Pair], translations: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Exact match of the pairs with each tag, and of those without any."""
+    groups: dict[str, list[int]] = {}
+    for i, pair in enumerate(pairs):
+        for tag in pair.tags or {"untagged"}:
+            groups.setdefault(tag, []).append(i)
+    if set(groups) <= {"untagged"}:
+        return {}
+    return {
+        tag: {
+            "n": len(rows),
+            "exact_match": exact_match(
+                [translations[i] for i in rows], [pairs[i].target for i in rows]
+            ),
+        }
+        for tag, rows in sorted(groups.items())
+    }
+
+
+def _likelihood(run: Run, pairs: Sequence[Pair]) -> dict[str, float]:
+    """Perplexity and accuracy a token, the right words before it being given."""
+    judged = run.token_scores([pair.source for pair in pairs], [pair.target for pair in pairs])
+    n_tokens = sum(len(one.right) for one in judged)
+    total = sum(float(one.log_probs.double().sum()) for one in judged)
+    right = sum(int(one.right.sum()) for one in judged)
+    return {"perplexity": perplexity(total, n_tokens), "accuracy": right / n_tokens}
+
+
+Words = list[int | None]
+
+BATCH_TOKENS = 4096
+
+MOST = 500
+"""Sentences of a set that are watched: enough to tell heads apart, and quick."""
+
+
+def attention_scores(
+    run: Run, valid: Sequence[Pair], test: Sequence[Pair]
+) -> dict[str, float | str]:
+    """Alignment error rate and antecedent accuracy, each with its head and its baseline.
+
+    The head, or the mean of a layer, is chosen on ``valid`` and scored on ``test``; what the data
+    or the model has nothing of is left out.
+    """
+    scores: dict[str, float | str] = {}
+    if (choice := _alignment(run, valid, test)) is not None:
+        scores |= _described("aer", choice)
+    if (choice := _antecedents(run, valid, test)) is not None:
+        scores |= _described("antecedent_accuracy", choice)
+    return scores
+
+
+def _described(name: str, choice: HeadChoice) -> dict[str, float | str]:
+    return {name: choice.test, f"{name}_by": str(choice.label), f"{name}_shuffled": choice.baseline}
+
+
+def _alignment(run: Run, valid: Sequence[Pair], test: Sequence[Pair]) -> HeadChoice | None:
+    parts = [[pair for pair in pairs if pair.alignment][:MOST] for pairs in (valid, test)]
+    if not all(parts):
+        return None
+    watched = [
+        watched_words(run, pairs, "decoder.cross", [pair.alignment or () for pair in pairs])
+        for pairs in parts
+    ]
+    return chosen_alignment(*watched) if watched[0] and watched[0][0].weights else None
+
+
+def _antecedents(run: Run, valid: Sequence[Pair], test: Sequence[Pair]) -> HeadChoice | None:
+    parts = [[pair for pair in pairs if pair.antecedents][:MOST] for pairs in (valid, test)]
+    if not all(parts):
+        return None
+    watched = [
+        watched_words(run, pairs, "encoder.self", [pair.antecedents or () for pair in pairs])
+        for pairs in parts
+    ]
+    return chosen_antecedents(*watched) if watched[0] and watched[0][0].weights else None
+
+
+def watched_words(
+    run: Run, pairs: Sequence[Pair], name: str, links: Sequence[Sequence[tuple[int, int]]]
+) -> list[Watched]:
+    """Each pair's word-by-word weights of every head and of every layer's mean."""
+    tokenizers = run.tokenizers
+    examples = encode_pairs(pairs, tokenizers.source, tokenizers.target)
+    results: dict[int, Watched] = {}
+    for batch in ordered_batches(examples, BATCH_TOKENS):
+        layers = _layers(run, batch, name)
+        for row, number in enumerate(batch.numbers):
+            asks, seen = _words(run, pairs[number], name)
+            weights: dict[Any, NDArray[np.float64]] = {}
+            for layer, heads in layers.items():
+                inside = heads[row, :, : len(asks), : len(seen)]  # (H, T, S)
+                matrix = words_matrix(inside, seen, asks)
+                label = f"{name} layer {layer}"
+                weights |= {f"{label} head {h}": one for h, one in enumerate(matrix)}
+                weights[f"{label} mean"] = matrix.mean(axis=0)
+            results[number] = Watched(weights, tuple(links[number]))
+    return [results[number] for number in range(len(pairs))]
+
+
+def _layers(run: Run, batch: Batch, name: str) -> dict[int, NDArray[np.float32]]:
+    """Layer -> weights (B, H, T, S) of one teacher-forced pass."""
+    batch = batch.to(run.device)
+    with torch.no_grad(), watch(run.model) as views:
+        run.model(batch.source, batch.target_in)
+        return {
+            layer: view.weights().float().cpu().numpy()
+            for (place, layer), view in views.items()
+            if place == name
+        }
+
+
+def _words(run: Run, pair: Pair, name: str) -> tuple[Words, Words]:
+    """Whose word each row and each column is. A decoder's row t *writes* token t of the target."""
+    source: Words = [*run.tokenizers.source.word_ids(pair.source), None]  # the end token is none
+    if name == "encoder.self":
+        return source, source
+    if name == "decoder.cross":
+        return [*run.tokenizers.target.word_ids(pair.target), None], source
+    raise DataError(f"no words are known for the attention {name!r}")
+
+
+def alignment_errors(run: Run, pairs: Sequence[Pair]) -> dict[Hashable, float]:
+    """``label`` of each cross-attention head -> its error rate, where alignments are known."""
+    known = [pair for pair in pairs if pair.alignment]
+    sentences = _sentences(run, known, "decoder.cross", [pair.alignment or () for pair in known])
+    return alignment_error_by_head(sentences) if sentences else {}
+
+
+def antecedent_accuracies(run: Run, pairs: Sequence[Pair]) -> dict[Hashable, float]:
+    """``label`` of each encoder head -> the share of pronouns whose antecedent it finds."""
+    known = [pair for pair in pairs if pair.antecedents]
+    sentences = _sentences(run, known, "encoder.self", [pair.antecedents or () for pair in known])
+    return antecedent_accuracy_by_head(sentences) if sentences else {}
+
+
+def label(name: str, layer: int, head: int) -> str:
+    """What a head is called among the scores."""
+    return f"{name} layer {layer} head {head}"
+
+
+def _sentences(run: Run, pairs: Sequence[Pair], name: str, links: Sequence[Links]) -> list[Watched]:
+    """Weights between words of every sentence; without labels where there is no such attention."""
+    return watched_words(run, pairs, name, links) if pairs else []
+
+
+Matrix = NDArray[np.float64]
+
+CHOOSING = 100
+"""Sentences on which a head is chosen, or half of them where there are few."""
+
+CROSS = "decoder.cross"
+
+MOMENTS = {"as it is written": slice(None, -1), "as it is read": slice(1, None)}
+"""Rows of a target's tokens: row t has read t tokens and writes one more, the last one the end."""
+
+
+def alignment_scores(run: Run, sentences: Sequence[Aligned]) -> dict[str, Any]:
+    """Alignment error rate (Och & Ney 2003), by which head, and what chance would give."""
+    short = [one for one in sentences if run.fits(words.join(one.source), words.join(one.target))]
+    n_choosing = min(CHOOSING, len(short) // 2)
+    if not n_choosing:
+        raise DataError(
+            f"{len(short)} aligned sentences that the model can read are too few: a head is chosen "
+            "on some and scored on others"
+        )
+    watched = [watched_aligned(run, one) for one in short]
+    possible = [one.possible for one in short]
+    choice = chosen_alignment(
+        watched[:n_choosing],
+        watched[n_choosing:],
+        possible=(possible[:n_choosing], possible[n_choosing:]),
+    )
+    scores = {
+        "n": len(short) - n_choosing,
+        "aer": choice.test,
+        "aer_by": str(choice.label),
+        "aer_shuffled": choice.baseline,
+        "chosen_on": n_choosing,
+        "chosen_on_aer": choice.valid,
+    }
+    if len(short) < len(sentences):
+        scores["too_long"] = len(sentences) - len(short)
+    return scores
+
+
+def watched_aligned(run: Run, one: Aligned) -> Watched:
+    """A sentence's weights between the words of the file, by every candidate."""
+    source, target = words.join(one.source), words.join(one.target)
+    layers = run.explain(source, target).attentions.get(CROSS, ())  # each (H, T, S)
+    if not layers:
+        raise DataError(f"a {run.recipe.model.preset} has no cross-attention to align words with")
+    seen = [*word_ids(run.tokenizers.source, source, one.source), None]  # the end token is no word
+    asking = word_ids(run.tokenizers.target, target, one.target)
+    weights: dict[Hashable, Matrix] = {}
+    for moment, rows in MOMENTS.items():
+        matrices = [words_matrix(heads[:, rows], seen, asking) for heads in layers]
+        for layer, heads in enumerate(matrices):
+            label = f"{CROSS} layer {layer}"
+            weights |= {f"{label} head {h}, {moment}": head for h, head in enumerate(heads)}
+            weights[f"{label} mean, {moment}"] = heads.mean(axis=0)
+        weights[f"{CROSS} mean, {moment}"] = np.mean([m.mean(axis=0) for m in matrices], axis=0)
+    return Watched(weights, one.sure)
+
+
+def word_ids(tokenizer: Tokenizer, text: str, given: Sequence[str]) -> list[int | None]:
+    """For each token of a text its word among those given, counted from 0; None for a space.
+
+    The tokenizer may know other words than the given ones, but joined they have the same letters.
+    """
+    ends = list(accumulate(map(len, given)))  # of the given words, among the letters alone
+    spaces = list(accumulate((sign.isspace() for sign in text), initial=0))
+    starts = [start - spaces[start] for start, _ in words.spans(text)]
+    owners = [bisect_right(ends, start) for start in starts]
+    return [None if word is None else owners[word] for word in tokenizer.word_ids(text)]

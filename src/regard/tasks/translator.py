@@ -1,0 +1,384 @@
+"""A translator as one object: it translates, scores, and shows where it looks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+
+from regard.checkpoints.run_folder import RunFolder, load_model
+from regard.core.counting import counted
+from regard.core.errors import ConfigError, DataError
+from regard.data.examples import encode_pairs
+from regard.data.pairs import Pair
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.settings import DecodeSettings
+from regard.inspection.capture import attentions
+from regard.inspection.edits import edited
+from regard.models.base import SequenceConfig, SequenceModel
+from regard.models.presets import n_parameters
+from regard.tasks import edits
+from regard.tasks.look import Look
+from regard.tasks.opening import (
+    Tokenizers,
+    check_task,
+    check_vocabulary,
+    common_facts,
+    load_tokenizers,
+    one_or_many,
+    one_text,
+    pick_device,
+)
+from regard.tasks.recipe import Recipe, recipe_in
+from regard.tasks.translating import (
+    DECODE_TOKENS,
+    Engine,
+    Sentence,
+    TokenScores,
+    Tree,
+    decode,
+    prefix_ids,
+    token_scores,
+)
+from regard.text import words
+from regard.text.specials import BEGIN_ID, END_ID, UNKNOWN_ID
+from regard.text.tokenizer import Tokenizer, unknown_words
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """How many translations are to be doubted, and for what."""
+
+    most: int
+    """Tokens of a target with its end token: where it is cut off, however long its source is."""
+    trained: int
+    """Tokens of a source with its end token: none longer was trained on (``model.max_len``)."""
+    n_cut: int = 0
+    n_long: int = 0
+
+    def having(self, n_read: int, n_written: int) -> Doubts:
+        """With one more translation: tokens that were read and written, without the end tokens.
+
+        A target that ends has one token less than the most. A model that babbles on about a short
+        text is no matter of length: its limit comes sooner.
+        """
+        cut = n_written >= self.most
+        long = n_read >= self.trained
+        return Doubts(self.most, self.trained, self.n_cut + cut, self.n_long + long)
+
+    def __add__(self, other: Doubts) -> Doubts:
+        """Of both, which are of one run."""
+        n_cut, n_long = self.n_cut + other.n_cut, self.n_long + other.n_long
+        return Doubts(self.most, self.trained, n_cut, n_long)
+
+    def lines(self) -> list[str]:
+        """What a user should know; nothing, if all is well."""
+        lines = []
+        if self.n_cut:
+            lines.append(
+                f"{counted(self.n_cut, 'translation')} cut off after {self.most:,} tokens, the "
+                "most that decode.max_len or the model allows; take shorter texts"
+            )
+        if self.n_long:
+            lines.append(
+                f"{counted(self.n_long, 'text')} longer than the {self.trained:,} tokens that the "
+                "model was trained for (model.max_len): much may be left out; take shorter texts"
+            )
+        return lines
+
+    def log(self) -> None:
+        """Tell who listens to the logger ``regard``; Python prints it where nobody does."""
+        for line in self.lines():
+            logging.getLogger("regard").warning("%s", line)
+
+
+def no_doubts(config: SequenceConfig, settings: DecodeSettings) -> Doubts:
+    """Of a run that has not translated anything yet."""
+    longest = settings.max_len if config.longest is None else config.longest - 1
+    return Doubts(most=min(settings.max_len, longest), trained=config.max_len)
+
+
+def copies(
+    model: SequenceModel,
+    reader: Tokenizer,
+    source: str,
+    written: Sequence[int],
+    device: torch.device,
+) -> list[str]:
+    """What to say for each unknown token of ``written``, in order.
+
+    The source word with the largest weight of cross-attention, all heads and layers together, at
+    the step that wrote the token. Nothing, where the system does not attend.
+    """
+    read = reader.encode(source)
+    found = attentions(
+        model,
+        torch.tensor([[*read, END_ID]], device=device),
+        torch.tensor([[BEGIN_ID, *written[:-1]]], device=device),  # row t writes token t,
+    )
+    if "decoder.cross" not in found:
+        return []
+    heads = np.concatenate(found["decoder.cross"])  # (layers · H, T, S)
+    looked_at = heads.mean(axis=0)[:, : len(read)].argmax(axis=1)  # the end token is no word
+    places, spoken = reader.word_ids(source), words.split(source)
+    chosen = [places[looked_at[t]] for t, token in enumerate(written) if token == UNKNOWN_ID]
+    return ["" if place is None else spoken[place] for place in chosen]
+
+
+LOOKED_AT = 2048
+"""Source tokens of a look, the end token included: twice as many take four times the memory."""
+
+
+class Translation(NamedTuple):
+    """What came out, and how sure the model is: log-probability over the length penalty."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A trained translator with all it needs to be used: ``regard.Run``."""
+
+    folder: RunFolder
+    recipe: Recipe
+    tokenizers: Tokenizers
+    model: SequenceModel
+    device: torch.device
+    engine: Engine | None = None
+    """What writes in place of the model, such as CTranslate2 with the same weights."""
+
+    @property
+    def task(self) -> str:
+        """What the model does."""
+        return "translation"
+
+    def __repr__(self) -> str:
+        system, direction = self.recipe.model.preset, self.recipe.data.direction
+        size = counted(n_parameters(self.model), "parameter")
+        return f"<Run {self.folder.path}: {system}, {direction}, {size}, {self.device}>"
+
+    def __str__(self) -> str:
+        facts = {
+            "folder": self.folder.path,
+            "system": self.recipe.model.preset,
+            "languages": self.recipe.data.direction,
+            "parameters": f"{n_parameters(self.model):,}",
+            "device": self.device,
+        }
+        return "\n".join(f"{name:11} {value}" for name, value in facts.items())
+
+    def translate(
+        self,
+        texts: str | Sequence[str],
+        *,
+        beam: int | None = None,
+        n_best: int | None = None,
+        with_scores: bool = False,
+        batch_tokens: int = DECODE_TOKENS,
+        engine: Engine | None = None,
+    ) -> Any:
+        """Translate a sentence, or a list of them: str -> str, list -> list.
+
+        With ``with_scores`` each translation is a ``Translation(text, score)``; with ``n_best``
+        each sentence gets a list of them, best first. The model writes itself, or lets an
+        ``engine`` of ``regard.interop`` write. What is cut off, or too long for the model,
+        is told to the logger ``regard``.
+        """
+        many = one_or_many(texts)
+        found = self.hypotheses(
+            many,
+            beam=beam,
+            n_best=1 if n_best is None else n_best,
+            batch_tokens=batch_tokens,
+            engine=engine,
+        )
+        self.doubts(many, [hypotheses[0] for hypotheses in found]).log()
+        results: list[Any] = []
+        for text, hypotheses in zip(many, found, strict=True):
+            shown = [self._shown(text, one, with_scores) for one in hypotheses]
+            results.append(shown[0] if n_best is None else shown)
+        return results[0] if isinstance(texts, str) else results
+
+    def hypotheses(
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int | None = None,
+        n_best: int = 1,
+        batch_tokens: int = DECODE_TOKENS,
+        engine: Engine | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The best hypotheses for each text, best first; nothing is made of nothing."""
+        settings = self.recipe.decode
+        wanted = max(settings.beam, n_best) if beam is None else beam
+        if wanted < 1 or n_best < 1:
+            raise ConfigError(f"beam={wanted} and n_best={n_best} must be at least 1")
+        settings = settings.model_copy(update={"beam": wanted})
+        sources = self.tokenizers.source.encode_batch(list(texts))
+        spoken = [i for i, source in enumerate(sources) if source]
+        write = engine or self.engine or partial(decode, self.model, device=self.device)
+        found = write(
+            [sources[i] for i in spoken], settings, n_best=n_best, batch_tokens=batch_tokens
+        )
+        silence = Hypothesis(ids=(), log_prob=0.0, score=0.0, finished=True)
+        by_text = dict(zip(spoken, found, strict=True))
+        return [by_text.get(i, [silence] * n_best) for i in range(len(sources))]
+
+    def doubts(self, texts: Sequence[str], best: Sequence[Hypothesis]) -> Doubts:
+        """Which translations may be fragments, going by lengths; sums up with those of others."""
+        found = self._no_doubts()
+        read = self.tokenizers.source.encode_batch(list(texts))
+        for ids, hypothesis in zip(read, best, strict=True):
+            found = found.having(len(ids), len(hypothesis.ids))
+        return found
+
+    def score(self, sources: str | Sequence[str], targets: str | Sequence[str]) -> Any:
+        """The log-probability of each target given its source, the end token included.
+
+        str, str -> float; list, list -> list. No length penalty: that belongs to searching.
+        """
+        if isinstance(sources, str) != isinstance(targets, str):
+            raise DataError("score takes two texts, or two lists of texts; not one of each")
+        judged = self.token_scores(one_or_many(sources), one_or_many(targets))
+        scores = [float(one.log_probs.sum()) for one in judged]
+        return scores[0] if isinstance(sources, str) else scores
+
+    def token_scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[TokenScores]:
+        """How the model judges every token of each target, the end token included."""
+        if len(sources) != len(targets):
+            raise DataError(f"{len(sources)} sources but {len(targets)} targets; pair them up")
+        pairs = [Pair(*texts) for texts in zip(sources, targets, strict=True)]
+        examples = encode_pairs(pairs, self.tokenizers.source, self.tokenizers.target)
+        return token_scores(self.model, examples, device=self.device) if examples else []
+
+    def explain(self, source: str, target: str | None = None, edit: Any = ()) -> Look:
+        """Where every attention looks while the source is read and the target written.
+
+        The target is the given one, or what the model itself would write. An ``edit``, or several,
+        as objects or JSON (``regard.runs.edits``), asks what would be if: the model writes and
+        looks under it, and is as before afterwards.
+        """
+        changes = edits.edits_from(edit)
+        source = edits.swapped(one_text(source), changes)
+        given = None if target is None else one_text(target)
+        sentence = self._sentence(source, "look at")
+        if len(sentence.read) >= LOOKED_AT:
+            raise DataError(
+                f"a look holds the weights between all tokens: {LOOKED_AT:,} can be looked at, and "
+                f"the text has {len(sentence.read) + 1:,} with the end token; take a part of it"
+            )
+        with edited(self.model, edits.of_model(changes)):
+            own = self._own(source) if given is None else self.tokenizers.target.encode(given)
+            written = sentence.forced(own, changes)
+            found = sentence.records(written)
+        edits.check_keys(changes, found)
+        n_own = len(written) if target is None else 0
+        doubts = self._no_doubts().having(len(sentence.read), n_own)
+        doubts.log()
+        return Look(
+            source=source,
+            source_tokens=tuple(self.tokenizers.source.tokens([*sentence.read, END_ID])),
+            target_tokens=tuple(self.tokenizers.target.tokens([*written, END_ID])),
+            answer=self.tokenizers.target.decode(written),
+            attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
+            records=found,
+            edits=tuple(map(edits.as_json, changes)),
+            doubts=tuple(doubts.lines()),
+        )
+
+    def beam(
+        self, source: str, n_beams: int = 4, prefix: Sequence[str] = (), edit: Any = ()
+    ) -> Tree:
+        """How a translation is searched for: every hypothesis, what was pruned, and why.
+
+        ``prefix`` are target tokens to begin with, such as ``tree.path(node)`` of a branch. Under
+        an ``edit``, or several, as ``explain`` takes them, the search is that of the edited model;
+        tokens that are forced are given, with all that stands before them.
+        """
+        changes = edits.edits_from(edit)
+        source = edits.swapped(one_text(source), changes)
+        sentence = self._sentence(source, "translate")
+        asked = prefix_ids(prefix, self.tokenizers.target)
+        with edited(self.model, edits.of_model(changes)):
+            given = sentence.begun(asked, changes, lambda: self._own(source))
+            tree = sentence.tree(n_beams, given)
+            if edits.force_keys(changes):
+                edits.check_keys(changes, sentence.records(tree.longest()))
+        return tree
+
+    def _sentence(self, source: str, purpose: str) -> Sentence:
+        read = self.tokenizers.source.encode(source)
+        if not read:
+            raise DataError(f"there is nothing to {purpose} in an empty text")
+        words, settings = self.tokenizers.target, self.recipe.decode
+        return Sentence(self.model, read, words, settings, self.device)
+
+    def _no_doubts(self) -> Doubts:
+        return no_doubts(self.model.config, self.recipe.decode)
+
+    def _own(self, source: str) -> Sequence[int]:
+        """What the model writes by itself."""
+        return self.hypotheses([source])[0][0].ids
+
+    def facts(self) -> dict[str, Any]:
+        """What was trained, as plain data."""
+        return {
+            **common_facts(self.recipe, self.model, self.model.config),
+            "languages": self.recipe.data.direction.split("-"),
+            "special_ids": self.tokenizers.target.special_ids,
+        }
+
+    def fits(self, source: str, target: str = "") -> bool:
+        """Whether the model can read both; only learned positions set a limit."""
+        longest = self.model.config.longest
+        if longest is None:
+            return True
+        lengths = (
+            len(self.tokenizers.source.encode(source)),
+            len(self.tokenizers.target.encode(target)),
+        )
+        return max(lengths) < longest  # the end token takes one place
+
+    def too_long(self, source: str) -> str:
+        """Why the model cannot read a source, and what to do."""
+        n_tokens = len(self.tokenizers.source.encode(source)) + 1
+        return (
+            f"{n_tokens} tokens with the end token, but the model's learned positions know "
+            f"{self.model.config.longest}; shorten the line, or train with a larger model.max_len "
+            "or sinusoidal positions"
+        )
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The words of a text in which something is that the model has never seen."""
+        return unknown_words(self.tokenizers.source, text)
+
+    def text(self, source: str, hypothesis: Hypothesis) -> str:
+        """What a hypothesis says; unknown words are replaced where the recipe wants it."""
+        ids = hypothesis.ids
+        if not (self.recipe.decode.replace_unknown and UNKNOWN_ID in ids):
+            return self.tokenizers.target.decode(ids)
+        said = copies(self.model, self.tokenizers.source, source, ids, self.device)
+        return self.tokenizers.target.decode(ids, said)
+
+    def _shown(self, source: str, hypothesis: Hypothesis, with_scores: bool) -> str | Translation:
+        text = self.text(source, hypothesis)
+        return Translation(text, hypothesis.score) if with_scores else text
+
+
+def load_translator(path: str | Path, *, device: str | None = None) -> Run:
+    """Open the folder of a translator. Nothing in it is executed."""
+    folder = RunFolder(Path(path))
+    recipe = recipe_in(folder)
+    place = pick_device(device)
+    check_task(folder.path, recipe.task, "translation", "a translator")
+    model, tokenizers = cast("SequenceModel", load_model(folder)), load_tokenizers(folder.path)
+    check_vocabulary(folder, tokenizers.source, model.config.n_source_vocab, of="source ")
+    check_vocabulary(folder, tokenizers.target, model.config.n_target_vocab, of="target ")
+    return Run(folder, recipe, tokenizers, model.to(place).eval(), place)
