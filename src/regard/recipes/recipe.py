@@ -54,7 +54,7 @@ def overrides_of(sections: Collection[str], overrides: Iterable[str]) -> list[st
 
 
 def _plugins(raw: Mapping[str, Any]) -> list[str]:
-    """The plug-ins that a recipe names; what is no list of names is told with the other settings."""
+    """The plug-ins that a recipe names; what is no list of names is told with the settings."""
     names = raw.get("plugins")
     return [one for one in names if isinstance(one, str)] if isinstance(names, list) else []
 

@@ -1,4 +1,4 @@
-"""An encoder before its first step, whatever its task is: fresh, or begun as that of another run."""
+"""An encoder before its first step, for any task: fresh, or begun as that of another run."""
 
 from __future__ import annotations
 

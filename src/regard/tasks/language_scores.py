@@ -1,4 +1,4 @@
-"""How probable texts are for a language model, and how well it does tasks that are written as texts."""
+"""How probable texts are for a language model, and how well it does tasks written as texts."""
 
 from __future__ import annotations
 

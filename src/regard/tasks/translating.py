@@ -1,4 +1,4 @@
-"""Targets for sources: searched for in batches, forced in part, and judged; the search as a tree."""
+"""Targets for sources: searched for in batches, forced in part, judged; searches as trees."""
 
 from __future__ import annotations
 
