@@ -40,7 +40,13 @@ def _check_model(raw: Mapping[str, Any]) -> None:
 
     Problems that the sections have by themselves are told elsewhere.
     """
-    task = TASKS[str(raw.get("task", "translation"))]
+    name = raw.get("task", "translation")
+    if not isinstance(name, str):
+        return
+    if name not in TASKS:
+        hint = did_you_mean(name, TASKS)
+        raise ConfigError(f"task={name!r}{hint}: known are {', '.join(TASKS)}")
+    task = TASKS[name]
     try:
         model = parse(ModelSettings, raw.get("model") or {}, "model")
     except ConfigError:

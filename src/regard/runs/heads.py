@@ -173,6 +173,16 @@ class HeadMeasures:
         """Of the model as it is; None where its task is judged by no loss."""
         return self.scores.get("loss")
 
+    @property
+    def bleu(self) -> float | None:
+        """Of a translator as it is."""
+        return self.scores.get("bleu")
+
+    @property
+    def n_bleu(self) -> int | None:
+        """Sentences that were translated for BLEU, greedily: the first of them."""
+        return self.facts.get("n_bleu")
+
     def as_json(self) -> dict[str, Any]:
         """The object of ``regard heads --json``."""
         return {

@@ -112,7 +112,7 @@ def check_used(recipe: Recipe) -> None:
     problems = [
         f"{name}={value} does nothing in the task {recipe.task}, being for {_listed(tasks)}; "
         "leave it out"
-        for name, tasks in elsewhere.items()
+        for name, tasks in sorted(elsewhere.items())
         if (value := _asked(recipe, name)) is not None
     ]
     if problems:

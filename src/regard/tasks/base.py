@@ -481,7 +481,8 @@ class TaskRegistry(Registry[Task]):
     def __iter__(self) -> Iterator[str]:
         for name in self.builtin:
             assert name in self
-        return super().__iter__()
+            yield name
+        yield from (name for name in self._things if name not in self.builtin)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -84,7 +84,10 @@ def test_measures_of_heads():
     measures = "entropy confidence self previous next first separator distance".split()
     row = {"name": "decoder.cross", "layer": 0, "head": 1, **dict.fromkeys(measures, 0.5)}
     row |= {"aer": None, "antecedent": None, "loss_change": 0.25, "bleu_change": -1.0}
-    found = HeadMeasures((row,), ((0.0,),), ((0.0, 0.0),), (0,), "valid", 1, 1, 2.0, 30.0)
+    scores = {"loss": 2.0, "bleu": 30.0}
+    found = HeadMeasures(
+        (row,), ((0.0,),), ((0.0, 0.0),), (0,), "valid", 1, scores=scores, facts={"n_bleu": 1}
+    )
     assert repr(found) == "<HeadMeasures of 1 head on 1 sentence of valid>"
     shown = str(found)
     assert shown.startswith("decoder.cross\nhead")
