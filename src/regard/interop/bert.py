@@ -17,26 +17,8 @@ from torch import Tensor
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
 from regard.functional.positions import sinusoid
-from regard.interop.folders import (
-    ACTIVATIONS,
-    CONFIG,
-    read_config,
-    read_tensors,
-    their_activation,
-    write_hf,
-)
-from regard.interop.naming import (
-    WEIGHT_AND_BIAS,
-    Imported,
-    Names,
-    Row,
-    check_exportable,
-    fitted,
-    no_counterpart,
-    parts,
-    renamed,
-    table_rows,
-)
+from regard.interop import folders, naming
+from regard.interop.naming import Imported, Names, Row
 from regard.models.base import ModelConfig
 from regard.models.encoder import EncoderConfig
 from regard.models.encoder_heads import POOLINGS
@@ -82,11 +64,13 @@ WITHOUT_PREFIX = ("cls.", "classifier.", "qa_outputs.")
 
 def rows(config: EncoderConfig) -> Iterator[Row]:
     """The whole table for one encoder, tensor by tensor."""
-    yield from table_rows((*TABLES, *((MASKED_BIAS,) if config.head == "masked" else ())))
+    yield from naming.table_rows((*TABLES, *((MASKED_BIAS,) if config.head == "masked" else ())))
     layers = (("embeddings.LayerNorm", "embedding.norm"), *HEADS[config.head])
-    yield from parts(layers, WEIGHT_AND_BIAS)
+    yield from naming.parts(layers, naming.WEIGHT_AND_BIAS)
     for i in range(config.n_layers):
-        yield from parts(LAYER, WEIGHT_AND_BIAS, f"encoder.layer.{i}.", f"layers.{i}.")
+        yield from naming.parts(
+            LAYER, naming.WEIGHT_AND_BIAS, f"encoder.layer.{i}.", f"layers.{i}."
+        )
 
 
 NAME = "BERT"
@@ -112,7 +96,7 @@ READABLE = {theirs: head for head, theirs in ARCHITECTURES.items()} | {
 
 _SUPPORTED: dict[str, tuple[Any, ...]] = {
     "model_type": ("bert",),
-    "hidden_act": tuple(ACTIVATIONS),
+    "hidden_act": tuple(folders.ACTIVATIONS),
     "position_embedding_type": ("absolute",),
     "is_decoder": (False,),
     "add_cross_attention": (False,),
@@ -135,7 +119,7 @@ def config_of(raw: Mapping[str, Any], names: Iterable[str], path: Path) -> Encod
     if problems:
         raise CheckpointError(f"{path} describes no encoder that we have: {'; '.join(problems)}")
     ours = {ours: raw.get(theirs, default) for theirs, (ours, default) in FIELDS.items()}
-    ours |= {"head": head, "activation": ACTIVATIONS[raw.get("hidden_act", "gelu")]}
+    ours |= {"head": head, "activation": folders.ACTIVATIONS[raw.get("hidden_act", "gelu")]}
     if head == "classify":
         ours["n_labels"] = _n_labels(raw)
     try:
@@ -180,12 +164,12 @@ def refusal(config: ModelConfig) -> str | None:
         "norm_first": (False,),
         "norm": ("layer",),
         "embedding_norm": (True,),
-        "activation": tuple(ACTIVATIONS.values()),
+        "activation": tuple(folders.ACTIVATIONS.values()),
         "positions": ("learned", "sinusoidal", "none"),
         "pooling": ("cls",) if config.head == "classify" else tuple(POOLINGS),
         "cell": (None,),
     }
-    return no_counterpart(config, known, NAME)
+    return naming.no_counterpart(config, known, NAME)
 
 
 def described(config: EncoderConfig) -> dict[str, Any]:
@@ -193,7 +177,7 @@ def described(config: EncoderConfig) -> dict[str, Any]:
     found: dict[str, Any] = {"architectures": [ARCHITECTURES[config.head]], "model_type": "bert"}
     found |= {theirs: getattr(config, ours) for theirs, (ours, _) in FIELDS.items()}
     found |= {"type_vocab_size": max(1, config.n_segments), "attention_probs_dropout_prob": 0.0}
-    found["hidden_act"] = their_activation(config.activation)
+    found["hidden_act"] = folders.their_activation(config.activation)
     if config.n_labels is not None:
         names = [f"LABEL_{i}" for i in range(config.n_labels)]
         found["id2label"] = dict(enumerate(names))
@@ -215,13 +199,15 @@ _LINEARS = tuple(f".{ours}.weight" for _, ours in LAYER if not ours.endswith("no
 
 def read_bert(folder: Path) -> Imported:
     """The encoder of a folder with config.json and weights."""
-    raw = read_config(folder)
-    tensors = _plain(read_tensors(folder), folder)
-    config = config_of(raw, tensors, folder / CONFIG)
+    raw = folders.read_config(folder)
+    tensors = _plain(folders.read_tensors(folder), folder)
+    config = config_of(raw, tensors, folder / folders.CONFIG)
     if config.head == "masked":
         tensors = _without_copies(tensors, folder)
     aside = _set_aside(config, tensors)
-    weights = fitted(config, rows(config), tensors, str(folder), passed_over=(*BUFFERS, *aside))
+    weights = naming.fitted(
+        config, rows(config), tensors, str(folder), passed_over=(*BUFFERS, *aside)
+    )
     return Imported(config, weights, (*_told(aside), *_of_training(raw, config)))
 
 
@@ -254,8 +240,9 @@ def _without_copies(tensors: Mapping[str, Tensor], folder: Path) -> dict[str, Te
 
 def _set_aside(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> list[str]:
     """Heads that BERT has been trained with and that are not asked for."""
-    parts = {"classify": (), "masked": ("pooler.", "cls.seq_relationship.")}
-    return [name for name in tensors if name.startswith(parts.get(config.head, ("pooler.",)))]
+    heads = {"classify": (), "masked": ("pooler.", "cls.seq_relationship.")}
+    unread = heads.get(config.head, ("pooler.",))
+    return [name for name in tensors if name.startswith(unread)]
 
 
 def _told(aside: list[str]) -> list[str]:
@@ -280,12 +267,12 @@ def write_bert(config: ModelConfig, weights: Mapping[str, Tensor], folder: Path)
     zero, and a table of sinusoids or of zeros, which ends at ``max_len``. There is no pooler where
     there are no labels, and ``transformers`` makes up one when asked for it.
     """
-    check_exportable(refusal(config))
+    naming.check_exportable(refusal(config))
     assert isinstance(config, EncoderConfig)
-    found = renamed(rows(config), _complete(config, weights), NAME)
+    found = naming.renamed(rows(config), _complete(config, weights), NAME)
     if config.head != "none":
         found = {_prefixed(name): tensor for name, tensor in found.items()}
-    write_hf(folder, described(config), found)
+    folders.write_hf(folder, described(config), found)
 
 
 def _prefixed(name: str) -> str:

@@ -15,18 +15,9 @@ from torch import Tensor
 
 from regard.core.errors import CheckpointError
 from regard.functional.positions import sinusoid
+from regard.interop import naming
 from regard.interop.folders import optional_package
-from regard.interop.naming import (
-    WEIGHT,
-    WEIGHT_AND_BIAS,
-    Names,
-    Row,
-    check_exportable,
-    no_counterpart,
-    parts,
-    renamed,
-    table_rows,
-)
+from regard.interop.naming import Names, Row
 from regard.models.base import SequenceConfig, SequenceModel
 from regard.models.transformer import TransformerConfig
 from regard.text.specials import BEGIN, END, END_ID, UNKNOWN
@@ -78,24 +69,24 @@ NORM = {"gamma": "weight", "beta": "bias"}
 
 def rows(config: TransformerConfig) -> Iterator[Row]:
     """The whole table for one Transformer, tensor by tensor."""
-    linear = WEIGHT_AND_BIAS if config.bias else WEIGHT
+    linear = naming.WEIGHT_AND_BIAS if config.bias else naming.WEIGHT
     whole = (
         *TENSORS,
         *(TIED_OUTPUT if config.tied_output else OWN_OUTPUT),
         *(OUTPUT_BIAS if config.output_bias else ()),
         *(LEARNED_POSITIONS if config.positions == "learned" else ()),
     )
-    yield from table_rows(whole)
+    yield from naming.table_rows(whole)
     if config.norm_first:
-        yield from parts(LAST_NORMS, NORM, between="/")
+        yield from naming.parts(LAST_NORMS, NORM, between="/")
     for i in range(config.n_layers):
         for side, norms, linears in (
             ("encoder", ENCODER_NORMS, ENCODER_LINEARS),
             ("decoder", DECODER_NORMS, DECODER_LINEARS),
         ):
             where = (f"{side}/layer_{i}/", f"{side}.layers.{i}.")
-            yield from parts(norms, NORM, *where, between="/")
-            yield from parts(linears, linear, *where, between="/")
+            yield from naming.parts(norms, NORM, *where, between="/")
+            yield from naming.parts(linears, linear, *where, between="/")
 
 
 NAME = "CTranslate2"
@@ -128,7 +119,7 @@ def refusal(config: SequenceConfig) -> str | None:
     """Why a model cannot be exported, or None where it can."""
     if not isinstance(config, TransformerConfig):
         return f"{NAME} runs Transformers, and this is a model of the family {config.family!r}"
-    return no_counterpart(config, _COUNTERPARTS, NAME)
+    return naming.no_counterpart(config, _COUNTERPARTS, NAME)
 
 
 def n_positions(config: SequenceConfig) -> int:
@@ -150,7 +141,7 @@ def write_ctranslate2(
     """
     specs = library().specs
     config = model.config
-    check_exportable(refusal(config))
+    naming.check_exportable(refusal(config))
     assert isinstance(config, TransformerConfig)
     spec = specs.TransformerSpec.from_config(
         (config.n_layers, config.n_layers),
@@ -159,7 +150,7 @@ def write_ctranslate2(
         activation=specs.Activation(ACTIVATIONS[config.activation]),
     )
     weights = dict(model.named_parameters(remove_duplicate=False))
-    _fill(spec, config, renamed(rows(config), weights, NAME), specs.model_spec.index_spec)
+    _fill(spec, config, naming.renamed(rows(config), weights, NAME), specs.model_spec.index_spec)
     _describe(spec, config)
     spec.register_source_vocabulary(list(source_tokens))
     spec.register_target_vocabulary(list(target_tokens))

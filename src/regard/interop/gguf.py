@@ -20,17 +20,9 @@ from torch import Tensor
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
 from regard.functional.positions import BASE
+from regard.interop import naming
 from regard.interop.folders import optional_package
-from regard.interop.naming import (
-    WEIGHT,
-    WEIGHT_AND_BIAS,
-    Imported,
-    Names,
-    Row,
-    imported,
-    padding,
-    parts,
-)
+from regard.interop.naming import Imported, Names, Row
 from regard.models.decoder import DecoderConfig
 
 TOKENS, OUTPUT = "token_embd.weight", "output.weight"
@@ -133,15 +125,15 @@ KINDS: Mapping[str, type[Llama] | type[Gpt2]] = {"llama": Llama, "gpt2": Gpt2}
 
 def rows(config: DecoderConfig, kind: str) -> Iterator[Row]:
     """The whole table for one model, tensor by tensor."""
-    norms = WEIGHT_AND_BIAS if config.norm == "layer" else WEIGHT
-    linears = WEIGHT_AND_BIAS if config.bias else WEIGHT
+    norms = naming.WEIGHT_AND_BIAS if config.norm == "layer" else naming.WEIGHT
+    linears = naming.WEIGHT_AND_BIAS if config.bias else naming.WEIGHT
     yield Row(TOKENS, ("embedding.tokens.weight",))
     if config.positions == "learned":
         yield Row("position_embd.weight", ("embedding.positions.table",))
     for i in range(config.n_layers):
-        yield from parts(NORMS, norms, f"blk.{i}.", f"layers.{i}.")
-        yield from parts(LINEARS[kind], linears, f"blk.{i}.", f"layers.{i}.")
-    yield from parts((("output_norm", "norm"),), norms)
+        yield from naming.parts(NORMS, norms, f"blk.{i}.", f"layers.{i}.")
+        yield from naming.parts(LINEARS[kind], linears, f"blk.{i}.", f"layers.{i}.")
+    yield from naming.parts((("output_norm", "norm"),), norms)
     if not config.tied:
         yield Row(OUTPUT, ("to_logits.weight",))
 
@@ -191,12 +183,12 @@ def read_gguf(path: Path) -> Imported:
     tensors, quantised = _tensors(reader, path)
     n_vocab = len(tensors[TOKENS]) if TOKENS in tensors else 0
     ids = _special_ids(settings)
-    pad_id, note = padding(ids.get("padding"), ids.get("eos"), n_vocab)
+    pad_id, note = naming.padding(ids.get("padding"), ids.get("eos"), n_vocab)
     config = _config(kind, settings, tensors, n_vocab=max(n_vocab, 1), pad_id=pad_id)
     sizes = ("n_vocab", "d_model", "n_layers", "n_heads", "n_kv_heads", "d_ff", "max_len")
     told = ", ".join(f"{name}={getattr(config, name)}" for name in sizes)
     of = f"{path} (of the kind {kind}: {told})"
-    return imported(config, rows(config, kind), tensors, of, notes=(note, quantised))
+    return naming.imported(config, rows(config, kind), tensors, of, notes=(note, quantised))
 
 
 def read_gguf_tokenizer(path: Path) -> CarriedTokenizer:

@@ -15,31 +15,23 @@ from torch import Tensor
 
 from regard.core.settings import parse
 from regard.functional.positions import sinusoid
-from regard.interop.folders import (
-    ACTIVATIONS,
-    CONFIG,
-    read_config,
-    read_tensors,
-    their_activation,
-    write_hf,
-)
-from regard.interop.naming import (
-    WEIGHT_AND_BIAS,
-    Imported,
-    Names,
-    Row,
-    check_exportable,
-    check_tied,
-    imported,
-    no_counterpart,
-    padding,
-    parts,
-    renamed,
-    shapes,
-)
+from regard.interop import folders, naming
+from regard.interop.naming import Imported, Names, Row
 from regard.models.decoder import DecoderConfig
 
 NAME = "GPT-2"
+FIELDS = {
+    "vocab_size": "n_vocab",
+    "n_positions": "max_len",
+    "n_embd": "d_model",
+    "n_layer": "n_layers",
+    "n_head": "n_heads",
+    "n_inner": "d_ff",
+    "resid_pdrop": "dropout",
+    "layer_norm_epsilon": "eps",
+    "tie_word_embeddings": "tied",
+}
+"""Their settings, and ours that have the same value."""
 
 
 class Gpt2Description(BaseModel):
@@ -71,38 +63,26 @@ class Gpt2Description(BaseModel):
 
     def ours(self) -> DecoderConfig:
         """The same in our terms."""
-        fields = {
-            "n_vocab": self.vocab_size,
-            "pad_id": padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[0],
-            "max_len": self.n_positions,
-            "d_model": self.n_embd,
-            "n_layers": self.n_layer,
-            "n_heads": self.n_head,
+        fields = {ours: getattr(self, theirs) for theirs, ours in FIELDS.items()}
+        fields |= {
+            "pad_id": naming.padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[0],
             "d_ff": self.n_inner or 4 * self.n_embd,
-            "dropout": self.resid_pdrop,
-            "eps": self.layer_norm_epsilon,
-            "activation": ACTIVATIONS[self.activation_function],
-            "tied": self.tie_word_embeddings,
+            "activation": folders.ACTIVATIONS[self.activation_function],
         }
-        return parse(DecoderConfig, fields, CONFIG)
+        return parse(DecoderConfig, fields, folders.CONFIG)
 
     def notes(self) -> tuple[str | None, ...]:
         """What is not taken over, or not as it is."""
+        dropouts = (("embd_pdrop", self.resid_pdrop), ("attn_pdrop", 0.0))
         others = [
-            f"{name}={value}"
-            for name, value, kept in (
-                ("embd_pdrop", self.embd_pdrop, self.resid_pdrop),
-                ("attn_pdrop", self.attn_pdrop, 0.0),
-            )
-            if value != kept
+            f"{name}={getattr(self, name)}" for name, x in dropouts if getattr(self, name) != x
         ]
-        return (
-            padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[1],
+        dropout = (
             f"it trains on with dropout={self.resid_pdrop} on embeddings and on what each layer "
             f"adds; there is no counterpart of {', '.join(others)}"
-            if others
-            else None,
         )
+        pad = naming.padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[1]
+        return pad, dropout if others else None
 
 
 def refusal(config: DecoderConfig) -> str | None:
@@ -111,9 +91,9 @@ def refusal(config: DecoderConfig) -> str | None:
         "norm": ("layer",),
         "positions": ("learned", "sinusoidal", "none"),
         "n_kv_heads": (None, config.n_heads),
-        "activation": tuple(ACTIVATIONS.values()),
+        "activation": tuple(folders.ACTIVATIONS.values()),
     }
-    return no_counterpart(config, known, NAME)
+    return naming.no_counterpart(config, known, NAME)
 
 
 def described(config: DecoderConfig) -> dict[str, object]:
@@ -121,22 +101,12 @@ def described(config: DecoderConfig) -> dict[str, object]:
     return {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
-        "vocab_size": config.n_vocab,
-        "n_positions": config.max_len,
-        "n_embd": config.d_model,
-        "n_layer": config.n_layers,
-        "n_head": config.n_heads,
-        "n_inner": config.d_ff,
-        "activation_function": their_activation(config.activation),
-        "resid_pdrop": config.dropout,
+        **{theirs: getattr(config, ours) for theirs, ours in FIELDS.items()},
+        "activation_function": folders.their_activation(config.activation),
         "embd_pdrop": config.dropout,
         "attn_pdrop": 0.0,
-        "layer_norm_epsilon": config.eps,
-        "tie_word_embeddings": config.tied,
-        "bos_token_id": None,
-        "eos_token_id": None,
+        **folders.NO_MARKS,
         "pad_token_id": config.pad_id,
-        "torch_dtype": "float32",
     }
 
 
@@ -162,28 +132,27 @@ def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Row]:
     yield Row(prefix + TOKENS, ("embedding.tokens.weight",))
     yield Row(f"{prefix}wpe.weight", ("embedding.positions.table",))
     for i in range(config.n_layers):
-        yield from parts(LAYER, WEIGHT_AND_BIAS, f"{prefix}h.{i}.", f"layers.{i}.")
-    yield from parts((("ln_f", "norm"),), WEIGHT_AND_BIAS, prefix)
+        yield from naming.parts(LAYER, naming.WEIGHT_AND_BIAS, f"{prefix}h.{i}.", f"layers.{i}.")
+    yield from naming.parts((("ln_f", "norm"),), naming.WEIGHT_AND_BIAS, prefix)
     if not config.tied:
         yield Row(OUTPUT, ("to_logits.weight",))
 
 
 def read_gpt2(folder: Path) -> Imported:
     """The model of a folder whose config.json says ``gpt2``."""
-    said = parse(Gpt2Description, read_config(folder), CONFIG)
+    said = parse(Gpt2Description, folders.read_config(folder), folders.CONFIG)
     config = said.ours()
-    tensors = read_tensors(folder)
+    tensors = folders.read_tensors(folder)
     prefix = PREFIX if any(name.startswith(PREFIX) for name in tensors) else ""
-    passed_over = {name for name in tensors if name.endswith(BUFFERS)}
-    if config.tied:
-        check_tied(tensors, prefix + TOKENS, OUTPUT)
-        passed_over.add(OUTPUT)
+    passed_over = naming.untied_rest(tensors, config.tied, prefix + TOKENS, OUTPUT, BUFFERS)
     sizes = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head")
     told = ", ".join(f"{name}={getattr(said, name)}" for name in sizes)
     of = f"{folder} (a {NAME} of {told}, n_inner={config.d_ff}; matrices told as out × in)"
     table = rows(config, prefix)
     notes = said.notes()
-    return imported(config, table, _turned(tensors), of, passed_over=passed_over, notes=notes)
+    return naming.imported(
+        config, table, _turned(tensors), of, passed_over=passed_over, notes=notes
+    )
 
 
 def write_gpt2(config: DecoderConfig, weights: Mapping[str, Tensor], folder: Path) -> None:
@@ -191,16 +160,16 @@ def write_gpt2(config: DecoderConfig, weights: Mapping[str, Tensor], folder: Pat
 
     Biases that our model lacks are written as zeros, and sinusoids as a table of ``max_len`` rows.
     """
-    check_exportable(refusal(config))
+    naming.check_exportable(refusal(config))
     full = config.model_copy(update={"bias": True, "positions": "learned"})
-    beyond = {name: torch.zeros(shape) for name, shape in shapes(full).items()}
-    for name in shapes(config):
+    beyond = {name: torch.zeros(shape) for name, shape in naming.shapes(full).items()}
+    for name in naming.shapes(config):
         del beyond[name]
     if config.positions == "sinusoidal":
         table = sinusoid(torch.arange(config.max_len), config.d_model)
         beyond["embedding.positions.table"] = table
-    tensors = renamed(rows(full), {**weights, **beyond}, NAME)
-    write_hf(folder, described(config), _turned(tensors))
+    tensors = naming.renamed(rows(full), {**weights, **beyond}, NAME)
+    folders.write_hf(folder, described(config), _turned(tensors))
 
 
 def _turned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

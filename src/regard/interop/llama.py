@@ -15,27 +15,26 @@ from torch import Tensor
 
 from regard.core.settings import parse
 from regard.functional.positions import BASE
-from regard.interop.folders import CONFIG, read_config, read_tensors, write_hf
-from regard.interop.naming import (
-    WEIGHT,
-    WEIGHT_AND_BIAS,
-    Imported,
-    Names,
-    Row,
-    check_exportable,
-    check_tied,
-    imported,
-    no_counterpart,
-    padding,
-    parts,
-    renamed,
-)
+from regard.interop import naming
+from regard.interop.folders import CONFIG, NO_MARKS, read_config, read_tensors, write_hf
+from regard.interop.naming import Imported, Names, Row
 from regard.models.decoder import DecoderConfig
 
 NAME = "LLaMA"
+FIELDS = {
+    "vocab_size": "n_vocab",
+    "max_position_embeddings": "max_len",
+    "hidden_size": "d_model",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+    "intermediate_size": "d_ff",
+    "rms_norm_eps": "eps",
+    "attention_bias": "bias",
+    "tie_word_embeddings": "tied",
+}
+"""Their settings, and ours that have the same value."""
 ARCHITECTURE = {"norm": "rms", "activation": "swiglu", "positions": "rotary"}
 """Of our settings, those that make a LLaMA."""
-
 
 One = Annotated[float, Field(ge=1.0, le=1.0)]
 
@@ -101,26 +100,18 @@ class LlamaDescription(BaseModel):
     def ours(self) -> DecoderConfig:
         """The same in our terms."""
         rope = self.rope_parameters or self.rope_scaling or Rope()
-        fields = {
-            "n_vocab": self.vocab_size,
-            "pad_id": padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[0],
-            "max_len": self.max_position_embeddings,
-            "d_model": self.hidden_size,
-            "n_layers": self.num_hidden_layers,
-            "n_heads": self.num_attention_heads,
+        fields = {ours: getattr(self, theirs) for theirs, ours in FIELDS.items()}
+        fields |= {
+            "pad_id": naming.padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[0],
             "n_kv_heads": self.num_key_value_heads,
-            "d_ff": self.intermediate_size,
-            "eps": self.rms_norm_eps,
             "rotary_base": rope.rope_theta or self.rope_theta,
-            "bias": self.attention_bias,
-            "tied": self.tie_word_embeddings,
         }
         return parse(DecoderConfig, {**ARCHITECTURE, "dropout": 0.0, **fields}, CONFIG)
 
     def notes(self) -> tuple[str | None, ...]:
         """What is not taken over, or not as it is."""
         return (
-            padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[1],
+            naming.padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[1],
             f"attention_dropout={self.attention_dropout} has no counterpart: it trains on without"
             if self.attention_dropout
             else None,
@@ -130,7 +121,7 @@ class LlamaDescription(BaseModel):
 def refusal(config: DecoderConfig) -> str | None:
     """Why a model cannot be written as a LLaMA, or None where it can."""
     known = {name: (needed,) for name, needed in ARCHITECTURE.items()}
-    return no_counterpart(config, known, NAME)
+    return naming.no_counterpart(config, known, NAME)
 
 
 def described(config: DecoderConfig) -> dict[str, object]:
@@ -138,23 +129,13 @@ def described(config: DecoderConfig) -> dict[str, object]:
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
-        "vocab_size": config.n_vocab,
-        "max_position_embeddings": config.max_len,
-        "hidden_size": config.d_model,
-        "num_hidden_layers": config.n_layers,
-        "num_attention_heads": config.n_heads,
+        **{theirs: getattr(config, ours) for theirs, ours in FIELDS.items()},
         "num_key_value_heads": config.kv_heads,
-        "intermediate_size": config.d_ff,
         "hidden_act": "silu",
-        "rms_norm_eps": config.eps,
         "rope_theta": config.rotary_base,
-        "attention_bias": config.bias,
         "mlp_bias": config.bias,
-        "tie_word_embeddings": config.tied,
-        "bos_token_id": None,
-        "eos_token_id": None,
+        **NO_MARKS,
         "pad_token_id": config.pad_id,
-        "torch_dtype": "float32",
     }
 
 
@@ -175,17 +156,17 @@ LINEARS: tuple[Names, ...] = (
     ("mlp.up_proj", "feed_forward.beside"),
     ("mlp.down_proj", "feed_forward.outer"),
 )
-BUFFER = ".self_attn.rotary_emb.inv_freq"
+BUFFERS = (".self_attn.rotary_emb.inv_freq",)
 """Of a layer: angles, which old folders carry."""
 
 
 def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Row]:
     """The whole table for one model, tensor by tensor."""
-    kinds = WEIGHT_AND_BIAS if config.bias else WEIGHT
+    kinds = naming.WEIGHT_AND_BIAS if config.bias else naming.WEIGHT
     yield Row(prefix + TOKENS, ("embedding.tokens.weight",))
     for i in range(config.n_layers):
-        yield from parts(NORMS, WEIGHT, f"{prefix}layers.{i}.", f"layers.{i}.")
-        yield from parts(LINEARS, kinds, f"{prefix}layers.{i}.", f"layers.{i}.")
+        yield from naming.parts(NORMS, naming.WEIGHT, f"{prefix}layers.{i}.", f"layers.{i}.")
+        yield from naming.parts(LINEARS, kinds, f"{prefix}layers.{i}.", f"layers.{i}.")
     yield Row(f"{prefix}norm.weight", ("norm.weight",))
     if not config.tied:
         yield Row(OUTPUT, ("to_logits.weight",))
@@ -197,17 +178,14 @@ def read_llama(folder: Path) -> Imported:
     config = said.ours()
     tensors = read_tensors(folder)
     prefix = PREFIX if any(name.startswith(PREFIX) for name in tensors) else ""
-    passed_over = {name for name in tensors if name.endswith(BUFFER)}
-    if config.tied:
-        check_tied(tensors, prefix + TOKENS, OUTPUT)
-        passed_over.add(OUTPUT)
+    passed_over = naming.untied_rest(tensors, config.tied, prefix + TOKENS, OUTPUT, BUFFERS)
     sizes = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
     told = ", ".join(f"{name}={getattr(said, name)}" for name in sizes)
     of = (
         f"{folder} (a {NAME} of {told}, num_key_value_heads={config.kv_heads}, "
         f"intermediate_size={config.d_ff})"
     )
-    found = imported(
+    found = naming.imported(
         config, rows(config, prefix), tensors, of, passed_over=passed_over, notes=said.notes()
     )
     return Imported(config, _replaced(config, found.weights, neighbours), found.notes)
@@ -215,8 +193,8 @@ def read_llama(folder: Path) -> Imported:
 
 def write_llama(config: DecoderConfig, weights: Mapping[str, Tensor], folder: Path) -> None:
     """Write config.json and model.safetensors into a folder that exists."""
-    check_exportable(refusal(config))
-    tensors = renamed(rows(config), _replaced(config, weights, halves), NAME)
+    naming.check_exportable(refusal(config))
+    tensors = naming.renamed(rows(config), _replaced(config, weights, halves), NAME)
     write_hf(folder, described(config), tensors)
 
 

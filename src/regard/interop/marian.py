@@ -21,27 +21,8 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from regard.core.errors import CheckpointError
-from regard.interop.folders import (
-    ACTIVATIONS,
-    CONFIG,
-    GENERATION,
-    read_config,
-    read_json,
-    read_tensors,
-    their_activation,
-    write_hf,
-    write_json,
-)
-from regard.interop.naming import (
-    WEIGHT_AND_BIAS,
-    Imported,
-    Row,
-    check_exportable,
-    fitted,
-    no_counterpart,
-    parts,
-    renamed,
-)
+from regard.interop import folders, naming
+from regard.interop.naming import Imported, Row
 from regard.interop.renumbering import (
     OUTPUT_BIAS as OUR_BIAS,
 )
@@ -101,7 +82,7 @@ def rows(config: TransformerConfig) -> Iterator[Row]:
     for i in range(config.n_layers):
         for side, table in (("encoder", ENCODER), ("decoder", DECODER)):
             where = f"{side}.layers.{i}."
-            yield from parts(table, WEIGHT_AND_BIAS, f"model.{where}", where)
+            yield from naming.parts(table, naming.WEIGHT_AND_BIAS, f"model.{where}", where)
 
 
 def taking_turns(weights: Mapping[str, Tensor], d_model: int) -> dict[str, Tensor]:
@@ -182,7 +163,7 @@ def config_of(raw: Mapping[str, Any], where: str) -> TransformerConfig:
             "d_ff": raw["encoder_ffn_dim"],
             "dropout": raw.get("dropout", 0.1),
             "max_len": raw.get("max_position_embeddings", 512),
-            "activation": ACTIVATIONS[raw.get("activation_function", "gelu")],
+            "activation": folders.ACTIVATIONS[raw.get("activation_function", "gelu")],
             "embedding_scale": raw.get("scale_embedding", False),
             "output_bias": True,
             "tied_output": tied,
@@ -210,8 +191,8 @@ def _strange(raw: Mapping[str, Any]) -> str:
         if one in raw and raw.get(other, raw[one]) != raw[one]
     ]
     activation = raw.get("activation_function", "gelu")
-    if not isinstance(activation, str) or activation not in ACTIVATIONS:
-        known = ", ".join(ACTIVATIONS)
+    if not isinstance(activation, str) or activation not in folders.ACTIVATIONS:
+        known = ", ".join(folders.ACTIVATIONS)
         problems.append(f"activation_function={activation!r} (supported: {known})")
     return "; ".join(problems)
 
@@ -220,7 +201,7 @@ def refusal(config: ModelConfig) -> str | None:
     """Why a model cannot be exported, or None where it can."""
     if not isinstance(config, TransformerConfig):
         return f"{NAME} is a Transformer, and this is a model of the family {config.family!r}"
-    return no_counterpart(config, _COUNTERPARTS, NAME)
+    return naming.no_counterpart(config, _COUNTERPARTS, NAME)
 
 
 def described(config: TransformerConfig) -> dict[str, Any]:
@@ -243,7 +224,7 @@ def described(config: TransformerConfig) -> dict[str, Any]:
         "dropout": config.dropout,
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,
-        "activation_function": their_activation(config.activation),
+        "activation_function": folders.their_activation(config.activation),
         "scale_embedding": config.embedding_scale,
         "max_position_embeddings": config.max_len,
         "pad_token_id": PAD_ID,
@@ -261,11 +242,11 @@ START = "decoder_start_token_id"
 
 def read_marian(folder: Path) -> Imported:
     """The translator of a folder with config.json and weights, with our special ids."""
-    config = config_of(read_config(folder), str(folder / CONFIG))
-    tensors = _untied(read_tensors(folder), config)
+    config = config_of(folders.read_config(folder), str(folder / folders.CONFIG))
+    tensors = _untied(folders.read_tensors(folder), config)
     unused = (SHARED,) if not config.shared_vocab else ()
     passed_over = (*COMPUTED, *unused)
-    weights = fitted(config, rows(config), tensors, str(folder), passed_over=passed_over)
+    weights = naming.fitted(config, rows(config), tensors, str(folder), passed_over=passed_over)
     weights = taking_turns(weights, config.d_model)
     source, target = marian_numbering(folder)
     if target.same and not weights[OUR_BIAS].any():  # as we export
@@ -277,7 +258,7 @@ def read_marian(folder: Path) -> Imported:
 
 def marian_numbering(folder: Path) -> tuple[Renumbering, Renumbering]:
     """How the ids of source and target become ours."""
-    raw, path = read_config(folder), folder / CONFIG
+    raw, path = folders.read_config(folder), folder / folders.CONFIG
     config = config_of(raw, str(path))
     sizes = (config.n_source_vocab, config.n_target_vocab)
     least = min(sizes)
@@ -308,7 +289,7 @@ def _unknown(folder: Path, n: int) -> int | None:
     path = folder / "vocab.json"
     if not path.exists():
         return None
-    ids = read_json(path)
+    ids = folders.read_json(path)
     return _id(ids, UNKNOWN, n, path) if UNKNOWN in ids else None
 
 
@@ -333,18 +314,20 @@ def _untied(tensors: dict[str, Tensor], config: TransformerConfig) -> dict[str, 
 def write_marian(model: SequenceModel, folder: Path) -> None:
     """Write config.json, generation_config.json and model.safetensors into a folder."""
     config = model.config
-    check_exportable(refusal(config))
+    naming.check_exportable(refusal(config))
     assert isinstance(config, TransformerConfig)
     weights = in_halves(dict(model.named_parameters()), config.d_model)
     if config.shared_vocab and not config.tied_output:  # there, all three are tied or none
         weights[TARGET_TOKENS] = weights[SOURCE_TOKENS]
         config = config.model_copy(update={"shared_vocab": False})
-    tensors = {name: one.clone() for name, one in renamed(rows(config), weights, NAME).items()}
+    tensors = {
+        name: one.clone() for name, one in naming.renamed(rows(config), weights, NAME).items()
+    }
     bias = tensors.get(OUTPUT_BIAS, torch.zeros(config.n_target_vocab))
     tensors[OUTPUT_BIAS] = bias.reshape(1, -1)
     raw = described(config)
     ids = ("pad_token_id", "bos_token_id", "eos_token_id", START)
     search = {name: raw[name] for name in ids}
     search |= {"bad_words_ids": [[PAD_ID], [BEGIN_ID]], "max_length": config.max_len}
-    write_json(folder / GENERATION, search)
-    write_hf(folder, raw, tensors)
+    folders.write_json(folder / folders.GENERATION, search)
+    folders.write_hf(folder, raw, tensors)

@@ -235,28 +235,21 @@ class Deciding:
         self.config = config
 
     @cached_property
-    def _mine(self) -> dict[str, Shape]:
-        return shapes(self.config, tied=True)
-
-    @cached_property
-    def _others(self) -> dict[str, dict[str, Shape]]:
-        """For each size, the shapes where it is twice as large."""
-        found = {}
+    def _changed(self) -> dict[str, set[str]]:
+        """For each size, written as ``d_model=512``, whose shapes change where it is doubled."""
+        mine, found = shapes(self.config, tied=True), {}
         for name, value in _sizes(self.config).items():
             try:
-                found[name] = shapes(self.config.model_copy(update={name: 2 * value}), tied=True)
+                others = shapes(self.config.model_copy(update={name: 2 * value}), tied=True)
             except Exception:  # a size that cannot change alone decides nothing alone
                 continue
+            found[f"{name}={value}"] = {one for one in mine if mine[one] != others.get(one)}
         return found
 
     def settings(self, names: Iterable[str]) -> list[str]:
-        """As ``d_model=512``."""
-        wanted, sizes = list(names), _sizes(self.config)
-        return [
-            f"{setting}={sizes[setting]}"
-            for setting, others in self._others.items()
-            if any(self._mine.get(name) != others.get(name) for name in wanted)
-        ]
+        """The settings that decide the shapes of these parameters, with their values."""
+        wanted = set(names)
+        return [setting for setting, changed in self._changed.items() if wanted & changed]
 
 
 def _sizes(config: ModelConfig) -> dict[str, int]:
@@ -291,10 +284,19 @@ def padding(pad: int | None, end: object, n_vocab: int) -> tuple[int, str | None
     return found, f"it has no token for padding; token {found} stands in"
 
 
-def check_tied(tensors: Mapping[str, Tensor], tokens: str, output: str) -> None:
-    """An output matrix that is said to be the embedding may be there twice, not differ from it."""
+def untied_rest(
+    tensors: Mapping[str, Tensor], tied: bool, tokens: str, output: str, buffers: tuple[str, ...]
+) -> set[str]:
+    """Names that may be passed over: buffers by their endings, and a tied output's second copy.
+
+    An output matrix that is said to be the embedding may be there twice, not differ from it.
+    """
+    found = {name for name in tensors if name.endswith(buffers)}
+    if not tied:
+        return found
     if {tokens, output} <= tensors.keys() and not torch.equal(tensors[tokens], tensors[output]):
         raise CheckpointError(
             f"tie_word_embeddings is true, but {output} is not {tokens}; set it to false in "
             f"{CONFIG} to take both"
         )
+    return found | {output}
