@@ -174,15 +174,14 @@ def read_vocabularies(folder: Path, n_source: int, n_target: int) -> Vocabularie
 
 
 def _tokens(folder: Path, name: str, n: int, unknown: str) -> tuple[str, ...] | None:
-    for ending in (".json", ".txt"):
-        path = folder / (name + ending)
-        if path.exists():
-            break
-    else:
+    paths = (folder / (name + ending) for ending in (".json", ".txt"))
+    path = next((path for path in paths if path.exists()), None)
+    if path is None:
         return None
     try:
         text = path.read_text(encoding="utf-8")
-        found = json.loads(text) if ending == ".json" else text.removesuffix("\n").split("\n")
+        as_json = path.suffix == ".json"
+        found = json.loads(text) if as_json else text.removesuffix("\n").split("\n")
     except ValueError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
     if not isinstance(found, list) or not all(isinstance(token, str) for token in found):
@@ -206,18 +205,13 @@ def positions_of(tensors: Mapping[str, Tensor], d_model: int) -> dict[str, Any]:
     table = tensors.get(f"decoder/{_TABLE}")
     if table is None:
         return {"positions": "learned", "max_len": N_PLACES}
-    n = len(table)
-    same = torch.equal(table, tensors.get(f"encoder/{_TABLE}", table))
-    if same and not table.any():
-        return {"positions": "none", "max_len": n}
-    ours = sinusoid(torch.arange(n), d_model)
-    if (
-        same
-        and table.shape == ours.shape
-        and torch.allclose(table.float(), ours, atol=1e-6, rtol=0)
-    ):
-        return {"positions": "sinusoidal", "max_len": n}
-    return {"positions": "learned", "max_len": n}
+    found, ours = "learned", sinusoid(torch.arange(len(table)), d_model)
+    if torch.equal(table, tensors.get(f"encoder/{_TABLE}", table)):
+        if not table.any():
+            found = "none"
+        elif table.shape == ours.shape and torch.allclose(table.float(), ours, atol=1e-6, rtol=0):
+            found = "sinusoidal"
+    return {"positions": found, "max_len": len(table)}
 
 
 def told_positions(tensors: Mapping[str, Tensor], config: TransformerConfig) -> tuple[str, ...]:
@@ -252,10 +246,11 @@ def _their_sinusoid(n: int, d: int) -> Tensor:
 
 
 MODEL = "model.bin"
+EMBEDDINGS = ("encoder/embeddings_0/weight", "decoder/embeddings/weight")
 HEADS = {"": 8, "TransformerBase": 8, "TransformerBig": 16}
 """Of specifications that were too old to say it."""
-IGNORED = ("alignment_layer", "alignment_heads", "embeddings_merge", "multi_query_attention")
-"""Numbers about other things than what is computed here; the last is False or refused."""
+IGNORED = ("alignment_layer", "alignment_heads", "embeddings_merge")
+"""Numbers about other things than what is computed here."""
 
 _LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/")
 
@@ -269,27 +264,21 @@ def read_ctranslate2(folder: Path) -> tuple[Imported, list[str], list[str]]:
             "kind (TransformerSpec) are supported"
         )
     tensors, numbers = _named(kept)
-    for name in ("encoder/embeddings_0/weight", "decoder/embeddings/weight"):
+    for name in EMBEDDINGS:
         if name not in tensors:
             raise CheckpointError(f"{folder / MODEL} has no {name}")
-    n_source = len(tensors["encoder/embeddings_0/weight"])
-    n_target = len(tensors["decoder/embeddings/weight"])
+    n_source, n_target = len(tensors[EMBEDDINGS[0]]), len(tensors[EMBEDDINGS[1]])
     words = read_vocabularies(folder, n_source, n_target)
     config = _config(tensors, numbers, words, folder / MODEL)
     notes = told_positions(tensors, config)
     weights = fitted(config, rows(config), with_tables(tensors, config), str(folder / MODEL))
-    weights = {
-        name: weights[name].clone() for name in shapes(config)
-    }  # what was an alias stands alone
+    weights = {name: weights[name].clone() for name in shapes(config)}  # no aliases any more
     source, target = words.numbering()
     config, weights = renumbered(config, weights, source, target)
     if words.shared and not config.shared_vocab:
         notes = (*notes, "both sides share their tokens, but not their embeddings")
-    return (
-        Imported(config, weights, notes),
-        source.tokens(words.source),
-        target.tokens(words.target),
-    )
+    imported = Imported(config, weights, notes)
+    return imported, source.tokens(words.source), target.tokens(words.target)
 
 
 def _named(kept: Kept) -> tuple[dict[str, Tensor], dict[str, float]]:
@@ -313,7 +302,7 @@ def _config(
     said = {side: _said(tensors, numbers, side) for side in SIDES}
     _refuse(said, numbers, words, where)
     found = said["decoder"]
-    source, target = tensors["encoder/embeddings_0/weight"], tensors["decoder/embeddings/weight"]
+    source, target = (tensors[name] for name in EMBEDDINGS)
     output = tensors.get("decoder/projection/weight", target)
     shared = words.shared and source.shape == target.shape and torch.equal(source, target)
     activations = {number: name for name, number in ACTIVATIONS.items()}
@@ -377,9 +366,6 @@ def _refuse(
         for name, value in numbers.items()
         if value and name.rsplit("/", 1)[-1] not in known
     ]
-    problems += [
-        f"{n}={v:g}" for n, v in numbers.items() if v and n.endswith("multi_query_attention")
-    ]
     epsilon = words.said.get("layer_norm_epsilon")
     if epsilon not in (None, NORM_EPSILON):
         problems.append(f"layer_norm_epsilon={epsilon} (supported: {NORM_EPSILON})")
@@ -398,9 +384,6 @@ def _n_layers(tensors: Mapping[str, Tensor], side: str) -> int:
 
 def _queries_scale(numbers: Mapping[str, float], side: str) -> float | None:
     """What queries are multiplied with where it is not 1/√d, in the layers that say it."""
-    found = [
-        value
-        for name, value in numbers.items()
-        if name.startswith(side) and name.endswith("/queries_scale")
-    ]
+    said = (name for name in numbers if name.startswith(side) and name.endswith("/queries_scale"))
+    found = [numbers[name] for name in said]
     return next((value for value in found if value != 1.0), found[0] if found else None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,65 @@ from regard.text.settings import N_BYTES
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS, UNKNOWN_ID, SpecialIds
 from regard.text.tokenizer import Tokenizer
 
+Notes = tuple[str, ...]
+"""What a user should know, a sentence each."""
+Importer = Callable[[Path, RunFolder, str | None], Notes]
+"""Source, the run folder to fill, and perhaps a translator's languages."""
+
+IMPORTERS: Registry[Importer] = Registry("kind of model")
+GGUF = ".gguf"
+TRANSLATORS = ("marian", "ctranslate2")
+
+
+def import_model(source: Path, out: Path, direction: str | None = None) -> Notes:
+    """Write a run folder, new or empty, whole or not at all; -> what a user should know.
+
+    ``direction`` are the languages of a translator, as ``de-en``, where its files do not say them.
+    """
+    kind = kind_of(source)
+    write = IMPORTERS[kind]
+    if direction is not None and kind not in TRANSLATORS:
+        raise ConfigError(
+            f"a model of the kind {kind} translates nothing: leave out --direction {direction}"
+        )
+    check_free(out)
+    with whole_folder(out) as inside:
+        return write(source, RunFolder(inside), direction)
+
+
+def kind_of(source: Path) -> str:
+    """Which kind of model a file or a folder is, going by names and by config.json."""
+    if source.is_file():
+        if source.suffix == GGUF:
+            return "gguf"
+        raise ConfigError(f"{source} is a file; {_supported()}")
+    if not source.is_dir():
+        raise CheckpointError(f"there is no {source} to import")
+    if (source / CTRANSLATE2_MODEL).exists():
+        return "ctranslate2"
+    if not (source / CONFIG).exists():
+        files = sorted(file.name for file in source.iterdir())
+        found = ", ".join(files[:5]) + (", …" if len(files) > 5 else "") if files else "nothing"
+        raise ConfigError(f"{source} holds {found}; {_supported()}")
+    return _told_kind(source, read_config(source))
+
+
+def _told_kind(source: Path, said: dict[str, Any]) -> str:
+    kind = said.get("model_type")
+    if kind is None and "family" in said:
+        raise ConfigError(f"{source} is a run folder already; use it as it is")
+    if isinstance(kind, str) and kind in IMPORTERS:
+        return kind
+    raise ConfigError(f"{source / CONFIG} says model_type={kind!r}; {_supported()}")
+
+
+def _supported() -> str:
+    return (
+        "supported are folders in the layout of Hugging Face (config.json with model_type "
+        "marian, bert, gpt2 or llama), CTranslate2 folders (model.bin), and .gguf files"
+    )
+
+
 TRAIN = {"max_steps": 1000, "lr": 1e-4, "warmup_steps": 100}
 
 
@@ -88,7 +147,6 @@ def save_recipe(
     save_settings(folder, recipe_from(asked, "the imported run").model_dump(mode="json"))
 
 
-Notes = tuple[str, ...]
 TASKS: dict[str, str] = {
     "none": "similarity",
     "masked": "masked",
@@ -100,7 +158,8 @@ POSITIONS = "embedding.positions.table"
 NO_END = "it was to see an end token after each text (add_eos_token), which is not added here"
 
 
-def import_bert(source: Path, folder: RunFolder, _direction: str | None = None) -> Notes:
+@IMPORTERS.add("bert")
+def _bert(source: Path, folder: RunFolder, _direction: str | None) -> Notes:
     """A BERT-type folder."""
     model = read_bert(source)
     config = model.config
@@ -126,17 +185,18 @@ def _shortened(model: Imported, config: EncoderConfig, n: int | None) -> Importe
     )
 
 
-def import_gpt2(source: Path, folder: RunFolder, _direction: str | None = None) -> Notes:
-    """A GPT-2-type folder."""
+@IMPORTERS.add("gpt2")
+def _gpt2(source: Path, folder: RunFolder, _direction: str | None) -> Notes:
     return _language_model(read_gpt2(source), source, folder)
 
 
-def import_llama(source: Path, folder: RunFolder, _direction: str | None = None) -> Notes:
-    """A LLaMA-type folder."""
+@IMPORTERS.add("llama")
+def _llama(source: Path, folder: RunFolder, _direction: str | None) -> Notes:
     return _language_model(read_llama(source), source, folder)
 
 
-def import_gguf(source: Path, folder: RunFolder, _direction: str | None = None) -> Notes:
+@IMPORTERS.add("gguf")
+def _gguf(source: Path, folder: RunFolder, _direction: str | None) -> Notes:
     """A GGUF file, with the tokenizer that it carries."""
     model, carried = read_gguf(source), read_gguf_tokenizer(source)
     if carried.kind != "gpt2":
@@ -207,7 +267,7 @@ def _write(
     preset: str,
     folder: RunFolder,
 ) -> Notes:
-    """Fill an empty run folder; -> what a user should know."""
+    """Fill an empty run folder."""
     config = model.config
     assert isinstance(config, EncoderConfig | DecoderConfig)
     if tokenizer.n_vocab > config.n_vocab:
@@ -229,24 +289,24 @@ UNKNOWN_LANGUAGES = "und-und"
 """ISO 639's code for a language that nobody told."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedTranslator:
-    """All that a run folder needs."""
-
-    model: Imported
-    tokenizers: Tokenizers
-    languages: str | None = None
-    beam: int = 1
-
-
-def from_marian(folder: Path) -> ImportedTranslator:
-    """A MarianMT folder: the model, and source.spm, target.spm and vocab.json, or our own files."""
-    model = read_marian(folder)
-    said = read_json(path) if (path := folder / "tokenizer_config.json").exists() else {}
+@IMPORTERS.add("marian")
+def _marian(source: Path, folder: RunFolder, direction: str | None) -> Notes:
+    """With source.spm, target.spm and vocab.json, or our own files."""
+    model = read_marian(source)
+    said = read_json(path) if (path := source / "tokenizer_config.json").exists() else {}
     codes = [said.get("source_lang"), said.get("target_lang")]
-    languages = "-".join(map(str, codes)) if all(codes) else None
-    tokenizers = _our_own(folder) or tokenizers_beside(folder, *_marian_tokens(folder))
-    return ImportedTranslator(model, tokenizers, languages, _beam(folder / GENERATION))
+    if direction is None and all(codes):
+        direction = "-".join(map(str, codes))
+    tokenizers = _our_own(source) or tokenizers_beside(source, *_marian_tokens(source))
+    return _write_translator(model, tokenizers, folder, direction, _beam(source / GENERATION))
+
+
+@IMPORTERS.add("ctranslate2")
+def _ctranslate2(source: Path, folder: RunFolder, direction: str | None) -> Notes:
+    """It reads tokens, so what makes them of text is looked for beside it."""
+    model, *tokens = read_ctranslate2(source)
+    tokenizers = _our_own(source) or tokenizers_beside(source, *tokens)
+    return _write_translator(model, tokenizers, folder, direction)
 
 
 def _beam(path: Path) -> int:
@@ -263,9 +323,9 @@ def _marian_tokens(folder: Path) -> tuple[list[str], list[str]]:
     first = read_json(folder / "vocab.json")
     path = folder / "target_vocab.json"
     second = read_json(path) if path.exists() else first
-    return source.tokens(_by_id(first, len(source.rows))), target.tokens(
-        _by_id(second, len(target.rows))
-    )
+    theirs = zip((source, target), (first, second), strict=True)
+    ours = [side.tokens(_by_id(ids, len(side.rows))) for side, ids in theirs]
+    return ours[0], ours[1]
 
 
 def _by_id(ids: dict[str, int], n: int) -> list[str]:
@@ -276,13 +336,6 @@ def _by_id(ids: dict[str, int], n: int) -> list[str]:
             raise CheckpointError(f"vocab.json says {token!r} is {number!r}, of {n} rows")
         tokens[number] = token
     return tokens
-
-
-def from_ctranslate2(folder: Path) -> ImportedTranslator:
-    """A CTranslate2 folder. It reads tokens, so what makes them of text is looked for beside it."""
-    model, source, target = read_ctranslate2(folder)
-    tokenizers = _our_own(folder) or tokenizers_beside(folder, source, target)
-    return ImportedTranslator(model, tokenizers)
 
 
 def _our_own(folder: Path) -> Tokenizers | None:
@@ -322,22 +375,25 @@ def _looked_up(tokens: Sequence[str], folder: Path) -> Tokenizer:
     return Tokenizer(word_table(tokens))
 
 
-def write_translator(
-    translator: ImportedTranslator, folder: RunFolder, direction: str | None
-) -> tuple[str, ...]:
-    """Fill an empty run folder; -> what a user should know."""
-    model = _as_read(translator.model, translator.tokenizers)
+def _write_translator(
+    model: Imported,
+    tokenizers: Tokenizers,
+    folder: RunFolder,
+    direction: str | None,
+    beam: int = 1,
+) -> Notes:
+    """Fill an empty run folder."""
+    model = _as_read(model, tokenizers)
     config = model.config
     assert isinstance(config, TransformerConfig)
-    tokenizers = translator.tokenizers
     save_recipe(
         folder,
         config,
         preset="transformer",
         n_vocab=config.n_target_vocab,
-        data={"direction": direction or translator.languages or UNKNOWN_LANGUAGES},
+        data={"direction": direction or UNKNOWN_LANGUAGES},
         text={"kind": tokenizers.target.kind, "shared": tokenizers.shared},
-        decode={"beam": translator.beam},
+        decode={"beam": beam},
     )
     tokenizers.save(folder.path)
     save_model(folder, config, model.weights)
@@ -352,75 +408,3 @@ def _as_read(model: Imported, tokenizers: Tokenizers) -> Imported:
         return model
     weights = {**model.weights, TARGET_TOKENS: model.weights[SOURCE_TOKENS].clone()}
     return replace(model, config=config.model_copy(update={"shared_vocab": False}), weights=weights)
-
-
-Importer = Callable[[Path, RunFolder, str | None], tuple[str, ...]]
-"""Source, the run folder to fill, and perhaps the languages -> what a user should know."""
-
-IMPORTERS: Registry[Importer] = Registry("kind of model")
-IMPORTERS.add("bert")(import_bert)
-IMPORTERS.add("gpt2")(import_gpt2)
-IMPORTERS.add("llama")(import_llama)
-IMPORTERS.add("gguf")(import_gguf)
-
-GGUF = ".gguf"
-TRANSLATORS = ("marian", "ctranslate2")
-
-
-def import_model(source: Path, out: Path, direction: str | None = None) -> tuple[str, ...]:
-    """Write a run folder, new or empty, whole or not at all; -> what a user should know.
-
-    ``direction`` are the languages of a translator, as ``de-en``, where its files do not say them.
-    """
-    kind = kind_of(source)
-    write = IMPORTERS[kind]
-    if direction is not None and kind not in TRANSLATORS:
-        raise ConfigError(
-            f"a model of the kind {kind} translates nothing: leave out --direction {direction}"
-        )
-    check_free(out)
-    with whole_folder(out) as inside:
-        return write(source, RunFolder(inside), direction)
-
-
-def kind_of(source: Path) -> str:
-    """Which kind of model a file or a folder is, going by names and by config.json."""
-    if source.is_file():
-        if source.suffix == GGUF:
-            return "gguf"
-        raise ConfigError(f"{source} is a file; {_supported()}")
-    if not source.is_dir():
-        raise CheckpointError(f"there is no {source} to import")
-    if (source / CTRANSLATE2_MODEL).exists():
-        return "ctranslate2"
-    if not (source / CONFIG).exists():
-        files = sorted(file.name for file in source.iterdir())
-        found = ", ".join(files[:5]) + (", …" if len(files) > 5 else "") if files else "nothing"
-        raise ConfigError(f"{source} holds {found}; {_supported()}")
-    return _told_kind(source, read_config(source))
-
-
-def _told_kind(source: Path, said: dict[str, Any]) -> str:
-    kind = said.get("model_type")
-    if kind is None and "family" in said:
-        raise ConfigError(f"{source} is a run folder already; use it as it is")
-    if isinstance(kind, str) and kind in IMPORTERS:
-        return kind
-    raise ConfigError(f"{source / CONFIG} says model_type={kind!r}; {_supported()}")
-
-
-def _supported() -> str:
-    return (
-        "supported are folders in the layout of Hugging Face (config.json with model_type "
-        "marian, bert, gpt2 or llama), CTranslate2 folders (model.bin), and .gguf files"
-    )
-
-
-@IMPORTERS.add("marian")
-def _marian(source: Path, folder: RunFolder, direction: str | None) -> tuple[str, ...]:
-    return write_translator(from_marian(source), folder, direction)
-
-
-@IMPORTERS.add("ctranslate2")
-def _ctranslate2(source: Path, folder: RunFolder, direction: str | None) -> tuple[str, ...]:
-    return write_translator(from_ctranslate2(source), folder, direction)
