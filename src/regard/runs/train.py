@@ -23,6 +23,7 @@ from regard.checkpoints.snapshots import SnapshotStore
 from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.core.files import telling, write_whole
 from regard.data.stream import Prefetched
+from regard.evaluation.metrics import METRICS
 from regard.models.presets import n_parameters
 from regard.runs.estimate import Estimate, estimate
 from regard.runs.prepare import prepare
@@ -176,6 +177,7 @@ def _trainer(prepared: Prepared, folder: RunFolder) -> Trainer:
         store=SnapshotStore(folder.checkpoints),
         keep_best=lambda weights: save_model(folder, prepared.config, weights),
         device=prepared.device,
+        cost=METRICS[settings.criterion].cost,
         make_update=CapturedUpdate if prepared.captured else Update,
     )
     return Trainer(setup, settings)

@@ -100,6 +100,8 @@ class Setup:
     keep_best: Callable[[dict[str, Tensor]], None]
     """Is handed the weights whenever they are the best so far."""
     device: torch.device
+    cost: Callable[[float], float] = float
+    """The criterion's value -> what is to become low: another sign where higher is better."""
     make_update: Callable[[nn.Module, Objective, TrainSettings, torch.device, Ranks], Update] = (
         Update
     )
@@ -229,7 +231,9 @@ class Trainer:
                 scores = self._scores()
         progress.last_eval = progress.step
         criterion = self.settings.criterion
-        value = scores["loss"] if criterion == "loss" else -scores[criterion]
+        if criterion not in scores:
+            raise TrainingError(f"the validation has no {criterion}; it has {', '.join(scores)}")
+        value = self.setup.cost(scores[criterion])
         if not math.isfinite(value):
             raise TrainingError(
                 f"the validation's {criterion} became {value} at step "

@@ -74,10 +74,10 @@ class TrainSettings(BaseModel):
     save_every: int = Field(1000, ge=1, description="Updates between two checkpoints.")
     eval_every: int = Field(1000, ge=1, description="Updates between two validations.")
     log_every: int = Field(50, ge=1, description="Updates between two lines of metrics.")
-    criterion: Literal["loss", "bleu", "accuracy"] = Field(
+    criterion: str = Field(
         "loss",
-        description="The validation score by which the best weights are chosen: bleu of "
-        "translators, accuracy where answers are right or wrong.",
+        description="The metric of the validation by which the best weights are chosen: bleu of "
+        "translators, accuracy where answers are right or wrong, and others.",
     )
     patience: int | None = Field(
         None, ge=1, description="Validations without a new best after which training stops."

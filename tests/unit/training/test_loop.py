@@ -247,11 +247,19 @@ def test_the_best_weights_are_kept_and_patience_ends_the_run(tmp_path):
     assert one.setup.store.steps() == [4, 8]
 
 
-@pytest.mark.parametrize("criterion", ["bleu", "accuracy"])
-def test_the_criterion_may_be_a_score_that_should_be_high(tmp_path, criterion):
-    scores = iter([{"loss": 1.0, criterion: 0.1}, {"loss": 2.0, criterion: 0.3}])
-    one = trainer(tmp_path, evaluate=lambda _m: next(scores), criterion=criterion)
-    assert one.run().progress.best_step == 12
+@pytest.mark.parametrize("criterion", ["bleu", "perplexity", "a_plugins_metric"])
+def test_the_criterion_may_be_any_score_in_either_direction(tmp_path, criterion):
+    for sign, best_step in ((-1, 12), (1, 6)):
+        scores = iter([{"loss": 1.0, criterion: 0.1}, {"loss": 2.0, criterion: 0.3}])
+        folder = tmp_path / str(best_step)
+        one = trainer(folder, evaluate=lambda _m, some=scores: next(some), criterion=criterion)
+        object.__setattr__(one.setup, "cost", lambda value, sign=sign: sign * value)
+        assert one.run().progress.best_step == best_step
+
+
+def test_a_criterion_that_the_validation_lacks_is_named(tmp_path):
+    with pytest.raises(TrainingError, match="no bleu; it has loss"):
+        trainer(tmp_path, criterion="bleu").run()
 
 
 def test_the_evaluator_sees_the_average_in_eval_mode_and_changes_nothing(tmp_path):
