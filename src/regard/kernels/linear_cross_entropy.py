@@ -18,8 +18,8 @@ from regard.core.errors import ConfigError
 from regard.functional.attend import wide
 from regard.kernels.gpu import HAS_TRITON
 
-ON_GPU, ON_CPU = 2**29, 2**21
-"""Logits made at a time: many on a GPU, few enough for a CPU's cache."""
+ON_CPU, BYTES_PER_LOGIT_ON_GPU = 2**21, 64
+"""Logits made at a time: few enough for a CPU's cache; on a GPU one for so many bytes it has."""
 ALIGNED = 64
 """A GPU reads 16 bytes at a time: odd vocabularies are padded to a multiple of this."""
 
@@ -111,7 +111,11 @@ def _product_dtype(states: Tensor) -> torch.dtype:
 
 def _pieces(states: Tensor, n_vocab: int) -> list[tuple[int, int]]:
     """Ranges of rows that make up all of them."""
-    size = max(1, (ON_GPU if states.is_cuda else ON_CPU) // n_vocab)
+    n_logits = ON_CPU
+    if states.is_cuda:
+        memory = torch.cuda.get_device_properties(states.device).total_memory
+        n_logits = memory // BYTES_PER_LOGIT_ON_GPU
+    size = max(1, n_logits // n_vocab)
     return [(begin, min(begin + size, len(states))) for begin in range(0, len(states), size)]
 
 
