@@ -1,16 +1,19 @@
-"""Multi-head attention: ``regard.MultiHeadAttention``."""
+"""Attention as layers: ``regard.MultiHeadAttention``, and attention of one head to states."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from torch import Tensor, nn
 
 from regard.core.errors import ConfigError
+from regard.core.settings import parse
 from regard.functional.masks import Mask
-from regard.functional.positions import BASE
 from regard.layers.draw import normaliser as normaliser_named
 from regard.layers.key_values import KeyValues
-from regard.layers.places import PLACES
-from regard.layers.score import Score
+from regard.layers.positions import make_relative
+from regard.layers.score import Beta, PreparedScore, Score
+from regard.layers.settings import AttentionSettings
 from regard.layers.viewpoint import Seen, Viewpoint
 from regard.layers.window import WINDOWS
 
@@ -18,34 +21,37 @@ from regard.layers.window import WINDOWS
 class MultiHeadAttention(nn.Module):
     """Several attentions side by side on projections of the same input, joined by W_o.
 
-    Self-attention with one argument, cross-attention with two. The widths of queries, keys and
-    values may differ where the score allows it; W_o brings them back to ``d_model``. With fewer
-    ``n_kv_heads`` than heads, as many heads share each key and value (Ainslie et al. 2023).
+    Self-attention with one argument, cross-attention with two. How it looks is said by settings,
+    as an object or one by one: ``score``, ``window``, ``normaliser``, ``bias``, ``n_kv_heads`` and
+    the others of ``AttentionSettings``; its ``positions`` are relative ones or none.
+
+    Queries and keys are ``d_query`` and ``d_key`` wide, which may differ where the score allows it,
+    and values ``d_value``; W_o is (n_heads · d_value × d_out), d_out being ``d_model`` unless it is
+    given. With fewer ``n_kv_heads`` than heads, as many heads share each key and value (Ainslie et
+    al. 2023).
     """
 
     def __init__(
         self,
         d_model: int,
         n_heads: int,
+        settings: AttentionSettings | None = None,
         *,
-        score: str = "scaled_dot",
-        window: str = "global",
-        normaliser: str = "softmax",
-        positions: str = "none",
         d_memory: int | None = None,
         d_query: int | None = None,
         d_key: int | None = None,
         d_value: int | None = None,
-        bias: bool = True,
-        half_width: int = 10,
-        max_len: int = 512,
-        n_kv_heads: int | None = None,
-        rotary_base: float = BASE,
+        d_out: int | None = None,
+        **options: Any,
     ) -> None:
         super().__init__()
-        n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
-        if n_heads < 1 or n_kv_heads < 1:
-            raise ConfigError(f"n_heads={n_heads}, n_kv_heads={n_kv_heads}: at least 1 is needed")
+        if settings is None:
+            settings = parse(AttentionSettings, options, "")
+        elif options:
+            raise ConfigError(f"{', '.join(options)}: give settings as one object or one by one")
+        n_kv_heads = n_heads if settings.n_kv_heads is None else settings.n_kv_heads
+        if n_heads < 1:
+            raise ConfigError(f"n_heads={n_heads}: at least 1 is needed")
         if n_heads % n_kv_heads:
             raise ConfigError(
                 f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}: as many heads must "
@@ -55,15 +61,22 @@ class MultiHeadAttention(nn.Module):
         d_query = d_query or d_key
         d_value = d_value or d_key
         d_memory = d_memory or d_model
+        bias = settings.bias
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
         self.to_q = nn.Linear(d_model, n_heads * d_query, bias=bias)
         self.to_k = nn.Linear(d_memory, n_kv_heads * d_key, bias=bias)
         self.to_v = nn.Linear(d_memory, n_kv_heads * d_value, bias=bias)
-        self.to_out = nn.Linear(n_heads * d_value, d_model, bias=bias)
-        self.score = Score(score, d_query=d_query, d_key=d_key, max_len=max_len, n_heads=n_heads)
-        self.window = WINDOWS[window](d_query, half_width, n_heads)
-        self.places = PLACES[positions](n_heads, rotary_base)
-        self.normaliser = normaliser_named(normaliser)
+        self.to_out = nn.Linear(n_heads * d_value, d_out or d_model, bias=bias)
+        self.score = Score(
+            settings.score,
+            d_query=d_query,
+            d_key=d_key,
+            max_len=settings.max_len,
+            n_heads=n_heads,
+        )
+        self.window = WINDOWS[settings.window](d_query, settings.half_width, n_heads)
+        self.relative = make_relative(settings.positions, n_heads, settings.rotary_base)
+        self.normaliser = normaliser_named(settings.normaliser)
         self.view = Viewpoint()
         for projection in (self.to_q, self.to_k, self.to_v, self.to_out):
             nn.init.xavier_uniform_(projection.weight)
@@ -78,7 +91,7 @@ class MultiHeadAttention(nn.Module):
         mask: Mask = None,
         causal: bool = False,
     ) -> Tensor:
-        """x (B, T, D) looks at itself, or at memory (B, S, d_memory) -> (B, T, D)."""
+        """x (B, T, D) looks at itself, or at memory (B, S, d_memory) -> (B, T, d_out)."""
         looked_at = x if memory is None else memory
         return self.look(x, self.project(looked_at), mask=mask, causal=causal)
 
@@ -96,28 +109,86 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         first: int = 0,
     ) -> Tensor:
-        """As ``forward``, at keys and values already projected; x begins at position ``first``."""
+        """x (B, T, D), beginning at position ``first``, looks at projected keys and values."""
         q = _heads(self.to_q(x), self.n_heads)
         memory = memory.shared_by(self.n_heads)
         if x.shape[1] == 1:
             causal = False  # the last position may see all keys there are
         window = self.window(q, memory.k.shape[-2], mask, causal, first)
-        told = self.places(q, memory.k, first)
+        q, k, bias = self.relative(q, memory.k, first)
         seen = Seen(
-            q=told.q,
-            k=told.k,
+            q=q,
+            k=k,
             v=memory.v,
             score=self.score,
             mask=window.mask,
             causal=window.causal,
             near=window.near,
-            bias=told.bias,
+            bias=bias,
             prior=window.prior,
             normaliser=self.normaliser,
         )
         if self.view.watched:
             seen = self.view(seen)
         return self.to_out(_join_heads(seen.values()))
+
+
+class MemoryAttention(nn.Module):
+    """One head, no projections but the score's own.
+
+    A decoder's states ask, or a learned query; an encoder's answer, keys and values at once.
+    """
+
+    def __init__(
+        self,
+        d_query: int,
+        d_memory: int,
+        *,
+        score: str,
+        window: str = "global",
+        normaliser: str = "softmax",
+        half_width: int = 10,
+        max_len: int = 512,
+        beta: Beta = "fixed",
+    ) -> None:
+        super().__init__()
+        self.score = Score(
+            score, d_query=d_query, d_key=d_memory, d_hidden=d_query, max_len=max_len, beta=beta
+        )
+        if score == "general":
+            # W begins as the identity, so that `general` begins as `dot`: from small random
+            # numbers, attention between recurrent states stays flat for a thousand steps.
+            nn.init.eye_(self.score.get_parameter("weight"))
+        self.window = WINDOWS[window](d_query, half_width)
+        self.normaliser = normaliser_named(normaliser)
+        self.view = Viewpoint()
+
+    def project(self, memory: Tensor, values: Tensor | None = None) -> KeyValues:
+        """Memory (B, S, d_memory) -> prepared keys and values, once for all queries.
+
+        The values are the memory itself, or what was made of it (B, S, Dv).
+        """
+        values = memory if values is None else values
+        return KeyValues(self.score.prepare(memory.unsqueeze(1)), values.unsqueeze(1))  # one head
+
+    def look(self, x: Tensor, memory: KeyValues, *, mask: Tensor, first: int = 0) -> Tensor:
+        """x (B, T, d_query), beginning at position ``first`` -> contexts (B, T, Dv)."""
+        q = x.unsqueeze(1)  # (B, 1, T, D)
+        window = self.window(q, memory.k.shape[-2], mask, False, first)
+        seen = Seen(
+            q=q,
+            k=memory.k,
+            v=memory.v,
+            score=PreparedScore(self.score),
+            mask=window.mask,
+            causal=window.causal,
+            near=window.near,
+            prior=window.prior,
+            normaliser=self.normaliser,
+        )
+        if self.view.watched:
+            seen = self.view(seen)
+        return seen.values().squeeze(1)
 
 
 def _heads(x: Tensor, n: int) -> Tensor:

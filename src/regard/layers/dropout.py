@@ -65,6 +65,27 @@ class TokenDropout(nn.Module):
         return f"p={self.p}"
 
 
+class DropPath(nn.Module):
+    """Stochastic depth (Huang et al. 2016): a share ``p`` of the texts skips what is added here.
+
+    Only while training; what the others add is scaled up.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, added: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D): some rows of the batch become zeros."""
+        if not self.training or self.p == 0:
+            return added
+        return added * F.dropout(added.new_ones(added.shape[0], 1, 1), self.p)
+
+    def extra_repr(self) -> str:
+        """For printing a model."""
+        return f"p={self.p}"
+
+
 def _hidden_word(x: Tensor) -> Tensor:
     """(D,) of unit length, as a fresh embedding's rows about are; a mean of 0 survives a norm."""
     width = x.shape[-1]

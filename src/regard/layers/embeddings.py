@@ -1,20 +1,25 @@
-"""Ids to vectors that know their token and their place."""
+"""Ids to vectors that know their token and their position."""
 
 from __future__ import annotations
 
-import math
-
+import torch
 from torch import Tensor, nn
 
 from regard.core.errors import ShapeError
 from regard.layers.dropout import Dropout, TokenDropout
-from regard.layers.positions import Positions, SinusoidalPositions
+from regard.layers.positions import Positions
+
+
+TOKENS = "tokens"
+"""What every model calls the embedding that its ids are looked up in."""
 
 
 class InputEmbedding(nn.Module):
-    """√D · embedding, joined with positions, brought back to width D, then dropout.
+    """Token, position and perhaps segment as one vector: (B, T) -> (B, T, D), then dropout.
 
-    Not ``scaled``, the embedding is taken as it is.
+    Tokens are multiplied by ``scale`` before positions join them, and all is divided by ``shrink``
+    afterwards. What is wider than D after joining is projected to D. Segments are added, and the
+    sum may be normalised (Devlin et al. 2019).
     """
 
     def __init__(
@@ -22,62 +27,42 @@ class InputEmbedding(nn.Module):
         tokens: nn.Embedding,
         positions: Positions,
         *,
-        dropout: float,
+        d_model: int | None = None,
+        n_segments: int = 0,
+        norm: nn.Module | None = None,
+        dropout: float = 0.0,
         token_dropout: float = 0.0,
-        scaled: bool = True,
+        scale: float = 1.0,
+        shrink: float = 1.0,
     ) -> None:
         super().__init__()
-        d_model = tokens.embedding_dim
+        d_model = d_model or tokens.embedding_dim
         self.tokens = tokens
         self.positions = positions
-        self.scale = math.sqrt(d_model) if scaled else 1.0
+        self.scale, self.shrink = scale, shrink
         self.to_model = (
             nn.Identity()
             if positions.d_out == d_model
             else nn.Linear(positions.d_out, d_model, bias=False)
         )
-        self.dropout = Dropout(dropout)
-        self.token_dropout = TokenDropout(token_dropout)
-
-    def forward(self, ids: Tensor, first: int | Tensor = 0) -> Tensor:
-        """ids (B, T), beginning at position ``first`` or at these places -> (B, T, D)."""
-        x = self.token_dropout(self.tokens(ids)) * self.scale
-        return self.dropout(self.to_model(self.positions(x, first)))
-
-
-class SegmentedEmbedding(nn.Module):
-    """Token, position and segment added up, perhaps normalised, then dropout (Devlin et al. 2019).
-
-    Tokens start small here and sinusoids do not: they are divided by √D, which with a norm behind
-    is what multiplying the tokens by √D would be. Learned positions are taken as they are.
-    """
-
-    def __init__(
-        self,
-        tokens: nn.Embedding,
-        positions: Positions,
-        *,
-        n_segments: int,
-        norm: nn.Module | None,
-        dropout: float,
-        token_dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        d_model = tokens.embedding_dim
-        self.tokens = tokens
-        self.positions = positions
         self.segments = nn.Embedding(n_segments, d_model) if n_segments else None
         self.norm = nn.Identity() if norm is None else norm
         self.dropout = Dropout(dropout)
         self.token_dropout = TokenDropout(token_dropout)
-        self.scale = math.sqrt(d_model) if isinstance(positions, SinusoidalPositions) else 1.0
 
-    def forward(self, ids: Tensor, segments: Tensor | None = None) -> Tensor:
-        """ids (B, S), segments (B, S), all 0 where they are not given -> (B, S, D)."""
-        x = self.positions(self.token_dropout(self.tokens(ids)) * self.scale) / self.scale
-        return self.dropout(self.norm(self._told(x, segments)))
+    def forward(
+        self, ids: Tensor, first: int | Tensor = 0, segments: Tensor | None = None
+    ) -> Tensor:
+        """ids (B, T), beginning at position ``first`` or at these positions -> (B, T, D).
 
-    def _told(self, x: Tensor, segments: Tensor | None) -> Tensor:
+        Segments (B, T) are all 0 where they are not given.
+        """
+        x = self.token_dropout(self.tokens(ids))
+        x = self.positions(x if self.scale == 1 else x * self.scale, first)
+        x = self.to_model(x if self.shrink == 1 else x / self.shrink)
+        return self.dropout(self.norm(self._with_segments(x, segments)))
+
+    def _with_segments(self, x: Tensor, segments: Tensor | None) -> Tensor:
         if self.segments is not None:
             return x + (self.segments.weight[0] if segments is None else self.segments(segments))
         if segments is None:
@@ -93,3 +78,26 @@ def token_embedding(n_vocab: int, d_model: int) -> nn.Embedding:
     embedding = nn.Embedding(n_vocab, d_model)
     nn.init.normal_(embedding.weight, std=d_model**-0.5)
     return embedding
+
+
+def token_tables(model: nn.Module) -> dict[str, nn.Embedding]:
+    """Embeddings of tokens by name; one that is shared has the name of its first use."""
+    return {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Embedding) and name.rpartition(".")[2] == TOKENS
+    }
+
+
+@torch.no_grad()
+def begin_rows(table: nn.Embedding, rows: Tensor, vectors: Tensor) -> None:
+    """Some rows (N,) of a table become vectors (N, D), all times one number.
+
+    With it they are on the whole as long as the rows drawn in their place: models differ in how
+    long their embeddings should be, and the rows that stay must not drown beside the new ones.
+    Directions, and which is longer than which, are as they were. A vector of zeros says nothing of
+    its word, and a norm would multiply its gradient by 1/sqrt(eps): its row stays as drawn.
+    """
+    known = vectors.any(dim=-1)
+    rows, new = rows[known], vectors[known].to(table.weight)
+    table.weight[rows] = new * (table.weight[rows].norm() / new.norm())

@@ -1,4 +1,4 @@
-"""Keys and values of one attention: projected once, extended step by step."""
+"""Keys and values of attentions: projected once, extended step by step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,42 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regard.layers.cache import Cache
+SMALLEST = 16
+"""Positions for which there is room at first."""
+
+
+class Cache:
+    """Two tensors with room for more positions, shared by values that see more or less of it.
+
+    k (B, H, L, Dk), v (B, H, L, Dv); the first ``used`` positions are taken. Whoever sees exactly
+    those may write further ones; whoever sees fewer would write over what another one sees.
+    """
+
+    __slots__ = ("k", "used", "v")
+
+    def __init__(self, k: Tensor, v: Tensor, used: int) -> None:
+        self.k, self.v, self.used = k, v, used
+
+    @classmethod
+    def like(cls, k: Tensor, v: Tensor, n_rows: int, n_positions: int) -> Cache:
+        """New room for at least so many positions, as many again, and nothing in it."""
+        room = max(SMALLEST, 2 * n_positions)
+        empty_k, empty_v = (x.new_empty(n_rows, x.shape[1], room, x.shape[3]) for x in (k, v))
+        return cls(empty_k, empty_v, used=0)
+
+    def takes(self, seen: int, k: Tensor) -> bool:
+        """Whether positions k can be written after the ``seen`` ones: in free room, of its kind."""
+        stays = torch.is_inference_mode_enabled() or not self.k.is_inference()
+        fits = seen + k.shape[-2] <= self.k.shape[-2]
+        return fits and stays and seen == self.used and k.dtype == self.k.dtype
+
+    def write(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Enter positions after the used ones -> all of them, seen through the cache."""
+        begin, end = self.used, self.used + k.shape[-2]
+        self.k[:, :, begin:end] = k
+        self.v[:, :, begin:end] = v
+        self.used = end
+        return self.k[:, :, :end], self.v[:, :, :end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +77,32 @@ class KeyValues:
             return self
         return KeyValues(self.k.repeat_interleave(n, dim=1), self.v.repeat_interleave(n, dim=1))
 
+    def emptied(self) -> KeyValues:
+        """No positions yet, for as many rows and heads."""
+        k, v = (torch.empty_like(x[:, :, :0]) for x in (self.k, self.v))
+        return KeyValues(k, v)
+
     def select(self, rows: Tensor) -> KeyValues:
         """Rows of the batch by index, in that order; these very ones where nothing changes."""
         if _is_identity(rows, self.k.shape[0]):
             return self
         return KeyValues(self.k.index_select(0, rows), self.v.index_select(0, rows))
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderState:
+    """What a Transformer's decoder has read so far: each layer's keys and values of it."""
+
+    layers: tuple[KeyValues, ...]
+
+    @property
+    def length(self) -> int:
+        """Tokens read so far."""
+        return self.layers[0].k.shape[-2]
+
+    def select(self, rows: Tensor) -> DecoderState:
+        """Rows of the batch by index, in that order."""
+        return DecoderState(tuple(layer.select(rows) for layer in self.layers))
 
 
 def _is_identity(rows: Tensor, n_rows: int) -> bool:

@@ -1,4 +1,5 @@
-"""Stacked LSTMs or GRUs over padded sequences.
+"""Recurrences: stacked LSTMs, GRUs or plain tanh cells over padded sequences, and cells that read
+a context besides.
 
 Torch's fused recurrences do the work. Where only readable kernels are wanted (counting FLOPs,
 comparing), the same weights run step by step; both are tested to agree.
@@ -6,16 +7,16 @@ comparing), the same weights run step by step; both are tested to agree.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from typing_extensions import override
 
+from regard.core.registry import Registry
 from regard.kernels.call import may_fuse
-
-Cell = Literal["lstm", "gru"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,49 @@ class CellState:
         return CellState(self.h.index_select(0, rows), c)
 
 
+@dataclass(frozen=True, slots=True)
+class CellKind:
+    """One row of the table of cells."""
+
+    fused: Callable[..., nn.RNNBase]
+    """Torch's recurrence of such cells."""
+    step: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    """(W x + b, U h + b', h, c) -> the new h and c; c is h where there is none."""
+    has_c: bool = False
+    """Whether there is a memory c beside h."""
+
+
+def _lstm(from_x: Tensor, from_h: Tensor, _h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    i, f, g, o = (from_x + from_h).chunk(4, dim=-1)
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def _gru(from_x: Tensor, from_h: Tensor, h: Tensor, _c: Tensor) -> tuple[Tensor, Tensor]:
+    xr, xz, xn = from_x.chunk(3, dim=-1)
+    hr, hz, hn = from_h.chunk(3, dim=-1)
+    z = (xz + hz).sigmoid()
+    h = (1 - z) * (xn + (xr + hr).sigmoid() * hn).tanh() + z * h
+    return h, h
+
+
+def _tanh(from_x: Tensor, from_h: Tensor, _h: Tensor, _c: Tensor) -> tuple[Tensor, Tensor]:
+    h = (from_x + from_h).tanh()
+    return h, h
+
+
+CELLS: Registry[CellKind] = Registry("cell")
+CELLS.add("lstm")(CellKind(nn.LSTM, _lstm, has_c=True))
+CELLS.add("gru")(CellKind(nn.GRU, _gru))
+CELLS.add("tanh")(CellKind(nn.RNN, _tanh))
+
+
 class Recurrence(nn.Module):
     """x (B, T, d_in) -> (B, T, D), or (B, T, 2D) when read in both directions."""
 
     def __init__(
         self,
-        cell: Cell,
+        cell: str,
         d_in: int,
         d_hidden: int,
         *,
@@ -45,9 +83,8 @@ class Recurrence(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        kind = nn.LSTM if cell == "lstm" else nn.GRU
-        self.cell = cell
-        self.inner = kind(
+        self.kind = CELLS[cell]
+        self.inner = self.kind.fused(
             d_in,
             d_hidden,
             n_layers,
@@ -70,7 +107,7 @@ class Recurrence(nn.Module):
         """Zeros for each row of x."""
         n = self.inner.num_layers * (2 if self.inner.bidirectional else 1)
         h = x.new_zeros(x.shape[0], n, self.inner.hidden_size)
-        return CellState(h, h if self.cell == "lstm" else None)
+        return CellState(h, h if self.kind.has_c else None)
 
     def _fused(self, x: Tensor, mask: Tensor | None, state: CellState) -> tuple[Tensor, CellState]:
         before = _torch_state(state)
@@ -106,7 +143,7 @@ class Recurrence(nn.Module):
             x = torch.cat(outputs, dim=-1)
         h = torch.stack([end[0] for end in ends], dim=1)
         memory = torch.stack([end[1] for end in ends], dim=1)
-        return x, CellState(h, memory if self.cell == "lstm" else None)
+        return x, CellState(h, memory if self.kind.has_c else None)
 
     def _one_way(
         self,
@@ -119,13 +156,12 @@ class Recurrence(nn.Module):
         suffix = f"_l{layer}" + ("_reverse" if backward else "")
         weights = {n: getattr(self.inner, n + suffix) for n in ("weight_ih", "weight_hh")}
         biases = {n: getattr(self.inner, n + suffix) for n in ("bias_ih", "bias_hh")}
-        step = _lstm_step if self.cell == "lstm" else _gru_step
         times = range(x.shape[1])
         outputs: dict[int, Tensor] = {}
         for t in reversed(times) if backward else times:
             from_x = nn.functional.linear(x[:, t], weights["weight_ih"], biases["bias_ih"])
             from_h = nn.functional.linear(state[0], weights["weight_hh"], biases["bias_hh"])
-            new = step(from_x, from_h, *state)
+            new = self.kind.step(from_x, from_h, *state)
             if mask is not None:
                 real = mask[:, t, None]
                 outputs[t] = new[0] * real
@@ -157,15 +193,87 @@ def _torch_state(state: CellState) -> Tensor | tuple[Tensor, Tensor]:
     return h if state.c is None else (h, state.c.transpose(0, 1).contiguous())
 
 
-def _lstm_step(from_x: Tensor, from_h: Tensor, _h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    i, f, g, o = (from_x + from_h).chunk(4, dim=-1)
-    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-    return o.sigmoid() * c.tanh(), c
+class ContextCell(nn.Module):
+    """One step of a decoder that reads a word y and a context c, which enters all its parts.
+
+    What depends on the words alone is computed for all of them at once (``read``). So is what
+    depends on the memory alone (``remember``): since c = Σ α_j h_j, C c = Σ α_j C h_j, and
+    attention may weigh the C h_j. This one is a plain cell, tanh(W y + U s + C c).
+    """
+
+    n_parts = 1
+    """Vectors of width D that words and contexts are projected to."""
+
+    def __init__(self, d_word: int, d_hidden: int, d_context: int) -> None:
+        super().__init__()
+        self.words = nn.Linear(d_word, self.n_parts * d_hidden)
+        self.context = nn.Linear(d_context, self.n_parts * d_hidden, bias=False)
+        self._make(d_hidden)
+
+    def _make(self, d_hidden: int) -> None:
+        self.state = nn.Linear(d_hidden, self.n_parts * d_hidden, bias=False)
+
+    def read(self, words: Tensor) -> Tensor:
+        """Words (B, T, d_word) -> their part (B, T, n_parts · D) of every step."""
+        return self.words(words)
+
+    def remember(self, memory: Tensor) -> Tensor:
+        """Memory (B, S, d_context) -> its part (B, S, n_parts · D), to be weighed at every step."""
+        return self.context(memory)
+
+    def start(self, s: Tensor) -> CellState:
+        """The state (B, 1, D) that begins with s (B, D)."""
+        return CellState(s.unsqueeze(1), None)
+
+    def forward(self, read: Tensor, remembered: Tensor, state: CellState) -> CellState:
+        """A word's part and its context's, (B, n_parts · D) each, and a state -> the new state."""
+        given = (read + remembered).unsqueeze(1)
+        return CellState((given + self.state(state.h)).tanh(), None)
 
 
-def _gru_step(from_x: Tensor, from_h: Tensor, h: Tensor, _c: Tensor) -> tuple[Tensor, Tensor]:
-    xr, xz, xn = from_x.chunk(3, dim=-1)
-    hr, hz, hn = from_h.chunk(3, dim=-1)
-    z = (xz + hz).sigmoid()
-    h = (1 - z) * (xn + (xr + hr).sigmoid() * hn).tanh() + z * h
-    return h, h
+class ContextGRU(ContextCell):
+    """The GRU of Bahdanau et al. 2015.
+
+        z = σ(W_z y + U_z s + C_z c)
+        r = σ(W_r y + U_r s + C_r c)
+        s̃ = tanh(W y + U (r ∘ s) + C c)
+        s' = (1 - z) ∘ s + z ∘ s̃
+    """
+
+    n_parts = 3
+
+    def _make(self, d_hidden: int) -> None:
+        self.gates = nn.Linear(d_hidden, 2 * d_hidden, bias=False)
+        self.candidate = nn.Linear(d_hidden, d_hidden, bias=False)
+
+    @override
+    def forward(self, read: Tensor, remembered: Tensor, state: CellState) -> CellState:
+        s = state.h[:, 0]
+        for_z, for_r, for_new = (read + remembered).chunk(3, dim=-1)
+        of_z, of_r = self.gates(s).chunk(2, dim=-1)
+        z, r = (for_z + of_z).sigmoid(), (for_r + of_r).sigmoid()
+        new = torch.tanh(for_new + self.candidate(r * s))
+        return self.start((1 - z) * s + z * new)
+
+
+class ContextLSTM(ContextCell):
+    """An LSTM whose four parts read word, state and context; c begins empty."""
+
+    n_parts = 4
+
+    @override
+    def start(self, s: Tensor) -> CellState:
+        return CellState(s.unsqueeze(1), torch.zeros_like(s).unsqueeze(1))
+
+    @override
+    def forward(self, read: Tensor, remembered: Tensor, state: CellState) -> CellState:
+        assert state.c is not None
+        given = (read + remembered).unsqueeze(1)
+        return CellState(*_lstm(given, self.state(state.h), state.h, state.c))
+
+
+CONTEXT_CELLS: dict[str, type[ContextCell]] = {
+    "tanh": ContextCell,
+    "gru": ContextGRU,
+    "lstm": ContextLSTM,
+}

@@ -5,42 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
-
-class ModelConfig(BaseModel):
-    """Architecture only: saved with the weights. No devices, no paths."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    family: str
-    pad_id: int = 0
-    d_model: int = Field(ge=1)
-    max_len: int = Field(512, ge=4)
-
-    @property
-    def longest(self) -> int | None:
-        """The most tokens a text may have; None where any number will do."""
-        return None
-
-    @property
-    def idle(self) -> tuple[str, ...]:
-        """Settings of the family that do nothing in this model."""
-        return ()
-
-    @property
-    def packs(self) -> bool:
-        """Whether the model reads texts that lie end to end, as well as padded ones."""
-        return False
-
-
-class SequenceConfig(ModelConfig):
-    """Of a model that writes a target, given a source."""
-
-    n_source_vocab: int = Field(ge=1)
-    n_target_vocab: int = Field(ge=1)
-    shared_vocab: bool = True
+from regard.layers.blocks import make_norm
+from regard.layers.embeddings import InputEmbedding
+from regard.layers.positions import make_positions
+from regard.models.settings import BlocksConfig, SequenceConfig
 
 
 class Output(NamedTuple):
@@ -50,6 +20,55 @@ class Output(NamedTuple):
     """(V, D)"""
     bias: Tensor | None
     """(V,)"""
+
+
+def tied(tokens: nn.Embedding, d_model: int) -> Tensor:
+    """The embedding (V, d_tokens) as an output matrix (V, D): it reads the tokens' part of states.
+
+    Where positions stand beside the tokens, their part of the stream is multiplied by zero.
+    """
+    beside = d_model - tokens.embedding_dim
+    return F.pad(tokens.weight, (0, beside)) if beside else tokens.weight
+
+
+def input_embedding(
+    config: BlocksConfig,
+    tokens: nn.Embedding,
+    *,
+    scale: float = 1.0,
+    shrink: float = 1.0,
+    n_segments: int = 0,
+    norm: nn.Module | None = None,
+) -> InputEmbedding:
+    """How tokens enter a Transformer; see ``InputEmbedding`` for the keywords."""
+    positions = make_positions(
+        config.positions,
+        config.d_tokens,
+        join=config.joined_by,
+        max_len=config.max_len,
+        d_code=config.d_positions,
+    )
+    return InputEmbedding(
+        tokens,
+        positions,
+        d_model=config.d_model,
+        n_segments=n_segments,
+        norm=norm,
+        dropout=config.dropout,
+        token_dropout=config.token_dropout,
+        scale=scale,
+        shrink=shrink,
+    )
+
+
+def stream_norm(config: BlocksConfig) -> nn.Module:
+    """A norm of the residual stream."""
+    return make_norm(config.norm, config.d_model, eps=config.eps)
+
+
+def last_norm(config: BlocksConfig) -> nn.Module:
+    """Pre-norm leaves the stream unnormalised at the end; post-norm does not."""
+    return stream_norm(config) if config.norm_first else nn.Identity()
 
 
 class LazyLogits(NamedTuple):
@@ -89,7 +108,7 @@ class SequenceModel(Switching):
         return LazyLogits(states, *self.output()) if lazy else self.logits(states)
 
     def states(self, source: Tensor, target: Tensor) -> Tensor:
-        """As ``forward``, up to the last layer -> (B, T, D)."""
+        """What the last layer reads, (B, T, D)."""
         raise NotImplementedError
 
     def output(self) -> Output:

@@ -11,183 +11,27 @@ start: matrices and tables from a normal cut at two deviations, biases at zero. 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Callable
 
-from pydantic import Field, model_validator
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.functional import masks
-from regard.layers.attention import MultiHeadAttention
+from regard.layers.attention import MemoryAttention
+from regard.layers.blocks import ACTIVATIONS, EncoderBlock
 from regard.layers.dropout import Dropout
-from regard.layers.embeddings import SegmentedEmbedding
-from regard.layers.feed_forward import ACTIVATIONS, FeedForward
-from regard.layers.norms import make_norm
-from regard.layers.positions import LearnedPositions, make_positions
-from regard.layers.recurrence import Cell, Recurrence
-from regard.layers.residual import Residual
-from regard.models.base import LazyLogits, ModelConfig
-from regard.models.encoder_heads import (
-    POOLINGS,
-    MaskedHead,
-    NoHead,
-    SpansHead,
-    mean_of_real,
-)
+from regard.layers.embeddings import InputEmbedding
+from regard.layers.positions import LearnedPositions
+from regard.layers.recurrence import Recurrence
+from regard.models.base import LazyLogits, Output, input_embedding, last_norm, stream_norm, tied
+from regard.models.settings import Cell, EncoderConfig
 
 START, START_WIDTH = 0.02, 768
 """Deviation of BERT's fresh weights, and the width it was chosen for."""
 
 
-class EncoderConfig(ModelConfig):
-    """What makes one encoder differ from another."""
-
-    family: Literal["encoder"] = "encoder"
-    n_vocab: int = Field(ge=1)
-    d_model: int = Field(256, ge=1)
-    n_layers: int = Field(4, ge=1)
-    n_heads: int = Field(4, ge=1)
-    d_ff: int = Field(1024, ge=1)
-    dropout: float = Field(0.1, ge=0.0, lt=1.0)
-    token_dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    norm_first: bool = False
-    norm: Literal["layer", "rms"] = "layer"
-    eps: float = Field(1e-5, gt=0.0)
-    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"] = "gelu"
-    positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
-    n_segments: int = Field(2, ge=0)
-    embedding_norm: bool = True
-    bias: bool = True
-    head: Literal["none", "classify", "masked", "spans"] = "none"
-    n_labels: int | None = Field(None, ge=1)
-    pooling: Literal["cls", "mean", "attention"] = "cls"
-    cell: Cell | None = None
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> EncoderConfig:
-        problems = self._of_attention() if self.cell is None else self._of_recurrence()
-        if self.head == "classify" and self.n_labels is None:
-            problems.append("head 'classify' needs n_labels")
-        if self.head != "classify" and self.n_labels is not None:
-            problems.append(
-                f"head {self.head!r} has no labels: leave out n_labels={self.n_labels}, or choose "
-                "head 'classify'"
-            )
-        if not 0 <= self.pad_id < self.n_vocab:
-            problems.append(f"pad_id={self.pad_id} is none of the n_vocab={self.n_vocab} tokens")
-        if problems:
-            raise ValueError("; ".join(problems))
-        return self
-
-    def _of_attention(self) -> list[str]:
-        problems = []
-        if self.d_model % self.n_heads:
-            problems.append(f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}")
-        if self.positions == "rotary" and self.d_model // self.n_heads % 2:
-            problems.append(
-                f"positions 'rotary' turn pairs of numbers, and a head has "
-                f"{self.d_model // self.n_heads}; choose an even d_model / n_heads"
-            )
-        return problems
-
-    def _of_recurrence(self) -> list[str]:
-        problems = []
-        if self.positions == "rotary":
-            problems.append("positions 'rotary' turn queries and keys, and a cell has none")
-        if self.d_model % 2:
-            problems.append(
-                f"cell {self.cell!r} reads both ways, half of d_model={self.d_model} each; choose "
-                "an even d_model"
-            )
-        return problems
-
-    @property
-    def idle(self) -> tuple[str, ...]:
-        """As ``ModelConfig.idle``."""
-        return () if self.cell is None else ("n_heads", "d_ff", "bias", "norm_first")
-
-    @property
-    def longest(self) -> int | None:
-        """Learned positions end with their table."""
-        return self.max_len if self.positions == "learned" else None
-
-    @property
-    def n_self_heads(self) -> int:
-        """Heads that look from every token to every token."""
-        return self.n_layers * self.n_heads if self.cell is None else 0
-
-    def attention(self) -> MultiHeadAttention:
-        """An attention as these settings want it."""
-        return MultiHeadAttention(
-            self.d_model,
-            self.n_heads,
-            positions="rotary" if self.positions == "rotary" else "none",
-            bias=self.bias,
-            max_len=self.max_len,
-        )
-
-    def feed_forward(self) -> FeedForward:
-        """A feed-forward network as these settings want it."""
-        return FeedForward(self.d_model, self.d_ff, bias=self.bias, activation=self.activation)
-
-    def residual(self) -> Residual:
-        """A residual connection as these settings want it."""
-        return Residual(
-            self.d_model,
-            dropout=self.dropout,
-            norm_first=self.norm_first,
-            norm=self.norm,
-            eps=self.eps,
-        )
-
-    def stream_norm(self) -> nn.Module:
-        """A norm of the stream as these settings want it."""
-        return make_norm(self.norm, self.d_model, eps=self.eps)
-
-    def embedding(self) -> SegmentedEmbedding:
-        """Tokens, positions and segments as these settings want them."""
-        return SegmentedEmbedding(
-            nn.Embedding(self.n_vocab, self.d_model),
-            make_positions(self.positions, self.d_model, join="add", max_len=self.max_len),
-            n_segments=self.n_segments,
-            norm=self.stream_norm() if self.embedding_norm else None,
-            dropout=self.dropout,
-            token_dropout=self.token_dropout,
-        )
-
-    def make_layers(self) -> list[nn.Module]:
-        """What reads, one after the other."""
-        if self.cell is None:
-            return [Layer(self) for _ in range(self.n_layers)]
-        return [RecurrentLayer(self, self.cell, first=i == 0) for i in range(self.n_layers)]
-
-    def make_head(self, tokens: nn.Embedding) -> nn.Module:
-        """What turns states into what is asked for."""
-        if self.n_labels is not None:
-            return POOLINGS[self.pooling](self.d_model, self.n_labels, dropout=self.dropout)
-        if self.head == "masked":
-            activation = ACTIVATIONS[self.activation]
-            return MaskedHead(tokens, activation=activation, norm=self.stream_norm())
-        return SpansHead(self.d_model) if self.head == "spans" else NoHead()
-
-
-class Layer(nn.Module):
-    """Self-attention, then feed-forward."""
-
-    def __init__(self, config: EncoderConfig) -> None:
-        super().__init__()
-        self.self_attention = config.attention()
-        self.feed_forward = config.feed_forward()
-        self.around_self = config.residual()
-        self.around_feed_forward = config.residual()
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D)."""
-        x = self.around_self.leave(x, self.self_attention(self.around_self.enter(x), mask=mask))
-        y = self.feed_forward(self.around_feed_forward.enter(x))
-        return self.around_feed_forward.leave(x, y)
-
-
-class RecurrentLayer(nn.Module):
+class RecurrentBlock(nn.Module):
     """A recurrence that reads both ways; each way makes half of a state."""
 
     def __init__(self, config: EncoderConfig, cell: Cell, *, first: bool) -> None:
@@ -207,10 +51,10 @@ class Encoder(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = config.embedding()
-        self.layers = nn.ModuleList(config.make_layers())
-        self.norm = config.stream_norm() if config.norm_first else nn.Identity()
-        self.head = config.make_head(self.embedding.tokens)
+        self.embedding = _embedding(config)
+        self.layers = nn.ModuleList(_layers(config))
+        self.norm = last_norm(config)
+        self.head = _head(config, self.embedding.tokens)
         deviation = start_deviation(config.d_model)
         for module in self.modules():
             _begin(module, deviation)
@@ -222,7 +66,7 @@ class Encoder(nn.Module):
     def states(self, ids: Tensor, segments: Tensor | None = None) -> Tensor:
         """ids (B, S), segments (B, S), all 0 where they are not given -> (B, S, D)."""
         mask = masks.padding(ids, pad=self.config.pad_id)
-        x = self.embedding(ids, segments)
+        x = self.embedding(ids, segments=segments)
         for layer in self.layers:
             x = layer(x, mask)
         return self.norm(x)
@@ -247,6 +91,41 @@ class Encoder(nn.Module):
         return LazyLogits(self.head.transformed(states.flatten(0, 1)[places]), *self.head.output())
 
 
+def _embedding(config: EncoderConfig) -> InputEmbedding:
+    """Tokens start small here and sinusoids do not: they are divided by √D.
+
+    With a norm behind, that is what multiplying the tokens by √D would be. Learned positions are
+    taken as they are.
+    """
+    scale = math.sqrt(config.d_tokens) if config.positions == "sinusoidal" else 1.0
+    return input_embedding(
+        config,
+        nn.Embedding(config.n_vocab, config.d_tokens),
+        scale=scale,
+        shrink=scale,
+        n_segments=config.n_segments,
+        norm=stream_norm(config) if config.embedding_norm else None,
+    )
+
+
+def _layers(config: EncoderConfig) -> list[nn.Module]:
+    """What reads, one after the other."""
+    n, cell = config.n_layers, config.cell
+    if cell is None:
+        return [EncoderBlock(config, layer=i, n_layers=n) for i in range(n)]
+    return [RecurrentBlock(config, cell, first=i == 0) for i in range(n)]
+
+
+def _head(config: EncoderConfig, tokens: nn.Embedding) -> nn.Module:
+    """What turns states into what is asked for."""
+    if config.n_labels is not None:
+        return POOLINGS[config.pooling](config.d_model, config.n_labels, dropout=config.dropout)
+    if config.head == "masked":
+        activation = ACTIVATIONS[config.activation]
+        return MaskedHead(tokens, config.d_model, activation=activation, norm=stream_norm(config))
+    return SpansHead(config.d_model) if config.head == "spans" else NoHead()
+
+
 def start_deviation(d_model: int) -> float:
     """Of fresh weights: a sum of d_model products has the size that it has at BERT's width.
 
@@ -268,3 +147,119 @@ def _begin(module: nn.Module, deviation: float) -> None:
 
 def _draw(weight: Tensor, deviation: float) -> None:
     nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
+
+
+# ------------------------------------------------------------------ heads
+# Each is given the states (B, S, D) and which of their tokens are real (B, S).
+
+
+def mean_of_real(states: Tensor, real: Tensor) -> Tensor:
+    """states (B, S, D), real (B, S) -> (B, D); where no token is real, zeros."""
+    kept = states.masked_fill(~real.unsqueeze(-1), 0.0)
+    return kept.sum(dim=1) / real.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+class NoHead(nn.Module):
+    """The states as they are."""
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """(B, S, D) -> (B, S, D)"""
+        return states
+
+
+class FirstTokenHead(nn.Module):
+    """One text or pair -> a score a label, from what its first token has gathered."""
+
+    def __init__(self, d_model: int, n_labels: int, *, dropout: float) -> None:
+        super().__init__()
+        self.dense = nn.Linear(d_model, d_model)
+        self.dropout = Dropout(dropout)
+        self.to_labels = nn.Linear(d_model, n_labels)
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """(B, S, D) -> (B, n_labels)"""
+        return self.to_labels(self.dropout(torch.tanh(self.dense(states[:, 0]))))
+
+
+class MeanHead(nn.Module):
+    """One text or pair -> a score a label, from the mean of its tokens."""
+
+    def __init__(self, d_model: int, n_labels: int, *, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.to_labels = nn.Linear(d_model, n_labels)
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """(B, S, D) -> (B, n_labels)"""
+        return self.to_labels(self.dropout(mean_of_real(states, real)))
+
+
+class AttentionHead(nn.Module):
+    """One text or pair -> a score a label, from the tokens that a learned query looks at."""
+
+    def __init__(self, d_model: int, n_labels: int, *, dropout: float) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.randn(d_model) * d_model**-0.5)
+        self.pool_attention = MemoryAttention(d_model, d_model, score="additive")
+        self.dropout = Dropout(dropout)
+        self.to_labels = nn.Linear(d_model, n_labels)
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """(B, S, D) -> (B, n_labels)"""
+        memory = self.pool_attention.project(states)
+        asked = self.query.expand(states.shape[0], 1, -1)  # (B, 1, D)
+        found = self.pool_attention.look(asked, memory, mask=real[:, None, None])
+        return self.to_labels(self.dropout(found.squeeze(1)))
+
+
+POOLINGS = {"cls": FirstTokenHead, "mean": MeanHead, "attention": AttentionHead}
+"""What a label is read from."""
+
+
+class MaskedHead(nn.Module):
+    """Every position -> the word that stands there; the token matrix is the output matrix.
+
+    The loss needs few positions: ``head.output()`` on ``head.transformed(states[chosen])``.
+    """
+
+    def __init__(
+        self,
+        tokens: nn.Embedding,
+        d_model: int,
+        *,
+        activation: Callable[[Tensor], Tensor],
+        norm: nn.Module,
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.dense = nn.Linear(d_model, d_model)
+        self.activation = activation
+        self.norm = norm
+        self.bias = nn.Parameter(torch.zeros(tokens.num_embeddings))
+
+    def transformed(self, states: Tensor) -> Tensor:
+        """(…, D) -> (…, D), which the last layer reads."""
+        return self.norm(self.activation(self.dense(states)))
+
+    def output(self) -> Output:
+        """The last layer."""
+        return Output(tied(self.tokens, self.dense.out_features), self.bias)
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """(B, S, D) -> (B, S, V)"""
+        return F.linear(self.transformed(states), *self.output())
+
+
+class SpansHead(nn.Module):
+    """Every position -> how well an answer starts there, and how well it ends there.
+
+    Positions of the padding get scores as well: whoever chooses must leave them out.
+    """
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.to_ends = nn.Linear(d_model, 2)
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """(B, S, D) -> (B, S, 2): start, end."""
+        return self.to_ends(states)

@@ -9,59 +9,22 @@ where a gate brings the encoder's memory into the decoder's.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor, nn
+from typing_extensions import override
 
 from regard.functional import masks
+from regard.layers.attention import MemoryAttention
 from regard.layers.dropout import Dropout
 from regard.layers.key_values import KeyValues
-from regard.layers.memory_attention import MemoryAttention
-from regard.layers.score import Beta
 from regard.layers.tape import Tape, TapeAttention, TapeCell, empty_tape, unroll
-from regard.models.base import Output, SequenceConfig, SequenceModel
-from regard.models.settings import FusionName, NormaliserName, ScoreName
-
-
-class MemoryNetworkConfig(SequenceConfig):
-    """What makes one memory-network differ from another."""
-
-    family: Literal["memory_network"] = "memory_network"
-    d_model: int = Field(256, ge=1)
-    dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    fusion: FusionName = "deep"
-    score: ScoreName = "additive"
-    normaliser: NormaliserName = "softmax"
-    beta: Beta = "fixed"
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> MemoryNetworkConfig:
-        if self.beta != "fixed" and self.score != "content":
-            raise ValueError(f"beta sharpens the score 'content', not {self.score!r}")
-        return self
-
-    def self_attention(self) -> TapeAttention:
-        """Attention to one's own tape, as these settings want it; it is never hard."""
-        d = self.d_model
-        return TapeAttention(d, d, score=self.score, max_len=self.max_len, beta=self.beta)
-
-    def cross_attention(self) -> MemoryAttention:
-        """Attention to the encoder's tape, as these settings want it."""
-        d = self.d_model
-        return MemoryAttention(
-            d,
-            d,
-            score=self.score,
-            normaliser=self.normaliser,
-            max_len=self.max_len,
-            beta=self.beta,
-        )
+from regard.models.base import Output, SequenceModel
+from regard.models.settings import MemoryNetworkConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class TapeMemory:
     """The encoder's tape to look at."""
 
     steps: KeyValues
@@ -69,32 +32,32 @@ class Memory:
     mask: Tensor
     """(B, 1, 1, S)"""
 
-    def select(self, rows: Tensor) -> Memory:
+    def select(self, rows: Tensor) -> TapeMemory:
         """Rows of the batch by index, in that order."""
-        return Memory(self.steps.select(rows), self.mask.index_select(0, rows))
+        return TapeMemory(self.steps.select(rows), self.mask.index_select(0, rows))
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TapeState:
     """The decoder between two words."""
 
     tape: Tape
     found: Tensor
     """(B, D): γ̃, what deep fusion found last in the encoder's hidden tape; zeros otherwise."""
 
-    def select(self, rows: Tensor) -> State:
+    def select(self, rows: Tensor) -> TapeState:
         """Rows of the batch by index, in that order."""
-        return State(self.tape.select(rows), self.found.index_select(0, rows))
+        return TapeState(self.tape.select(rows), self.found.index_select(0, rows))
 
 
-class Encoder(nn.Module):
+class TapeEncoder(nn.Module):
     """Source ids to a tape."""
 
     def __init__(self, config: MemoryNetworkConfig) -> None:
         super().__init__()
         self.tokens = nn.Embedding(config.n_source_vocab, config.d_model)
         self.dropout = Dropout(config.dropout)
-        self.self_attention = config.self_attention()
+        self.self_attention = _self_attention(config)
         self.cell = TapeCell(config.d_model, config.d_model)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tape:
@@ -104,23 +67,23 @@ class Encoder(nn.Module):
         return unroll(self.cell, self.self_attention, words, tape, mask=mask)
 
 
-class Decoder(nn.Module):
+class TapeDecoder(nn.Module):
     """What both fusions share: words, a tape of one's own, attention to the encoder's."""
 
     def __init__(self, config: MemoryNetworkConfig, d_out: int) -> None:
         super().__init__()
         self.tokens = nn.Embedding(config.n_target_vocab, config.d_model)
         self.dropout = Dropout(config.dropout)
-        self.self_attention = config.self_attention()
+        self.self_attention = _self_attention(config)
         self.cell = TapeCell(config.d_model, config.d_model)
-        self.cross_attention = config.cross_attention()
+        self.cross_attention = _cross_attention(config)
         self.to_logits = nn.Linear(d_out, config.n_target_vocab)
 
     def project(self, encoded: Tape) -> KeyValues:
         """The encoder's tape -> what to look at, once for all steps."""
         raise NotImplementedError
 
-    def forward(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
+    def forward(self, ids: Tensor, memory: TapeMemory, state: TapeState) -> tuple[Tensor, TapeState]:
         """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         raise NotImplementedError
 
@@ -130,28 +93,28 @@ class Decoder(nn.Module):
         return after.hidden[:, tape.length :], after
 
 
-class ShallowDecoder(Decoder):
+class ShallowDecoder(TapeDecoder):
     """Attention to the encoder comes after the recurrence, so that all steps look at once."""
 
     def __init__(self, config: MemoryNetworkConfig) -> None:
         super().__init__(config, d_out=2 * config.d_model)
 
+    @override
     def project(self, encoded: Tape) -> KeyValues:
-        """As ``Decoder.project``: the hidden tape alone."""
         return self.cross_attention.project(encoded.hidden)
 
-    def forward(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
-        """As ``Decoder.forward``."""
+    @override
+    def forward(self, ids: Tensor, memory: TapeMemory, state: TapeState) -> tuple[Tensor, TapeState]:
         words = self.dropout(self.tokens(ids))
         h, tape = self._unrolled(words, state.tape, None)
         context = self.cross_attention.look(
             h, memory.steps, mask=memory.mask, first=state.tape.length
         )
         out = torch.cat((context, h), dim=-1)
-        return self.dropout(out), State(tape, state.found)
+        return self.dropout(out), TapeState(tape, state.found)
 
 
-class DeepDecoder(Decoder):
+class DeepDecoder(TapeDecoder):
     """What is found in the encoder's tapes, γ̃ and α̃, goes into the recurrence.
 
         r = σ(W_r [γ̃; x])
@@ -165,19 +128,19 @@ class DeepDecoder(Decoder):
         self.asks = nn.Linear(config.d_model, config.d_model, bias=False)
         self.gate = nn.Linear(2 * config.d_model, config.d_model)
 
+    @override
     def project(self, encoded: Tape) -> KeyValues:
-        """As ``Decoder.project``: both tapes side by side."""
         return self.cross_attention.project(encoded.hidden, encoded.steps.v[:, 0])
 
-    def forward(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
-        """As ``Decoder.forward``."""
+    @override
+    def forward(self, ids: Tensor, memory: TapeMemory, state: TapeState) -> tuple[Tensor, TapeState]:
         words = self.dropout(self.tokens(ids))
         found, contents = self._found(words, memory, state)
         r = self.gate(torch.cat((found, words), dim=-1)).sigmoid()
         h, tape = self._unrolled(words, state.tape, r * contents)
-        return self.dropout(h), State(tape, found[:, -1])
+        return self.dropout(h), TapeState(tape, found[:, -1])
 
-    def _found(self, words: Tensor, memory: Memory, state: State) -> tuple[Tensor, Tensor]:
+    def _found(self, words: Tensor, memory: TapeMemory, state: TapeState) -> tuple[Tensor, Tensor]:
         """γ̃ and α̃ (B, T, D) of every word: they wait for each other, but not for the tape."""
         found, both = state.found.unsqueeze(1), []
         for t, ask in enumerate(self.asks(words).split(1, dim=1)):  # (B, 1, D) each
@@ -197,32 +160,51 @@ class MemoryNetwork(SequenceModel):
     def __init__(self, config: MemoryNetworkConfig) -> None:
         super().__init__()
         self.config: MemoryNetworkConfig = config
-        self.encoder = Encoder(config)
-        self.decoder: Decoder = (
+        self.encoder = TapeEncoder(config)
+        self.decoder: TapeDecoder = (
             DeepDecoder(config) if config.fusion == "deep" else ShallowDecoder(config)
         )
 
+    @override
     def states(self, source: Tensor, target: Tensor) -> Tensor:
-        """As ``SequenceModel.states``."""
         memory = self.encode(source)
         states, _ = self.decoder(target, memory, self.start(memory))
         return states
 
+    @override
     def output(self) -> Output:
-        """As ``SequenceModel.output``."""
         return Output(self.decoder.to_logits.weight, self.decoder.to_logits.bias)
 
-    def encode(self, source: Tensor) -> Memory:
-        """Source ids (B, S) -> what the decoder will look at."""
+    @override
+    def encode(self, source: Tensor) -> TapeMemory:
         mask = masks.padding(source, pad=self.config.pad_id)
-        return Memory(self.decoder.project(self.encoder(source, mask)), mask)
+        return TapeMemory(self.decoder.project(self.encoder(source, mask)), mask)
 
-    def start(self, memory: Memory) -> State:
-        """Nothing is written, and nothing found yet."""
+    @override
+    def start(self, memory: TapeMemory) -> TapeState:
         nothing = torch.zeros_like(memory.steps.k[:, 0, 0])
-        return State(empty_tape(nothing), nothing)
+        return TapeState(empty_tape(nothing), nothing)
 
-    def step(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
-        """Last ids (B,) -> logits (B, V) of the next, and the state that knows them."""
+    @override
+    def step(self, ids: Tensor, memory: TapeMemory, state: TapeState) -> tuple[Tensor, TapeState]:
         states, state = self.decoder(ids.unsqueeze(1), memory, state)
         return self.logits(states.squeeze(1)), state
+
+
+def _self_attention(config: MemoryNetworkConfig) -> TapeAttention:
+    """Attention to one's own tape; it is never hard."""
+    d = config.d_model
+    return TapeAttention(d, d, score=config.score, max_len=config.max_len, beta=config.beta)
+
+
+def _cross_attention(config: MemoryNetworkConfig) -> MemoryAttention:
+    """Attention to the encoder's tape."""
+    d = config.d_model
+    return MemoryAttention(
+        d,
+        d,
+        score=config.score,
+        normaliser=config.normaliser,
+        max_len=config.max_len,
+        beta=config.beta,
+    )

@@ -1,31 +1,67 @@
-"""Every system by its name, in its sizes."""
+"""Families of models and every system by its name; from a recipe's section to a built model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, overload
+from functools import cache
+from typing import Annotated, Any, Self, cast, overload
 
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    create_model,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 from torch import nn
 
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry, did_you_mean
 from regard.core.settings import parse
-from regard.models.base import ModelConfig, SequenceConfig, SequenceModel
-from regard.models.decoder import DecoderConfig, LanguageModel
-from regard.models.encoder import Encoder, EncoderConfig
-from regard.models.memory_network import MemoryNetwork, MemoryNetworkConfig
-from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
-from regard.models.settings import ModelSettings
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.functional.normalisers import NORMALISERS
+from regard.functional.scores import SCORES
+from regard.layers.blocks import ACTIVATIONS, NORMS
+from regard.layers.positions import POSITIONS
+from regard.layers.window import WINDOWS
+from regard.models.base import SequenceModel
+from regard.models.decoder import LanguageModel
+from regard.models.encoder import Encoder
+from regard.models.memory_network import MemoryNetwork
+from regard.models.recurrent import RecurrentTranslator
+from regard.models.settings import (
+    DecoderConfig,
+    EncoderConfig,
+    MemoryNetworkConfig,
+    ModelConfig,
+    RecurrentConfig,
+    SequenceConfig,
+    TransformerConfig,
+)
+from regard.models.transformer import Transformer
+
+NAMES: Mapping[str, Registry[Any]] = {
+    "score": SCORES,
+    "window": WINDOWS,
+    "normaliser": NORMALISERS,
+    "positions": POSITIONS,
+    "activation": ACTIVATIONS,
+    "norm": NORMS,
+}
+"""Settings whose values are names of a registry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A file of ``models/``: what describes its models, and what builds them."""
+    """Models of one kind: what describes them, and what builds them."""
 
     config: type[ModelConfig]
     model: Callable[[Any], nn.Module]
+    kind: str = "translator"
+    """What its models are: ``translator``, ``encoder``, ``language model``. A task trains one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +78,8 @@ FAMILIES: Registry[Family] = Registry("family of models")
 FAMILIES.add("transformer")(Family(TransformerConfig, Transformer))
 FAMILIES.add("recurrent")(Family(RecurrentConfig, RecurrentTranslator))
 FAMILIES.add("memory_network")(Family(MemoryNetworkConfig, MemoryNetwork))
-FAMILIES.add("encoder")(Family(EncoderConfig, Encoder))
-FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel))
+FAMILIES.add("encoder")(Family(EncoderConfig, Encoder, "encoder"))
+FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel, "language model"))
 
 PRESETS: Registry[Preset] = Registry("model preset")
 PRESETS.add("transformer")(
@@ -155,10 +191,92 @@ PRESETS.add("gpt")(
 )
 
 
-def presets_for(config: type[ModelConfig]) -> list[str]:
-    """Names of the systems whose configuration is of this kind."""
-    families = {name for name, family in FAMILIES.items() if issubclass(family.config, config)}
-    return [name for name, preset in PRESETS.items() if preset.family in families]
+class ModelSettings(BaseModel):
+    """The section ``model`` of a recipe: a preset, its size, and settings of the preset's family.
+
+    What is not given comes from the preset and its size. Settings are those of the family's
+    configuration; one that the family does not have is refused with the list of those it has.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    preset: str = Field("transformer", description="Which system; `regard models` lists them.")
+    size: str | None = Field(None, description="A size of the preset, such as tiny or base.")
+
+    @model_validator(mode="after")
+    def _of_its_family(self) -> Self:
+        preset = PRESETS[self.preset]
+        if self.size is not None and self.size not in preset.sizes:
+            raise ConfigError(
+                f"preset {self.preset!r} has no size {self.size!r}"
+                f"{did_you_mean(self.size, preset.sizes)}; known: {', '.join(preset.sizes)}"
+            )
+        settings = settings_of(FAMILIES[preset.family].config)
+        if strange := [name for name in self.given() if name not in settings.model_fields]:
+            hints = [f"{name!r}{did_you_mean(name, settings.model_fields)}" for name in strange]
+            raise ConfigError(
+                f"unknown setting {', '.join(hints)}; preset {self.preset!r} has preset, size, "
+                f"{', '.join(settings.model_fields)}"
+            )
+        parse(settings, self.given(), "")
+        return self
+
+    def given(self) -> dict[str, Any]:
+        """What was asked for beyond preset and size."""
+        return {k: v for k, v in (self.model_extra or {}).items() if v is not None}
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """All that can be set in some family."""
+        configs = [settings_of(family.config) for family in FAMILIES.values()]
+        return list(dict.fromkeys([*cls.model_fields, *(n for c in configs for n in c.model_fields)]))
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        common = schema.pop("properties")
+        schema["additionalProperties"] = True
+        schema["oneOf"] = [_family_schema(name, common) for name in FAMILIES]
+        return schema
+
+
+@cache
+def settings_of(config: type[ModelConfig]) -> type[BaseModel]:
+    """A family's settings as a user gives them: any of them, or none."""
+    fields: dict[str, Any] = {
+        name: (Annotated[field.annotation, *field.metadata] | None, Field(None, description=field.description))  # type: ignore[name-defined]  # noqa: E501
+        for name, field in config.model_fields.items()
+        if name not in config.FROM_DATA
+    }
+    return create_model(
+        config.__name__.replace("Config", "Settings"),
+        __config__=ConfigDict(extra="forbid"),
+        **fields,
+    )
+
+
+def _family_schema(name: str, common: Mapping[str, Any]) -> dict[str, Any]:
+    """The section as JSON schema for one family; names of registries are listed."""
+    schema = settings_of(FAMILIES[name].config).model_json_schema()
+    own = cast("dict[str, Any]", schema["properties"])
+    for key, registry in NAMES.items():
+        if key in own:
+            own[key]["examples"] = list(registry)
+    presets = [preset for preset, one in PRESETS.items() if one.family == name]
+    default = ModelSettings.model_fields["preset"].default
+    return {
+        "title": name,
+        "properties": {**common, "preset": {**common["preset"], "enum": presets}, **own},
+        "required": [] if default in presets else ["preset"],
+        "additionalProperties": False,
+    }
+
+
+def presets_for(kind: str) -> list[str]:
+    """Names of the systems of a kind."""
+    return [name for name, preset in PRESETS.items() if FAMILIES[preset.family].kind == kind]
 
 
 def resolve(
@@ -166,8 +284,7 @@ def resolve(
 ) -> SequenceConfig:
     """The complete configuration of a translator."""
     config = resolve_for(
-        "translation",
-        SequenceConfig,
+        "translator",
         settings,
         n_source_vocab=n_source_vocab,
         n_target_vocab=n_target_vocab,
@@ -177,33 +294,32 @@ def resolve(
     return config
 
 
-def resolve_for(
-    task: str, wanted: type[ModelConfig], settings: ModelSettings, **sizes: Any
-) -> ModelConfig:
-    """Preset, size and what the user set, as one complete configuration.
+def resolve_for(kind: str, settings: ModelSettings, **sizes: Any) -> ModelConfig:
+    """Preset, size and what the user set, as one complete configuration of a kind of model.
 
-    It is of the kind that the task ``wanted``. ``sizes`` are those that the data decides, such as
-    that of the vocabulary.
+    ``sizes`` are those that the data decides, such as that of the vocabulary.
     """
     preset = PRESETS[settings.preset]
-    fitting = presets_for(wanted)
-    if settings.preset not in fitting:
+    family = FAMILIES[preset.family]
+    if family.kind != kind:
         raise ConfigError(
-            f"preset {settings.preset!r} cannot be trained for {task}; for that choose one of "
-            f"{', '.join(fitting)}"
+            f"preset {settings.preset!r} is of the kind {family.kind}, and what is trained here is "
+            f"of the kind {kind}: choose one of {', '.join(presets_for(kind))}"
         )
     size = settings.size or next(iter(preset.sizes))
-    if size not in preset.sizes:
-        raise ConfigError(
-            f"preset {settings.preset!r} has no size {size!r}{did_you_mean(size, preset.sizes)}; "
-            f"known: {', '.join(preset.sizes)}"
-        )
     given = settings.given()
-    raw = {**sizes, **preset.sizes[size], **given}
-    config = parse(FAMILIES[preset.family].config, raw, "model")
+    config = parse(family.config, {**sizes, **preset.sizes[size], **given}, "model")
+    check_names(config)
     if idle := [name for name in config.idle if name in given]:
         raise ConfigError(f"model: {', '.join(idle)} would do nothing in this model; leave it out")
     return config
+
+
+def check_names(config: ModelConfig) -> None:
+    """Refuse names that no registry has; a plug-in's must have been entered by now."""
+    for key, registry in NAMES.items():
+        if isinstance(name := getattr(config, key, None), str):
+            registry[name]
 
 
 def config_from(raw: Mapping[str, Any]) -> ModelConfig:
@@ -211,7 +327,9 @@ def config_from(raw: Mapping[str, Any]) -> ModelConfig:
     family = raw.get("family") if isinstance(raw, Mapping) else None
     if not isinstance(family, str):
         raise ConfigError("a model configuration must name its family")
-    return parse(FAMILIES[family].config, raw, "model")
+    config = parse(FAMILIES[family].config, raw, "model")
+    check_names(config)
+    return config
 
 
 @overload

@@ -3,8 +3,11 @@
 ``plain`` (Sutskever et al. 2014; with a score, the CS224N decoder): an LSTM writes the target from
 the encoder's last state; what it writes next is read off s_t, or off [a_t; s_t] with attention.
 ``luong`` (Luong et al. 2015): off an attentional state tanh(W_c [c; h]), fed into the next step.
-``bahdanau`` (Bahdanau et al. 2015): s_{t-1} asks; the context goes into the GRU's every part, and
-the output is deep.
+``bahdanau`` (Bahdanau et al. 2015): s_{t-1} asks; the context goes into every part of the cell,
+and the output is deep.
+
+Cells are LSTMs, GRUs or plain ones, and any encoder may read both ways: then a projection of its
+two last states is what the decoder begins with.
 
 Decoders run over any number of positions from any state, so that a step is a run over one.
 """
@@ -12,88 +15,22 @@ Decoders run over any number of positions from any state, so that a step is a ru
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor, nn
+from typing_extensions import override
 
 from regard.functional import masks
-from regard.layers.context_gru import ContextGRU
+from regard.layers.attention import MemoryAttention
 from regard.layers.dropout import Dropout
 from regard.layers.key_values import KeyValues
-from regard.layers.memory_attention import MemoryAttention
-from regard.layers.recurrence import Cell, CellState, Recurrence
-from regard.layers.score import Beta
-from regard.models.base import Output, SequenceConfig, SequenceModel
-from regard.models.settings import NormaliserName, ScoreName, WindowName
-
-
-class RecurrentConfig(SequenceConfig):
-    """What makes one recurrent translator differ from another."""
-
-    family: Literal["recurrent"] = "recurrent"
-    decoder: Literal["plain", "luong", "bahdanau"] = "luong"
-    cell: Cell = "lstm"
-    d_model: int = Field(256, ge=1)
-    n_layers: int = Field(1, ge=1)
-    bidirectional: bool = False
-    dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    score: ScoreName | None = None
-    window: WindowName = "global"
-    half_width: int = Field(10, ge=1)
-    normaliser: NormaliserName = "softmax"
-    beta: Beta = "fixed"
-    input_feeding: bool = False
-    reverse_source: bool = False
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> RecurrentConfig:
-        problems = []
-        if self.decoder != "plain" and self.score is None:
-            problems.append(f"decoder {self.decoder!r} attends: give a score")
-        if self.decoder == "bahdanau" and (self.cell, self.n_layers) != ("gru", 1):
-            problems.append("decoder 'bahdanau' is one GRU: cell must be gru, n_layers 1")
-        if self.bidirectional and self.decoder != "bahdanau":
-            problems.append(f"decoder {self.decoder!r} begins with the state of a one-way encoder")
-        if self.bidirectional and self.score in ("dot", "scaled_dot", "content"):
-            problems.append(
-                f"score {self.score!r} needs states of one width, and those of a two-way encoder "
-                "are twice as wide; 'general' and 'additive' take them"
-            )
-        if self.score is None and (self.window, self.normaliser) != ("global", "softmax"):
-            problems.append("window and normaliser are of an attention, and there is none")
-        if self.beta != "fixed" and self.score != "content":
-            problems.append(f"beta sharpens the score 'content', not {self.score!r}")
-        if self.input_feeding and self.decoder != "luong":
-            problems.append(f"decoder {self.decoder!r} has no attentional state to feed back")
-        if problems:
-            raise ValueError("; ".join(problems))
-        return self
-
-    @property
-    def d_memory(self) -> int:
-        """Width of the encoder's states."""
-        return self.d_model * (2 if self.bidirectional else 1)
-
-    def attention(self) -> MemoryAttention | None:
-        """An attention as these settings want it, or none."""
-        if self.score is None:
-            return None
-        return MemoryAttention(
-            self.d_model,
-            self.d_memory,
-            score=self.score,
-            window=self.window,
-            normaliser=self.normaliser,
-            half_width=self.half_width,
-            max_len=self.max_len,
-            beta=self.beta,
-        )
+from regard.layers.recurrence import CONTEXT_CELLS, CellState, Recurrence
+from regard.models.base import Output, SequenceModel
+from regard.models.settings import RecurrentConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class RecurrentMemory:
     """The encoder's states to look at, and the one to begin with."""
 
     keys_values: KeyValues | None
@@ -101,14 +38,14 @@ class Memory:
     """(B, 1, 1, S)"""
     last: CellState
 
-    def select(self, rows: Tensor) -> Memory:
+    def select(self, rows: Tensor) -> RecurrentMemory:
         """Rows of the batch by index, in that order."""
         keys_values = None if self.keys_values is None else self.keys_values.select(rows)
-        return Memory(keys_values, self.mask.index_select(0, rows), self.last.select(rows))
+        return RecurrentMemory(keys_values, self.mask.index_select(0, rows), self.last.select(rows))
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RecurrentState:
     """The decoder between two words."""
 
     cell: CellState
@@ -117,12 +54,12 @@ class State:
     length: int = 0
     """Words read so far."""
 
-    def select(self, rows: Tensor) -> State:
+    def select(self, rows: Tensor) -> RecurrentState:
         """Rows of the batch by index, in that order."""
-        return State(self.cell.select(rows), self.fed.index_select(0, rows), self.length)
+        return RecurrentState(self.cell.select(rows), self.fed.index_select(0, rows), self.length)
 
 
-class Encoder(nn.Module):
+class RecurrentEncoder(nn.Module):
     """Source ids to states."""
 
     def __init__(self, config: RecurrentConfig) -> None:
@@ -164,23 +101,25 @@ class LuongDecoder(nn.Module):
             n_layers=config.n_layers,
             dropout=config.dropout,
         )
-        self.cross_attention = config.attention()
+        self.cross_attention = _attention(config)
         self.join = (
             nn.Linear(d + config.d_memory, d, bias=False) if config.decoder == "luong" else None
         )
         attends_plainly = self.join is None and self.cross_attention is not None
         d_out = d + config.d_memory if attends_plainly else d
         self.to_logits = nn.Linear(d_out, config.n_target_vocab)
+        self.begin = _BothWays(d, config.cell) if config.bidirectional else None
 
-    def start(self, memory: Memory) -> State:
-        """The encoder's last state."""
-        return State(memory.last, torch.zeros_like(memory.last.h[:, 0]))
+    def start(self, memory: RecurrentMemory) -> RecurrentState:
+        """The encoder's last state; of one that read both ways, what is made of its two."""
+        last = memory.last if self.begin is None else self.begin(memory.last)
+        return RecurrentState(last, torch.zeros_like(last.h[:, 0]))
 
     def remember(self, states: Tensor) -> KeyValues | None:
         """The encoder's states (B, S, d_memory) as attention wants them."""
         return None if self.cross_attention is None else self.cross_attention.project(states)
 
-    def forward(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
+    def forward(self, ids: Tensor, memory: RecurrentMemory, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         words = self.dropout(self.tokens(ids))
         if self.input_feeding:
@@ -188,10 +127,10 @@ class LuongDecoder(nn.Module):
         else:
             h, cell = self.recurrence(words, None, state.cell)
             out = self._joined(h, memory, state.length)
-            state = State(cell, state.fed, state.length + ids.shape[1])
+            state = RecurrentState(cell, state.fed, state.length + ids.shape[1])
         return self.dropout(out), state
 
-    def _feeding(self, words: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
+    def _feeding(self, words: Tensor, memory: RecurrentMemory, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """Each step reads what attention made of the one before: no two steps at once."""
         outputs = []
         for word in words.split(1, dim=1):  # (B, 1, D) each
@@ -199,16 +138,32 @@ class LuongDecoder(nn.Module):
             h, cell = self.recurrence(x, None, state.cell)
             out = self._joined(h, memory, state.length)
             outputs.append(out)
-            state = State(cell, out.squeeze(1), state.length + 1)
+            state = RecurrentState(cell, out.squeeze(1), state.length + 1)
         return torch.cat(outputs, dim=1), state
 
-    def _joined(self, h: Tensor, memory: Memory, first: int) -> Tensor:
+    def _joined(self, h: Tensor, memory: RecurrentMemory, first: int) -> Tensor:
         """States (B, T, D) -> what the words are read off: h, [a; h] or tanh(W_c [c; h])."""
         if self.cross_attention is None or memory.keys_values is None:
             return h
         context = self.cross_attention.look(h, memory.keys_values, mask=memory.mask, first=first)
         both = torch.cat((context, h), dim=-1)
         return both if self.join is None else self.join(both).tanh()
+
+
+class _BothWays(nn.Module):
+    """The last states of reading forwards and backwards to one state a layer: tanh(W [h→; h←])."""
+
+    def __init__(self, d: int, cell: str) -> None:
+        super().__init__()
+        self.h = nn.Linear(2 * d, d)
+        self.c = nn.Linear(2 * d, d) if cell == "lstm" else None
+
+    def forward(self, last: CellState) -> CellState:
+        """(B, 2N, D), directions side by side -> (B, N, D)"""
+        h = self.h(last.h.unflatten(1, (-1, 2)).flatten(2)).tanh()
+        if self.c is None or last.c is None:
+            return CellState(h, None)
+        return CellState(h, self.c(last.c.unflatten(1, (-1, 2)).flatten(2)))
 
 
 class BahdanauDecoder(nn.Module):
@@ -220,45 +175,44 @@ class BahdanauDecoder(nn.Module):
         self.tokens = nn.Embedding(config.n_target_vocab, d)
         self.dropout = Dropout(config.dropout)
         self.begin = nn.Linear(d, d)
-        attention = config.attention()
+        attention = _attention(config)
         assert attention is not None, "the configuration sees to it"
         self.cross_attention = attention
-        self.cell = ContextGRU(d, d, config.d_memory)
+        self.cell = CONTEXT_CELLS[config.cell](d, d, config.d_memory)
         self.from_state = nn.Linear(d, 2 * d, bias=False)
         self.from_word = nn.Linear(d, 2 * d)
         self.from_context = nn.Linear(config.d_memory, 2 * d, bias=False)
         self.to_logits = nn.Linear(d, config.n_target_vocab)
 
-    def start(self, memory: Memory) -> State:
+    def start(self, memory: RecurrentMemory) -> RecurrentState:
         """s_0 = tanh(W h), where h is the last state of reading backwards: it saw word 1 last."""
         s = self.begin(memory.last.h[:, -1]).tanh()
-        return State(CellState(s.unsqueeze(1), None), torch.zeros_like(s))
+        return RecurrentState(self.cell.start(s), torch.zeros_like(s))
 
     def remember(self, states: Tensor) -> KeyValues:
         """The encoder's states (B, S, d_memory) as attention wants them.
 
-        What a context gives to the GRU and to the output is linear in it, so both are computed
-        from the states, once, and attention weighs the results (B, S, 5D).
+        What a context gives to the cell and to the output is linear in it, so both are computed
+        from the states, once, and attention weighs the results; of a GRU (B, S, 5D).
         """
         values = torch.cat((self.cell.remember(states), self.from_context(states)), dim=-1)
         return self.cross_attention.project(states, values)
 
-    def forward(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
+    def forward(self, ids: Tensor, memory: RecurrentMemory, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         assert memory.keys_values is not None, "the configuration sees to it"
         words = self.dropout(self.tokens(ids))
-        s, states, shown = state.cell.h[:, 0], [], []
+        cell, states, shown = state.cell, [], []
         for t, read in enumerate(self.cell.read(words).unbind(dim=1)):
             context = self.cross_attention.look(
-                s.unsqueeze(1), memory.keys_values, mask=memory.mask, first=state.length + t
+                cell.h, memory.keys_values, mask=memory.mask, first=state.length + t
             ).squeeze(1)
-            remembered, output = context.split((read.shape[-1], 2 * s.shape[-1]), dim=-1)
-            states.append(s)
+            remembered, output = context.split((read.shape[-1], 2 * cell.h.shape[-1]), dim=-1)
+            states.append(cell.h)
             shown.append(output)
-            s = self.cell(read, remembered, s)
-        out = self._deep(torch.stack(states, 1), words, torch.stack(shown, 1))
-        cell = CellState(s.unsqueeze(1), None)
-        return out, State(cell, state.fed, state.length + ids.shape[1])
+            cell = self.cell(read, remembered, cell)
+        out = self._deep(torch.cat(states, 1), words, torch.stack(shown, 1))
+        return out, RecurrentState(cell, state.fed, state.length + ids.shape[1])
 
     def _deep(self, before: Tensor, words: Tensor, shown: Tensor) -> Tensor:
         """Maxout over pairs of U_o s_{t-1} + V_o y_{t-1} + C_o c_t."""
@@ -272,35 +226,51 @@ class RecurrentTranslator(SequenceModel):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         self.config: RecurrentConfig = config
-        self.encoder = Encoder(config)
+        self.encoder = RecurrentEncoder(config)
         self.decoder: LuongDecoder | BahdanauDecoder = (
             BahdanauDecoder(config) if config.decoder == "bahdanau" else LuongDecoder(config)
         )
 
+    @override
     def states(self, source: Tensor, target: Tensor) -> Tensor:
-        """As ``SequenceModel.states``."""
         memory = self.encode(source)
         states, _ = self.decoder(target, memory, self.start(memory))
         return states
 
+    @override
     def output(self) -> Output:
-        """As ``SequenceModel.output``."""
         return Output(self.decoder.to_logits.weight, self.decoder.to_logits.bias)
 
-    def encode(self, source: Tensor) -> Memory:
-        """Source ids (B, S) -> what the decoder will look at and begin with."""
+    @override
+    def encode(self, source: Tensor) -> RecurrentMemory:
         mask = masks.padding(source, pad=self.config.pad_id)
         states, last = self.encoder(source, mask[:, 0, 0])
-        return Memory(self.decoder.remember(states), mask, last)
+        return RecurrentMemory(self.decoder.remember(states), mask, last)
 
-    def start(self, memory: Memory) -> State:
-        """The state before the first word."""
+    @override
+    def start(self, memory: RecurrentMemory) -> RecurrentState:
         return self.decoder.start(memory)
 
-    def step(self, ids: Tensor, memory: Memory, state: State) -> tuple[Tensor, State]:
-        """Last ids (B,) -> logits (B, V) of the next, and the state that knows them."""
+    @override
+    def step(self, ids: Tensor, memory: RecurrentMemory, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         states, state = self.decoder(ids.unsqueeze(1), memory, state)
         return self.logits(states.squeeze(1)), state
+
+
+def _attention(config: RecurrentConfig) -> MemoryAttention | None:
+    """An attention as these settings want it, or none."""
+    if config.score is None:
+        return None
+    return MemoryAttention(
+        config.d_model,
+        config.d_memory,
+        score=config.score,
+        window=config.window,
+        normaliser=config.normaliser,
+        half_width=config.half_width,
+        max_len=config.max_len,
+        beta=config.beta,
+    )
 
 
 def _reversed(x: Tensor, mask: Tensor) -> Tensor:

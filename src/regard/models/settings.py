@@ -1,107 +1,376 @@
-"""What a user may ask of a model. No tensors here: the command line reads this too."""
+"""What every family of models can be told: its configuration, saved with the weights.
+
+No tensors here. Names of scores, windows, normalisers, positions and the like are those of
+registries and are looked up where a model is resolved and built (``regard.models.presets``).
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-ScoreName = Literal["content", "additive", "location", "general", "dot", "scaled_dot"]
-WindowName = Literal["global", "local_m", "local_p", "block"]
-NormaliserName = Literal["softmax", "hard"]
-FusionName = Literal["shallow", "deep"]
-PositionsName = Literal["sinusoidal", "learned", "index", "none", "alibi", "rotary"]
-ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
+from regard.layers.settings import BlockSettings
+
+Beta = Literal["fixed", "learned", "emitted"]
+Cell = Literal["lstm", "gru", "tanh"]
 
 
-class ModelSettings(BaseModel):
-    """The section ``model`` of a recipe. What is not given comes from the preset and its size."""
+class ModelConfig(BaseModel):
+    """Architecture only: no devices, no paths."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    preset: str = Field("transformer", description="Which system; `regard models` lists them.")
-    size: str | None = Field(None, description="A size of the preset, such as tiny or base.")
-    score: ScoreName | None = Field(None, description="How queries are matched with keys.")
-    window: WindowName | None = Field(None, description="Which keys a query may see.")
-    normaliser: NormaliserName | None = Field(
-        None,
-        description="How scores of the source become weights: softmax, or hard (one is drawn).",
+    FROM_DATA: ClassVar[frozenset[str]] = frozenset(
+        {"family", "pad_id", "n_vocab", "n_source_vocab", "n_target_vocab", "shared_vocab"}
+        | {"head", "n_labels"}
     )
-    positions: PositionsName | None = Field(None, description="How order is told.")
+    """Fields that the data and the task decide; all others are a user's settings."""
+
+    family: str
+    pad_id: int = 0
+    d_model: int = Field(256, ge=1, description="Width of the states.")
+    max_len: int = Field(512, ge=4, description="Longest text in tokens, specials included.")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> ModelConfig:
+        if problems := self.problems():
+            raise ValueError("; ".join(problems))
+        return self
+
+    def problems(self) -> list[str]:
+        """Why these settings cannot be had together; all reasons, not the first."""
+        return []
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens a text may have; None where any number will do."""
+        return None
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """Settings of the family that do nothing in this model."""
+        return ()
+
+    @property
+    def packs(self) -> bool:
+        """Whether the model reads texts that lie end to end, as well as padded ones."""
+        return False
+
+
+class SequenceConfig(ModelConfig):
+    """Of a model that writes a target, given a source."""
+
+    n_source_vocab: int = Field(ge=1)
+    n_target_vocab: int = Field(ge=1)
+    shared_vocab: bool = True
+
+
+class BlocksConfig(ModelConfig, BlockSettings):
+    """What all Transformers share: layers of one block, and how tokens enter the first."""
+
+    n_layers: int = Field(4, ge=1, description="Layers of encoder and of decoder.")
+    positions: str = Field("learned", description="How order is told.")
     join: Literal["add", "concat"] | None = Field(
         None, description="How positions join tokens; add, except for index."
     )
-    half_width: int | None = Field(
-        None, ge=1, description="D of the local windows; a block has 2D positions."
+    d_positions: int | None = Field(
+        None,
+        ge=1,
+        description="With join concat: the width of positions that stand beside tokens of the "
+        "other d_model - d_positions numbers. Left out, both are d_model wide and projected back.",
     )
-    bias: bool | None = Field(None, description="Whether projections have a bias.")
-    activation: ActivationName | None = Field(
-        None, description="What stands between the two projections of the feed-forward."
+    token_dropout: float = Field(
+        0.0, ge=0.0, lt=1.0, description="Share of words that are not read in training."
     )
-    embedding_scale: bool | None = Field(
-        None, description="Whether embeddings are multiplied by √d_model."
+
+    def problems(self) -> list[str]:
+        """Those that any Transformer may have."""
+        return [*self._heads(), *self._joining(), *self._windows()]
+
+    def _heads(self) -> list[str]:
+        problems = []
+        if self.d_model % self.n_heads:
+            problems.append(f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}")
+        if self.n_heads % self.kv_heads:
+            problems.append(
+                f"n_kv_heads={self.n_kv_heads} does not divide n_heads={self.n_heads}: as many "
+                "heads must share each key"
+            )
+        if self.positions == "rotary" and self.d_head % 2:
+            problems.append(
+                f"positions 'rotary' turn pairs of numbers, and a head has {self.d_head}; choose "
+                "an even d_model / n_heads"
+            )
+        return problems
+
+    def _joining(self) -> list[str]:
+        problems = []
+        if self.positions == "index" and self.join == "add":
+            problems.append("positions 'index' appends a number: join must be 'concat'")
+        if self.positions in ("alibi", "rotary") and self.join is not None:
+            problems.append(f"positions {self.positions!r} join no token: leave out 'join'")
+        if self.d_positions is None:
+            return problems
+        if self.joined_by != "concat":
+            problems.append("d_positions is the width of positions beside tokens: join 'concat'")
+        if self.d_positions >= self.d_model:
+            problems.append(f"d_positions={self.d_positions} leaves no room in d_model for tokens")
+        if self.positions == "index" and self.d_positions != 1:
+            problems.append("positions 'index' append one number: d_positions must be 1")
+        return problems
+
+    def _windows(self) -> list[str]:
+        if self.normaliser == "hard" and self.family != "transformer":
+            return [
+                "normaliser 'hard' draws one key a query and is trained where attention looks "
+                "across; this model looks at its own text only"
+            ]
+        return []
+
+    @property
+    def joined_by(self) -> Literal["add", "concat"]:
+        """How positions join tokens, given or not."""
+        return self.join or ("concat" if self.positions == "index" else "add")
+
+    @property
+    def d_tokens(self) -> int:
+        """Width of a token's embedding."""
+        return self.d_model - (self.d_positions or 0)
+
+    @property
+    def d_head(self) -> int:
+        """Width of a head."""
+        return self.d_model // self.n_heads
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads that have keys and values of their own."""
+        return self.n_kv_heads or self.n_heads
+
+    @property
+    def n_self_heads(self) -> int:
+        """Heads that look from token to token of one text, in all layers of one stack."""
+        return self.n_layers * self.n_heads
+
+    @property
+    def longest(self) -> int | None:
+        """Learned positions end with their table."""
+        return self.max_len if self.positions == "learned" else None
+
+
+class TransformerConfig(SequenceConfig, BlocksConfig):
+    """The encoder-decoder Transformer."""
+
+    family: Literal["transformer"] = "transformer"
+    d_model: int = Field(512, ge=1, description="Width of the residual stream.")
+    n_layers: int = Field(6, ge=1, description="Layers of encoder and of decoder.")
+    n_heads: int = Field(8, ge=1, description="Heads; must divide d_model.")
+    d_ff: int = Field(2048, ge=1, description="Inner width of the feed-forward.")
+    positions: str = Field("sinusoidal", description="How order is told.")
+    memory: Literal["last", "each"] = Field(
+        "last",
+        description="What a decoder layer looks at: the last encoder layer, or the one of its own "
+        "number.",
     )
-    output_bias: bool | None = Field(None, description="Whether the output layer has a bias.")
-    tied_output: bool | None = Field(
-        None, description="Whether the output matrix is the target's embedding."
+    cross_after: Literal["attention", "feed_forward"] = Field(
+        "attention", description="What a decoder layer does before it looks at the source."
+    )
+    embedding_scale: bool = Field(
+        True, description="Whether embeddings are multiplied by √d_model."
+    )
+    output_bias: bool = Field(False, description="Whether the output layer has a bias.")
+    tied_output: bool = Field(
+        True, description="Whether the output matrix is the target's embedding."
     )
     hidden_source_id: int | None = Field(
         None, ge=0, description="A source id that nobody looks at, beside padding."
     )
-    norm: Literal["layer", "rms"] | None = Field(
-        None, description="LayerNorm, or RMSNorm, which takes no mean away."
-    )
-    eps: float | None = Field(None, gt=0.0, description="Added where a norm divides.")
-    n_kv_heads: int | None = Field(
-        None, ge=1, description="Keys and values that heads share; must divide n_heads."
-    )
-    rotary_base: float | None = Field(
-        None, gt=0.0, description="The slowest pair turns once in 2π times so many places."
-    )
-    tied: bool | None = Field(
-        None, description="Whether a language model's output matrix is its embedding."
-    )
-    n_segments: int | None = Field(None, ge=0, description="Kinds of texts an encoder tells apart.")
-    embedding_norm: bool | None = Field(
-        None, description="Whether an encoder's embedding is normalised."
-    )
-    d_model: int | None = Field(None, ge=1, description="Width of the residual stream.")
-    n_layers: int | None = Field(None, ge=1, description="Layers of encoder and of decoder.")
-    n_heads: int | None = Field(None, ge=1, description="Heads; must divide d_model.")
-    d_ff: int | None = Field(None, ge=1, description="Inner width of the feed-forward.")
-    dropout: float | None = Field(None, ge=0.0, lt=1.0, description="Share of units dropped.")
-    token_dropout: float | None = Field(
-        None, ge=0.0, lt=1.0, description="Share of words that are not read in training."
-    )
-    norm_first: bool | None = Field(None, description="LayerNorm before the sub-layer, not after.")
-    max_len: int | None = Field(
-        None, ge=4, description="Longest text in tokens, specials included."
+
+    def problems(self) -> list[str]:
+        """Those of any Transformer, and of two texts."""
+        problems = super().problems()
+        if self.window == "causal":
+            problems.append(
+                "window 'causal' is the decoder's own; across, a target has no future in its source"
+            )
+        if self.shared_vocab and self.n_source_vocab != self.n_target_vocab:
+            problems.append(
+                f"a shared vocabulary has one size, not {self.n_source_vocab} and "
+                f"{self.n_target_vocab}"
+            )
+        return problems
+
+    @property
+    def packs(self) -> bool:
+        """Kernels for packed texts take inner products, a softmax, no window and no bias.
+
+        A packed row is many texts, of which stochastic depth would skip all or none.
+        """
+        from regard.functional.scores import SCORES  # needs torch, which a configuration does not
+
+        added = self.positions in ("sinusoidal", "learned", "index", "none")
+        plain = (self.window, self.normaliser) == ("global", "softmax") and added
+        whole = self.hidden_source_id is None and self.drop_path == 0
+        return plain and whole and SCORES[self.score].factors is not None
+
+
+class TextConfig(BlocksConfig):
+    """Of a model with one vocabulary."""
+
+    n_vocab: int = Field(ge=1)
+    activation: str = Field(
+        "gelu", description="What stands between the two projections of the feed-forward."
     )
 
-    beta: Literal["fixed", "learned", "emitted"] | None = Field(
-        None, description="Sharpness of the content score: 1, learned, or emitted at each step."
+    def problems(self) -> list[str]:
+        """Those of any Transformer, and a padding that is no token."""
+        problems = super().problems()
+        if not 0 <= self.pad_id < self.n_vocab:
+            problems.append(f"pad_id={self.pad_id} is no token of n_vocab={self.n_vocab}")
+        return problems
+
+
+class EncoderConfig(TextConfig):
+    """The encoder alone."""
+
+    family: Literal["encoder"] = "encoder"
+    n_segments: int = Field(2, ge=0, description="Kinds of texts that are told apart.")
+    embedding_norm: bool = Field(True, description="Whether the embedding is normalised.")
+    head: Literal["none", "classify", "masked", "spans"] = "none"
+    n_labels: int | None = Field(None, ge=1)
+    pooling: Literal["cls", "mean", "attention"] = Field(
+        "cls",
+        description="What a label is read from: the first token, the mean of all, or those that a "
+        "learned query looks at.",
     )
-    input_feeding: bool | None = Field(
-        None, description="Whether a recurrent decoder reads its last attentional state."
-    )
-    reverse_source: bool | None = Field(
-        None, description="Whether a recurrent encoder reads its source from the end."
+    cell: Cell | None = Field(
+        None, description="Of a recurrence that reads both ways, in place of self-attention."
     )
 
-    fusion: FusionName | None = Field(
-        None, description="Where a memory-network's decoder joins what it found in the source."
+    def problems(self) -> list[str]:
+        """Those of any Transformer or of a recurrence, and of the head."""
+        problems = super().problems()
+        if self.head == "classify" and self.n_labels is None:
+            problems.append("head 'classify' needs n_labels")
+        if self.head != "classify" and self.n_labels is not None:
+            problems.append(
+                f"head {self.head!r} has no labels: leave out n_labels={self.n_labels}, or choose "
+                "head 'classify'"
+            )
+        return problems
+
+    def _heads(self) -> list[str]:
+        if self.cell is None:
+            return super()._heads()
+        problems = []
+        if self.positions in ("rotary", "alibi"):
+            problems.append(
+                f"positions {self.positions!r} are told between queries and keys, and a cell has "
+                "none"
+            )
+        if self.d_model % 2:
+            problems.append(
+                f"cell {self.cell!r} reads both ways, half of d_model={self.d_model} each; choose "
+                "an even d_model"
+            )
+        return problems
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """A recurrence has no attention and no feed-forward."""
+        if self.cell is None:
+            return ()
+        attention = ("score", "window", "half_width", "normaliser", "n_kv_heads", "rotary_base")
+        return ("n_heads", "d_ff", "bias", "norm_first", "drop_path", *attention)
+
+    @property
+    def n_self_heads(self) -> int:
+        """Heads that look from every token to every token."""
+        return super().n_self_heads if self.cell is None else 0
+
+
+class DecoderConfig(TextConfig):
+    """The decoder alone."""
+
+    family: Literal["decoder"] = "decoder"
+    norm_first: bool = Field(True, description="Norm before the sub-layer, not after.")
+    tied: bool = Field(True, description="Whether the output matrix is the embedding.")
+
+
+class RecurrentConfig(SequenceConfig):
+    """A recurrent encoder-decoder, with or without attention."""
+
+    family: Literal["recurrent"] = "recurrent"
+    decoder: Literal["plain", "luong", "bahdanau"] = Field(
+        "luong", description="Where attention stands: nowhere, behind the cell, or inside."
+    )
+    cell: Cell = Field("lstm", description="What a step of the recurrence is.")
+    n_layers: int = Field(1, ge=1, description="Layers of encoder and of decoder.")
+    bidirectional: bool = Field(False, description="Whether the encoder reads both ways.")
+    dropout: float = Field(0.0, ge=0.0, lt=1.0, description="Share of units dropped.")
+    score: str | None = Field(None, description="How queries are matched with keys.")
+    window: str = Field("global", description="Which keys a query may see.")
+    half_width: int = Field(10, ge=1, description="D of the local windows.")
+    normaliser: str = Field("softmax", description="How scores become weights: softmax or hard.")
+    beta: Beta = Field(
+        "fixed", description="Sharpness of the content score: 1, learned, or emitted at each step."
+    )
+    input_feeding: bool = Field(
+        False, description="Whether the decoder reads its last attentional state."
+    )
+    reverse_source: bool = Field(
+        False, description="Whether the encoder reads its source from the end."
     )
 
-    pooling: Literal["cls", "mean", "attention"] | None = Field(
-        None,
-        description="What an encoder's label is read from: its first token, the mean of all, or "
-        "those that a learned query looks at.",
+    def problems(self) -> list[str]:
+        """What the three decoders cannot be told."""
+        problems = []
+        if self.decoder != "plain" and self.score is None:
+            problems.append(f"decoder {self.decoder!r} attends: give a score")
+        if self.decoder == "bahdanau" and self.n_layers != 1:
+            problems.append("decoder 'bahdanau' is one cell: n_layers must be 1")
+        if self.bidirectional and self.score in ("dot", "scaled_dot", "content"):
+            problems.append(
+                f"score {self.score!r} needs states of one width, and those of a two-way encoder "
+                "are twice as wide; 'general' and 'additive' take them"
+            )
+        if self.score is None and (self.window, self.normaliser) != ("global", "softmax"):
+            problems.append("window and normaliser are of an attention, and there is none")
+        if self.window == "causal":
+            problems.append("window 'causal': a target has no future in its source")
+        if self.input_feeding and self.decoder != "luong":
+            problems.append(f"decoder {self.decoder!r} has no attentional state to feed back")
+        return [*problems, *_beta_problems(self.beta, self.score)]
+
+    @property
+    def d_memory(self) -> int:
+        """Width of the encoder's states."""
+        return self.d_model * (2 if self.bidirectional else 1)
+
+
+class MemoryNetworkConfig(SequenceConfig):
+    """Long Short-Term Memory-Networks as encoder and decoder."""
+
+    family: Literal["memory_network"] = "memory_network"
+    dropout: float = Field(0.0, ge=0.0, lt=1.0, description="Share of units dropped.")
+    fusion: Literal["shallow", "deep"] = Field(
+        "deep", description="Where the decoder joins what it found in the source."
     )
-    cell: Literal["lstm", "gru"] | None = Field(
-        None,
-        description="Of a recurrence; an encoder alone reads with one in place of self-attention.",
+    score: str = Field("additive", description="How queries are matched with keys.")
+    normaliser: str = Field(
+        "softmax", description="How scores of the source become weights: softmax or hard."
+    )
+    beta: Beta = Field(
+        "fixed", description="Sharpness of the content score: 1, learned, or emitted at each step."
     )
 
-    def given(self) -> dict[str, object]:
-        """What was asked for beyond preset and size."""
-        return self.model_dump(exclude={"preset", "size"}, exclude_none=True)
+    def problems(self) -> list[str]:
+        """A sharpness that the score has not."""
+        return _beta_problems(self.beta, self.score)
+
+
+def _beta_problems(beta: str, score: str | None) -> list[str]:
+    if beta == "fixed" or score == "content":
+        return []
+    return [f"beta sharpens the score 'content', not {score!r}"]

@@ -1,0 +1,204 @@
+"""The encoder block and the decoder block that every Transformer is an assembly of.
+
+A block is a few sub-layers (self-attention, attention to a source, feed-forward), each with a
+residual connection around it. Both kinds take the same settings (``BlockSettings``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.core.registry import Registry
+from regard.functional.masks import Mask
+from regard.functional.texts import Texts
+from regard.layers.attention import MultiHeadAttention
+from regard.layers.dropout import Dropout, DropPath
+from regard.layers.key_values import KeyValues
+from regard.layers.positions import is_relative
+from regard.layers.settings import BlockSettings
+
+ACTIVATIONS: Registry[Callable[[Tensor], Tensor]] = Registry("activation")
+ACTIVATIONS.add("relu")(F.relu)
+ACTIVATIONS.add("gelu")(F.gelu)
+ACTIVATIONS.add("gelu_tanh")(partial(F.gelu, approximate="tanh"))
+ACTIVATIONS.add("silu")(F.silu)
+ACTIVATIONS.add("swiglu")(F.silu)
+GATED = ("swiglu",)
+"""Those whose result is multiplied with a second projection."""
+
+NORMS: Registry[Callable[..., nn.Module]] = Registry("norm")
+NORMS.add("layer")(nn.LayerNorm)
+NORMS.add("rms")(nn.RMSNorm)
+
+
+def make_norm(kind: str, width: int, *, eps: float = 1e-5) -> nn.Module:
+    """``layer`` takes the mean away and divides by the deviation; ``rms`` only divides."""
+    return NORMS[kind](width, eps=eps)
+
+
+class FeedForward(nn.Module):
+    """W₂ f(W₁ x), or W₂ (f(W₁ x) · W₃ x): the same at every position.
+
+    The nonlinearity between attentions.
+    """
+
+    def __init__(
+        self, d_model: int, d_ff: int, *, bias: bool = True, activation: str = "relu"
+    ) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[activation]
+        self.inner = nn.Linear(d_model, d_ff, bias=bias)
+        self.beside = nn.Linear(d_model, d_ff, bias=bias) if activation in GATED else None
+        self.outer = nn.Linear(d_ff, d_model, bias=bias)
+        for linear in (self.inner, self.beside, self.outer):
+            if linear is not None:
+                nn.init.xavier_uniform_(linear.weight)
+                if bias:
+                    nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, D) -> (…, D)."""
+        y = self.activation(self.inner(x))
+        return self.outer(y if self.beside is None else y * self.beside(x))
+
+
+class Residual(nn.Module):
+    """The connection around a sub-layer: norm(x + f(x)) as in the paper, or x + f(norm(x)).
+
+    ``y = f(residual.enter(x))``, then ``x = residual.leave(x, y)``.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        dropout: float,
+        norm_first: bool,
+        norm: str = "layer",
+        eps: float = 1e-5,
+        drop_path: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.norm = make_norm(norm, d_model, eps=eps)
+        self.dropout = Dropout(dropout)
+        self.drop_path = DropPath(drop_path)
+        self.norm_first = norm_first
+
+    def enter(self, x: Tensor) -> Tensor:
+        """The stream (B, T, D) -> what the sub-layer is given."""
+        return self.norm(x) if self.norm_first else x
+
+    def leave(self, x: Tensor, added: Tensor) -> Tensor:
+        """The stream and what the sub-layer gave -> the stream after it."""
+        x = x + self.drop_path(self.dropout(added))
+        return x if self.norm_first else self.norm(x)
+
+
+class Block(nn.Module):
+    """What both kinds of block consist of; ``layer`` of ``n_layers``, counted from 0."""
+
+    cross_attention: MultiHeadAttention | None
+    around_cross: Residual | None
+
+    def __init__(
+        self, settings: BlockSettings, *, cross: bool = False, layer: int = 0, n_layers: int = 1
+    ) -> None:
+        super().__init__()
+        # Stochastic depth: the deeper a layer, the more often it is skipped (Huang et al. 2016).
+        drop_path = settings.drop_path * (layer + 1) / n_layers
+        self.self_attention = _attention(settings)
+        self.cross_attention = _attention(settings, cross=True) if cross else None
+        self.feed_forward = FeedForward(
+            settings.d_model, settings.d_ff, bias=settings.bias, activation=settings.activation
+        )
+        self.around_self = _residual(settings, drop_path)
+        self.around_cross = _residual(settings, drop_path) if cross else None
+        self.around_feed_forward = _residual(settings, drop_path)
+
+    def _fed_forward(self, x: Tensor) -> Tensor:
+        around = self.around_feed_forward
+        return around.leave(x, self.feed_forward(around.enter(x)))
+
+
+class EncoderBlock(Block):
+    """Self-attention, then feed-forward."""
+
+    def forward(self, x: Tensor, mask: Mask) -> Tensor:
+        """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D)."""
+        x = self.around_self.leave(x, self.self_attention(self.around_self.enter(x), mask=mask))
+        return self._fed_forward(x)
+
+
+class DecoderBlock(Block):
+    """Masked self-attention, attention to a source, feed-forward.
+
+    ``cross_after`` is the sub-layer behind which it looks at the source: ``attention``, as in the
+    paper, or ``feed_forward``; None where there is no source.
+    """
+
+    def __init__(
+        self,
+        settings: BlockSettings,
+        *,
+        cross_after: str | None = None,
+        layer: int = 0,
+        n_layers: int = 1,
+    ) -> None:
+        super().__init__(settings, cross=cross_after is not None, layer=layer, n_layers=n_layers)
+        self.source_last = cross_after == "feed_forward"
+
+    def forward(
+        self,
+        x: Tensor,
+        past: KeyValues,
+        source: KeyValues | None = None,
+        source_mask: Mask = None,
+        mask: Texts | None = None,
+    ) -> tuple[Tensor, KeyValues]:
+        """x (B, T, D) after the ``past`` -> (B, T, D) and the past with x in it."""
+        first = past.k.shape[-2]
+        y = self.around_self.enter(x)
+        new = self.self_attention.project(y)
+        present = past.extended(new) if first else new
+        x = self.around_self.leave(
+            x, self.self_attention.look(y, present, mask=mask, causal=True, first=first)
+        )
+        if source is None:
+            return self._fed_forward(x), present
+        if self.source_last:
+            return self._look_across(self._fed_forward(x), source, source_mask, first), present
+        return self._fed_forward(self._look_across(x, source, source_mask, first)), present
+
+    def _look_across(self, x: Tensor, source: KeyValues, mask: Mask, first: int) -> Tensor:
+        assert self.cross_attention is not None and self.around_cross is not None
+        y = self.around_cross.enter(x)
+        return self.around_cross.leave(
+            x, self.cross_attention.look(y, source, mask=mask, first=first)
+        )
+
+
+def _attention(settings: BlockSettings, *, cross: bool = False) -> MultiHeadAttention:
+    """Only attention across may be hard; positions of a source are not those of a target."""
+    changes: dict[str, str] = {}
+    if cross or not is_relative(settings.positions):
+        changes["positions"] = "none"
+    if settings.normaliser == "hard" and not cross:
+        changes["normaliser"] = "softmax"
+    return MultiHeadAttention(
+        settings.d_model, settings.n_heads, settings.model_copy(update=changes)
+    )
+
+
+def _residual(settings: BlockSettings, drop_path: float) -> Residual:
+    return Residual(
+        settings.d_model,
+        dropout=settings.dropout,
+        norm_first=settings.norm_first,
+        norm=settings.norm,
+        eps=settings.eps,
+        drop_path=drop_path,
+    )
