@@ -2,7 +2,8 @@
 
 import torch
 
-from regard.models.decoder import DecoderConfig, LanguageModel
+from regard.models.decoder import LanguageModel
+from regard.models.settings import DecoderConfig
 
 LLAMA = {"norm": "rms", "activation": "swiglu", "positions": "rotary", "bias": False, "eps": 1e-6}
 

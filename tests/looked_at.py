@@ -9,7 +9,8 @@ from letters import LETTERS
 from regard.checkpoints.run_folder import RunFolder, save_model, save_settings
 from regard.data.settings import DataSettings
 from regard.models.decoder import LanguageModel
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.encoder import Encoder
+from regard.models.settings import EncoderConfig
 from regard.tasks.answers import Answerer
 from regard.tasks.classification import Classifier, Labels
 from regard.tasks.generation import framing_for

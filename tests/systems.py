@@ -6,9 +6,8 @@ import torch
 from letters import LETTERS
 
 from regard.checkpoints.run_folder import RunFolder
-from regard.models.base import SequenceConfig
-from regard.models.presets import build, presets_for, resolve
-from regard.models.settings import ModelSettings
+from regard.models.presets import ModelSettings, build, presets_for, resolve
+from regard.models.settings import SequenceConfig
 from regard.tasks.opening import Tokenizers
 from regard.tasks.recipe import recipe_from
 from regard.tasks.translator import Run

@@ -1,6 +1,6 @@
 """A Transformer small enough to be tested in milliseconds; no two sizes are equal."""
 
-from regard.models.transformer import TransformerConfig
+from regard.models.settings import TransformerConfig
 
 
 def tiny_config(**changes):

@@ -148,7 +148,12 @@ def test_models_and_recipes_are_listed(run):
 def test_the_schema_of_recipes_is_json(run):
     schema = json.loads(run("train", "--schema")[1])
     assert set(schema["properties"]) == {"task", "data", "text", "model", "train", "decode"}
-    assert "n_heads" in schema["$defs"]["ModelSettings"]["properties"]
+    families = {
+        one["title"]: one["properties"] for one in schema["$defs"]["ModelSettings"]["oneOf"]
+    }
+    assert "fusion" in families["memory_network"]
+    assert "fusion" not in families["transformer"]
+    assert "additive" in families["encoder"]["score"]["examples"]
 
 
 def test_a_dry_run_says_what_it_will_cost_and_writes_nothing(run, recipe, tmp_path):

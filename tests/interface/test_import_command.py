@@ -51,7 +51,8 @@ def test_an_imported_classifier_reads_lines_with_a_tab_as_pairs(run, tmp_path):
     from language_models import stirred, weights_of
 
     from regard.interop.bert import write_bert
-    from regard.models.encoder import Encoder, EncoderConfig
+    from regard.models.encoder import Encoder
+    from regard.models.settings import EncoderConfig
 
     sizes = {"n_vocab": 7, "d_model": 8, "n_heads": 2, "d_ff": 8, "n_layers": 1, "max_len": 9}
     model = Encoder(EncoderConfig(**sizes, head="classify", n_labels=2))

@@ -13,7 +13,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from regard.interop.bert import write_bert
 from regard.interop.gpt2 import write_gpt2
 from regard.interop.importing import import_model
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.encoder import Encoder
+from regard.models.settings import EncoderConfig
 from regard.runs.load import load
 
 openai = pytest.importorskip("openai", reason="openai is not installed")

@@ -9,7 +9,8 @@ import torch
 from regard.checkpoints.run_folder import fill
 from regard.inspection.capture import watch
 from regard.interop.bert import read_bert, write_bert
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.encoder import Encoder
+from regard.models.settings import EncoderConfig
 
 transformers = pytest.importorskip("transformers", reason="the package transformers is not there")
 transformers.utils.logging.disable_progress_bar()

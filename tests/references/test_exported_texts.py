@@ -7,7 +7,8 @@ import torch
 from regard.interop.exporting import export
 from regard.interop.importing import import_model
 from regard.interop.onnx import write_onnx_encoder
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.encoder import Encoder
+from regard.models.settings import EncoderConfig
 from regard.runs.load import load
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

@@ -22,7 +22,7 @@ from regard.functional.scores import NamedScore
 from regard.kernels.attention import attention
 from regard.kernels.call import Call
 from regard.kernels.table import TABLE, choose
-from regard.models.transformer import TransformerConfig
+from regard.models.settings import TransformerConfig
 from regard.tasks.opening import pick_device
 
 USUAL = {"cpu": (512, 2048), "cuda": (8192, 32768)}

@@ -19,9 +19,9 @@ from regard.bench.work import shape as translator_shape
 from regard.bench.writing import Writing, our_decoding, our_writing
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
-from regard.models.decoder import DecoderConfig, LanguageModel
+from regard.models.decoder import LanguageModel
 from regard.models.presets import build
-from regard.models.transformer import TransformerConfig
+from regard.models.settings import DecoderConfig, TransformerConfig
 from regard.tasks.opening import pick_device
 from regard.tasks.writer import load_writer
 from regard.training.flops import flop_formula

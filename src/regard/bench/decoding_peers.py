@@ -26,7 +26,8 @@ from regard.interop.gpt2 import write_gpt2
 from regard.interop.llama import write_llama
 from regard.models.decoder import LanguageModel
 from regard.models.presets import build, n_parameters
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.settings import TransformerConfig
+from regard.models.transformer import Transformer
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS
 
 

@@ -28,10 +28,8 @@ from regard.bench.work import (
     training_flops,
 )
 from regard.core.errors import ConfigError
-from regard.models.base import SequenceConfig
-from regard.models.presets import build, n_parameters, resolve
-from regard.models.settings import ModelSettings
-from regard.models.transformer import TransformerConfig
+from regard.models.presets import ModelSettings, build, n_parameters, resolve
+from regard.models.settings import SequenceConfig, TransformerConfig
 from regard.tasks.opening import pick_device
 
 N_BATCHES = {"cpu": 4, "cuda": 8}

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.functional.positions import sinusoid
-from regard.models.transformer import TransformerConfig
+from regard.models.settings import TransformerConfig
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 
 

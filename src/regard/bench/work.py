@@ -17,10 +17,8 @@ from regard.bench.contest import Work
 from regard.data.batch import Batch
 from regard.data.examples import Example
 from regard.data.pair_batches import packed_stream, padded_stream
-from regard.models.base import SequenceConfig
-from regard.models.presets import build, n_parameters, resolve
-from regard.models.settings import ModelSettings
-from regard.models.transformer import TransformerConfig
+from regard.models.presets import ModelSettings, build, n_parameters, resolve
+from regard.models.settings import SequenceConfig, TransformerConfig
 from regard.tasks.base import SHORT
 from regard.tasks.translation import TokenLoss
 from regard.text.specials import PAD_ID, SPECIALS

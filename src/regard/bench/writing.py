@@ -16,7 +16,8 @@ from regard.fast.quick import quickened
 from regard.models.base import SequenceModel
 from regard.models.decoder import LanguageModel
 from regard.models.presets import build, n_parameters
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.settings import TransformerConfig
+from regard.models.transformer import Transformer
 from regard.text.specials import END_ID, SPECIALS
 
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import write_whole
-from regard.models.base import ModelConfig
 from regard.models.presets import build, config_from
+from regard.models.settings import ModelConfig
 
 FORMAT = 2
 """Of config.json and model.safetensors. 1, which is not written down in them, had no buffers."""

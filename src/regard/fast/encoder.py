@@ -22,9 +22,8 @@ from regard.kernels import packed, steps
 from regard.kernels.call import Call
 from regard.kernels.gpu import HAS_TRITON
 from regard.layers.attention import MultiHeadAttention
+from regard.layers.blocks import FeedForward, Residual
 from regard.layers.embeddings import InputEmbedding
-from regard.layers.feed_forward import FeedForward
-from regard.layers.residual import Residual
 
 Look = Callable[[Tensor], Tensor]
 

@@ -29,8 +29,8 @@ from regard.kernels import small_batch
 from regard.kernels.attention import attention
 from regard.kernels.small_batch import Then
 from regard.kernels.steps import attend_own, heads
-from regard.layers.feed_forward import ACTIVATIONS, GATED
-from regard.models.decoder import DecoderLayer, LanguageModel
+from regard.layers.blocks import ACTIVATIONS, GATED, DecoderBlock
+from regard.models.decoder import LanguageModel
 
 MOST_ROOMS = 2
 """Rooms that are kept for the next text."""
@@ -113,7 +113,7 @@ class JoinedText:
 def joined_text(model: LanguageModel, dtype: torch.dtype) -> JoinedText:
     """A model's weights joined; what needs no change is no copy."""
     config = model.config
-    layers = cast("Iterable[DecoderLayer]", model.layers)
+    layers = cast("Iterable[DecoderBlock]", model.layers)
     return JoinedText(
         tokens=model.embedding.tokens.weight.detach().to(dtype),
         layers=tuple(_layer(layer, dtype) for layer in layers),
@@ -122,11 +122,11 @@ def joined_text(model: LanguageModel, dtype: torch.dtype) -> JoinedText:
         n_heads=config.n_heads,
         n_kv_heads=config.kv_heads,
         d_head=config.d_head,
-        activation=config.activation,
+        activation=cast("Then", config.activation),
     )
 
 
-def _layer(layer: DecoderLayer, dtype: torch.dtype) -> TextLayer:
+def _layer(layer: DecoderBlock, dtype: torch.dtype) -> TextLayer:
     own, forward = layer.self_attention, layer.feed_forward
     inner = [forward.inner] if forward.beside is None else [forward.inner, forward.beside]
     return TextLayer(

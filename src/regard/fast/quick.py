@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from itertools import chain
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +23,10 @@ from regard.fast.transformer_cpu import CpuTransformer
 from regard.fast.transformer_gpu import StaticTransformer
 from regard.kernels.call import may_fuse
 from regard.kernels.gpu import HAS_TRITON
+from regard.kernels.small_batch import Then
 from regard.models.decoder import LanguageModel
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.settings import TransformerConfig
+from regard.models.transformer import Transformer
 
 PLAIN = "REGARD_PLAIN"
 """The environment variable that, set to 1, runs the plain layers everywhere: for debugging."""
@@ -81,11 +83,21 @@ def _is_plain(config: TransformerConfig) -> bool:
         and config.positions in ("none", "sinusoidal", "learned")
         and (config.activation, config.hidden_source_id) == ("relu", None)
         and (config.embedding_scale, config.output_bias, config.tied_output) == (True, False, True)
+        and (config.memory, config.cross_after, config.norm) == ("last", "attention", "layer")
+        and (config.kv_heads, config.d_positions) == (config.n_heads, None)
     )
 
 
 def _language_model(model: LanguageModel, weight: Tensor) -> Make | None:
-    if model.config.positions == "alibi":
+    config = model.config
+    plain = (
+        (config.score, config.window, config.normaliser) == ("scaled_dot", "global", "softmax")
+        and config.positions in ("none", "sinusoidal", "learned", "rotary")
+        and (config.joined_by, config.norm_first) == ("add", True)
+        and config.norm in ("layer", "rms")
+        and config.activation in get_args(Then)
+    )
+    if not plain:
         return None
     if weight.is_cuda:
         fits = HAS_TRITON and model.config.d_head in WIDTHS

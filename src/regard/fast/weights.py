@@ -18,10 +18,9 @@ from torch import Tensor, nn
 
 from regard.functional.positions import sinusoid
 from regard.layers.attention import MultiHeadAttention
+from regard.layers.blocks import FeedForward, Residual
 from regard.layers.embeddings import InputEmbedding
-from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
-from regard.layers.residual import Residual
 from regard.models.transformer import Transformer
 
 

@@ -26,8 +26,7 @@ from regard.core.registry import did_you_mean
 from regard.functional import biases, masks
 from regard.inspection.capture import Place, viewpoints
 from regard.inspection.recompute import TemperedScore
-from regard.layers.places import Places, Told
-from regard.layers.positions import Positions
+from regard.layers.positions import Positions, Relative, RelativePositions
 from regard.layers.viewpoint import Seen
 
 COLDEST, HOTTEST = 1e-6, 1e6
@@ -137,7 +136,7 @@ class NoPositions:
                 "no_positions: this system has no positions that could be removed; recurrent "
                 "systems know order by reading word after word"
             )
-        places = [one for one in model.modules() if isinstance(one, Places)]
+        places = [one for one in model.modules() if isinstance(one, RelativePositions)]
         return [
             *(one.register_forward_hook(_without_positions) for one in known),
             *(one.register_forward_hook(_without_places) for one in places),
@@ -149,8 +148,10 @@ def _without_positions(module: nn.Module, inputs: tuple[Tensor, int], joined: Te
     return F.pad(x, (0, joined.shape[-1] - x.shape[-1]))  # by nothing, where they are added
 
 
-def _without_places(_module: nn.Module, inputs: tuple[Tensor, Tensor, int], _told: Told) -> Told:
-    return Told(*inputs[:2])
+def _without_places(
+    _module: nn.Module, inputs: tuple[Tensor, Tensor, int], _told: Relative
+) -> Relative:
+    return Relative(*inputs[:2])
 
 
 @contextmanager

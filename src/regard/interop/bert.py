@@ -19,9 +19,8 @@ from regard.core.settings import parse
 from regard.functional.positions import sinusoid
 from regard.interop import folders, naming
 from regard.interop.naming import Imported, Names, Row
-from regard.models.base import ModelConfig
-from regard.models.encoder import EncoderConfig
-from regard.models.encoder_heads import POOLINGS
+from regard.models.encoder import POOLINGS
+from regard.models.settings import EncoderConfig, ModelConfig
 
 TABLES: tuple[Names, ...] = (
     ("embeddings.word_embeddings.weight", "embedding.tokens.weight"),

@@ -18,8 +18,8 @@ from regard.functional.positions import sinusoid
 from regard.interop import naming
 from regard.interop.folders import optional_package
 from regard.interop.naming import Names, Row
-from regard.models.base import SequenceConfig, SequenceModel
-from regard.models.transformer import TransformerConfig
+from regard.models.base import SequenceModel
+from regard.models.settings import SequenceConfig, TransformerConfig
 from regard.text.specials import BEGIN, END, END_ID, UNKNOWN
 
 TENSORS: tuple[Names, ...] = (

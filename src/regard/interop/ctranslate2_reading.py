@@ -25,7 +25,7 @@ from regard.interop.ctranslate2 import ACTIVATIONS, NORM_EPSILON, rows
 from regard.interop.folders import CONFIG, read_config
 from regard.interop.naming import Imported, fitted, shapes
 from regard.interop.renumbering import Renumbering, renumbered, specials_first
-from regard.models.transformer import TransformerConfig
+from regard.models.settings import TransformerConfig
 from regard.text.specials import BEGIN, END, END_ID, PAD, UNKNOWN
 
 VERSIONS = range(2, 7)

@@ -22,7 +22,7 @@ from regard.interop.gpt2 import write_gpt2
 from regard.interop.llama import write_llama
 from regard.interop.marian import write_marian
 from regard.interop.onnx import write_onnx, write_onnx_encoder
-from regard.models.encoder import EncoderConfig
+from regard.models.settings import EncoderConfig
 from regard.tasks.classification import Classifier
 from regard.tasks.encoding import EncoderRun
 from regard.tasks.opening import SHARED, SOURCE, TARGET

@@ -23,7 +23,7 @@ from regard.functional.positions import BASE
 from regard.interop import naming
 from regard.interop.folders import optional_package
 from regard.interop.naming import Imported, Names, Row
-from regard.models.decoder import DecoderConfig
+from regard.models.settings import DecoderConfig
 
 TOKENS, OUTPUT = "token_embd.weight", "output.weight"
 BIAS = "blk.0.attn_output.bias"

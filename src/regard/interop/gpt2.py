@@ -17,7 +17,7 @@ from regard.core.settings import parse
 from regard.functional.positions import sinusoid
 from regard.interop import folders, naming
 from regard.interop.naming import Imported, Names, Row
-from regard.models.decoder import DecoderConfig
+from regard.models.settings import DecoderConfig
 
 NAME = "GPT-2"
 FIELDS = {

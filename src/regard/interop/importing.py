@@ -33,11 +33,7 @@ from regard.interop.marian import marian_numbering, read_marian
 from regard.interop.naming import Imported
 from regard.interop.renumbering import SOURCE_TOKENS, TARGET_TOKENS
 from regard.interop.sentence_transformers import READING, check_pooling, reads
-from regard.models.base import ModelConfig
-from regard.models.decoder import DecoderConfig
-from regard.models.encoder import EncoderConfig
-from regard.models.settings import ModelSettings
-from regard.models.transformer import TransformerConfig
+from regard.models.settings import DecoderConfig, EncoderConfig, ModelConfig, TransformerConfig
 from regard.tasks.classification import Labels
 from regard.tasks.opening import SHARED, SOURCE, TARGET, Tokenizers
 from regard.tasks.recipe import recipe_from
@@ -133,7 +129,7 @@ def save_recipe(
 
     The training file is a name without a file: whoever trains on gives their own.
     """
-    known = config.model_dump(include=set(ModelSettings.model_fields), exclude_none=True)
+    known = config.model_dump(exclude=set(config.FROM_DATA), exclude_none=True)
     file = "train.txt" if task in ("language", "masked") else "train.tsv"
     least = N_BYTES + len(SPECIALS)  # what settings of pieces ask for
     asked = {

@@ -18,7 +18,7 @@ from regard.functional.positions import BASE
 from regard.interop import naming
 from regard.interop.folders import CONFIG, NO_MARKS, read_config, read_tensors, write_hf
 from regard.interop.naming import Imported, Names, Row
-from regard.models.decoder import DecoderConfig
+from regard.models.settings import DecoderConfig
 
 NAME = "LLaMA"
 FIELDS = {

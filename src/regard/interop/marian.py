@@ -33,8 +33,8 @@ from regard.interop.renumbering import (
     renumbered,
     specials_first,
 )
-from regard.models.base import ModelConfig, SequenceModel
-from regard.models.transformer import TransformerConfig
+from regard.models.base import SequenceModel
+from regard.models.settings import ModelConfig, TransformerConfig
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN, UNKNOWN_ID
 
 SHARED = "model.shared.weight"

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from regard.core.errors import CheckpointError, ConfigError
 from regard.interop.folders import CONFIG
-from regard.models.base import ModelConfig
 from regard.models.presets import build
+from regard.models.settings import ModelConfig
 
 Shape = tuple[int, ...]
 Names = tuple[str, ...]

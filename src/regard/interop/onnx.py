@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from regard.core.errors import ConfigError
 from regard.models.base import SequenceModel
 from regard.models.encoder import Encoder
-from regard.models.transformer import Memory, Transformer
+from regard.models.transformer import SourceMemory, Transformer
 
 NAME = "ONNX"
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
@@ -52,7 +52,7 @@ class DecoderHalf(nn.Module):
     def forward(self, target: Tensor, encoded: Tensor, source: Tensor) -> Tensor:
         """(B, T), (B, S, D), (B, S) -> (B, T, V)"""
         seen = self.model.source_mask(source)
-        memory = Memory(self.model.decoder.project(encoded), seen)
+        memory = SourceMemory(self.model.decoder.project(encoded), seen)
         return self.model.logits(self.model.decoder(target, memory, self.model.start(memory))[0])
 
 

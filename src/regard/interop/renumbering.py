@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.models.transformer import TransformerConfig
+from regard.models.settings import TransformerConfig
 from regard.text.specials import BEGIN_ID, PAD_ID, SPECIALS
 
 CLOSED = -1e4

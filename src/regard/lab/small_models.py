@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from regard.functional.masks import causal
 from regard.layers.embeddings import token_embedding
-from regard.models.transformer import Encoder, TransformerConfig
+from regard.models.settings import TransformerConfig
+from regard.models.transformer import TransformerEncoder
 
 Kind = Literal["RNN", "LSTM", "attention"]
 KINDS: tuple[Kind, ...] = ("RNN", "LSTM", "attention")
@@ -117,7 +118,7 @@ class _Attentive(nn.Module):
     def __init__(self, n_symbols: int, n_answers: int, d_model: int, n_layers: int) -> None:
         super().__init__()
         config = small_config(n_symbols, d_model, n_layers, n_heads=2)
-        self.encoder = Encoder(config, token_embedding(n_symbols, d_model))
+        self.encoder = TransformerEncoder(config, token_embedding(n_symbols, d_model))
         self.answer = nn.Linear(d_model, n_answers)
 
     def forward(self, ids: Tensor) -> Tensor:

@@ -174,7 +174,8 @@ class DecoderBlock(Block):
         return self._fed_forward(self._look_across(x, source, source_mask, first)), present
 
     def _look_across(self, x: Tensor, source: KeyValues, mask: Mask, first: int) -> Tensor:
-        assert self.cross_attention is not None and self.around_cross is not None
+        assert self.cross_attention is not None
+        assert self.around_cross is not None
         y = self.around_cross.enter(x)
         return self.around_cross.leave(
             x, self.cross_attention.look(y, source, mask=mask, first=first)

@@ -9,7 +9,6 @@ from regard.core.errors import ShapeError
 from regard.layers.dropout import Dropout, TokenDropout
 from regard.layers.positions import Positions
 
-
 TOKENS = "tokens"
 """What every model calls the embedding that its ids are looked up in."""
 

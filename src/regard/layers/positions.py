@@ -202,8 +202,10 @@ def make_positions(
 
 def make_relative(name: str, n_heads: int, base: float = BASE) -> RelativePositions:
     """What a self-attention knows of positions: ``none``, or relative ones."""
-    kind = RelativePositions if name == "none" else POSITIONS[name]
-    if not issubclass(kind, RelativePositions):
-        known = ", ".join(["none", *filter(is_relative, POSITIONS)])
-        raise ConfigError(f"attention is told positions {known}; {name!r} join the tokens")
-    return kind(n_heads, base)
+    kind = POSITIONS[name]
+    if name == "none":
+        return RelativePositions(n_heads, base)
+    if issubclass(kind, RelativePositions):
+        return kind(n_heads, base)
+    known = ", ".join(["none", *filter(is_relative, POSITIONS)])
+    raise ConfigError(f"attention is told positions {known}; {name!r} join the tokens")

@@ -221,23 +221,24 @@ class ContextCell(nn.Module):
         """Memory (B, S, d_context) -> its part (B, S, n_parts · D), to be weighed at every step."""
         return self.context(memory)
 
-    def start(self, s: Tensor) -> CellState:
-        """The state (B, 1, D) that begins with s (B, D)."""
-        return CellState(s.unsqueeze(1), None)
+    def start(self, s: Tensor) -> Tensor | None:
+        """The c (B, D) that stands beside a first s (B, D); only an LSTM has one."""
+        return None
 
-    def forward(self, read: Tensor, remembered: Tensor, state: CellState) -> CellState:
-        """A word's part and its context's, (B, n_parts · D) each, and a state -> the new state."""
-        given = (read + remembered).unsqueeze(1)
-        return CellState((given + self.state(state.h)).tanh(), None)
+    def forward(
+        self, read: Tensor, remembered: Tensor, s: Tensor, c: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """A word's part and its context's, (B, n_parts · D) each, s and c (B, D) -> new s and c."""
+        return (read + remembered + self.state(s)).tanh(), None
 
 
 class ContextGRU(ContextCell):
     """The GRU of Bahdanau et al. 2015.
 
-        z = σ(W_z y + U_z s + C_z c)
-        r = σ(W_r y + U_r s + C_r c)
-        s̃ = tanh(W y + U (r ∘ s) + C c)
-        s' = (1 - z) ∘ s + z ∘ s̃
+    z = σ(W_z y + U_z s + C_z c)
+    r = σ(W_r y + U_r s + C_r c)
+    s̃ = tanh(W y + U (r ∘ s) + C c)
+    s' = (1 - z) ∘ s + z ∘ s̃
     """
 
     n_parts = 3
@@ -247,13 +248,14 @@ class ContextGRU(ContextCell):
         self.candidate = nn.Linear(d_hidden, d_hidden, bias=False)
 
     @override
-    def forward(self, read: Tensor, remembered: Tensor, state: CellState) -> CellState:
-        s = state.h[:, 0]
+    def forward(
+        self, read: Tensor, remembered: Tensor, s: Tensor, c: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
         for_z, for_r, for_new = (read + remembered).chunk(3, dim=-1)
         of_z, of_r = self.gates(s).chunk(2, dim=-1)
         z, r = (for_z + of_z).sigmoid(), (for_r + of_r).sigmoid()
         new = torch.tanh(for_new + self.candidate(r * s))
-        return self.start((1 - z) * s + z * new)
+        return (1 - z) * s + z * new, None
 
 
 class ContextLSTM(ContextCell):
@@ -262,14 +264,15 @@ class ContextLSTM(ContextCell):
     n_parts = 4
 
     @override
-    def start(self, s: Tensor) -> CellState:
-        return CellState(s.unsqueeze(1), torch.zeros_like(s).unsqueeze(1))
+    def start(self, s: Tensor) -> Tensor | None:
+        return torch.zeros_like(s)
 
     @override
-    def forward(self, read: Tensor, remembered: Tensor, state: CellState) -> CellState:
-        assert state.c is not None
-        given = (read + remembered).unsqueeze(1)
-        return CellState(*_lstm(given, self.state(state.h), state.h, state.c))
+    def forward(
+        self, read: Tensor, remembered: Tensor, s: Tensor, c: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        assert c is not None
+        return _lstm(read + remembered, self.state(s), s, c)
 
 
 CONTEXT_CELLS: dict[str, type[ContextCell]] = {

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.functional import masks
-from regard.layers.key_values import KeyValues
 from regard.layers.attention import MemoryAttention
+from regard.layers.key_values import KeyValues
 from regard.layers.score import Beta, PreparedScore
 from regard.layers.viewpoint import Seen
 

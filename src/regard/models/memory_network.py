@@ -83,7 +83,9 @@ class TapeDecoder(nn.Module):
         """The encoder's tape -> what to look at, once for all steps."""
         raise NotImplementedError
 
-    def forward(self, ids: Tensor, memory: TapeMemory, state: TapeState) -> tuple[Tensor, TapeState]:
+    def forward(
+        self, ids: Tensor, memory: TapeMemory, state: TapeState
+    ) -> tuple[Tensor, TapeState]:
         """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         raise NotImplementedError
 
@@ -104,7 +106,9 @@ class ShallowDecoder(TapeDecoder):
         return self.cross_attention.project(encoded.hidden)
 
     @override
-    def forward(self, ids: Tensor, memory: TapeMemory, state: TapeState) -> tuple[Tensor, TapeState]:
+    def forward(
+        self, ids: Tensor, memory: TapeMemory, state: TapeState
+    ) -> tuple[Tensor, TapeState]:
         words = self.dropout(self.tokens(ids))
         h, tape = self._unrolled(words, state.tape, None)
         context = self.cross_attention.look(
@@ -133,7 +137,9 @@ class DeepDecoder(TapeDecoder):
         return self.cross_attention.project(encoded.hidden, encoded.steps.v[:, 0])
 
     @override
-    def forward(self, ids: Tensor, memory: TapeMemory, state: TapeState) -> tuple[Tensor, TapeState]:
+    def forward(
+        self, ids: Tensor, memory: TapeMemory, state: TapeState
+    ) -> tuple[Tensor, TapeState]:
         words = self.dropout(self.tokens(ids))
         found, contents = self._found(words, memory, state)
         r = self.gate(torch.cat((found, words), dim=-1)).sigmoid()

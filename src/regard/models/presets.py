@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Self, cast, overload
@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError
 from torch import nn
 
 from regard.core.errors import ConfigError
@@ -60,8 +60,6 @@ class Family:
 
     config: type[ModelConfig]
     model: Callable[[Any], nn.Module]
-    kind: str = "translator"
-    """What its models are: ``translator``, ``encoder``, ``language model``. A task trains one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +76,8 @@ FAMILIES: Registry[Family] = Registry("family of models")
 FAMILIES.add("transformer")(Family(TransformerConfig, Transformer))
 FAMILIES.add("recurrent")(Family(RecurrentConfig, RecurrentTranslator))
 FAMILIES.add("memory_network")(Family(MemoryNetworkConfig, MemoryNetwork))
-FAMILIES.add("encoder")(Family(EncoderConfig, Encoder, "encoder"))
-FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel, "language model"))
+FAMILIES.add("encoder")(Family(EncoderConfig, Encoder))
+FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel))
 
 PRESETS: Registry[Preset] = Registry("model preset")
 PRESETS.add("transformer")(
@@ -205,20 +203,28 @@ class ModelSettings(BaseModel):
 
     @model_validator(mode="after")
     def _of_its_family(self) -> Self:
-        preset = PRESETS[self.preset]
-        if self.size is not None and self.size not in preset.sizes:
-            raise ConfigError(
-                f"preset {self.preset!r} has no size {self.size!r}"
-                f"{did_you_mean(self.size, preset.sizes)}; known: {', '.join(preset.sizes)}"
-            )
+        preset, given = PRESETS[self.preset], self.given()
         settings = settings_of(FAMILIES[preset.family].config)
-        if strange := [name for name in self.given() if name not in settings.model_fields]:
-            hints = [f"{name!r}{did_you_mean(name, settings.model_fields)}" for name in strange]
-            raise ConfigError(
-                f"unknown setting {', '.join(hints)}; preset {self.preset!r} has preset, size, "
-                f"{', '.join(settings.model_fields)}"
+        known, problems = settings.model_fields, []
+        if self.size is not None and self.size not in preset.sizes:
+            message = _nearest("no size", self.size, preset.sizes)
+            problems.append(_problem("size", self.size, f"preset {self.preset!r} has {message}"))
+        for name in [name for name in given if name not in known]:
+            message = _nearest("no setting", name, [*type(self).model_fields, *known])
+            problems.append(
+                _problem(name, given.pop(name), f"preset {self.preset!r} has {message}")
             )
-        parse(settings, self.given(), "")
+        try:
+            settings.model_validate(given)
+        except ValidationError as error:
+            problems += [
+                InitErrorDetails(
+                    type=e["type"], loc=e["loc"], input=e["input"], ctx=e.get("ctx", {})
+                )
+                for e in error.errors()
+            ]
+        if problems:
+            raise ValidationError.from_exception_data("model", problems)
         return self
 
     def given(self) -> dict[str, Any]:
@@ -229,7 +235,9 @@ class ModelSettings(BaseModel):
     def names(cls) -> list[str]:
         """All that can be set in some family."""
         configs = [settings_of(family.config) for family in FAMILIES.values()]
-        return list(dict.fromkeys([*cls.model_fields, *(n for c in configs for n in c.model_fields)]))
+        return list(
+            dict.fromkeys([*cls.model_fields, *(n for c in configs for n in c.model_fields)])
+        )
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -242,11 +250,24 @@ class ModelSettings(BaseModel):
         return schema
 
 
+def _nearest(lacking: str, name: str, known: Iterable[str]) -> str:
+    return f"{lacking} {name!r}{did_you_mean(name, known)}; it has {', '.join(known)}"
+
+
+def _problem(name: str, value: object, message: str) -> InitErrorDetails:
+    return InitErrorDetails(
+        type=PydanticCustomError("of_its_family", message), loc=(name,), input=value
+    )
+
+
 @cache
 def settings_of(config: type[ModelConfig]) -> type[BaseModel]:
     """A family's settings as a user gives them: any of them, or none."""
     fields: dict[str, Any] = {
-        name: (Annotated[field.annotation, *field.metadata] | None, Field(None, description=field.description))  # type: ignore[name-defined]  # noqa: E501
+        name: (
+            Annotated[field.annotation, Field(), *field.metadata] | None,
+            Field(None, description=field.description),
+        )
         for name, field in config.model_fields.items()
         if name not in config.FROM_DATA
     }
@@ -274,9 +295,10 @@ def _family_schema(name: str, common: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def presets_for(kind: str) -> list[str]:
-    """Names of the systems of a kind."""
-    return [name for name, preset in PRESETS.items() if FAMILIES[preset.family].kind == kind]
+def presets_for(config: type[ModelConfig]) -> list[str]:
+    """Names of the systems whose configuration is of this kind."""
+    families = {name for name, family in FAMILIES.items() if issubclass(family.config, config)}
+    return [name for name, preset in PRESETS.items() if preset.family in families]
 
 
 def resolve(
@@ -284,7 +306,8 @@ def resolve(
 ) -> SequenceConfig:
     """The complete configuration of a translator."""
     config = resolve_for(
-        "translator",
+        "translation",
+        SequenceConfig,
         settings,
         n_source_vocab=n_source_vocab,
         n_target_vocab=n_target_vocab,
@@ -294,17 +317,20 @@ def resolve(
     return config
 
 
-def resolve_for(kind: str, settings: ModelSettings, **sizes: Any) -> ModelConfig:
-    """Preset, size and what the user set, as one complete configuration of a kind of model.
+def resolve_for(
+    task: str, wanted: type[ModelConfig], settings: ModelSettings, **sizes: Any
+) -> ModelConfig:
+    """Preset, size and what the user set, as one complete configuration.
 
-    ``sizes`` are those that the data decides, such as that of the vocabulary.
+    It is of the kind that the task ``wanted``. ``sizes`` are those that the data decides, such as
+    that of the vocabulary.
     """
     preset = PRESETS[settings.preset]
-    family = FAMILIES[preset.family]
-    if family.kind != kind:
+    family, fitting = FAMILIES[preset.family], presets_for(wanted)
+    if settings.preset not in fitting:
         raise ConfigError(
-            f"preset {settings.preset!r} is of the kind {family.kind}, and what is trained here is "
-            f"of the kind {kind}: choose one of {', '.join(presets_for(kind))}"
+            f"preset {settings.preset!r} cannot be trained for {task}; for that choose one of "
+            f"{', '.join(fitting)}"
         )
     size = settings.size or next(iter(preset.sizes))
     given = settings.given()

@@ -119,7 +119,9 @@ class LuongDecoder(nn.Module):
         """The encoder's states (B, S, d_memory) as attention wants them."""
         return None if self.cross_attention is None else self.cross_attention.project(states)
 
-    def forward(self, ids: Tensor, memory: RecurrentMemory, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    def forward(
+        self, ids: Tensor, memory: RecurrentMemory, state: RecurrentState
+    ) -> tuple[Tensor, RecurrentState]:
         """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         words = self.dropout(self.tokens(ids))
         if self.input_feeding:
@@ -130,7 +132,9 @@ class LuongDecoder(nn.Module):
             state = RecurrentState(cell, state.fed, state.length + ids.shape[1])
         return self.dropout(out), state
 
-    def _feeding(self, words: Tensor, memory: RecurrentMemory, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    def _feeding(
+        self, words: Tensor, memory: RecurrentMemory, state: RecurrentState
+    ) -> tuple[Tensor, RecurrentState]:
         """Each step reads what attention made of the one before: no two steps at once."""
         outputs = []
         for word in words.split(1, dim=1):  # (B, 1, D) each
@@ -187,7 +191,7 @@ class BahdanauDecoder(nn.Module):
     def start(self, memory: RecurrentMemory) -> RecurrentState:
         """s_0 = tanh(W h), where h is the last state of reading backwards: it saw word 1 last."""
         s = self.begin(memory.last.h[:, -1]).tanh()
-        return RecurrentState(self.cell.start(s), torch.zeros_like(s))
+        return RecurrentState(_one_layer(s, self.cell.start(s)), torch.zeros_like(s))
 
     def remember(self, states: Tensor) -> KeyValues:
         """The encoder's states (B, S, d_memory) as attention wants them.
@@ -198,21 +202,24 @@ class BahdanauDecoder(nn.Module):
         values = torch.cat((self.cell.remember(states), self.from_context(states)), dim=-1)
         return self.cross_attention.project(states, values)
 
-    def forward(self, ids: Tensor, memory: RecurrentMemory, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    def forward(
+        self, ids: Tensor, memory: RecurrentMemory, state: RecurrentState
+    ) -> tuple[Tensor, RecurrentState]:
         """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         assert memory.keys_values is not None, "the configuration sees to it"
         words = self.dropout(self.tokens(ids))
-        cell, states, shown = state.cell, [], []
+        s, c = state.cell.h[:, 0], None if state.cell.c is None else state.cell.c[:, 0]
+        states, shown = [], []
         for t, read in enumerate(self.cell.read(words).unbind(dim=1)):
             context = self.cross_attention.look(
-                cell.h, memory.keys_values, mask=memory.mask, first=state.length + t
+                s.unsqueeze(1), memory.keys_values, mask=memory.mask, first=state.length + t
             ).squeeze(1)
-            remembered, output = context.split((read.shape[-1], 2 * cell.h.shape[-1]), dim=-1)
-            states.append(cell.h)
+            remembered, output = context.split((read.shape[-1], 2 * s.shape[-1]), dim=-1)
+            states.append(s)
             shown.append(output)
-            cell = self.cell(read, remembered, cell)
-        out = self._deep(torch.cat(states, 1), words, torch.stack(shown, 1))
-        return out, RecurrentState(cell, state.fed, state.length + ids.shape[1])
+            s, c = self.cell(read, remembered, s, c)
+        out = self._deep(torch.stack(states, 1), words, torch.stack(shown, 1))
+        return out, RecurrentState(_one_layer(s, c), state.fed, state.length + ids.shape[1])
 
     def _deep(self, before: Tensor, words: Tensor, shown: Tensor) -> Tensor:
         """Maxout over pairs of U_o s_{t-1} + V_o y_{t-1} + C_o c_t."""
@@ -252,9 +259,15 @@ class RecurrentTranslator(SequenceModel):
         return self.decoder.start(memory)
 
     @override
-    def step(self, ids: Tensor, memory: RecurrentMemory, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    def step(
+        self, ids: Tensor, memory: RecurrentMemory, state: RecurrentState
+    ) -> tuple[Tensor, RecurrentState]:
         states, state = self.decoder(ids.unsqueeze(1), memory, state)
         return self.logits(states.squeeze(1)), state
+
+
+def _one_layer(s: Tensor, c: Tensor | None) -> CellState:
+    return CellState(s.unsqueeze(1), None if c is None else c.unsqueeze(1))
 
 
 def _attention(config: RecurrentConfig) -> MemoryAttention | None:

@@ -13,8 +13,7 @@ from regard.core.errors import ConfigError
 from regard.core.plugins import load_plugins
 from regard.core.registry import did_you_mean
 from regard.core.settings import parse
-from regard.models.presets import resolve_for
-from regard.models.settings import ModelSettings
+from regard.models.presets import ModelSettings, resolve_for
 from regard.tasks.base import TASKS
 from regard.tasks.recipe import SECTIONS, Recipe, recipe_from
 
@@ -156,6 +155,7 @@ def _section_of(key: str) -> str:
         section: set(Recipe.model_fields[section].annotation.model_fields)  # type: ignore[union-attr]
         for section in SECTIONS
     }
+    keys["model"] = set(ModelSettings.names())
     homes = [section for section, inside in keys.items() if key in inside]
     if len(homes) == 1:
         return homes[0]

@@ -15,7 +15,7 @@ from regard.core.errors import ConfigError, DataError
 from regard.data.lines import present
 from regard.data.settings import Files
 from regard.data.word_vectors import read_vectors
-from regard.layers.word_vectors import begin_rows, token_tables
+from regard.layers.embeddings import begin_rows, token_tables
 from regard.tasks.base import TASKS, Prepared
 from regard.tasks.recipe import Recipe
 from regard.text.tokenizer import Tokenizer

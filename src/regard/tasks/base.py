@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from regard.data.stream import Stream
-    from regard.models.base import ModelConfig
+    from regard.models.settings import ModelConfig
     from regard.tasks.recipe import Recipe
     from regard.text.tokenizer import Tokenizer
     from regard.training.losses import Objective

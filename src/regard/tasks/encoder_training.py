@@ -18,10 +18,9 @@ from regard.core.settings import parse
 from regard.data.examples import Column, Table
 from regard.data.labelled import Labelled
 from regard.data.row_batches import Layout
-from regard.models.base import ModelConfig
-from regard.models.encoder import Encoder, EncoderConfig
-from regard.models.presets import PRESETS, build, resolve_for
-from regard.models.settings import ModelSettings
+from regard.models.encoder import Encoder
+from regard.models.presets import PRESETS, ModelSettings, build, resolve_for
+from regard.models.settings import EncoderConfig, ModelConfig
 from regard.tasks.base import Evaluation, Judged, Prepared, unit_of
 from regard.tasks.data import LabelledData
 from regard.tasks.encoding import EncoderRun, encoder_in

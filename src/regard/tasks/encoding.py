@@ -25,8 +25,9 @@ from regard.data.row_batches import Layout, ordered_rows
 from regard.inspection.capture import POOL
 from regard.inspection.edits import edited
 from regard.inspection.records import recorded_call
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.encoder import Encoder
 from regard.models.presets import n_parameters
+from regard.models.settings import EncoderConfig
 from regard.tasks import edits
 from regard.tasks.base import Evaluation
 from regard.tasks.data import LabelledData, check_data, load_labelled

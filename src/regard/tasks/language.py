@@ -24,8 +24,9 @@ from regard.data.language_windows import Tape, window_stream
 from regard.data.plain_texts import Texts, read_texts, text_splits
 from regard.data.stream import Stream
 from regard.models.base import LazyLogits
-from regard.models.decoder import DecoderConfig, LanguageModel
+from regard.models.decoder import LanguageModel
 from regard.models.presets import build, resolve_for
+from regard.models.settings import DecoderConfig
 from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, Judged, Prepared
 from regard.tasks.data import check_data, split_of, test_sets_of
 from regard.tasks.encoding import TEXTS_INSTEAD

@@ -23,8 +23,7 @@ from regard.core.registry import did_you_mean
 from regard.inspection.capture import POOL, Weights
 from regard.inspection.heads import rollout
 from regard.inspection.records import Record, Steps, steps_of
-from regard.models.decoder import DecoderConfig
-from regard.models.encoder import EncoderConfig
+from regard.models.settings import DecoderConfig, EncoderConfig
 from regard.text.tokenizer import SPACE
 from regard.visual.axes import Axis, named_sides, token_sides
 from regard.visual.html import look_fragment

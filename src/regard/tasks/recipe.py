@@ -13,7 +13,7 @@ from regard.core.plugins import require_plugins
 from regard.core.settings import parse
 from regard.data.settings import DataSettings
 from regard.decoding.settings import DecodeSettings
-from regard.models.settings import ModelSettings
+from regard.models.presets import ModelSettings
 from regard.text.settings import TextSettings
 from regard.training.settings import TrainSettings
 

@@ -31,8 +31,7 @@ from regard.data.row_batches import (
 )
 from regard.data.stream import Stream
 from regard.evaluation.metrics import pearson, spearman
-from regard.models.encoder import Encoder
-from regard.models.encoder_heads import mean_of_real
+from regard.models.encoder import Encoder, mean_of_real
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
 from regard.tasks.data import LabelledData, load_labelled
 from regard.tasks.encoder_training import PreparedEncoding, Wish, all_texts, begin, parts

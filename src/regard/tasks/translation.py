@@ -36,8 +36,9 @@ from regard.decoding.settings import DecodeSettings
 from regard.evaluation.metrics import bleu, exact_match
 from regard.functional.texts import Packing, Side
 from regard.inspection.heads import Ids
-from regard.models.base import LazyLogits, SequenceConfig, SequenceModel
+from regard.models.base import LazyLogits, SequenceModel
 from regard.models.presets import build, resolve
+from regard.models.settings import SequenceConfig
 from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, Judged, Prepared
 from regard.tasks.data import Data, Encoded, check_data, encode_within, load_data, split_of
 from regard.tasks.look import Look

@@ -21,8 +21,9 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodeSettings
 from regard.inspection.capture import attentions
 from regard.inspection.edits import edited
-from regard.models.base import SequenceConfig, SequenceModel
+from regard.models.base import SequenceModel
 from regard.models.presets import n_parameters
+from regard.models.settings import SequenceConfig
 from regard.tasks import edits
 from regard.tasks.look import Look
 from regard.tasks.opening import (

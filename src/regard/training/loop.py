@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from regard.checkpoints.run_folder import fill, model_tensors
 from regard.checkpoints.snapshots import Snapshot
 from regard.core.errors import TrainingError
-from regard.models.base import ModelConfig
+from regard.models.settings import ModelConfig
 from regard.training.distributed import Ranks, StopRequest, stop_on_signals, unwrapped
 from regard.training.losses import Objective
 from regard.training.metrics import StepMeter

@@ -13,9 +13,8 @@ from regard.inspection.capture import place, watch
 from regard.inspection.edits import Ablate, Force, Temperature, edited
 from regard.inspection.records import output_weights, recorded, records
 from regard.kernels.call import reference_only
-from regard.layers.attention import MultiHeadAttention
+from regard.layers.attention import MemoryAttention, MultiHeadAttention
 from regard.layers.draw import Account
-from regard.layers.memory_attention import MemoryAttention
 from regard.layers.tape import TapeAttention
 from regard.layers.viewpoint import Seen, Viewpoint
 

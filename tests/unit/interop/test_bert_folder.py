@@ -10,7 +10,8 @@ from tiny import tiny_config
 from regard.checkpoints.run_folder import fill
 from regard.core.errors import CheckpointError, ConfigError
 from regard.interop.bert import read_bert, refusal, write_bert
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.encoder import Encoder
+from regard.models.settings import EncoderConfig
 
 SIZES = {"n_vocab": 13, "d_model": 12, "n_heads": 3, "d_ff": 20, "n_layers": 2, "max_len": 9}
 HEADS = [

@@ -15,7 +15,8 @@ from regard.interop.bert import write_bert
 from regard.interop.gpt2 import write_gpt2
 from regard.interop.importing import import_model
 from regard.interop.llama import write_llama
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.encoder import Encoder
+from regard.models.settings import EncoderConfig
 from regard.runs.load import load
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s", "sat"]

@@ -6,9 +6,7 @@ from language_models import LLAMA, language_model, weights_of
 
 from regard.core.errors import CheckpointError
 from regard.interop.naming import Deciding, Row, fitted, shapes
-from regard.models.decoder import DecoderConfig
-from regard.models.encoder import EncoderConfig
-from regard.models.transformer import TransformerConfig
+from regard.models.settings import DecoderConfig, EncoderConfig, TransformerConfig
 
 SAME = {"d_model": 8, "n_layers": 8, "n_heads": 8, "d_ff": 8, "max_len": 8, "n_vocab": 8}
 """Each size the same, so that a number tells nothing about the setting."""

@@ -5,7 +5,7 @@ import torch
 from systems import SYSTEMS, system
 from torch import nn
 
-from regard.layers.word_vectors import begin_rows, token_tables
+from regard.layers.embeddings import begin_rows, token_tables
 
 
 def test_rows_point_where_their_vectors_do_and_are_as_long_as_the_draw():

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from regard.layers.cache import SMALLEST
-from regard.layers.key_values import KeyValues
+from regard.layers.key_values import SMALLEST, KeyValues
 
 B, H, DK, DV = 3, 2, 4, 5
 

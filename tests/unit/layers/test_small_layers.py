@@ -3,11 +3,9 @@ import math
 import torch
 from torch import nn
 
+from regard.layers.blocks import ACTIVATIONS, FeedForward, Residual, make_norm
 from regard.layers.embeddings import InputEmbedding, token_embedding
-from regard.layers.feed_forward import ACTIVATIONS, FeedForward
-from regard.layers.norms import make_norm
 from regard.layers.positions import make_positions
-from regard.layers.residual import Residual
 
 
 def test_feed_forward_is_two_maps_with_a_relu_between(rng):
@@ -39,7 +37,9 @@ def test_dropout_falls_on_what_is_added_not_on_the_stream():
 
 def test_embeddings_are_scaled_by_the_root_of_the_width():
     tokens = token_embedding(9, 16)
-    layer = InputEmbedding(tokens, make_positions("none", 16, join="add", max_len=8), dropout=0.0)
+    layer = InputEmbedding(
+        tokens, make_positions("none", 16, join="add", max_len=8), scale=math.sqrt(16)
+    )
     ids = torch.tensor([[3, 8]])
     torch.testing.assert_close(layer(ids)[0, 1], tokens.weight[8] * math.sqrt(16))
 
@@ -71,7 +71,5 @@ def test_rms_norm_divides_by_the_root_of_the_mean_square(rng):
 
 def test_embeddings_that_are_not_scaled_are_taken_as_they_are():
     tokens = token_embedding(9, 16)
-    plain = InputEmbedding(
-        tokens, make_positions("none", 16, join="add", max_len=8), dropout=0.0, scaled=False
-    )
+    plain = InputEmbedding(tokens, make_positions("none", 16, join="add", max_len=8))
     assert torch.equal(plain(torch.tensor([[3]]))[0, 0], tokens.weight[3])

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 import regard
 from regard.inspection.capture import watch
-from regard.models.decoder import DecoderConfig, LanguageModel
+from regard.models.decoder import LanguageModel
+from regard.models.settings import DecoderConfig
 
 VARIANTS = [
     {},

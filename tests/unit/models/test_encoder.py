@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from regard.core.errors import ConfigError, ShapeError
 from regard.inspection.capture import watch
-from regard.layers.norms import make_norm
-from regard.models.encoder import Encoder, EncoderConfig
-from regard.models.presets import resolve_for
-from regard.models.settings import ModelSettings
+from regard.layers.blocks import make_norm
+from regard.models.encoder import Encoder
+from regard.models.presets import ModelSettings, resolve_for
+from regard.models.settings import EncoderConfig
 
 SIZES = {"n_vocab": 13, "d_model": 12, "n_heads": 3, "d_ff": 20, "n_layers": 2, "max_len": 24}
 VARIANTS = [
@@ -168,7 +168,7 @@ def close(found, by_hand):
 @pytest.mark.parametrize("eps", [1e-5, 0.5])
 def test_the_embedding_is_token_and_position_and_segment_normalised(ids, segments, eps):
     part = encoder(eps=eps).embedding
-    found = part(ids, segments)
+    found = part(ids, segments=segments)
     assert found.shape == (3, 7, 12)
     for b, s in ((0, 0), (1, 3), (2, 6)):
         tables = (part.tokens.weight, part.positions.table, part.segments.weight)

@@ -8,11 +8,11 @@ from lstmn import find, paper_score, plus, read, sigmoid, times
 
 from regard.checkpoints.run_folder import RunFolder, load_model, save_model
 from regard.core.errors import ConfigError
+from regard.core.settings import parse
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
 from regard.inspection.capture import watch
-from regard.models.presets import PRESETS, build, resolve
-from regard.models.settings import ModelSettings
+from regard.models.presets import PRESETS, ModelSettings, build, resolve
 from regard.training.flops import count_forward, flop_formula
 
 SCORES = ["content", "additive", "location", "general", "dot", "scaled_dot"]
@@ -299,6 +299,5 @@ def test_the_preset_has_the_sizes_of_the_other_recurrent_systems():
 
 @pytest.mark.parametrize("name", ["luong2015", "transformer"])
 def test_other_systems_know_no_fusion(name):
-    settings = ModelSettings(preset=name, fusion="deep")
-    with pytest.raises(ConfigError, match=r"unknown setting 'model\.fusion'"):
-        resolve(settings, n_source_vocab=9, n_target_vocab=9, shared_vocab=True)
+    with pytest.raises(ConfigError, match=rf"model.fusion='deep': preset '{name}' has no setting"):
+        parse(ModelSettings, {"preset": name, "fusion": "deep"}, "model")

@@ -7,7 +7,7 @@ import torch
 from regard.data.examples import Example
 from regard.data.pair_batches import collate_pairs, packed_stream
 from regard.models.presets import build
-from regard.models.transformer import TransformerConfig
+from regard.models.settings import TransformerConfig
 from regard.tasks.translation import TokenLoss
 from regard.training.settings import TrainSettings
 

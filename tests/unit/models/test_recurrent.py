@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from regard.core.errors import ConfigError
+from regard.core.settings import parse
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
 from regard.inspection.capture import watch
-from regard.models.presets import PRESETS, build, resolve
-from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
-from regard.models.settings import ModelSettings
+from regard.models.presets import PRESETS, ModelSettings, build, resolve
+from regard.models.recurrent import RecurrentTranslator
+from regard.models.settings import RecurrentConfig
 from regard.training.flops import count_forward, flop_formula
 
 SCORES = ["content", "additive", "location", "general", "dot", "scaled_dot"]
@@ -167,7 +168,7 @@ def test_bahdanaus_decoder_is_the_unrolled_graph(source, target):
         deep = decoder.from_state(s) + decoder.from_word(word) + decoder.from_context(context)
         logits = decoder.to_logits(torch.maximum(deep[:, 0::2], deep[:, 1::2]))
         torch.testing.assert_close(model(source, target)[:, t], logits)
-        s = decoder.cell(decoder.cell.read(word), decoder.cell.remember(context), s)
+        s, _ = decoder.cell(decoder.cell.read(word), decoder.cell.remember(context), s, None)
 
 
 def test_the_backward_state_that_begins_saw_the_first_word_last(source):
@@ -192,8 +193,8 @@ def test_cs224ns_decoder_reads_words_off_both(source, target):
     ("changes", "message"),
     [
         ({"decoder": "luong"}, "give a score"),
-        ({"decoder": "bahdanau", "score": "dot"}, "cell must be gru"),
-        ({"decoder": "luong", "score": "dot", "bidirectional": True}, "one-way encoder"),
+        ({"decoder": "bahdanau", "score": "dot", "n_layers": 2}, "n_layers must be 1"),
+        ({"decoder": "luong", "score": "dot", "bidirectional": True}, "of a two-way encoder"),
         ({"decoder": "plain", "input_feeding": True}, "no attentional state"),
     ],
 )
@@ -209,9 +210,8 @@ def test_widths_that_do_not_fit_are_refused_by_name():
 
 
 def test_settings_of_another_family_are_refused():
-    settings = ModelSettings(preset="luong2015", n_heads=4)
-    with pytest.raises(ConfigError, match=r"unknown setting 'model\.n_heads'"):
-        resolve(settings, n_source_vocab=9, n_target_vocab=9, shared_vocab=True)
+    with pytest.raises(ConfigError, match=r"model\.n_heads=4: .* it has preset, size, .*score"):
+        parse(ModelSettings, {"preset": "luong2015", "n_heads": 4}, "model")
 
 
 def test_gradients_reach_every_parameter(source, target):

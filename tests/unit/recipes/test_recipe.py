@@ -77,12 +77,12 @@ def test_set_overrides_by_full_name_and_by_bare_name_where_that_is_clear():
     [
         ("max_len=9", r"in several sections: say model\.max_len or decode\.max_len"),
         ("n_head=9", r"unknown setting 'n_head' \(did you mean 'n_heads'\?\)"),
-        ("model.n_head=9", r"unknown setting 'model\.n_head' \(did you mean 'n_heads'\?\)"),
+        ("model.n_head=9", r"model\.n_head=9: .*no setting 'n_head' \(did you mean 'n_heads'\?\)"),
         ("modle.n_heads=9", r"no section 'modle' \(did you mean 'model'\?\)"),
         ("n_heads", "takes key=value"),
         ("n_heads=[", "no YAML value"),
         ("dropout=1.5", r"model\.dropout=1\.5: input should be less than 1"),
-        ("score=dott", r"model\.score='dott'"),
+        ("score=dott", r"unknown score 'dott' \(did you mean 'dot'\?\)"),
         ("max_steps=null", "would never end"),
     ],
 )

@@ -14,7 +14,8 @@ from regard.data.batch import Batch
 from regard.data.questions import Question
 from regard.data.row_batches import Layout, span_batch
 from regard.kernels.call import reference_only
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.encoder import Encoder
+from regard.models.settings import EncoderConfig
 from regard.runs.prepare import prepare
 from regard.tasks.answers import Asked, Learned, SpanLoss, span_loss
 from regard.tasks.recipe import recipe_from

@@ -11,7 +11,8 @@ from regard.data.examples import Example
 from regard.data.masking import Masking, fixed_masked
 from regard.data.row_batches import Layout
 from regard.kernels.call import reference_only
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.encoder import Encoder
+from regard.models.settings import EncoderConfig
 from regard.tasks.classification import LabelLoss
 from regard.tasks.masked import MaskedLoss, guessing
 from regard.tasks.similarity import TEMPERATURE, SimilarityLoss, contrast

@@ -8,8 +8,7 @@ import torch
 from regard.data.examples import Example
 from regard.data.pair_batches import collate_pairs
 from regard.layers.draw import Draw
-from regard.models.presets import build, resolve
-from regard.models.settings import ModelSettings
+from regard.models.presets import ModelSettings, build, resolve
 from regard.tasks.translation import TokenLoss
 from regard.training import reinforce
 from regard.training.losses import token_log_probs

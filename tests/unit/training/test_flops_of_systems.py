@@ -5,9 +5,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.kernels.call import reference_only
-from regard.models.base import SequenceConfig
-from regard.models.presets import build, presets_for, resolve
-from regard.models.settings import ModelSettings
+from regard.models.presets import ModelSettings, build, presets_for, resolve
+from regard.models.settings import SequenceConfig
 from regard.training.flops import BACKWARD, count_forward
 
 D, S, T, V = 6, 5, 7, 13

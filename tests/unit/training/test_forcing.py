@@ -4,8 +4,7 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from regard.models.presets import build, resolve
-from regard.models.settings import ModelSettings
+from regard.models.presets import ModelSettings, build, resolve
 from regard.models.transformer import Transformer
 from regard.training.losses import free_running_logits
 from regard.training.schedules import ForcingSchedule, forced_share

@@ -9,7 +9,8 @@ from torch import nn
 from regard.data.batch import Batch
 from regard.data.examples import Example
 from regard.data.pair_batches import packed_stream, padded_stream
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.encoder import Encoder
+from regard.models.settings import EncoderConfig
 from regard.tasks.answers import SpanLoss
 from regard.tasks.classification import LabelLoss
 from regard.tasks.language import NextTokenLoss

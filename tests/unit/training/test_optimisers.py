@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from regard.core.errors import ConfigError
-from regard.models.encoder import Encoder, EncoderConfig
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.encoder import Encoder
+from regard.models.settings import EncoderConfig, TransformerConfig
+from regard.models.transformer import Transformer
 from regard.training.losses import Losses
 from regard.training.optimisers import OPTIMISERS, parameter_groups
 from regard.training.settings import TrainSettings

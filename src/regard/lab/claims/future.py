@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from regard.lab.result import Result
 from regard.lab.small_models import seeded, small_config
+from regard.layers.blocks import DecoderBlock
 from regard.layers.viewpoint import Seen
-from regard.models.transformer import DecoderLayer, Transformer
+from regard.models.transformer import Transformer
 from regard.visual.matrix import matrix
 
 SOURCE = ("i", "am", "a", "student")
@@ -63,7 +64,7 @@ def _sensitivity(model: Transformer, *, masked: bool) -> Tensor:
     watched = model.decoder.embedding.register_forward_hook(
         lambda _module, _given, embedded: words.append(embedded)
     )
-    layers = cast("Iterable[DecoderLayer]", () if masked else model.decoder.layers)
+    layers = cast("Iterable[DecoderBlock]", () if masked else model.decoder.layers)
     opened = [layer.self_attention.view.register_forward_hook(_see_all) for layer in layers]
     with torch.enable_grad():
         chances = model(_ids(SOURCE), _ids(GIVEN)).log_softmax(dim=-1)

@@ -18,7 +18,7 @@ from regard.inspection.capture import watch
 from regard.lab.result import Result, percent
 from regard.lab.small_models import fit, seeded
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.residual import Residual
+from regard.layers.blocks import Residual
 from regard.visual.charts import curves
 from regard.visual.matrix import matrix
 

@@ -19,7 +19,7 @@ from regard.inspection.capture import watch
 from regard.lab.result import Result, share_bars
 from regard.lab.small_models import seeded
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.feed_forward import FeedForward
+from regard.layers.blocks import FeedForward
 from regard.visual.charts import Point, curves
 
 Function = Callable[[Tensor], Tensor]

@@ -18,7 +18,8 @@ from torch import Tensor
 from regard.lab.result import Result
 from regard.lab.small_models import seeded
 from regard.layers.attention import MultiHeadAttention
-from regard.models.recurrent import BahdanauDecoder, RecurrentConfig, RecurrentTranslator
+from regard.models.recurrent import BahdanauDecoder, RecurrentTranslator
+from regard.models.settings import RecurrentConfig
 from regard.visual.charts import bars
 from regard.visual.matrix import matrix
 from regard.visual.tables import Table
@@ -161,7 +162,7 @@ def bahdanau_steps(n_steps: int, seed: int) -> Steps:
         source, target = torch.randint(1, 10, (1, 5)), torch.randint(1, 10, (1, n_steps))
     decoder = cast("BahdanauDecoder", model.decoder)
     cells: list[tuple[Any, ...]] = []
-    decoder.cell.register_forward_hook(lambda _cell, given, out: cells.append((*given, out)))
+    decoder.cell.register_forward_hook(lambda _cell, given, out: cells.append((*given[:3], out[0])))
     memory = model.encode(source)
     logits, _ = decoder(target, memory, model.start(memory))
     assert memory.keys_values is not None, "the configuration sees to it"

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from regard.functional.masks import padding
 from regard.lab.result import Result, share_bars, unmet
 from regard.lab.small_models import fit, seeded, small_config
+from regard.layers.blocks import Residual
 from regard.layers.embeddings import token_embedding
-from regard.layers.residual import Residual
-from regard.models.transformer import Encoder
+from regard.models.transformer import TransformerEncoder
 from regard.visual.charts import curves
 
 _MOVED, _STILL = 0.05, 1e-9  # shares of its size by which an output moves, or does not
@@ -155,7 +155,7 @@ class Normalised(nn.Module):
         super().__init__()
         n_vocab = 1 + _SYMBOLS
         config = small_config(n_vocab, _WIDTH, 2, n_heads=2, pad_id=PAD)
-        self.encoder = Encoder(config, token_embedding(n_vocab, _WIDTH))
+        self.encoder = TransformerEncoder(config, token_embedding(n_vocab, _WIDTH))
         self.answer = nn.Linear(_WIDTH, n_vocab)
         if norm == "BatchNorm":
             for part in list(self.encoder.modules()):

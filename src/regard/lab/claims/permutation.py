@@ -17,8 +17,7 @@ from regard.functional import masks
 from regard.lab.result import Result
 from regard.lab.small_models import seeded, small_config
 from regard.layers.embeddings import token_embedding
-from regard.models.settings import PositionsName
-from regard.models.transformer import Encoder
+from regard.models.transformer import TransformerEncoder
 from regard.visual.charts import curves
 
 BLIND = 1e-9
@@ -28,7 +27,7 @@ SEEN = 1e-3
 _ORDERS = list(permutations(range(3)))  # of john, loves, mary
 
 
-def permutation(*, positions: PositionsName = "none", n_layers: int = 4, seed: int = 0) -> Result:
+def permutation(*, positions: str = "none", n_layers: int = 4, seed: int = 0) -> Result:
     """*john loves mary* in all six orders, through an encoder with these positions."""
     bare = _encoder("none", n_layers, seed)
     change = _by_depth(_changes(_encoder(positions, n_layers, seed), _ORDERS))
@@ -62,15 +61,15 @@ def permutation(*, positions: PositionsName = "none", n_layers: int = 4, seed: i
     )
 
 
-def _encoder(positions: PositionsName, n_layers: int, seed: int) -> Encoder:
+def _encoder(positions: str, n_layers: int, seed: int) -> TransformerEncoder:
     """The same weights for every kind of positions that has none of its own."""
     config = small_config(3, 32, n_layers, n_heads=4, positions=positions)
     with seeded(seed):
-        return Encoder(config, token_embedding(3, config.d_model)).double()
+        return TransformerEncoder(config, token_embedding(3, config.d_model)).double()
 
 
 @torch.no_grad()
-def _vectors(encoder: Encoder, order: tuple[int, ...], mask: Tensor) -> Tensor:
+def _vectors(encoder: TransformerEncoder, order: tuple[int, ...], mask: Tensor) -> Tensor:
     """(layer, word, D): what each layer makes of each word, wherever it stands."""
     x = encoder.embedding(torch.tensor([order]))
     depths = []
@@ -80,7 +79,9 @@ def _vectors(encoder: Encoder, order: tuple[int, ...], mask: Tensor) -> Tensor:
     return torch.stack(depths)
 
 
-def _changes(encoder: Encoder, orders: list[tuple[int, ...]], *, causal: bool = False) -> Tensor:
+def _changes(
+    encoder: TransformerEncoder, orders: list[tuple[int, ...]], *, causal: bool = False
+) -> Tensor:
     """(layer, word): the most that a number of a word's vector changes from *john loves mary*."""
     mask = masks.causal(3) if causal else torch.ones(3, 3, dtype=torch.bool)
     first = _vectors(encoder, (0, 1, 2), mask)

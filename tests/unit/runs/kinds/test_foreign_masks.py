@@ -6,7 +6,8 @@ from language_models import weights_of
 
 from regard.interop.bert import write_bert
 from regard.interop.importing import import_model
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.encoder import Encoder
+from regard.models.settings import EncoderConfig
 from regard.runs.load import load
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s", "sat"]

@@ -87,7 +87,7 @@ def test_an_encoder_shows_the_weights_of_its_forward_pass(task):
     assert (look.as_json()["answer"], look.as_json()["translation"]) == (look.answer, "")
     with pytest.raises(AttributeError, match="has no translation; see answer"):
         _ = look.translation
-    x = run.model.embedding(torch.tensor([ids]), torch.tensor([segments]))[0]
+    x = run.model.embedding(torch.tensor([ids]), segments=torch.tensor([segments]))[0]
     for layer, (*_, weights) in enumerate(oracle(run.model, x, causal=False)):
         np.testing.assert_allclose(look.weights("encoder.self", layer), weights, atol=1e-5)
         np.testing.assert_allclose(look.weights("encoder.self", layer).sum(-1), 1, rtol=1e-5)
@@ -215,7 +215,7 @@ def test_the_outcome_of_an_answerer_is_the_best_span_of_the_text():
     run = encoder_run("answers")
     look = run.explain("a b", "c d e f")
     ids, segments = run.layout.row(*map(run.tokenizer.encode, ("a b", "c d e f")))
-    logits = run.model(torch.tensor([ids]), torch.tensor([segments]))[0]
+    logits = run.model(torch.tensor([ids]), segments=torch.tensor([segments]))[0]
     starts, ends = logits[[0, 4, 5, 6, 7]].softmax(dim=0).unbind(-1)  # the first is: not here
     shares = {
         (4 + i, 5 + j): float(starts[1 + i] * ends[1 + j]) for i in range(4) for j in range(i, 4)
