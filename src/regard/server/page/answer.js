@@ -12,7 +12,7 @@ const SMALLEST = 0.0005; // less is written as 0.000, and may be no more than ro
  * Show the answer as its task does; with edits also what moved.
  * @param {HTMLElement} line the answer's place
  * @param {HTMLElement} against the place below it
- * @param {import("./tasks.js").Task} task
+ * @param {import("./form.js").Task} task
  * @param {State} state
  * @param {Looks} looks
  * @param {Object} info of the run

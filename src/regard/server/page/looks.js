@@ -4,7 +4,7 @@ import { ApiError, ask } from "./api.js";
 import { unpacked } from "./draw.js";
 
 /** @typedef {import("./state.js").State} State */
-/** @typedef {import("./tasks.js").Task} Task */
+/** @typedef {import("./form.js").Task} Task */
 
 /**
  * @typedef {Object} Looks
@@ -126,7 +126,7 @@ function named(payload) {
 export async function looksFor(task, state, stands, onText) {
   const said = await saidOf(task, state, onText);
   const { name, layer } = state;
-  const packed = task.packed && layer !== null ? { packed: { name, layer } } : {}; // null: it attends nowhere
+  const packed = layer !== null ? { packed: { name, layer } } : {}; // null: it attends nowhere
   const bodyOf = (edits) => ({ ...task.asked(state, said, edits), ...(edits.length && { edits }), ...packed });
   const look = await plainLook(bodyOf([]), stands);
   if (!look.plain) return { said, ...look, changed: null, changedBody: null, kept: state.edits, refused: [] };

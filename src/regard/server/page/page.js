@@ -6,14 +6,14 @@ import { showBeam } from "./beam.js";
 import { showControls, showTabs } from "./controls.js";
 import { follow, savePng, saveSvg } from "./draw.js";
 import { byId, el } from "./elements.js";
+import { NO_FORM, taskOf } from "./form.js";
 import { showHeads } from "./heads.js";
 import { looksFor } from "./looks.js";
-import { reseeded, showManner } from "./manner.js";
 import { selfAttentions, showRollout } from "./rollout.js";
+import { reseeded, showSampling } from "./sampling.js";
 import { fitted, fromHash, linesOf, toHash } from "./state.js";
 import { showSteps } from "./steps.js";
 import { showSwitches } from "./switches.js";
-import { TASKS } from "./tasks.js";
 import { showLook } from "./views.js";
 
 const PLACES = "#view, #steps, #switches, #controls, #against"; // whose controls come and go
@@ -21,9 +21,8 @@ const SENTENCE_BOUND = new Set(["swap", "force", "force_token"]); // they count 
 
 let state = fromHash(location.hash);
 let info = { attentions: [], examples: [], measures: [], antecedents: null };
-let task = TASKS.translation; // until the run says what it does
-/** @type {import("./tasks.js").Words} */
-let words = task.words(info);
+let form = NO_FORM; // until the run tells its own
+let task = taskOf(form);
 /** @type {import("./looks.js").Looks & {key: string} | null} */
 let looks = null; // those of the text that is drawn
 let turn = 0; // answers to an earlier turn come too late
@@ -47,7 +46,7 @@ function fittedHere(one) {
 
 function viewsHere() {
   const rolls = selfAttentions(info.attentions).length > 0;
-  return task.views.filter((view) => view !== "rollout" || rolls);
+  return form.views.filter((view) => view !== "rollout" || rolls);
 }
 
 /** What had the focus is gone: whoever works with the keyboard goes on close by. */
@@ -77,19 +76,20 @@ function showTexts(source, other) {
 
 /** Whether all that is needed has been typed. */
 function isReady({ source, other }) {
-  return linesOf(source).length > 0 && (!words.other || words.optional || linesOf(other).length > 0);
+  const typed = [source, other].map((text) => linesOf(text).length > 0);
+  return form.fields.every(({ optional }, i) => optional || typed[i]);
 }
 
 async function show() {
   const mine = ++turn;
   showTabs(byId("tabs"), state, viewsHere(), change);
-  if (task.writes) showManner(byId("manner"), state, change);
+  if (form.writes) showSampling(byId("manner"), state, change);
   byId("view").setAttribute("aria-labelledby", `tab-${state.view}`);
   byId("caveat").hidden = state.view === "heads"; // the measures bring their own
   if (!isReady(state)) return clear(byId("said"));
   byId("view").setAttribute("aria-busy", "true");
   try {
-    const found = await looksFor(task, state, words.stands, write);
+    const found = await looksFor(task, state, form.stands, write);
     if (mine !== turn) return;
     looks = { ...found, key: keyOf(state) };
     drop(found.refused);
@@ -134,7 +134,7 @@ function draw() {
   const openLine = (line) => change({ ...unbound(), line });
   const lines = task.lines(state);
   showControls(byId("controls"), state, lines, info.attentions, changed !== null, change, tune, openLine);
-  showSwitches(byId("switches"), state, plain, task.edits, looks, change);
+  showSwitches(byId("switches"), state, plain, form.edits, looks, change);
   return drawPictures();
 }
 
@@ -190,15 +190,16 @@ function say(words) {
 function showInfo() {
   const model = typeof info.model === "string" ? info.model : (info.preset ?? info.task);
   const size = Number(info.parameters).toLocaleString("en");
-  byId("about").textContent = [model, `${size} parameters`, words.about].filter(Boolean).join(", ");
-  byId("source-label").textContent = words.label;
-  byId("other-label").textContent = words.other ?? "";
-  byId("second").hidden = !words.other;
-  byId("manner").hidden = !task.writes;
-  byId("go").textContent = words.go;
-  byId("answer-label").textContent = words.answer;
-  byId("said").lang = words.lang ?? "";
-  byId("knows").textContent = [info.knows && `It knows ${info.knows}.`, words.hint].filter(Boolean).join(" ");
+  byId("about").textContent = [model, `${size} parameters`, form.about].filter(Boolean).join(", ");
+  const [first, second] = form.fields;
+  byId("source-label").textContent = first.label;
+  byId("other-label").textContent = second?.label ?? "";
+  byId("second").hidden = !second;
+  byId("manner").hidden = !form.writes;
+  byId("go").textContent = form.go;
+  byId("answer-label").textContent = form.answer;
+  byId("said").lang = form.language;
+  byId("knows").textContent = [info.knows && `It knows ${info.knows}.`, form.hint].filter(Boolean).join(" ");
   const examples = info.examples.map(asExample).map(({ text, other }) =>
     el("button", { type: "button", onclick: () => open(text, other) }, text),
   );
@@ -267,8 +268,8 @@ async function begin() {
     return fail(error);
   }
   byId("key").hidden = true;
-  task = TASKS[info.task];
-  words = task.words(info);
+  form = info.form;
+  task = taskOf(form);
   showInfo();
   const first = asExample(info.examples[0] ?? "");
   const { source, other } = state.source ? state : { source: first.text, other: first.other };

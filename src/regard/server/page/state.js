@@ -2,7 +2,7 @@
 // browsers keep to themselves.
 
 import { isKind } from "./edits.js";
-import { isManner, START_MANNER } from "./manner.js";
+import { isSampling, START_SAMPLING } from "./sampling.js";
 
 /**
  * The sentences of a text: its lines that have something in them.
@@ -17,7 +17,7 @@ export function linesOf(text) {
  * @typedef {Object} State
  * @property {string} source the text; of a translator, a sentence on each line
  * @property {string} other the second text, where two go in
- * @property {Object<string, number|string|null>} manner how a language model writes (manner.js)
+ * @property {Object<string, number|string|null>} manner how a language model samples (sampling.js)
  * @property {number} line which of the task's sentences is looked at, counted from 0
  * @property {"lines"|"matrix"|"grid"|"rollout"|"beam"|"heads"} view
  * @property {string} name which attention, such as decoder.cross
@@ -44,7 +44,7 @@ export const VIEWS = {
 export const START = Object.freeze({
   source: "",
   other: "",
-  manner: START_MANNER,
+  manner: START_SAMPLING,
   line: 0,
   view: "lines",
   name: "decoder.cross",
@@ -95,7 +95,7 @@ const isText = (x) => typeof x === "string";
 const FITS = {
   source: isText,
   other: isText,
-  manner: isManner,
+  manner: isSampling,
   line: isCount,
   view: (x) => Object.hasOwn(VIEWS, x),
   name: isText,

@@ -41,7 +41,11 @@ export function tokensOf(payload, name) {
     input: ["<s>", ...payload.target_tokens.slice(0, -1)],
     text: [...payload.source_tokens, ...payload.target_tokens],
   };
-  const side = (key) => (payload.sides || {})[key] || { kind: "tokens", labels: tokens[key] };
+  const side = (key) => {
+    const told = (payload.sides || {})[key];
+    const known = !told || (told.kind === "tokens" && tokens[key]); // the page may have named them anew
+    return known ? { kind: "tokens", labels: tokens[key] } : told;
+  };
   const heading = (key) => (side(key).kind === "tokens" ? key : side(key).kind);
   return {
     rows: side(axes.rows).labels, columns: side(axes.columns).labels, axes,

@@ -3,31 +3,14 @@
 import { tokensOf } from "./draw.js";
 import { el } from "./elements.js";
 import { bare, bars, beside, marked } from "./outcomes.js";
-import { streamed } from "./stream.js";
 
-/** @type {import("./tasks.js").Task} */
-export const writing = {
-  views: ["lines", "matrix", "grid", "rollout", "heads"],
-  edits: ["ablate", "force", "temperature", "no_positions", "swap", "force_token"],
-  packed: true,
-  writes: true,
-  words: ({ context }) => ({
-    label: "A text to go on from",
-    go: "Write on",
-    answer: "Written",
-    about: `writes on, context ${context.toLocaleString("en")}`,
-    stands: "The text stands.",
-  }),
-  lines: ({ source }) => [source],
+/** @type {import("./answers.js").AnswerView} */
+export const continuation = {
   question: ({ source, manner }) => ({
     ...manner,
     prompt: source,
     stop: manner.stop ? [manner.stop] : [],
   }),
-  say: async (question, onText, signal) => {
-    let text = "";
-    return streamed("/api/generate", question, (piece) => onText((text += piece.text)), signal);
-  },
   asked: ({ source, manner }, said, edits) =>
     edits.length && isCertain(manner)
       ? { source, max_tokens: manner.max_tokens }

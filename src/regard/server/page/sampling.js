@@ -1,10 +1,10 @@
-// How a language model writes: choices beside its prompt.
+// How a language model samples: choices beside its prompt. In links they are called manner.
 
 import { el } from "./elements.js";
 
 /** @typedef {import("./state.js").State} State */
 
-export const START_MANNER = Object.freeze({
+export const START_SAMPLING = Object.freeze({
   max_tokens: 20,
   temperature: 0,
   top_k: null,
@@ -21,11 +21,11 @@ const FIELDS = [
 ];
 
 /**
- * Whether a link's value is a manner.
+ * Whether a link's value says how to sample.
  * @param {any} value
  * @returns {boolean}
  */
-export function isManner(value) {
+export function isSampling(value) {
   const isNumber = (x) => typeof x === "number" && Number.isFinite(x);
   if (value === null || typeof value !== "object") return false;
   const { max_tokens, temperature, top_k, top_p, stop, seed } = value;
@@ -34,12 +34,12 @@ export function isManner(value) {
 }
 
 /**
- * A manner that draws anew where it draws at all.
- * @param {Object} manner
+ * The same with a new seed, where anything is drawn.
+ * @param {Object} sampling
  * @returns {Object}
  */
-export function reseeded(manner) {
-  return { ...manner, seed: manner.temperature > 0 ? Math.floor(Math.random() * 2 ** 31) : 0 };
+export function reseeded(sampling) {
+  return { ...sampling, seed: sampling.temperature > 0 ? Math.floor(Math.random() * 2 ** 31) : 0 };
 }
 
 /**
@@ -49,7 +49,7 @@ export function reseeded(manner) {
  * @param {State} state
  * @param {(part: (now: State) => Partial<State>) => void} change
  */
-export function showManner(box, { manner }, change) {
+export function showSampling(box, { manner }, change) {
   if (!box.hasChildNodes()) {
     const set = (part) => change((now) => ({ manner: { ...now.manner, ...part } }));
     box.append(...FIELDS.map((field) => numberField(field, set)), stopField(set));
@@ -76,7 +76,7 @@ function stopField(set) {
 
 /** What an emptied field stands for: the start's value. */
 function valueOf(field, key) {
-  return field.value === "" ? START_MANNER[key] : Number(field.value);
+  return field.value === "" ? START_SAMPLING[key] : Number(field.value);
 }
 
 function labelled(name, attributes) {

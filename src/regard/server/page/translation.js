@@ -5,20 +5,8 @@ import { beside, marked } from "./outcomes.js";
 import { linesOf } from "./state.js";
 import { streamed } from "./stream.js";
 
-/** @type {import("./tasks.js").Task} */
-export const translating = {
-  views: ["lines", "matrix", "grid", "rollout", "beam", "heads"],
-  edits: ["ablate", "force", "temperature", "no_positions", "swap", "force_token"],
-  packed: false,
-  words: ({ languages }) => ({
-    label: languages?.[0] ? `A sentence (${languages[0]})` : "A sentence",
-    go: "Translate",
-    answer: "Translation",
-    hint: "Each line is a sentence.",
-    about: (languages ?? []).filter(Boolean).join(" → "),
-    stands: "The translation stands.",
-    lang: languages?.[1],
-  }),
+/** @type {import("./answers.js").AnswerView} */
+export const translation = {
   lines: ({ source }) => linesOf(source),
   question: ({ source }) => ({ source }),
   say: (question, onText, signal) =>
