@@ -9,8 +9,9 @@ import statistics
 import sys
 import time
 
-import regard
 from regard.runs.data import load_data
+
+import regard
 
 
 def main() -> None:

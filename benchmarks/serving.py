@@ -112,8 +112,9 @@ async def awake(port: int, body: bytes) -> None:
 
 def requests(path: str) -> list[bytes]:
     """What clients send: held-out sentences of the run."""
-    import regard
     from regard.runs.data import load_data
+
+    import regard
 
     run = regard.load(path)
     target = run.recipe.data.direction.split("-")[1]
