@@ -179,5 +179,5 @@ def test_a_file_says_by_itself_what_to_score_on(refused, run_path, runs, tmp_pat
     for more in (("--split", "test"), ("--source", "a", "--reference", "b"), ("--data", "copy")):
         assert "mine.tsv says what to score on" in refused("evaluate", run_path, path, *more)
     message = refused("evaluate", runs["classification"], path, "--stride", 3)
-    assert "--stride is for language models" in message
+    assert "--stride is for runs of the task language" in message
     assert "no file none.tsv" in refused("evaluate", runs["masked"], tmp_path / "none.tsv")
