@@ -264,8 +264,14 @@ def test_evaluate_and_info_show_what_there_is(run, story_run):
 def test_what_is_for_other_runs_is_refused_with_the_right_verb(refused, story_run, run_path):
     assert "use `regard generate` with it" in refused("translate", story_run)[1]
     assert "use `regard translate` with it" in refused("generate", run_path)[1]
-    assert "--stride is for runs of the task language" in refused("evaluate", run_path, "--stride", "3")[1]
-    assert "--beam is for runs of the task translation" in refused("evaluate", story_run, "--beam", "3")[1]
+    assert (
+        "--stride is for runs of the task language"
+        in refused("evaluate", run_path, "--stride", "3")[1]
+    )
+    assert (
+        "--beam is for runs of the task translation"
+        in refused("evaluate", story_run, "--beam", "3")[1]
+    )
     assert (
         "no split 'tset' (did you mean 'test'?)"
         in refused("evaluate", story_run, "--split", "tset")[1]

@@ -68,7 +68,7 @@ def test_the_steps_of_a_token_and_unknown_words_are_told(folders, run):
         ("classification", ["a", "b"], "reads each text alone"),
         ("pairs", ["a b"], "reads pairs of texts"),
         ("masked", ["a", "--target", "b"], "writes nothing: leave out --target"),
-        ("masked", ["a", "--max-tokens", "2"], "--max-tokens is for language models"),
+        ("masked", ["a", "--max-tokens", "2"], "leave out --max-tokens"),
         ("language", ["a", "b"], "reads one text: give one, not two"),
         ("language", ["a", "--max-tokens", "-1"], "--max-tokens"),
         ("language", ["a", "--attention", "encoder.self"], "known: decoder.self"),

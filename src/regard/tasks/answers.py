@@ -398,7 +398,6 @@ def prepare_answers(
         train=train.asked.windows.table,
         valid=valid.asked.windows.table,
         formula=encoder_flops(start.model),
-        load=load_answerer,
         learned=train,
         validated=valid,
     )
@@ -419,20 +418,8 @@ class Answers(EncodingTask):
         },
     )
 
-    @override
-    def prepare(
-        self,
-        recipe: Recipe,
-        device: torch.device,
-        *,
-        begun: Path | None = None,
-        cache: Path | None = None,
-    ) -> PreparedAnswers:
-        return prepare_answers(recipe, device, begun=begun, cache=cache)
-
-    @override
-    def load(self, path: str | Path, *, device: str | None = None) -> Answerer:
-        return load_answerer(path, device=device)
+    prepare = staticmethod(prepare_answers)
+    load = staticmethod(load_answerer)
 
     @override
     def score_file(self, run: Answerer, path: Path, **options: Any) -> Evaluation:

@@ -246,6 +246,8 @@ class Judged:
 
     run: Any
     evaluations: dict[str, Evaluation]
+    samples: Sequence[tuple[str, str, str | None]] = ()
+    """Some sources with what the run made of them, and what should have come out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,17 +311,33 @@ class Prepared(ABC):
     def example(self, number: int) -> str:
         """A training example by its number, for people."""
 
+    @property
     @abstractmethod
+    def test_sets(self) -> Sequence[str]:
+        """The splits on which the trained run is scored."""
+
+    @abstractmethod
+    def scored(self, run: Any, split: str) -> Evaluation:
+        """The trained run's scores on a split, which is in memory already."""
+
+    def save(self, folder: Path) -> None:
+        """Write into the run's folder what its examples are read with, such as a tokenizer."""
+        return
+
     def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
         """The trained run in a folder, scored on test sets; on all there are if none are named."""
+        run = TASKS[self.recipe.task].load(out, device=str(self.device))
+        names = self.test_sets if test_sets is None else test_sets
+        return Judged(run, {name: self.scored(run, name) for name in names})
 
-    @abstractmethod
     def report(self, judged: Judged, facts: Mapping[str, Any]) -> None:
         """Write a page for people into the run's folder; ``facts`` are those of scores.json."""
+        from regard.tasks.report import write_report
 
-    @abstractmethod
-    def save(self, folder: Path) -> None:
-        """Write what text is read and written with."""
+        task = TASKS[self.recipe.task]
+        measure = task.loss_unit.format(task.unit.one)
+        seen = task.unit.many
+        write_report(judged.run, facts, samples=judged.samples, seen=seen, measure=measure)
 
 
 class Scoring:
@@ -347,10 +365,14 @@ class Task(ABC):
     verbs: ClassVar[tuple[Verb, ...]]
     """The first is what its runs are for; the others are asked of it as well."""
     unit: ClassVar[Unit] = TEXT
+    loss_unit: ClassVar[str] = "nats a {}"
+    """What a loss is counted in, for people."""
     heeds: ClassVar[frozenset[str]] = frozenset()
     """Settings that some tasks use and this one does, as ``section.key``; others are refused."""
     smallest: ClassVar[Mapping[str, Any]] = {}
     """Stands in for what the data decides about a model, to see whether its settings fit."""
+    looks: ClassVar[frozenset[str]] = frozenset()
+    """What a look takes besides the source: ``other``, ``target``, ``max_tokens``."""
     attends: ClassVar[str]
     """Presets of this task whose models have heads, for a message."""
 
@@ -409,27 +431,16 @@ class Task(ABC):
             "leave out --source and --alignments"
         )
 
-    def explain(
-        self,
-        run: Any,
-        source: Any,
-        *,
-        other: Any = None,
-        target: Any = None,
-        max_tokens: int | None = None,
-        edit: Any = (),
-    ) -> Any:
+    def explain(self, run: Any, source: Any, *, edit: Any = (), **more: Any) -> Any:
         """A look at a run while it reads ``source``, and perhaps ``other``, or writes ``target``.
 
-        What a task has no use for is refused.
+        ``more`` are ``other``, ``target`` and ``max_tokens``; what is not in ``looks`` is refused.
         """
-        if other is not None:
-            raise ConfigError(f"a run of the task {self.name} reads one text: give one, not two")
-        if target is not None:
-            raise ConfigError(f"a run of the task {self.name} writes nothing: leave out --target")
-        if max_tokens is not None:
-            raise ConfigError("--max-tokens is for language models: leave it out")
-        return run.explain(source, edit=edit)
+        given = {name: value for name, value in more.items() if value is not None}
+        for name in given:
+            if name not in self.looks:
+                raise ConfigError(f"a run of the task {self.name} {_NO_USE[name]}")
+        return run.explain(source, edit=edit, **given)
 
     def subject(self, run: Any, split: str, n: int) -> Any:
         """What its heads are measured on: the first ``n`` examples of a split."""
@@ -439,9 +450,7 @@ class Task(ABC):
         """The same of texts that a user gives, which have no labels."""
         raise ConfigError(f"heads of the task {self.name} are not measured on texts")
 
-    def check_look(
-        self, run: Any, at_most: int, source: Any, *, other: Any = None, target: Any = None
-    ) -> int | None:
+    def check_look(self, run: Any, at_most: int, source: Any, **more: Any) -> int | None:
         """Refuse, as a DataError, a look at more than ``at_most`` tokens.
 
         -> how many tokens may be written after the source; None where nothing limits them.
@@ -465,6 +474,13 @@ class Task(ABC):
     def info(self, run: Any) -> Mapping[str, Any]:
         """What else ``/api/info`` tells of a run of this task."""
         return {}
+
+
+_NO_USE = {
+    "other": "reads one text: give one, not two",
+    "target": "writes nothing: leave out --target",
+    "max_tokens": "writes no text of any length: leave out --max-tokens",
+}
 
 
 class TaskRegistry(Registry[Task]):

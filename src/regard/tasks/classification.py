@@ -320,7 +320,6 @@ def prepare_classification(
     layout = Layout(start.tokenizer.marks, start.config.max_len)
     return PreparedClassification(
         **parts(recipe, data, start, layout, device),
-        load=load_classifier,
         labels=labels,
         train_labels=np.array(numbers["train"], np.int64),
         valid_labels=np.array(numbers["valid"], np.int64),
@@ -346,20 +345,8 @@ class Classification(EncodingTask):
     head_scores = ("loss", "accuracy")
     well_known = ({"text": "A film that stays with you."},)
 
-    @override
-    def prepare(
-        self,
-        recipe: Recipe,
-        device: torch.device,
-        *,
-        begun: Path | None = None,
-        cache: Path | None = None,
-    ) -> PreparedClassification:
-        return prepare_classification(recipe, device, begun=begun, cache=cache)
-
-    @override
-    def load(self, path: str | Path, *, device: str | None = None) -> Classifier:
-        return load_classifier(path, device=device)
+    prepare = staticmethod(prepare_classification)
+    load = staticmethod(load_classifier)
 
     @override
     def check_file(self, run: Classifier, corpus: LabelledCorpus) -> Texts:

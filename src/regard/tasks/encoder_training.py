@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,6 @@ from typing_extensions import override
 
 from regard.checkpoints.run_folder import RunFolder, load_config
 from regard.core.errors import CheckpointError, ConfigError
-from regard.core.files import write_whole
 from regard.core.settings import parse
 from regard.data.examples import Column, Table
 from regard.data.labelled import Labelled
@@ -21,19 +20,14 @@ from regard.data.row_batches import Layout
 from regard.models.encoder import Encoder
 from regard.models.presets import PRESETS, ModelSettings, build, resolve_for
 from regard.models.settings import EncoderConfig, ModelConfig
-from regard.tasks.base import Evaluation, Judged, Prepared, unit_of
+from regard.tasks.base import Evaluation, Judged, Prepared
 from regard.tasks.data import LabelledData
-from regard.tasks.encoding import EncoderRun, encoder_in
+from regard.tasks.encoding import encoder_in
 from regard.tasks.opening import SHARED, check_memory, load_tokenizer
 from regard.tasks.recipe import Recipe
-from regard.tasks.report import cost_table, headline, loss_curve, pace_curves, series
 from regard.text.tokenizer import Tokenizer
 from regard.training.flops import TextFlops, encoder_flops
-from regard.training.metrics import read_metrics
 from regard.training.settings import TrainSettings
-from regard.visual.charts import curves
-from regard.visual.report import Sample, report_page
-from regard.visual.tables import Table as ReportTable
 
 HEAD = "head."
 """How the names of a head's weights begin."""
@@ -171,14 +165,6 @@ def _fill(
         parameter.data.copy_(weights[name])
 
 
-class Loaded(Protocol):
-    """Opens the trained run, so that it can be scored."""
-
-    def __call__(self, path: Path, *, device: str | None) -> EncoderRun:
-        """The run."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedEncoding(Prepared):
     """Texts, their tokenizer and an encoder."""
@@ -191,48 +177,46 @@ class PreparedEncoding(Prepared):
     train: Table
     valid: Table
     formula: TextFlops
-    load: Loaded
 
     @property
-    @override
     @override
     def size(self) -> dict[str, int]:
         return {"training texts": len(self.train), "vocabulary": self.tokenizer.n_vocab}
 
     @property
     @override
-    @override
     def vocabularies(self) -> tuple[Tokenizer, ...]:
         return (self.tokenizer,)
 
-    @override
     @override
     def flops(self, batch: Any) -> float:
         n_rows, n_tokens = batch.ids.shape
         return self.formula.training(n_rows, n_tokens, batch.n_target_tokens)
 
     @override
-    @override
     def example(self, number: int) -> str:
         return self.data.splits["train"][number].text
 
+    @property
     @override
-    @override
-    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
-        run = self.load(out, device=str(self.device))
-        names = self.data.test_sets if test_sets is None else test_sets
-        return Judged(run, {name: self.scored(run, name) for name in names})
+    def test_sets(self) -> Sequence[str]:
+        return self.data.test_sets
 
+    @override
     def scored(self, run: Any, split: str) -> Evaluation:
-        """A run's scores on a split that is in memory already."""
         return run.scored(self.data.split(split), split)
 
     @override
-    @override
-    def report(self, judged: Judged, facts: Mapping[str, Any]) -> None:
-        write_encoding_report(judged.run, self.data, judged.evaluations, facts)
+    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
+        """With some answers, wrong ones first."""
+        judged = Prepared.judged(self, out, test_sets)
+        made = [
+            (_shown_text(one), answer, _wanted(one))
+            for name, evaluation in judged.evaluations.items()
+            for one, answer in zip(self.data.split(name), evaluation.outputs, strict=False)
+        ]
+        return replace(judged, samples=sorted(made, key=lambda one: one[1] == one[2])[:N_SAMPLES])
 
-    @override
     @override
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / SHARED)
@@ -279,64 +263,6 @@ def all_texts(examples: Iterable[Labelled]) -> Iterable[str]:
 
 
 N_SAMPLES = 8
-
-CURVES = {
-    "accuracy": "accuracy",
-    "exact_match": "exact match",
-    "f1": "F1",
-    "macro_f1": "macro F1",
-    "spearman": "Spearman",
-    "pearson": "Pearson",
-}
-"""Scores that lie between 0 and 1, and what they are called."""
-
-_NUMBERS = {**CURVES, "perplexity": "perplexity", "loss": "loss"}
-
-
-def write_encoding_report(
-    run: EncoderRun,
-    data: LabelledData,
-    evaluations: Mapping[str, Evaluation],
-    facts: Mapping[str, Any],
-) -> None:
-    """Make the page from the metrics, the scores and some answers."""
-    lines, unit = read_metrics(run.folder.metrics), unit_of(run.task)
-    measure = "loss" if run.task == "similarity" else f"nats a {unit.one}"  # cosines are no nats
-    found = {name: series(lines, "valid", key) for key, name in CURVES.items()}
-    shown = {name: points for name, points in found.items() if points}
-    page = report_page(
-        f"{run.recipe.model.preset}: {run.folder.path.name}",
-        facts=headline(run.model, facts, seen=unit.many),
-        curves=[
-            loss_curve(lines, measure=measure),
-            curves(shown, title="Validation", x_label="step", y_label="1 is the best"),
-            *pace_curves(lines, seen=unit.many),
-        ],
-        tables=[*([_score_table(facts["scores"])] if facts["scores"] else []), cost_table(facts)],
-        samples=_samples(data, evaluations),
-        settings=run.folder.settings.read_text(encoding="utf-8"),
-    )
-    write_whole(run.folder.report, page)
-
-
-def _score_table(scores: Mapping[str, Mapping[str, Any]]) -> ReportTable:
-    keys = [key for key in _NUMBERS if any(key in one for one in scores.values())]
-    rows = [
-        [name, f"{one['n']:,}", *(f"{one[key]:.4f}" if key in one else "–" for key in keys)]
-        for name, one in scores.items()
-    ]
-    header = ["Test set", "Texts", *(_NUMBERS[key] for key in keys)]
-    return ReportTable("Scores of the best weights", header, rows)
-
-
-def _samples(data: LabelledData, evaluations: Mapping[str, Evaluation]) -> list[Sample]:
-    """Answers that are wrong first."""
-    made = [
-        Sample(_shown_text(one), answer, _wanted(one))
-        for name, evaluation in evaluations.items()
-        for one, answer in zip(data.split(name), evaluation.outputs, strict=False)
-    ]
-    return sorted(made, key=lambda one: one.output == one.reference)[:N_SAMPLES]
 
 
 def _shown_text(example: Labelled) -> str:

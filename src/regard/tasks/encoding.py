@@ -291,7 +291,7 @@ def encoder_readings(run: EncoderRun, texts: Texts) -> Iterator[Reading]:
 class EncodingTask(TextTask):
     """A task of an encoder."""
 
-    attends = "bert"
+    attends, looks = "bert", frozenset({"other"})
     wanted: ClassVar[Wanted] = "text"
     """What a line of the data has besides a text."""
 
@@ -326,32 +326,8 @@ class EncodingTask(TextTask):
         return texts_of(corpus.examples)
 
     @override
-    def explain(
-        self,
-        run: Any,
-        source: str,
-        *,
-        other: str | None = None,
-        target: str | None = None,
-        max_tokens: int | None = None,
-        edit: Any = (),
-    ) -> Look:
-        if target is not None or max_tokens is not None:
-            super().explain(run, source, target=target, max_tokens=max_tokens)
-        found: Look = run.explain(source, other, edit=edit)
-        return found
-
-    @override
-    def check_look(
-        self,
-        run: Any,
-        at_most: int,
-        source: str,
-        *,
-        other: str | None = None,
-        target: str | None = None,
-    ) -> None:
-        check_request_length(run, at_most, source, other, able="can be looked at")
+    def check_look(self, run: Any, at_most: int, source: str, **more: Any) -> None:
+        check_request_length(run, at_most, source, more.get("other"), able="can be looked at")
 
     @override
     def tokenizers(self, run: Any) -> tuple[Tokenizer, None]:

@@ -32,10 +32,8 @@ from regard.tasks.data import check_data, split_of, test_sets_of
 from regard.tasks.encoding import TEXTS_INSTEAD
 from regard.tasks.generation import Framing, framing_for
 from regard.tasks.language_scores import judged, summed_up
-from regard.tasks.look import Look
 from regard.tasks.opening import SHARED, check_memory, load_tokenizer
 from regard.tasks.recipe import Recipe
-from regard.tasks.report import cost_table, headline, loss_curve, pace_curves, series
 from regard.tasks.subjects import Reading, Subject, batched, padded, special_ids
 from regard.tasks.texts import PageExample, TextTask, spoken
 from regard.tasks.verbs import GENERATE
@@ -45,11 +43,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.text.words import spans
 from regard.training.flops import TextFlops, text_flops
 from regard.training.losses import Losses, StatelessObjective, cross_entropy
-from regard.training.metrics import read_metrics
 from regard.training.settings import TrainSettings
-from regard.visual.charts import curves
-from regard.visual.report import Sample, report_page
-from regard.visual.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,19 +220,22 @@ class PreparedLanguage(Prepared):
         """The window that begins there."""
         return self.framing.say(self.tape.ids[number : number + self.tape.max_len].tolist())
 
+    @property
     @override
-    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
-        run = load_writer(out, device=str(self.device))
-        names = test_sets_of(self.splits) if test_sets is None else test_sets
-        evaluations = {}
-        for name in names:
-            found = run.evaluate_texts(self.splits[name], split=name)
-            evaluations[name] = run.with_parts(found, self.exercises.get(name, ()))
-        return Judged(run, evaluations)
+    def test_sets(self) -> Sequence[str]:
+        return test_sets_of(self.splits)
 
     @override
-    def report(self, judged: Judged, facts: Mapping[str, Any]) -> None:
-        write_language_report(judged.run, facts)
+    def scored(self, run: Writer, split: str) -> Evaluation:
+        found = run.evaluate_texts(self.splits[split], split=split)
+        return run.with_parts(found, self.exercises.get(split, ()))
+
+    @override
+    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
+        """With what it writes from nothing, which is the same each time."""
+        judged = Prepared.judged(self, out, test_sets)
+        texts = judged.run.generate("", n=N_SAMPLES, max_new=SAMPLE_TOKENS, seed=0)
+        return replace(judged, samples=[("(from nothing)", text, None) for text in texts])
 
     @override
     def save(self, folder: Path) -> None:
@@ -288,84 +285,6 @@ def _notes(framing: Framing, splits: Mapping[str, Texts]) -> tuple[str, ...]:
 N_SAMPLES, SAMPLE_TOKENS = 4, 120
 
 
-def write_language_report(run: Writer, facts: Mapping[str, Any]) -> None:
-    """Make the page from the metrics, the scores and some texts."""
-    scores = facts["scores"]
-    page = report_page(
-        f"{run.recipe.model.preset}: {run.folder.path.name}",
-        facts=headline(run.model, facts, seen="tokens"),
-        curves=_report_curves(run),
-        tables=[*_report_tables(scores), cost_table(facts)],
-        samples=_samples(run),
-        settings=run.folder.settings.read_text(encoding="utf-8"),
-    )
-    write_whole(run.folder.report, page)
-
-
-def _report_curves(run: Writer) -> list[str]:
-    lines = read_metrics(run.folder.metrics)
-    smoothed = run.recipe.train.label_smoothing > 0
-    return [
-        loss_curve(lines, training="training (smoothed)" if smoothed else "training"),
-        curves(
-            {"perplexity": series(lines, "valid", "perplexity")},
-            title="Validation: windows that do not overlap",
-            x_label="step",
-            y_label="perplexity",
-        ),
-        *pace_curves(lines, seen="tokens"),
-    ]
-
-
-def _report_tables(scores: Mapping[str, Mapping[str, Any]]) -> list[Table]:
-    answered = any("parts" in one for one in scores.values())
-    return [
-        *([_score_table(scores)] if scores else []),
-        *([_parts_table(scores)] if answered else []),
-    ]
-
-
-def _parts_table(scores: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Tasks that are written as texts: what was chosen, what was written."""
-    header = ["Task", "Test set", "Texts", "Right of a few", "Written exactly", "BLEU"]
-    rows = [
-        [
-            name,
-            test_set,
-            f"{part['n']:,}",
-            f"{100 * part['accuracy']:.1f} %" if "accuracy" in part else "–",
-            f"{100 * part['exact_match']:.1f} %" if "exact_match" in part else "–",
-            f"{part['bleu']:.2f}" if "bleu" in part else "–",
-        ]
-        for test_set, one in scores.items()
-        for name, part in one.get("parts", {}).items()
-    ]
-    return Table("Answers, as texts to go on with", header, rows)
-
-
-def _score_table(scores: Mapping[str, Mapping[str, Any]]) -> Table:
-    header = ["Test set", "Texts", "Tokens", "Loss", "Perplexity", "a word", "Next token right"]
-    rows = [
-        [
-            name,
-            f"{one['n']:,}",
-            f"{one['tokens']:,}",
-            f"{one['loss']:.4f}",
-            f"{one['perplexity']:.3f}",
-            f"{one['word_perplexity']:.2f}" if "word_perplexity" in one else "–",
-            f"{100 * one['accuracy']:.1f} %",
-        ]
-        for name, one in scores.items()
-    ]
-    return Table("Scores of the best weights", header, rows)
-
-
-def _samples(run: Writer) -> list[Sample]:
-    """What it writes from nothing; the same each time."""
-    texts = run.generate("", n=N_SAMPLES, max_new=SAMPLE_TOKENS, seed=0)
-    return [Sample("(from nothing)", text) for text in texts]
-
-
 def writer_readings(run: Writer, texts: Sequence[str]) -> Iterator[Reading]:
     """Texts with what stands before them; lines that go on are read on."""
     if run.framing.lines:
@@ -393,7 +312,7 @@ class Language(TextTask):
         }
     )
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9}
-    attends = "gpt"
+    attends, looks = "gpt", frozenset({"target", "max_tokens"})
     evaluation_options = frozenset({"stride"})
     head_scores = ("loss", "perplexity")
     of_sentences = (
@@ -408,20 +327,8 @@ class Language(TextTask):
     def config(self) -> type[DecoderConfig]:
         return DecoderConfig
 
-    @override
-    def prepare(
-        self,
-        recipe: Recipe,
-        device: torch.device,
-        *,
-        begun: Path | None = None,
-        cache: Path | None = None,
-    ) -> PreparedLanguage:
-        return prepare_language(recipe, device, begun=begun, cache=cache)
-
-    @override
-    def load(self, path: str | Path, *, device: str | None = None) -> Writer:
-        return load_writer(path, device=device)
+    prepare = staticmethod(prepare_language)
+    load = staticmethod(load_writer)
 
     @override
     def has_test(self, run: Writer) -> bool:
@@ -458,32 +365,8 @@ class Language(TextTask):
         return replace(found, scores=scores, notes=tuple(corpus.notes(path.name)))
 
     @override
-    def explain(
-        self,
-        run: Writer,
-        source: str,
-        *,
-        other: str | None = None,
-        target: str | None = None,
-        max_tokens: int | None = None,
-        edit: Any = (),
-    ) -> Look:
-        if other is not None:
-            super().explain(run, source, other=other)
-        how = {} if max_tokens is None else {"max_tokens": max_tokens}
-        return run.explain(source, target, edit=edit, **how)
-
-    @override
-    def check_look(
-        self,
-        run: Writer,
-        at_most: int,
-        source: str,
-        *,
-        other: str | None = None,
-        target: str | None = None,
-    ) -> int:
-        full = run.context + 1  # what comes last is written and never read
+    def check_look(self, run: Writer, at_most: int, source: str, **more: Any) -> int:
+        target, full = more.get("target"), run.context + 1  # the last is written and never read
         most = min(at_most, full if target else full - 1)
         n_tokens = len(run.framing.read(source)) + len(run.tokenizer.encode(target or ""))
         if n_tokens > most:

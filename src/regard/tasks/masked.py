@@ -233,7 +233,6 @@ def prepare_masked(
     layout = Layout(start.tokenizer.marks, start.config.max_len)
     return PreparedMasked(
         **parts(recipe, data, start, layout, device),
-        load=load_filler,
         masking=Masking.of(layout, start.tokenizer.n_vocab),
     )
 
@@ -254,20 +253,8 @@ class Masked(EncodingTask):
     )
     well_known = ({"text": f"The capital of France is {MASK}."},)
 
-    @override
-    def prepare(
-        self,
-        recipe: Recipe,
-        device: torch.device,
-        *,
-        begun: Path | None = None,
-        cache: Path | None = None,
-    ) -> PreparedMasked:
-        return prepare_masked(recipe, device, begun=begun, cache=cache)
-
-    @override
-    def load(self, path: str | Path, *, device: str | None = None) -> Filler:
-        return load_filler(path, device=device)
+    prepare = staticmethod(prepare_masked)
+    load = staticmethod(load_filler)
 
     @override
     def given_subject(self, run: Filler, texts: Sequence[str], name: str, n: int) -> Subject:

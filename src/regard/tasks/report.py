@@ -1,27 +1,75 @@
-"""What the reports of all tasks have in common: size, cost, curves."""
+"""A run's page for people: what it learned, how, at what cost, and some of its answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import nn
-
 from regard.core import durations
+from regard.core.files import write_whole
+from regard.evaluation.metrics import METRICS, titles
 from regard.models.presets import n_parameters
+from regard.training.metrics import read_metrics
 from regard.visual.charts import curves
+from regard.visual.report import Sample, report_page
 from regard.visual.tables import Table
 
-Metrics = Sequence[Mapping[str, Any]]
+Scores = Mapping[str, Mapping[str, Any]]
+"""Name of a test set -> what an evaluation found there."""
+Lines = Sequence[Mapping[str, Any]]
+"""Of metrics.jsonl."""
+
+PERCENT = {"share": 100.0, "correlation": 100.0, "points": 1.0}
+"""Units that are drawn in one picture, and what brings them there."""
 
 
-def headline(
-    model: nn.Module, facts: Mapping[str, Any], *, seen: str = "target tokens"
-) -> list[tuple[str, str]]:
-    """Size and cost, for the head of the page; ``seen`` is what was learned from."""
-    measured = facts["measured"]
+def write_report(
+    run: Any,
+    facts: Mapping[str, Any],
+    *,
+    samples: Sequence[tuple[str, str, str | None]],
+    seen: str,
+    measure: str,
+) -> None:
+    """Write report.html.
+
+    ``facts`` are those of scores.json, ``samples`` are sources with what came out and what should
+    have, ``seen`` is what was learned from ("texts"), ``measure``
+    what the loss is counted in ("nats a text").
+    """
+    lines, scores = read_metrics(run.folder.metrics), facts["scores"]
+    tables = [score_table(scores), parts_table(scores), attention_table(scores), signatures(scores)]
+    smoothed = run.recipe.train.label_smoothing > 0
+    page = report_page(
+        f"{run.recipe.model.preset}: {run.folder.path.name}",
+        facts=_headline(run, facts["measured"], seen),
+        curves=[
+            _curve(
+                {
+                    f"training{' (smoothed)' if smoothed else ''}": _series(lines, "train", "loss"),
+                    "validation": _series(lines, "valid", "loss"),
+                },
+                ("Loss", f"{measure}, log scale"),
+                log_y=True,
+            ),
+            *validation_curves(lines),
+            _curve({"learning rate": _series(lines, "train", "lr")}, ("Schedule", "lr")),
+            _curve(
+                {"speed": _series(lines, "train", "tokens_per_second")},
+                ("Speed", f"{seen} a second"),
+            ),
+        ],
+        tables=[*(table for table in tables if table.rows), cost_table(facts)],
+        samples=[Sample(*one) for one in samples],
+        settings=run.folder.settings.read_text(encoding="utf-8"),
+    )
+    write_whole(run.folder.report, page)
+
+
+def _headline(run: Any, measured: Mapping[str, Any], seen: str) -> list[tuple[str, str]]:
+    """Size and cost, for the head of the page."""
     return [
-        ("Parameters", f"{n_parameters(model):,}"),
+        ("Parameters", f"{n_parameters(run.model):,}"),
         ("Training FLOPs", _flops(measured["flops"])),
         ("Time", durations.measured(measured["seconds"])),
         ("Steps", f"{measured['steps']:,}"),
@@ -30,13 +78,82 @@ def headline(
     ]
 
 
+def validation_curves(lines: Lines) -> list[str]:
+    """Scores in per cent in one picture; perplexities in another, where there are any."""
+    found = titles({key: 0 for line in lines if line["kind"] == "valid" for key in line})
+    bounded = {
+        title: [(x, factor * y) for x, y in _series(lines, "valid", name)]
+        for name, title in found.items()
+        if (factor := PERCENT.get(METRICS[name].unit))
+    }
+    others = {
+        title: _series(lines, "valid", name)
+        for name, title in found.items()
+        if METRICS[name].unit == "perplexity"
+    }
+    parts = ((bounded, "%"), (others, "perplexity"))
+    return [_curve(shown, ("Validation", label)) for shown, label in parts if shown]
+
+
+def score_table(scores: Scores) -> Table:
+    """A row a test set and a column a metric; those of attention have a table of their own."""
+    columns = titles({key: 0 for one in scores.values() for key in one if f"{key}_by" not in one})
+    rows = []
+    for name, one in scores.items():
+        rows.append([name, f"{one['n']:,}", *(_shown(one, key) for key in columns)])
+        for tag, part in one.get("exact_match_by_tag", {}).items():
+            rows.append([f"{name}: {tag}", f"{part['n']:,}", *(_shown(part, k) for k in columns)])
+    header = ["Test set", "n", *columns.values()]
+    return Table("Scores of the best weights", header, rows)
+
+
+def parts_table(scores: Scores) -> Table:
+    """Tasks that are written as texts: what was chosen, what was written."""
+    parts = [
+        (name, test_set, part)
+        for test_set, one in scores.items()
+        for name, part in one.get("parts", {}).items()
+    ]
+    columns = titles({key: 0 for _, _, part in parts for key in part})
+    header = ["Task", "Test set", "n", *columns.values()]
+    rows = [
+        [name, test_set, f"{part['n']:,}", *(_shown(part, key) for key in columns)]
+        for name, test_set, part in parts
+    ]
+    return Table("Answers, as texts to go on with", header, rows)
+
+
+def attention_table(scores: Scores) -> Table:
+    """What attention finds, chosen on valid; chance beside it."""
+    rows = [
+        [name, METRICS[key].title, _shown(one, key), _percent(one[f"{key}_shuffled"]), by]
+        for name, one in scores.items()
+        for key in titles(one)
+        if (by := one.get(f"{key}_by")) is not None
+    ]
+    header = ["Test set", "Measure", "Attention", "Shuffled", "Chosen on valid"]
+    return Table("What attention finds", header, rows)
+
+
+def signatures(scores: Scores) -> Table:
+    """How the scores were computed, where others compute them otherwise."""
+    one = next(iter(scores.values()), {})
+    ending = "_signature"
+    rows = [
+        [METRICS[name].title, value]
+        for key, value in one.items()
+        if key.endswith(ending) and (name := key.removesuffix(ending)) in METRICS
+    ]
+    return Table("How the scores were computed", ["Score", "Signature"], rows)
+
+
 def cost_table(facts: Mapping[str, Any]) -> Table:
     """What the run cost, beside what was expected of it before the first step."""
     expected, measured = facts["estimate"] or {}, facts["measured"]
     kinds = (
         ("FLOPs", "flops", _flops),
         ("Time", "seconds", durations.measured),
-        ("Memory", "memory_bytes", _bytes),
+        ("Memory", "memory_bytes", lambda value: f"{value / 2**30:.2f} GiB"),
     )
     rows = [
         [
@@ -49,49 +166,30 @@ def cost_table(facts: Mapping[str, Any]) -> Table:
     return Table(f"Cost ({facts['ended']})", ["", "Measured", "Expected"], rows)
 
 
-def series(lines: Metrics, kind: str, name: str) -> list[tuple[float, float]]:
+def _series(lines: Lines, kind: str, name: str) -> list[tuple[float, float]]:
     """A number by step, from the lines of one kind."""
     return [(x["step"], x[name]) for x in lines if x["kind"] == kind and name in x]
 
 
-def loss_curve(
-    lines: Metrics,
-    *,
-    title: str = "Loss",
-    training: str = "training",
-    measure: str = "nats a token",
+def _curve(
+    series: Mapping[str, list[tuple[float, float]]], labels: tuple[str, str], log_y: bool = False
 ) -> str:
-    """Of training and validation."""
-    return curves(
-        {training: series(lines, "train", "loss"), "validation": series(lines, "valid", "loss")},
-        title=title,
-        x_label="step",
-        y_label=f"{measure}, log scale",
-        log_y=True,
-    )
+    title, y_label = labels
+    return curves(series, title=title, x_label="step", y_label=y_label, log_y=log_y)
 
 
-def pace_curves(lines: Metrics, *, seen: str = "target tokens") -> list[str]:
-    """The learning rate, and how fast it went; ``seen`` as in ``headline``."""
-    return [
-        curves(
-            {"learning rate": series(lines, "train", "lr")},
-            title="Schedule",
-            x_label="step",
-            y_label="lr",
-        ),
-        curves(
-            {"speed": series(lines, "train", "tokens_per_second")},
-            title="Speed",
-            x_label="step",
-            y_label=f"{seen} a second",
-        ),
-    ]
+def _shown(scores: Mapping[str, Any], key: str) -> str:
+    if key not in scores:
+        return "–"
+    unit, value = METRICS[key].unit, scores[key]
+    if unit == "share":
+        return _percent(value)
+    return f"{value:.2f}" if unit == "points" else f"{value:.4f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _flops(value: float) -> str:
     return f"{value:.3g}"
-
-
-def _bytes(value: float) -> str:
-    return f"{value / 2**30:.2f} GiB"

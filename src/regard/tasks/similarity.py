@@ -221,7 +221,6 @@ def prepare_similarity(
     layout = Layout(start.tokenizer.marks, start.config.max_len, joined=False)
     prepared = PreparedSimilarity(
         **parts(recipe, data, start, layout, device),
-        load=load_embedder,
         train_scores=_scaled(pairs, pairs),
         valid_scores=_scaled(data.splits["valid"], pairs),
     )
@@ -268,6 +267,7 @@ class Similarity(EncodingTask):
 
     name, unit = "similarity", Unit("pair", "pairs")
     verbs = (EMBED, NEAREST)
+    loss_unit = "loss"  # cosines are no nats
     heeds = frozenset({"data.columns"})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9}
     wanted = "score"
@@ -285,20 +285,8 @@ class Similarity(EncodingTask):
         },
     )
 
-    @override
-    def prepare(
-        self,
-        recipe: Recipe,
-        device: torch.device,
-        *,
-        begun: Path | None = None,
-        cache: Path | None = None,
-    ) -> PreparedSimilarity:
-        return prepare_similarity(recipe, device, begun=begun, cache=cache)
-
-    @override
-    def load(self, path: str | Path, *, device: str | None = None) -> Embedder:
-        return load_embedder(path, device=device)
+    prepare = staticmethod(prepare_similarity)
+    load = staticmethod(load_embedder)
 
     @override
     def check_file(self, run: Embedder, corpus: LabelledCorpus) -> Texts:

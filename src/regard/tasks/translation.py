@@ -17,7 +17,6 @@ from typing_extensions import override
 
 from regard.checkpoints.run_folder import RunFolder, fill, load_scores, read_weights
 from regard.core.errors import CheckpointError, ConfigError, DataError
-from regard.core.files import write_whole
 from regard.data.alignments import read_aligned
 from regard.data.batch import Batch
 from regard.data.bpe_dropout import BpeDropoutTexts
@@ -41,10 +40,8 @@ from regard.models.presets import build, resolve
 from regard.models.settings import SequenceConfig
 from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, Judged, Prepared
 from regard.tasks.data import Data, Encoded, check_data, encode_within, load_data, split_of
-from regard.tasks.look import Look
 from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
-from regard.tasks.report import Metrics, cost_table, headline, loss_curve, pace_curves, series
 from regard.tasks.subjects import Reading, Scorer, Subject
 from regard.tasks.texts import ELSEWHERE, PageExample, TextTask
 from regard.tasks.translating import DECODE_TOKENS, decode
@@ -61,13 +58,9 @@ from regard.text.specials import END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
 from regard.training.flops import FlopFormula, flop_formula
 from regard.training.losses import Losses, cross_entropy, free_running_logits, token_log_probs
-from regard.training.metrics import read_metrics
 from regard.training.reinforce import Baseline, accounts, surrogate
 from regard.training.schedules import forced_share
 from regard.training.settings import TrainSettings
-from regard.visual.charts import curves
-from regard.visual.report import Sample, report_page
-from regard.visual.tables import Table as ReportTable
 
 
 class TokenLoss:
@@ -290,15 +283,25 @@ class PreparedTranslation(Prepared):
         """Its source."""
         return self.tokenizers.source.decode(self.train[number].source)
 
+    @property
     @override
-    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
-        run = load_translator(out, device=str(self.device))
-        names = self.data.test_sets if test_sets is None else test_sets
-        return Judged(run, {name: evaluate_split(run, self.data, name) for name in names})
+    def test_sets(self) -> Sequence[str]:
+        return self.data.test_sets
 
     @override
-    def report(self, judged: Judged, facts: Mapping[str, Any]) -> None:
-        write_report(judged.run, self.data, judged.evaluations, facts)
+    def scored(self, run: Run, split: str) -> Evaluation:
+        return evaluate_split(run, self.data, split)
+
+    @override
+    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
+        """With some translations of each test set, two wrong ones first."""
+        judged, samples = Prepared.judged(self, out, test_sets), []
+        for name, evaluation in judged.evaluations.items():
+            pairs = zip(self.data.splits[name], evaluation.outputs, strict=True)
+            made = [(pair.source, text, pair.target) for pair, text in pairs]
+            wrong = [one for one in made if one[1] != one[2]][:2]
+            samples += [*wrong, *(one for one in made[:4] if one not in wrong)][: N_SAMPLES // 2]
+        return replace(judged, samples=samples[:N_SAMPLES])
 
     @override
     def save(self, folder: Path) -> None:
@@ -375,96 +378,6 @@ def _texts(recipe: Recipe, train: Encoded, tokenizers: Tokenizers, max_len: int)
 
 
 N_SAMPLES = 8
-
-
-def write_report(
-    run: Run, data: Data, evaluations: Mapping[str, Evaluation], facts: Mapping[str, Any]
-) -> None:
-    """Make the page from the metrics, the scores and the translations of the test sets."""
-    page = report_page(
-        f"{run.recipe.model.preset}: {run.folder.path.name}",
-        facts=headline(run.model, facts),
-        curves=_report_curves(
-            read_metrics(run.folder.metrics), smoothed=run.recipe.train.label_smoothing > 0
-        ),
-        tables=_report_tables(run, facts),
-        samples=_samples(data, evaluations),
-        settings=run.folder.settings.read_text(encoding="utf-8"),
-    )
-    write_whole(run.folder.report, page)
-
-
-def _report_tables(run: Run, facts: Mapping[str, Any]) -> list[ReportTable]:
-    scores = facts["scores"]
-    if not scores:
-        return [cost_table(facts)]
-    attention = _attention(scores)
-    return [
-        _score_table(scores, run.recipe.decode.beam),
-        *([attention] if attention.rows else []),
-        _signatures(scores),
-        cost_table(facts),
-    ]
-
-
-def _report_curves(lines: Metrics, *, smoothed: bool) -> list[str]:
-    exact = {"exact match": [(x, 100 * y) for x, y in series(lines, "valid", "exact_match")]}
-    return [
-        loss_curve(lines, title="Loss as trained (smoothed)" if smoothed else "Loss"),
-        curves(
-            {"BLEU": series(lines, "valid", "bleu"), **exact},
-            title=f"Validation: greedy, {VALID_SENTENCES} sentences at most",
-            x_label="step",
-            y_label="BLEU, %",
-        ),
-        *pace_curves(lines),
-    ]
-
-
-def _score_table(scores: Mapping[str, Mapping[str, Any]], beam: int) -> ReportTable:
-    header = ["Test set", "Sentences", "Exact match", "BLEU", "chrF", "Perplexity"]
-    rows = []
-    for name, one in scores.items():
-        numbers = [f"{one['bleu']:.2f}", f"{one['chrf']:.2f}", _perplexity(one)]
-        rows.append([name, str(one["n"]), f"{100 * one['exact_match']:.1f} %", *numbers])
-        for tag, part in one.get("exact_match_by_tag", {}).items():
-            exact = f"{100 * part['exact_match']:.1f} %"
-            rows.append([f"{name}: {tag}", str(part["n"]), exact, "", "", ""])
-    search = "greedy" if beam == 1 else f"beam {beam}"
-    return ReportTable(f"Scores of the best weights ({search})", header, rows)
-
-
-def _perplexity(scores: Mapping[str, Any]) -> str:
-    return f"{scores['perplexity']:.3f}" if "perplexity" in scores else "–"
-
-
-def _attention(scores: Mapping[str, Mapping[str, Any]]) -> ReportTable:
-    """What attention finds, chosen on valid; chance beside it."""
-    rows = []
-    for name, one in scores.items():
-        for key, title in (("aer", "alignment error"), ("antecedent_accuracy", "antecedent found")):
-            if key in one:
-                shares = [f"{100 * one[key]:.1f} %", f"{100 * one[key + '_shuffled']:.1f} %"]
-                rows.append([name, title, *shares, one[key + "_by"]])
-    header = ["Test set", "Measure", "Attention", "Shuffled", "Chosen on valid"]
-    return ReportTable("What attention finds", header, rows)
-
-
-def _signatures(scores: Mapping[str, Mapping[str, Any]]) -> ReportTable:
-    one = next(iter(scores.values()))
-    rows = [["BLEU", one["bleu_signature"]], ["chrF", one["chrf_signature"]]]
-    return ReportTable("How the scores were computed", ["Score", "Signature"], rows)
-
-
-def _samples(data: Data, evaluations: Mapping[str, Evaluation]) -> list[Sample]:
-    samples: list[Sample] = []
-    for name, evaluation in evaluations.items():
-        pairs = zip(data.splits[name], evaluation.outputs, strict=True)
-        made = [Sample(pair.source, text, pair.target) for pair, text in pairs]
-        wrong = [one for one in made if one.output != one.reference][:2]
-        samples += [*wrong, *(one for one in made[:4] if one not in wrong)][: N_SAMPLES // 2]
-    return samples[:N_SAMPLES]
-
 
 BATCH_TOKENS = 2048
 """Weights take as much room as there are heads × tokens × the length of a sentence."""
@@ -567,7 +480,7 @@ class Translation(TextTask):
         "n_target_vocab": 9,
         "shared_vocab": True,
     }
-    attends = "transformer or luong2015"
+    attends, looks = "transformer or luong2015", frozenset({"target"})
     evaluation_options = frozenset({"beam"})
 
     @property
@@ -575,20 +488,8 @@ class Translation(TextTask):
     def config(self) -> type[SequenceConfig]:
         return SequenceConfig
 
-    @override
-    def prepare(
-        self,
-        recipe: Recipe,
-        device: torch.device,
-        *,
-        begun: Path | None = None,
-        cache: Path | None = None,
-    ) -> PreparedTranslation:
-        return prepare_translation(recipe, device, begun=begun, cache=cache)
-
-    @override
-    def load(self, path: str | Path, *, device: str | None = None) -> Run:
-        return load_translator(path, device=device)
+    prepare = staticmethod(prepare_translation)
+    load = staticmethod(load_translator)
 
     @override
     def evaluate(
@@ -654,31 +555,9 @@ class Translation(TextTask):
         )
 
     @override
-    def explain(
-        self,
-        run: Run,
-        source: str,
-        *,
-        other: str | None = None,
-        target: str | None = None,
-        max_tokens: int | None = None,
-        edit: Any = (),
-    ) -> Look:
-        if other is not None or max_tokens is not None:
-            super().explain(run, source, other=other, max_tokens=max_tokens)
-        return run.explain(source, target, edit)
-
-    @override
-    def check_look(
-        self,
-        run: Run,
-        at_most: int,
-        source: str,
-        *,
-        other: str | None = None,
-        target: str | None = None,
-    ) -> None:
-        for tokenizer, text in zip(self.tokenizers(run), (source, target or ""), strict=True):
+    def check_look(self, run: Run, at_most: int, source: str, **more: Any) -> None:
+        texts = (source, more.get("target") or "")
+        for tokenizer, text in zip(self.tokenizers(run), texts, strict=True):
             check_side(run, at_most, tokenizer, text, able="can be looked at")
 
     @override

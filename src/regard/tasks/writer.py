@@ -377,20 +377,20 @@ class Writer:
     def explain(
         self,
         prompt: str = "",
-        continuation: str | None = None,
+        target: str | None = None,
         *,
         max_tokens: int = MAX_TOKENS,
         edit: Any = (),
     ) -> Look:
         """Where every attention looks while the prompt is read and what follows it is written.
 
-        What follows is the ``continuation``, or what the model itself takes for most probable, up
+        What follows is the ``target``, or what the model itself takes for most probable, up
         to ``max_tokens``. An ``edit``, or several, as objects or JSON (``regard.runs.edits``), asks
         what would be if: the model writes and looks under it, and is as before afterwards.
         """
         manner = self.manner(max_new=max(1, max_tokens), temperature=0.0)
         asked = Prompt(self.model, self.framing, self.device, manner)
-        return asked.look(prompt, continuation, max_tokens, edit)
+        return asked.look(prompt, target, max_tokens, edit)
 
     # ---------------------------------------------------------------- telling
 
