@@ -23,7 +23,7 @@ from regard.tasks.base import SHORT
 from regard.tasks.translation import TokenLoss
 from regard.text.specials import PAD_ID, SPECIALS
 from regard.training.flops import BACKWARD, flop_formula
-from regard.training.losses import cross_entropy
+from regard.training.losses import Objective, cross_entropy
 from regard.training.settings import TrainSettings
 from regard.training.update import CapturedUpdate, Update, autocast
 
@@ -125,29 +125,72 @@ def padded_training(
     precision: str,
     compiled: bool = False,
 ) -> Work:
-    """Train on each of the padded batches once; the unit is a target token."""
+    """Train a translator on each of the padded batches once; the unit is a target token."""
+
+    def loss(forward: Callable[..., Tensor], batch: Batch) -> Tensor:
+        logits = forward(batch.source, batch.target_in)
+        total = cross_entropy(logits, batch.target_out, pad=PAD_ID, label_smoothing=LABEL_SMOOTHING)
+        return total / batch.n_target_tokens
+
+    run = plain_updates(
+        model, batches, loss, device=device, precision=precision, compiled=compiled, dynamic=True
+    )
+    return Work(run, learned(model))
+
+
+def plain_updates(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    loss: Callable[[Callable[..., Tensor], Batch], Tensor],
+    *,
+    device: torch.device,
+    precision: str,
+    compiled: bool,
+    dynamic: bool,
+) -> Callable[[], float]:
+    """One update a batch, as every reader would write it; gives the target tokens of all."""
     model = model.to(device).train()
     optimiser = torch.optim.Adam(model.parameters(), lr=LR, betas=(0.9, 0.98), eps=1e-9, fused=True)
-    forward: Callable[[Tensor, Tensor], Tensor] = model
+    forward: Callable[..., Tensor] = model
     if compiled:
-        forward = torch.compile(model, dynamic=True)
+        forward = torch.compile(model, dynamic=dynamic)
     here = [batch.to(device) for batch in batches]
     n_tokens = sum(batch.n_target_tokens for batch in here)
 
     def run() -> float:
         for batch in here:
             with autocast(device, precision):
-                logits = forward(batch.source, batch.target_in)
-                loss = cross_entropy(
-                    logits, batch.target_out, pad=PAD_ID, label_smoothing=LABEL_SMOOTHING
-                )
-            (loss / batch.n_target_tokens).backward()
+                mean = loss(forward, batch)
+            mean.backward()
             nn.utils.clip_grad_norm_(model.parameters(), CLIP)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
         return n_tokens
 
-    return Work(run, learned(model))
+    return run
+
+
+def our_updates(
+    model: nn.Module,
+    objective: Objective,
+    batches: Sequence[Batch],
+    settings: TrainSettings,
+    device: torch.device,
+    *,
+    captured: bool,
+) -> Callable[[], float]:
+    """One update a batch, as ``regard train`` makes it; gives the target tokens of all."""
+    make = CapturedUpdate if captured else Update
+    update = make(model.to(device).train(), objective, settings, device)
+    here = [batch.to(device) for batch in batches]
+    n_tokens = sum(batch.n_target_tokens for batch in here)
+
+    def run() -> float:
+        for batch in here:
+            update([batch], LR)
+        return n_tokens
+
+    return run
 
 
 def learned(model: nn.Module) -> int:
@@ -166,8 +209,7 @@ def our_training(
 ) -> Work:
     """Train on the sentences once, in batches of our own making."""
     torch.manual_seed(0)
-    model = build(config).to(device).train()
-    fast = packs(config, device)
+    model, fast = build(config), packs(config, device)
     settings = TrainSettings.model_validate(
         {
             "max_steps": SHORT,
@@ -176,18 +218,11 @@ def our_training(
             "clip": CLIP,
         }
     )
-    make = CapturedUpdate if fast else Update
-    update = make(model, TokenLoss(settings, compiled=fast), settings, device)
     batches = _packed(text) if fast else text.batches
-    here = [batch.to(device) for batch in batches]
-    n_tokens = sum(batch.n_target_tokens for batch in here)
+    n_tokens = sum(batch.n_target_tokens for batch in batches)
     assert n_tokens == text.n_target_tokens, "everybody learns from the same sentences"
-
-    def run() -> float:
-        for batch in here:
-            update([batch], LR)
-        return n_tokens
-
+    objective = TokenLoss(settings, compiled=fast)
+    run = our_updates(model, objective, batches, settings, device, captured=fast)
     return Work(run, n_parameters(model))
 
 

@@ -38,6 +38,10 @@ Out = Annotated[Path | None, typer.Option(help="An SVG file for the picture.")]
 
 @app.command("train")
 def train(
+    shape: Annotated[
+        str | None,
+        typer.Option(help="A model of one text instead: gpt2-small or bert-base, at its length."),
+    ] = None,
     size: Size = None,
     vocab: Vocab = None,
     batch_tokens: Annotated[
@@ -54,14 +58,23 @@ def train(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Train a translator: target tokens a second, padding not counted."""
+    """Train a translator: target tokens a second, padding not counted. Or another shape."""
     # Torch's profiler, which finds the limits, tells of every beginning and end unless it is asked
     # not to before torch is loaded.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    from regard.bench.training import train_bench
-
     asked = _asked(device, precision, rounds, only, long, out)
-    bench = train_bench(asked, size=size, vocab=vocab, batch_tokens=batch_tokens, systems=systems)
+    if shape is not None:
+        from regard.bench.text_training import text_train_bench
+
+        if size is not None or systems:
+            raise ConfigError("--shape has its own size, and no other systems beside it")
+        bench = text_train_bench(asked, shape, vocab=vocab, batch_tokens=batch_tokens)
+    else:
+        from regard.bench.training import train_bench
+
+        bench = train_bench(
+            asked, size=size, vocab=vocab, batch_tokens=batch_tokens, systems=systems
+        )
     _give(bench, out, as_json)
 
 

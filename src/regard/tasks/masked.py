@@ -20,6 +20,7 @@ from regard.data.masking import Masking, fixed_masked, masked_stream
 from regard.data.row_batches import Layout
 from regard.data.stream import Stream
 from regard.evaluation.metrics import perplexity
+from regard.models.base import LazyLogits
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
 from regard.tasks.data import load_labelled
@@ -176,15 +177,20 @@ def load_filler(path: str | Path, *, device: str | None = None) -> Filler:
 class MaskedLoss(StatelessObjective):
     """Cross-entropy of the words left out, summed over them."""
 
-    def __init__(self, smoothing: float) -> None:
+    def __init__(self, smoothing: float, *, compiled: bool = False) -> None:
         self.smoothing = smoothing
+        self._lazy_logits = torch.compile(_lazy_logits) if compiled else _lazy_logits
 
     def __call__(self, model: Encoder, batch: Batch) -> Losses:
         """Without the logits of any other place."""
         inputs = unwrapped(model).inputs(batch.ids, batch.segments)
-        logits = model(*inputs, places=batch.positions)
+        logits = self._lazy_logits(model, batch.positions, *inputs)
         loss = cross_entropy(logits, batch.targets, label_smoothing=self.smoothing)
         return Losses.of("cross_entropy", loss, batch.n_target_tokens)
+
+
+def _lazy_logits(model: Encoder, places: Tensor, *inputs: Tensor) -> LazyLogits:
+    return model(*inputs, places=places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

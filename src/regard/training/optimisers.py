@@ -18,6 +18,7 @@ from regard.core.errors import ConfigError
 from regard.core.registry import Registry
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
@@ -123,15 +124,17 @@ OPTIMISERS.add("muon")(OptimiserKind(MuonOptions, _muon))
 
 
 def make_optimisers(
-    name: str, options: Mapping[str, Any], groups: list[dict[str, Any]], *, on_gpu: bool
+    name: str,
+    options: Mapping[str, Any],
+    groups: list[dict[str, Any]],
+    device: torch.device,
 ) -> Sequence[Optimizer]:
     """An optimiser of the registry for ``parameter_groups``; its learning rate is 0 as yet."""
     import torch
 
-    kind = OPTIMISERS[name]
+    kind, on_gpu = OPTIMISERS[name], device.type == "cuda"
     for group in groups:  # each its own number, for it is changed in place
-        on_device = on_gpu and kind.capturable
-        group["lr"] = torch.zeros((), device="cuda") if on_device else 0.0
+        group["lr"] = torch.zeros((), device=device) if on_gpu and kind.capturable else 0.0
     return kind.build(groups, kind.options(**options), on_gpu)
 
 

@@ -81,7 +81,7 @@ class Update:
             model, layer_decay=settings.layer_decay, weight_decay=settings.weight_decay
         )
         self.optimisers = make_optimisers(
-            settings.optimiser, settings.optimiser_options, groups, on_gpu=device.type == "cuda"
+            settings.optimiser, settings.optimiser_options, groups, device
         )
 
     def __call__(

@@ -1,0 +1,369 @@
+"""``regard bench train --shape``: models of one text at the sizes that others are known by.
+
+``gpt2-small`` learns the next token of full windows, ``bert-base`` the masked 15 % of full rows.
+All contenders learn from the same random ids; the unit is a token that is read. Beside the models
+of ``transformers`` stands a plain stack in the manner of nanoGPT, which is what a careful reader of
+torch's documentation would write: fused attention, one product for queries, keys and values,
+everything compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.bench.contest import Contender, Plan, Work, Workload, compete
+from regard.bench.results import OURS, Bench, BenchRow
+from regard.bench.run import Asked, chosen, measure
+from regard.bench.work import learned, our_updates, plain_updates
+from regard.core.errors import ConfigError
+from regard.core.registry import Registry
+from regard.data.batch import Batch
+from regard.models.decoder import DecoderConfig, LanguageModel
+from regard.models.encoder import Encoder, EncoderConfig
+from regard.tasks.language import NextTokenLoss
+from regard.tasks.masked import MaskedLoss
+from regard.tasks.opening import pick_device
+from regard.training.flops import encoder_flops, text_flops
+from regard.training.losses import Objective
+from regard.training.settings import TrainSettings
+
+MASKED_SHARE = 0.15
+N_BATCHES = 4
+"""Batches of a round."""
+UNIT = "tokens/s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextShape:
+    """The sizes of a model and of its batches."""
+
+    n_vocab: int
+    d_model: int
+    n_layers: int
+    n_heads: int
+    dropout: float
+    context: int
+    """Tokens of a row."""
+    n_rows: int
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """As our configurations call them."""
+        names = ("n_vocab", "d_model", "n_layers", "n_heads", "dropout")
+        own = {name: getattr(self, name) for name in names}
+        return {**own, "d_ff": 4 * self.d_model, "max_len": self.context}
+
+
+class PlainGPT(nn.Module):
+    """GPT-2 in the manner of nanoGPT: pre-norm, learned positions, the output is the embedding."""
+
+    def __init__(self, shape: TextShape) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(shape.n_vocab, shape.d_model)
+        self.positions = nn.Embedding(shape.context, shape.d_model)
+        self.dropout = nn.Dropout(shape.dropout)
+        self.blocks = nn.ModuleList(PlainBlock(shape) for _ in range(shape.n_layers))
+        self.norm = nn.LayerNorm(shape.d_model)
+        for weight in (self.tokens.weight, self.positions.weight):
+            nn.init.normal_(weight, std=0.02)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(B, T) -> logits (B, T, V)"""
+        places = torch.arange(ids.shape[1], device=ids.device)
+        x = self.dropout(self.tokens(ids) + self.positions(places))
+        for block in self.blocks:
+            x = block(x)
+        return F.linear(self.norm(x), self.tokens.weight)
+
+
+class PlainBlock(nn.Module):
+    """Causal self-attention, then a feed-forward network with GELU."""
+
+    def __init__(self, shape: TextShape) -> None:
+        super().__init__()
+        d = shape.d_model
+        self.n_heads, self.p = shape.n_heads, shape.dropout
+        self.first, self.second = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.to_qkv, self.to_out = nn.Linear(d, 3 * d), nn.Linear(d, d)
+        self.inner, self.outer = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+        self.dropout = nn.Dropout(shape.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D)"""
+        B, T, D = x.shape
+        qkv = self.to_qkv(self.first(x)).view(B, T, 3, self.n_heads, -1)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # each (B, H, T, Dh)
+        p = self.p if self.training else 0.0
+        found = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)
+        x = x + self.dropout(self.to_out(found.transpose(1, 2).reshape(B, T, D)))
+        return x + self.dropout(self.outer(F.gelu(self.inner(self.second(x)))))
+
+
+def hf_gpt2(shape: TextShape) -> Any:
+    """GPT2LMHeadModel of a shape, on torch's fused attention."""
+    from transformers import GPT2Config, GPT2LMHeadModel, logging
+
+    logging.set_verbosity_error()
+    rates = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), shape.dropout)
+    config = GPT2Config(
+        vocab_size=shape.n_vocab,
+        n_positions=shape.context,
+        n_embd=shape.d_model,
+        n_layer=shape.n_layers,
+        n_head=shape.n_heads,
+        use_cache=False,
+        attn_implementation="sdpa",
+        **rates,
+    )
+    return GPT2LMHeadModel(config)
+
+
+def hf_bert(shape: TextShape) -> Any:
+    """BertForMaskedLM of a shape, on torch's fused attention."""
+    from transformers import BertConfig, BertForMaskedLM, logging
+
+    logging.set_verbosity_error()
+    config = BertConfig(
+        vocab_size=shape.n_vocab,
+        hidden_size=shape.d_model,
+        num_hidden_layers=shape.n_layers,
+        num_attention_heads=shape.n_heads,
+        intermediate_size=4 * shape.d_model,
+        max_position_embeddings=shape.context,
+        hidden_dropout_prob=shape.dropout,
+        attention_probs_dropout_prob=0.0,
+        attn_implementation="sdpa",
+    )
+    return BertForMaskedLM(config)
+
+
+class HfLogits(nn.Module):
+    """A model of ``transformers`` as a function of ids to logits (B, T, V)."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(B, T) -> (B, T, V)"""
+        return self.inner(input_ids=ids).logits
+
+
+@dataclass(frozen=True, slots=True)
+class TextPeer:
+    """Somebody else's model of the shape."""
+
+    name: str
+    package: str
+    make: Callable[[TextShape], nn.Module]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextBench:
+    """What is learned, by whom."""
+
+    shape: TextShape
+    on_cpu: Mapping[str, int]
+    """Sizes of a batch where there is no GPU."""
+    batch: Callable[[TextShape, torch.Generator], Batch]
+    loss: Callable[[Callable[[Tensor], Tensor], Batch], Tensor]
+    """Of a peer: (ids to logits, batch) -> the mean over what is to be predicted."""
+    ours: Mapping[str, Callable[[TextShape], tuple[nn.Module, float]]]
+    """By its kind of positions: our model, and FLOPs of training for one token."""
+    objective: Callable[[TrainSettings, bool], Objective]
+    """(settings, compiled) -> our loss."""
+    peers: tuple[TextPeer, ...]
+
+
+def window_batch(shape: TextShape, rng: torch.Generator) -> Batch:
+    """Full windows (B, T + 1): every token but the first is to be predicted."""
+    size = (shape.n_rows, shape.context + 1)
+    ids = torch.randint(0, shape.n_vocab, size, generator=rng)
+    return Batch({"target": ids}, tuple(range(shape.n_rows)), shape.n_rows * shape.context)
+
+
+def next_token_loss(forward: Callable[[Tensor], Tensor], batch: Batch) -> Tensor:
+    """Of all tokens but the first."""
+    logits = forward(batch.target_in)
+    return F.cross_entropy(logits.flatten(0, 1).float(), batch.target_out.flatten())
+
+
+def masked_batch(shape: TextShape, rng: torch.Generator) -> Batch:
+    """Full rows (B, S); a share of each batch is to be guessed, elsewhere ``labels`` are -100."""
+    size = (shape.n_rows, shape.context)
+    ids = torch.randint(1, shape.n_vocab, size, generator=rng)
+    n_guessed = max(1, round(MASKED_SHARE * ids.numel()))
+    positions = torch.randperm(ids.numel(), generator=rng)[:n_guessed].sort().values
+    targets = ids.flatten()[positions]
+    labels = torch.full_like(ids, -100).flatten()
+    labels[positions] = targets
+    read = ids.flatten().clone()
+    read[positions] = 1  # what stands for a mask
+    tensors = {
+        "ids": read.view(size),
+        "segments": torch.zeros(size, dtype=torch.long),
+        "positions": positions,
+        "targets": targets,
+        "labels": labels.view(size),
+    }
+    return Batch(tensors, tuple(range(shape.n_rows)), n_guessed)
+
+
+def masked_loss(forward: Callable[[Tensor], Tensor], batch: Batch) -> Tensor:
+    """Of the guessed tokens."""
+    return F.cross_entropy(forward(batch.ids).flatten(0, 1).float(), batch.labels.flatten())
+
+
+def our_gpt(positions: Any, shape: TextShape) -> tuple[LanguageModel, float]:
+    """A language model, and its FLOPs a token."""
+    model = LanguageModel(DecoderConfig(**shape.sizes, positions=positions))
+    return model, text_flops(model, shape.context).training(1, shape.context) / shape.context
+
+
+def our_bert(positions: Any, shape: TextShape) -> tuple[Encoder, float]:
+    """An encoder that guesses words, and its FLOPs a token."""
+    model = Encoder(EncoderConfig(**shape.sizes, positions=positions, head="masked"))
+    n_guessed = round(MASKED_SHARE * shape.context)
+    return model, encoder_flops(model).training(1, shape.context, n_guessed) / shape.context
+
+
+SHAPES: Registry[TextBench] = Registry("shape")
+SHAPES.add("gpt2-small")(
+    TextBench(
+        shape=TextShape(  # the vocabulary is padded to a multiple of 64, as nanoGPT does
+            n_vocab=50304,
+            d_model=768,
+            n_layers=12,
+            n_heads=12,
+            dropout=0.0,
+            context=1024,
+            n_rows=32,
+        ),
+        on_cpu={"context": 128, "n_rows": 2},
+        batch=window_batch,
+        loss=next_token_loss,
+        ours={name: partial(our_gpt, name) for name in ("learned", "rotary")},
+        objective=lambda settings, compiled: NextTokenLoss(settings, compiled=compiled),
+        peers=(
+            TextPeer("torch", "torch", PlainGPT),
+            TextPeer("transformers", "transformers", lambda shape: HfLogits(hf_gpt2(shape))),
+        ),
+    )
+)
+SHAPES.add("bert-base")(
+    TextBench(
+        shape=TextShape(
+            n_vocab=30528,
+            d_model=768,
+            n_layers=12,
+            n_heads=12,
+            dropout=0.1,
+            context=512,
+            n_rows=64,
+        ),
+        on_cpu={"context": 128, "n_rows": 2},
+        batch=masked_batch,
+        loss=masked_loss,
+        ours={name: partial(our_bert, name) for name in ("learned", "rotary")},
+        objective=lambda settings, compiled: MaskedLoss(
+            settings.label_smoothing, compiled=compiled
+        ),
+        peers=(TextPeer("transformers", "transformers", lambda shape: HfLogits(hf_bert(shape))),),
+    )
+)
+
+
+def text_train_bench(
+    asked: Asked, name: str, *, vocab: int | None = None, batch_tokens: int | None = None
+) -> Bench:
+    """Everybody on the same windows, of the shape's sizes where no others are asked for."""
+    bench, device = SHAPES[name], pick_device(asked.device)
+    if asked.long:
+        raise ConfigError("--long goes without --shape: a shape has its own length and batch")
+    if "int8" in asked.precisions:
+        raise ConfigError("training takes fp32 or bf16, not int8")
+    shape = bench.shape if device.type == "cuda" else replace(bench.shape, **bench.on_cpu)
+    if batch_tokens is not None:
+        context = min(shape.context, batch_tokens)
+        shape = replace(shape, context=context, n_rows=batch_tokens // context)
+    shape = replace(shape, n_vocab=vocab or shape.n_vocab)
+    who = chosen(asked.only, {peer.name: peer.package for peer in bench.peers})
+    batches = text_batches(bench, shape)
+
+    def work(plan: Plan) -> list[BenchRow]:
+        task = Workload(what=f"training {name}", unit=UNIT)
+        found = [
+            contender
+            for precision in asked.precisions
+            for contender in contenders(bench, shape, batches, device, precision)
+            if contender.who in who
+        ]
+        return compete(task, found, plan)
+
+    return measure(asked, work, {"shape": asdict(shape), "tokens": _n_tokens(shape, batches)})
+
+
+def text_batches(bench: TextBench, shape: TextShape) -> list[Batch]:
+    """Those of a round; the same at each call."""
+    rng = torch.Generator().manual_seed(0)
+    return [bench.batch(shape, rng) for _ in range(N_BATCHES)]
+
+
+def contenders(
+    bench: TextBench,
+    shape: TextShape,
+    batches: list[Batch],
+    device: torch.device,
+    precision: str,
+) -> list[Contender]:
+    """Ourselves first, with each kind of positions, then the peers; compiled on a GPU."""
+    on_gpu = device.type == "cuda"
+    n_tokens = _n_tokens(shape, batches)
+
+    def ours(make: Callable[[TextShape], tuple[nn.Module, float]]) -> Work:
+        torch.manual_seed(0)
+        model, flops = make(shape)
+        settings = TrainSettings.model_validate(
+            {"max_steps": 1, "precision": precision, "label_smoothing": 0.0}
+        )
+        objective = bench.objective(settings, on_gpu)
+        run = our_updates(model, objective, batches, settings, device, captured=on_gpu)
+        return Work(lambda: run() and n_tokens, learned(model), flops)
+
+    def peer(one: TextPeer, compiled: bool) -> Work:
+        torch.manual_seed(0)
+        model = one.make(shape)
+        flops = next(iter(bench.ours.values()))(shape)[1]
+        run = plain_updates(
+            model,
+            batches,
+            bench.loss,
+            device=device,
+            precision=precision,
+            compiled=compiled,
+            dynamic=False,
+        )
+        return Work(lambda: run() and n_tokens, learned(model), flops)
+
+    how = ", compiled" if on_gpu else ""
+    found = [
+        Contender(OURS, f"{positions} positions{how}", precision, partial(ours, make))
+        for positions, make in bench.ours.items()
+    ]
+    for one in bench.peers:
+        for compiled in (True, False) if on_gpu else (False,):
+            way = "compiled" if compiled else ""
+            found.append(Contender(one.name, way, precision, partial(peer, one, compiled)))
+    return found
+
+
+def _n_tokens(shape: TextShape, batches: list[Batch]) -> int:
+    """Tokens that are read in a round."""
+    return len(batches) * shape.n_rows * shape.context
