@@ -276,13 +276,13 @@ def test_a_label_that_training_never_showed_is_told_before_the_first_step(tmp_pa
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"criterion": "bleu"}, "criterion=bleu is for other tasks; with this data, masked has lo"),
-        ({"compile": True}, "encoders are not compiled"),
+        ({"criterion": "bleu"}, "criterion=bleu is for other tasks; with this data, classificatio"),
+        ({"compile": True}, "only models that write or guess words are compiled"),
     ],
 )
-def test_what_only_translators_are_trained_with_is_refused(tmp_path, setting, message):
+def test_what_only_others_are_trained_with_is_refused(tmp_path, setting, message):
     with pytest.raises(ConfigError, match=message):
-        train(recipe("masked", tmp_path, train=setting), tmp_path / "run")
+        train(recipe("classification", tmp_path, train=setting), tmp_path / "run")
 
 
 def test_one_label_is_nothing_to_learn(tmp_path):

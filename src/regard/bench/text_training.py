@@ -25,8 +25,9 @@ from regard.bench.work import learned, our_updates, plain_updates
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry
 from regard.data.batch import Batch
-from regard.models.decoder import DecoderConfig, LanguageModel
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.decoder import LanguageModel
+from regard.models.encoder import Encoder
+from regard.models.settings import DecoderConfig, EncoderConfig
 from regard.tasks.language import NextTokenLoss
 from regard.tasks.masked import MaskedLoss
 from regard.tasks.opening import pick_device

@@ -67,7 +67,7 @@ def begin(
     Draws from torch's default generator, which is left where the first training step begins.
     """
     recipe = wish.recipe
-    _check_training(recipe.train)
+    _check_training(recipe.train, wish.head)
     init = recipe.train.init
     known = begun or (None if init is None else Path(init))
     if known is None:
@@ -92,10 +92,13 @@ def _fresh(wish: Wish, tokenizer: Tokenizer) -> ModelConfig:
     return resolve_for(recipe.task, EncoderConfig, recipe.model, **sizes)
 
 
-def _check_training(settings: TrainSettings) -> None:
-    """Refuse what only translators are trained with."""
-    if settings.compile is True:
-        raise ConfigError("train.compile=true: encoders are not compiled; leave it at auto")
+def _check_training(settings: TrainSettings, head: str) -> None:
+    """Refuse what only others are trained with."""
+    if settings.compile is True and head != "masked":
+        raise ConfigError(
+            "train.compile=true: only models that write or guess words are compiled; leave it at "
+            "auto"
+        )
 
 
 def _check_segments(config: EncoderConfig, wish: Wish, remedy: str) -> None:

@@ -213,7 +213,7 @@ class PreparedMasked(PreparedEncoding):
 
     @override
     def objective(self) -> MaskedLoss:
-        return MaskedLoss(self.recipe.train.label_smoothing)
+        return MaskedLoss(self.recipe.train.label_smoothing, compiled=self.compiled)
 
     @override
     def validation(self) -> Scoring:

@@ -1,5 +1,7 @@
 """Losses are computed through the model's ``forward``: hooks fire, wrappers and compilers work."""
 
+import copy
+
 import pytest
 import torch
 from language_models import language_model
@@ -127,13 +129,12 @@ def test_hard_attention_has_a_loss_of_its_own():
     assert {*objective(model.eval(), batch).sums} == {"cross_entropy"}
 
 
-@pytest.mark.parametrize("case", ["padded", "language"])
+@pytest.mark.parametrize("case", ["padded", "language", "masked"])
 def test_a_compiled_forward_hands_on_the_very_output_matrix(case):
     """Else its gradient would be lost, or the matrix copied at every step."""
     model, objective, batch = CASES[case]()
-    kind = type(objective)
-    eager, compiled = kind(SETTINGS), kind(SETTINGS)
-    compiled._lazy_logits = torch.compile(compiled._lazy_logits, backend="aot_eager")
+    eager, compiled = objective, copy.copy(objective)
+    compiled._lazy_logits = torch.compile(objective._lazy_logits, backend="aot_eager")
     found = []
     for one in (eager, compiled):
         model.zero_grad()
@@ -141,5 +142,10 @@ def test_a_compiled_forward_hands_on_the_very_output_matrix(case):
         found.append({name: p.grad.clone() for name, p in model.named_parameters()})
     for name, gradient in found[0].items():
         torch.testing.assert_close(found[1][name], gradient, msg=name)
-    inputs = (batch.source, batch.target_in, None) if case == "padded" else (batch.target_in,)
-    assert compiled._lazy_logits(model, *inputs).weight is model.output().weight
+    inputs = {
+        "padded": lambda: (batch.source, batch.target_in, None),
+        "language": lambda: (batch.target_in,),
+        "masked": lambda: (batch.positions, batch.ids, batch.segments),
+    }[case]()
+    output = (model.head if case == "masked" else model).output()
+    assert compiled._lazy_logits(model, *inputs).weight is output.weight
