@@ -107,6 +107,13 @@ def metric(
     return enter
 
 
+def values(
+    names: Iterable[str], predictions: Sequence[Any], references: Sequence[Any]
+) -> dict[str, float]:
+    """Each metric's value under its name, as a validation has it."""
+    return {name: METRICS[name](predictions, references) for name in names}
+
+
 def computed(
     names: Iterable[str], predictions: Sequence[Any], references: Sequence[Any]
 ) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from regard.core.errors import ConfigError, DataError
 from regard.data.lines import present
 from regard.data.settings import Files
 from regard.data.word_vectors import read_vectors
+from regard.evaluation.metrics import check_metrics
 from regard.layers.embeddings import begin_rows, token_tables
 from regard.tasks.base import TASKS, Prepared
 from regard.tasks.recipe import Recipe
@@ -143,7 +144,9 @@ def prepare(
     """
     check_used(recipe)
     prepared = TASKS[recipe.task].prepare(recipe, device, begun=begun, cache=cache)
-    if recipe.train.criterion not in prepared.criteria:
+    if prepared.takes is not None:
+        check_metrics(recipe.train.metrics, prepared.takes)
+    if recipe.train.criterion not in (*prepared.criteria, *recipe.train.metrics):
         raise ConfigError(
             f"train.criterion={recipe.train.criterion} is for other tasks; with this data, "
             f"{recipe.task} has {' and '.join(prepared.criteria)}"

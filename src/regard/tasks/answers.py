@@ -22,7 +22,7 @@ from regard.data.questions import Question, read_questions
 from regard.data.row_batches import NOT_HERE, Layout, ordered_rows, row_stream, span_batch
 from regard.data.stream import Stream
 from regard.decoding.spans import best_spans
-from regard.evaluation.metrics import exact_match, f1
+from regard.evaluation.metrics import computed, values
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring
 from regard.tasks.data import QuestionData, load_questions
@@ -36,6 +36,9 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrapped
 from regard.training.flops import encoder_flops
 from regard.training.losses import Losses, StatelessObjective, choice_cross_entropy
+
+OWN_METRICS = ("exact_match", "f1")
+"""Of a validation, beside the loss and what the recipe names."""
 
 
 class Answer(NamedTuple):
@@ -248,7 +251,7 @@ class Answerer(EncoderRun):
         found = self.answers([(one.text, one.context) for one in questions])
         given = [best.text for (best,) in found]
         right = [one.answers for one in questions]
-        scores = {"exact_match": exact_match(given, right), "f1": f1(given, right)}
+        scores = computed((*OWN_METRICS, *self.recipe.train.metrics), given, right)
         about = {"task": self.task, "split": split, "n": len(questions)}
         return Evaluation({**about, **scores}, given)
 
@@ -317,6 +320,7 @@ class Learned:
 class PreparedAnswers(PreparedEncoding):
     """Questions about texts, and an encoder that finds the answers."""
 
+    takes = "texts"
     data: QuestionData
     learned: Learned
     validated: Learned
@@ -365,8 +369,8 @@ class PreparedAnswers(PreparedEncoding):
             batch = partial(span_batch, self.valid, layout=self.layout, spans=valid.spans)
             loss = sum(span_loss(logits, batch(rows)).item() for rows, logits in read)
             given = [best.text for (best,) in valid.asked.answers(read)]
-            found = {"exact_match": exact_match(given, right), "f1": f1(given, right)}
-            return {"loss": loss / len(valid.spans), **found}
+            names = (*OWN_METRICS, *self.recipe.train.metrics)
+            return {"loss": loss / len(valid.spans), **values(names, given, right)}
 
         return Scoring(scores)
 
@@ -408,7 +412,7 @@ class Answers(EncodingTask):
 
     name = "answers"
     verbs = (ANSWER, EMBED, NEAREST)
-    heeds = frozenset({"data.columns", "train.label_smoothing"})
+    heeds = frozenset({"data.columns", "train.label_smoothing", "train.metrics"})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9, "head": "spans"}
     head_scores = ("exact_match", "f1")
     well_known = (

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
 from regard.core.registry import Registry
+from regard.evaluation.metrics import Takes
 
 if TYPE_CHECKING:
     import torch
@@ -260,6 +261,8 @@ class Prepared(ABC):
     notes: tuple[str, ...]
     """What a user should know about the data."""
     device: torch.device
+    takes: ClassVar[Takes | None] = None
+    """What its metrics compare, and so which ones ``train.metrics`` may name."""
 
     @property
     def compiled(self) -> bool:

@@ -21,7 +21,7 @@ from regard.data.examples import Ints
 from regard.data.labelled import Labelled, LabelledCorpus, numbered
 from regard.data.row_batches import Layout, labelled_batch, ordered_rows, row_stream
 from regard.data.stream import Stream
-from regard.evaluation.metrics import accuracy, macro_f1
+from regard.evaluation.metrics import computed, values
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring
 from regard.tasks.data import load_labelled
@@ -42,6 +42,8 @@ from regard.tasks.verbs import CLASSIFY, EMBED, NEAREST
 from regard.training.distributed import unwrapped
 from regard.training.losses import Losses, StatelessObjective, cross_entropy
 
+OWN_METRICS = ("accuracy", "macro_f1")
+"""Of a validation, beside the loss and what the recipe names."""
 LABELS = "labels.json"
 
 
@@ -175,8 +177,7 @@ class Classifier(EncoderRun):
             "task": self.task,
             "split": split,
             "n": len(examples),
-            "accuracy": accuracy(given, right),
-            "macro_f1": macro_f1(given, right),
+            **computed((*OWN_METRICS, *self.recipe.train.metrics), given, right),
             "loss": loss,
         }
         return Evaluation(scores, [self.labels.names[number] for number in given])
@@ -232,6 +233,7 @@ class LabelLoss(StatelessObjective):
 class PreparedClassification(PreparedEncoding):
     """Texts with labels, and an encoder that tells them."""
 
+    takes = "labels"
     labels: Labels
     train_labels: Ints
     valid_labels: Ints
@@ -245,7 +247,7 @@ class PreparedClassification(PreparedEncoding):
     @property
     @override
     def criteria(self) -> tuple[str, ...]:
-        return ("loss", "accuracy")
+        return ("loss", *OWN_METRICS)
 
     @override
     def stream(self) -> Stream:
@@ -279,11 +281,8 @@ class PreparedClassification(PreparedEncoding):
                 loss += F.cross_entropy(logits, batch.labels, reduction="sum").item()
                 given += logits.argmax(dim=-1).tolist()
                 right += batch.labels.tolist()
-            return {
-                "loss": loss / len(right),
-                "accuracy": accuracy(given, right),
-                "macro_f1": macro_f1(given, right),
-            }
+            names = (*OWN_METRICS, *self.recipe.train.metrics)
+            return {"loss": loss / len(right), **values(names, given, right)}
 
         return Scoring(scores)
 
@@ -339,7 +338,7 @@ class Classification(EncodingTask):
 
     name = "classification"
     verbs = (CLASSIFY, EMBED, NEAREST)
-    heeds = frozenset({"data.columns", "train.label_smoothing"})
+    heeds = frozenset({"data.columns", "train.label_smoothing", "train.metrics"})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9, "head": "classify", "n_labels": 2}
     wanted = "label"
     head_scores = ("loss", "accuracy")

@@ -30,7 +30,7 @@ from regard.data.row_batches import (
     scored_pairs_batch,
 )
 from regard.data.stream import Stream
-from regard.evaluation.metrics import pearson, spearman
+from regard.evaluation.metrics import values
 from regard.models.encoder import Encoder, mean_of_real
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
 from regard.tasks.data import LabelledData, load_labelled
@@ -42,6 +42,8 @@ from regard.tasks.verbs import EMBED, NEAREST
 from regard.training.distributed import unwrapped
 from regard.training.losses import Losses, StatelessObjective
 
+OWN_METRICS = ("spearman", "pearson")
+"""Of pairs with scores, beside what the recipe names."""
 ROWS = 1024
 """Texts that are compared with all others at once."""
 
@@ -71,27 +73,32 @@ class Embedder(EncoderRun):
                 "task": self.task,
                 "split": split,
                 "n": len(examples),
-                **agreement(first, second, others, wanted),
+                **agreement(first, second, others, wanted, self.recipe.train.metrics),
             },
             [f"{cosine:.4f}" for cosine in cosines],
         )
 
 
 def agreement(
-    first: Vectors, second: Vectors, others: Sequence[str], scores: Sequence[float]
+    first: Vectors,
+    second: Vectors,
+    others: Sequence[str],
+    scores: Sequence[float],
+    more: Sequence[str] = (),
 ) -> dict[str, float]:
     """How well vectors of pairs (n, d) tell which texts belong together, and how much.
 
-    With ``scores``, their correlations with the cosines: 0 where the cosines are all alike, and
-    none where the scores are, for there is nothing to agree with. Without, how often a text is
-    nearest to its partner, or to another text that says the same; ``others`` are the second texts.
+    With ``scores``, their correlations with the cosines and ``more`` metrics of both: 0 where the
+    cosines are all alike, and none where the scores are, for there is nothing to agree with.
+    Without, how often a text is nearest to its partner, or to another text that says the same;
+    ``others`` are the second texts.
     """
     if not scores:
         return {"accuracy": _found_partners(first, second, others) / len(first)}
     if len({*scores}) < 2:
         return {}
     cosines = (first * second).sum(axis=1).tolist()
-    found = {"spearman": spearman(cosines, scores), "pearson": pearson(cosines, scores)}
+    found = values((*OWN_METRICS, *more), cosines, scores)
     return {name: 0.0 if np.isnan(value) else value for name, value in found.items()}
 
 
@@ -153,6 +160,7 @@ class SimilarityLoss(StatelessObjective):
 class PreparedSimilarity(PreparedEncoding):
     """Pairs of texts, and an encoder whose vectors compare them."""
 
+    takes = "numbers"
     train_scores: Scores
     """Over the scale; nothing, where pairs have none."""
     valid_scores: Scores
@@ -161,7 +169,7 @@ class PreparedSimilarity(PreparedEncoding):
     @override
     def criteria(self) -> tuple[str, ...]:
         """Where pairs have scores, nothing is right or wrong."""
-        return ("loss",) if len(self.valid_scores) else ("loss", "accuracy")
+        return ("loss", *(OWN_METRICS if len(self.valid_scores) else ("accuracy",)))
 
     @override
     def stream(self) -> Stream:
@@ -202,7 +210,8 @@ class PreparedSimilarity(PreparedEncoding):
             found = [vectors(model, batch) for batch in here]
             first, second = (torch.cat(side).cpu().numpy() for side in zip(*found, strict=True))
             wanted = self.valid_scores[order].tolist() if len(self.valid_scores) else []
-            return {"loss": loss / len(order), **agreement(first, second, others, wanted)}
+            told = agreement(first, second, others, wanted, self.recipe.train.metrics)
+            return {"loss": loss / len(order), **told}
 
         return Scoring(scores)
 
@@ -268,7 +277,7 @@ class Similarity(EncodingTask):
     name, unit = "similarity", Unit("pair", "pairs")
     verbs = (EMBED, NEAREST)
     loss_unit = "loss"  # cosines are no nats
-    heeds = frozenset({"data.columns"})
+    heeds = frozenset({"data.columns", "train.metrics"})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9}
     wanted = "score"
     head_scores = ("spearman", "accuracy")

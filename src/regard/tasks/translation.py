@@ -32,7 +32,7 @@ from regard.data.pairs import Pair
 from regard.data.settings import DataSettings, Files
 from regard.data.stream import Stream
 from regard.decoding.settings import DecodeSettings
-from regard.evaluation.metrics import bleu, exact_match
+from regard.evaluation.metrics import bleu, values
 from regard.functional.texts import Packing, Side
 from regard.inspection.heads import Ids
 from regard.models.base import LazyLogits, SequenceModel
@@ -135,6 +135,8 @@ def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Packing | None]:
     return batch.source, batch.target_in, packing
 
 
+OWN_METRICS = ("bleu", "exact_match")
+"""Of a validation, beside the loss and what the recipe names."""
 VALID_SENTENCES = 200
 """So many are translated at each validation: enough for a curve, and quick."""
 
@@ -159,15 +161,12 @@ class TranslationValidation:
         self.tokenizers = tokenizers
         self.settings = settings.model_copy(update={"beam": 1})
         self.device = device
+        self.metrics = (*OWN_METRICS, *training.metrics)
 
     def __call__(self, model: SequenceModel) -> Mapping[str, float]:
-        """``loss``, and ``bleu`` and ``exact_match`` of greedy search."""
+        """``loss``, and the metrics of greedy search."""
         texts = self.write(model)
-        return {
-            "loss": self.loss(model),
-            "bleu": bleu(texts, self.references),
-            "exact_match": exact_match(texts, self.references),
-        }
+        return {"loss": self.loss(model), **values(self.metrics, texts, self.references)}
 
     def write(self, model: SequenceModel, *, at_most: int | None = None) -> list[str]:
         """The translations of a part of the set, perhaps cut after so many tokens."""
@@ -212,6 +211,7 @@ class PreparedTranslation(Prepared):
     texts: Texts
     """What is trained on: ``train``, perhaps segmented anew each epoch."""
     formula: FlopFormula
+    takes = "texts"
 
     @property
     @override
@@ -221,7 +221,7 @@ class PreparedTranslation(Prepared):
     @property
     @override
     def criteria(self) -> tuple[str, ...]:
-        return ("loss", "bleu")
+        return ("loss", *OWN_METRICS)
 
     @property
     @override
@@ -467,6 +467,7 @@ class Translation(TextTask):
             "text.shared",
             "text.bpe_dropout",
             "train.label_smoothing",
+            "train.metrics",
             "train.teacher_forcing",
             "decode.beam",
             "decode.length_penalty",

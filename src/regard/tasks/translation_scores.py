@@ -37,6 +37,8 @@ from regard.tasks.translator import Run
 from regard.text import words
 from regard.text.tokenizer import Tokenizer
 
+TEST_METRICS = ("exact_match", "bleu", "bleu_lc", "chrf")
+
 
 def evaluate_split(run: Run, data: Data, split: str, *, beam: int | None = None) -> Evaluation:
     """Scores on a split of the data the run was trained with."""
@@ -67,7 +69,7 @@ def evaluate_pairs(
         "task": run.task,
         "split": split,
         "n": len(pairs),
-        **computed(("exact_match", "bleu", "bleu_lc", "chrf"), translations, references),
+        **computed((*TEST_METRICS, *run.recipe.train.metrics), translations, references),
         **_multi(pairs, translations),
         **(_likelihood(run, short) if short else {}),
         "by_length": [

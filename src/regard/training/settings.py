@@ -77,7 +77,10 @@ class TrainSettings(BaseModel):
     criterion: str = Field(
         "loss",
         description="The metric of the validation by which the best weights are chosen: bleu of "
-        "translators, accuracy where answers are right or wrong, and others.",
+        "translators, accuracy where answers are right or wrong, or one of train.metrics.",
+    )
+    metrics: tuple[str, ...] = Field(
+        (), description="Metrics of validations and tests beside the task's own, as of a plug-in."
     )
     patience: int | None = Field(
         None, ge=1, description="Validations without a new best after which training stops."

@@ -7,6 +7,7 @@ import torch
 from encoders import labelled, labelled_pairs, scored, settings
 
 from regard.core.errors import ConfigError
+from regard.evaluation.metrics import METRICS, metric
 from regard.runs.prepare import prepare
 from regard.runs.train import train
 from regard.tasks.recipe import recipe_from
@@ -50,8 +51,8 @@ def test_where_answers_are_right_or_wrong_the_most_accurate_weights_are_kept(tas
 @pytest.mark.parametrize(
     ("task", "lines", "criterion", "known"),
     [
-        ("classification", labelled, "bleu", "loss and accuracy"),
-        ("similarity", scored, "accuracy", "loss"),
+        ("classification", labelled, "bleu", "loss and accuracy and macro_f1"),
+        ("similarity", scored, "accuracy", "loss and spearman and pearson"),
     ],
 )
 def test_a_score_that_a_task_lacks_is_refused_before_the_first_step(
@@ -66,3 +67,41 @@ def test_translators_have_no_accuracy(settings):
     asked = recipe_from({**settings, "train": {**settings["train"], "criterion": "accuracy"}})
     with pytest.raises(ConfigError, match=r"=accuracy is for other.*translation has loss and bleu"):
         prepare(asked, torch.device("cpu"))
+
+
+@pytest.fixture
+def share_of_many():
+    """A plug-in's metric, of which less is better."""
+
+    @metric("share_of_many", unit="share", better="lower", takes="labels", signature="v1")
+    def share(predictions, references):
+        return sum(label == 1 for label in predictions) / len(references)
+
+    yield
+    del METRICS._things["share_of_many"]
+
+
+@pytest.mark.usefixtures("share_of_many")
+def test_a_plug_ins_metric_is_computed_and_may_choose_the_best_weights(tmp_path):
+    train_with = {"metrics": ["share_of_many"], "eval_every": 5, "lr": 2e-2}
+    asked = recipe("classification", labelled, tmp_path, "share_of_many", **train_with)
+    trained = train(asked, tmp_path / "run", test_sets=["valid"])
+    rows = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+    shares = [row["share_of_many"] for row in rows if row["kind"] == "valid"]
+    assert trained.outcome.progress.best == min(shares)
+    scores = trained.evaluations["valid"].scores
+    assert scores["share_of_many"] == pytest.approx(min(shares))
+    assert scores["share_of_many_signature"] == "v1"
+
+
+@pytest.mark.parametrize(
+    ("task", "lines", "metrics", "why"),
+    [
+        ("classification", labelled, ["bleu"], "bleu cannot be computed from labels"),
+        ("classification", labelled, ["acuracy"], "did you mean 'accuracy'"),
+        ("masked", plain, ["bleu"], "train.metrics=.* does nothing in the task masked"),
+    ],
+)
+def test_metrics_that_a_task_cannot_have_are_refused(task, lines, metrics, why, tmp_path):
+    with pytest.raises(ConfigError, match=why):
+        prepare(recipe(task, lines, tmp_path, "loss", metrics=metrics), torch.device("cpu"))
