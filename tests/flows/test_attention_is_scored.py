@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import regard
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.evaluation.attention import words_matrix
 from regard.inspection.capture import watch
 from regard.recipes.recipe import load_recipe

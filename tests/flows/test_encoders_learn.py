@@ -11,7 +11,7 @@ from encoders import labelled, labelled_pairs, scored, settings, texts
 
 import regard
 from regard.core.errors import CheckpointError, ConfigError, DataError
-from regard.data.labelled import read_labelled
+from regard.data.corpora import read_labelled
 from regard.runs.train import train
 from regard.tasks.recipe import recipe_from
 

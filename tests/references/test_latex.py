@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from systems import untrained
 
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.runs.heads import head_measures
 from regard.tasks.data import Data
 from regard.visual.head_table import all_heads_table

@@ -18,8 +18,7 @@ import typer
 from regard.cli.options import Device, Json
 from regard.cli.signals import Stop
 from regard.cli.terminal import note
-from regard.core.counting import counted
-from regard.core.durations import about
+from regard.core.numbers import about, counted
 
 if TYPE_CHECKING:
     from regard.cli.progress import Shown

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from io import BufferedReader
 from typing import cast
 
-from regard.core.counting import counted
 from regard.core.errors import DataError
+from regard.core.numbers import counted
 
 # ------------------------------------------------------------------ notes
 

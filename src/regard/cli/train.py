@@ -99,7 +99,7 @@ def show_estimate(recipe: Recipe, device: str | None) -> None:
     """Print what a recipe will cost; nothing is written."""
     import torch
 
-    from regard.core.durations import about
+    from regard.core.numbers import about
     from regard.runs.estimate import estimate
     from regard.runs.prepare import prepare
     from regard.tasks.opening import pick_device

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from regard.core.errors import DataError
 from regard.data.lines import excerpt, read_parallel
-from regard.data.pairs import Links
+from regard.data.records import Links
 
 SIDES = "|||"
 _LINK = re.compile(r"(\d+)([-p])(\d+)")

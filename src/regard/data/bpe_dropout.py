@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.data.examples import Column, Table
 from regard.data.pair_batches import BLOCKS
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.text.bpe_dropout import BpeDropoutProcess, CorpusSide, Segmented
 from regard.text.specials import PAD_ID
 from regard.text.tokenizer import Tokenizer

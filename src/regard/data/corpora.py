@@ -1,178 +1,366 @@
-"""A user's own text: parallel files, TSV or JSONL, plain or packed with gzip or xz."""
+"""A user's own files as records: what columns and keys mean for pairs, labels and questions."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Literal, TypeVar
 
-from regard.core.errors import DataError
-from regard.core.registry import did_you_mean
-from regard.data.holding_out import hold_out, hold_out_linked
-from regard.data.labelled_rows import json_line, text_field
-from regard.data.lines import excerpt, present, read_lines, read_parallel
-from regard.data.pairs import Pair
+from regard.core.errors import ConfigError, DataError
+from regard.core.numbers import counted
+from regard.data.lines import excerpt
+from regard.data.readers import (
+    READERS,
+    TABLES,
+    Row,
+    an_object,
+    ending,
+    read_matches,
+    read_parallel_rows,
+    read_table,
+    read_whole_lines,
+    text_value,
+)
+from regard.data.records import Corpus, Labelled, Pair, Question
 from regard.data.settings import DataSettings, Files
-from regard.data.table_lines import ending
 
-Rows = Iterator[tuple[str, str]]
+R = TypeVar("R")
+Values = Mapping[str, Any]
+Wanted = Literal["label", "score", "text"]
+"""What is learned of texts: a label, how alike two are, or nothing but the texts."""
+HEADERS = frozenset({"label", "labels", "class", "score", "answer", "answers"})
+"""What the last column says in a line that names the columns."""
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
-    """Pairs that were read, and how many lines had an empty side and were passed over."""
+class Schema(Generic[R]):
+    """What the columns and keys of a row mean, and the record that is made of them."""
 
-    pairs: tuple[Pair, ...]
-    n_empty: int = 0
+    what: str
+    """Of what there may be just one file, or that two parallel files are."""
+    columns: Mapping[int, tuple[str, ...]]
+    """The names of the columns, by how many there are."""
+    make: Callable[[str, Values], R | None]
+    """Where a row stands and its values → the record; None where a part of it is empty."""
+    patterns: bool = False
+    """Whether ``data.pattern`` may describe lines."""
+    optional: tuple[str, ...] = ()
+    """Keys of JSON that may be missing."""
+    formats: tuple[str, ...] = ()
+    """Endings of files that are read, where a file of any other name is no table."""
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Keys that JSON must have: the names that all numbers of columns share."""
+        first, *others = self.columns.values()
+        return tuple(name for name in first if all(name in more for more in others))
 
 
-def read_splits(settings: DataSettings) -> dict[str, Corpus]:
-    """The files of ``train``, ``valid`` and, if there is one, ``test``.
+def read_corpus(
+    files: Files,
+    schema: Schema[R],
+    columns: tuple[int, ...] | None = None,
+    pattern: str | None = None,
+) -> Corpus[R]:
+    """All records of a file, or of two parallel ones. Texts lose white space at their ends.
 
-    Without a file for ``valid``, min(1000, 5 %) of ``train`` are held out; where ``hold_out`` is
-    given, so many for each of ``valid`` and ``test`` that has none.
+    ``columns`` of a table are counted from 1; ``pattern`` is what every line matches, where the
+    file has no columns.
     """
-    assert settings.train is not None, "a world has no files"
-    if settings.pattern is not None:
-        raise DataError("data.pattern is for texts with labels; of pairs, name data.columns")
-    named = {"train": settings.train, "valid": settings.valid, "test": settings.test}
-    found = located({name: files for name, files in named.items() if files}, settings.folder)
-    splits = {name: read_pairs(files, settings.columns) for name, files in found.items()}
-    if settings.hold_out is not None:
-        for name in [name for name in ("test", "valid") if name not in splits]:
-            kept, held = hold_out_linked(
-                splits["train"].pairs, settings.hold_out, settings.world_seed
-            )
-            splits |= {"train": replace(splits["train"], pairs=kept), name: Corpus(held)}
-    elif "valid" not in splits:
-        pairs = splits["train"].pairs
-        kept, held = hold_out(pairs, min(1000, len(pairs) // 20), settings.world_seed)
-        splits |= {"train": replace(splits["train"], pairs=kept), "valid": Corpus(held)}
-    return {name: splits[name] for name in named if name in splits}
+    single = isinstance(files, str)
+    headed = isinstance(files, str) and ending(Path(files)) != ".jsonl" and pattern is None
+    rows = _named(_rows(files, schema, pattern), schema, columns if single else None)
+    examples: list[R] = []
+    n_rows = n_headers = n_unanswered = 0
+    for where, values in rows:
+        if headed and values is not None and not n_rows + n_headers and _is_header(values):
+            n_headers = 1
+            continue
+        n_rows += 1
+        record = None if values is None else schema.make(where, values)
+        if record is not None:
+            examples.append(record)
+        elif values is not None and values.get("answer") == []:
+            n_unanswered += 1
+    if not examples:
+        name = files if isinstance(files, str) else " and ".join(files)
+        counts = {"empty": n_rows - n_unanswered, "without an answer": n_unanswered}
+        skipped = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
+        told = f" ({skipped})" if skipped else ""
+        raise DataError(f"{name}: no {schema.what} in it; expected one a line{told}")
+    likely = _likely_header(examples) if schema is LABELS and headed and not n_headers else None
+    n_empty = n_rows - len(examples) - n_unanswered
+    return Corpus(tuple(examples), n_empty, n_headers, n_unanswered, likely)
 
 
-def located(named: Mapping[str, Files], folder: str | None) -> dict[str, Files]:
-    """The files by split with their folder, packed ones where only those are there.
+def read_pairs(files: Files, columns: tuple[int, ...] | None = None) -> Corpus[Pair]:
+    """Sentence pairs of a table, of JSON lines, or of two parallel files."""
+    return read_corpus(files, PAIRS, columns)
 
-    With a folder, all that it lacks is told at once: it is likely to be the wrong one.
-    """
-    home = Path(folder or "")
-    missing = [
-        name
-        for files in named.values()
-        for name in ([files] if isinstance(files, str) else files)
-        if present(home / name) is None
-    ]
-    if folder is not None and missing:
-        finding = "lacks" if home.is_dir() else "does not exist and should hold"
-        raise DataError(
-            f"the folder {home.absolute()} {finding} {', '.join(missing)} (.gz and .xz were looked "
-            "for too); say where the files lie with data.folder"
-        )
-    found: dict[str, Files] = {}
-    for split, files in named.items():
-        if isinstance(files, str):
-            found[split] = _located(home, files)
-        else:
-            found[split] = (_located(home, files[0]), _located(home, files[1]))
+
+def read_labelled(
+    files: Files, wanted: Wanted, settings: DataSettings | None = None
+) -> Corpus[Labelled]:
+    """Texts with what is wanted of them; all lines have the same parts."""
+    found = read_corpus(files, LABELLED[wanted], *_options(settings))
+    check_alike(found.examples)
     return found
 
 
-def _located(home: Path, name: str) -> str:
-    return str(present(home / name) or home / name)
+def read_questions(files: Files, settings: DataSettings | None = None) -> Corpus[Question]:
+    """Questions about texts: a table, JSON lines, or one JSON in SQuAD's form."""
+    return read_corpus(files, QUESTIONS, *_options(settings))
 
 
-def read_pairs(files: Files, columns: tuple[int, ...] | None = None) -> Corpus:
-    """All pairs of a TSV or JSONL file, or of two parallel files.
-
-    Sentences lose white space at their ends. A line with nothing on either side is skipped and
-    counted. ``columns`` of a TSV file are counted from 1; without them it must have just two.
-    """
-    name = files if isinstance(files, str) else " and ".join(files)
-    pairs: list[Pair] = []
-    n_empty = 0
-    for source, target in map(_stripped, _rows(files, columns)):
-        if source and target:
-            pairs.append(Pair(source, target))
-        else:
-            n_empty += 1
-    if not pairs and n_empty:
-        raise DataError(f"{name}: no line has text on both sides ({n_empty} empty)")
-    if not pairs:
-        raise DataError(f"{name}: empty; expected one sentence pair a line")
-    return Corpus(tuple(pairs), n_empty)
+def _options(settings: DataSettings | None) -> tuple[tuple[int, ...] | None, str | None]:
+    return (None, None) if settings is None else (settings.columns, settings.pattern)
 
 
-def _stripped(row: tuple[str, str]) -> tuple[str, str]:
-    return row[0].strip(), row[1].strip()
+def check_alike(examples: Iterable[Labelled]) -> None:
+    """All have the same parts as the first; what can be learned from one is asked of another."""
+    first, *others = examples
+    for name in ("other", "score"):
+        for one in others:
+            if (getattr(first, name) is None) != (getattr(one, name) is None):
+                has, lacks = (one, first) if getattr(first, name) is None else (first, one)
+                raise DataError(
+                    f"{lacks.where}: no {name!r}, but {has.where} has one; give it in all lines or "
+                    "in none"
+                )
 
 
-def _rows(files: Files, columns: tuple[int, ...] | None) -> Rows:
-    if columns is not None and len(columns) != 2:
-        raise DataError(
-            f"data.columns: expected those of source and target, but found {list(columns)}"
+def _rows(files: Files, schema: Schema[R], pattern: str | None) -> Iterator[Row]:
+    if pattern is not None and not schema.patterns:
+        raise ConfigError(
+            f"data.pattern is for texts with labels; of {schema.what}s, name data.columns"
         )
     if not isinstance(files, str):
-        return read_parallel(Path(files[0]), Path(files[1]))
+        if 2 not in schema.columns:
+            raise ConfigError(
+                f"expected one file of {schema.what}s, but found two: {', '.join(files)}; name one "
+                "of them"
+            )
+        return read_parallel_rows(Path(files[0]), Path(files[1]))
     path = Path(files)
-    if ending(path) == ".jsonl":
-        return _jsonl(path)
-    if ending(path) in (".tsv", ".txt"):
-        return _tsv(path) if columns is None else _table(path, columns)
+    if pattern is not None and ending(path) != ".jsonl":
+        return read_matches(path, _compiled(pattern, schema))
+    if schema.formats and ending(path) not in READERS:
+        raise DataError(
+            f"{path}: a single file must be {', '.join(schema.formats)}, perhaps with .gz or .xz; "
+            "two parallel files are given as [source, target]"
+        )
+    if schema is TEXTS and ending(path) not in (*TABLES, ".jsonl"):
+        return read_whole_lines(path)
+    return READERS[ending(path)](path) if ending(path) in READERS else read_table(path)
+
+
+def _compiled(pattern: str, schema: Schema[R]) -> re.Pattern[str]:
+    compiled = re.compile(pattern)
+    layouts = schema.columns.values()
+    if {*compiled.groupindex} not in [{*names} for names in layouts]:
+        known = " or ".join(", ".join(names) for names in layouts)
+        found = ", ".join(compiled.groupindex) or "none"
+        raise ConfigError(f"data.pattern: expected the groups {known}, but found {found}")
+    return compiled
+
+
+def _named(
+    rows: Iterator[Row], schema: Schema[R], columns: tuple[int, ...] | None
+) -> Iterator[tuple[str, Values | None]]:
+    """Where each row stands and its values by name; None for an empty line."""
+    if columns is not None and len(columns) not in schema.columns:
+        known = " or ".join(_listed(names) for names in schema.columns.values())
+        raise DataError(f"data.columns: expected those of {known}, but found {list(columns)}")
+    names: tuple[str, ...] | None = None
+    required, keys = schema.required, dict.fromkeys(chain(*schema.columns.values()))
+    keys |= dict.fromkeys(schema.optional)
+    for where, found, values in rows:
+        if values is not None:
+            entry = an_object(values, required, where)
+            yield where, _converted(entry, [*keys], where)
+        elif not found:
+            yield where, None
+        else:
+            fields = found if columns is None else _picked(found, columns, where)
+            if names is None:
+                names = _layout(fields, schema, where, found)
+            if len(fields) != len(names):
+                raise DataError(
+                    f"{where}: expected {len(names)} columns as in the first line, but found "
+                    f"{len(fields)} in {_excerpt(found)}"
+                )
+            yield where, dict(zip(names, fields, strict=True))
+
+
+def _layout(
+    fields: Sequence[str], schema: Schema[R], where: str, row: Sequence[str]
+) -> tuple[str, ...]:
+    n = len(fields)
+    if n in schema.columns:
+        return schema.columns[n]
+    known = " or ".join(" TAB ".join(names) for names in schema.columns.values())
+    more = "; name the columns that count in data.columns" if n > max(schema.columns) > 1 else ""
+    more += "; lines of another kind can be described by data.pattern" if schema.patterns else ""
     raise DataError(
-        f"{path}: a single file must be .tsv, .txt (one tab a line) or .jsonl, perhaps with .gz or "
-        ".xz; two parallel files are given as [source, target]"
+        f"{where}: expected {known}, but found {counted(n, 'column')} in {_excerpt(row)}{more}"
     )
 
 
-def _tsv(path: Path) -> Rows:
-    for number, line in enumerate(read_lines(path), start=1):
-        fields = line.split("\t")
-        if len(fields) == 2:
-            yield fields[0], fields[1]
-        elif not line.strip():
-            yield "", ""
-        else:
-            more = "; name two of its columns in data.columns" if len(fields) > 2 else ""
-            raise DataError(
-                f"{path}:{number}: expected source, one tab, target, "
-                f"but found {len(fields) - 1} tabs in {excerpt(line)}{more}"
-            )
+def _picked(fields: Sequence[str], columns: tuple[int, ...], where: str) -> list[str]:
+    if len(fields) < max(columns):
+        raise DataError(
+            f"{where}: data.columns names column {max(columns)}, but there are {len(fields)} in "
+            f"{_excerpt(fields)}"
+        )
+    return [fields[column - 1] for column in columns]
 
 
-def _table(path: Path, columns: tuple[int, ...]) -> Rows:
-    source, target = columns
-    for number, line in enumerate(read_lines(path), start=1):
-        fields = line.split("\t")
-        if len(fields) >= max(columns):
-            yield fields[source - 1], fields[target - 1]
-        elif not line.strip():
-            yield "", ""
-        else:
-            raise DataError(
-                f"{path}:{number}: data.columns names column {max(columns)}, but there are "
-                f"{len(fields)} in {excerpt(line)}"
-            )
+def _converted(entry: Values, keys: Sequence[str], where: str) -> dict[str, Any]:
+    """The values that count, each of its type; others are passed over."""
+    found = {key: entry[key] for key in keys if key in entry}
+    return {
+        key: _CONVERT.get(key, text_value)(value, key, where)
+        for key, value in found.items()
+        if value is not None or key not in ("other", "score", "answer_start")
+    }
 
 
-def _jsonl(path: Path) -> Rows:
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            yield "", ""
-            continue
-        where = f"{path}:{number}"
-        entry = json_line(line, where)
-        yield _text(entry, "source", where), _text(entry, "target", where)
+def _is_header(values: Values) -> bool:
+    last = [values.get(name, "") for name in ("label", "score", "answer")]
+    return any(isinstance(part, str) and part.strip().lower() in HEADERS for part in last)
 
 
-def _text(entry: Any, key: str, where: str) -> str:
-    expected = '{"source": "…", "target": "…"}'
-    if not isinstance(entry, dict):
-        raise DataError(f"{where}: expected {expected}, but found {excerpt(json.dumps(entry))}")
-    if key not in entry:
-        keys = ", ".join(map(repr, entry)) or "none"
-        hint = did_you_mean(key, entry)
-        raise DataError(f"{where}: no key {key!r}{hint}; expected {expected}, found keys {keys}")
-    return text_field(entry[key], key, where)
+def _likely_header(examples: Sequence[Any]) -> str | None:
+    """The label of the first line, if it is the only one that never comes again."""
+    counts = Counter(one.label for one in examples)
+    once = [label for label, n in counts.items() if n == 1]
+    return examples[0].label if once == [examples[0].label] else None
+
+
+def _excerpt(columns: Sequence[str]) -> str:
+    return excerpt("\t".join(columns))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def _label(value: Any, key: str, where: str) -> str:
+    """Labels may be whole numbers."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if whole else text_value(value, key, where)
+
+
+def _score(value: Any, key: str, where: str) -> str:
+    if isinstance(value, str) or not isinstance(value, int | float) or isinstance(value, bool):
+        raise DataError(f"{where}: expected a number as the score, but found {value!r}")
+    return str(value)
+
+
+def _answers(value: Any, key: str, where: str) -> list[str]:
+    """One answer, or several; none, where nothing is said."""
+    return [text_value(one, key, where) for one in _many(value)]
+
+
+def _start(value: Any, key: str, where: str) -> int | None:
+    """Where the first answer begins in the context, in characters."""
+    for one in _many(value)[:1]:
+        if not isinstance(one, int) or isinstance(one, bool):
+            raise DataError(f"{where}: {key!r} must be a whole number, but is {one!r}")
+        return one
+    return None
+
+
+def _many(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+_CONVERT: Mapping[str, Callable[[Any, str, str], Any]] = {
+    "label": _label,
+    "score": _score,
+    "answer": _answers,
+    "answer_start": _start,
+}
+
+
+def _pair(where: str, values: Values) -> Pair | None:
+    source, target = values["source"].strip(), values["target"].strip()
+    return Pair(source, target) if source and target else None
+
+
+def _labelled(where: str, values: Values) -> Labelled | None:
+    parts = {name: part.strip() for name, part in values.items()}
+    if not all(parts.values()):
+        return None
+    score = None if "score" not in parts else _number(parts["score"], where)
+    return Labelled(parts["text"], parts.get("other"), parts.get("label"), score, where)
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise DataError(f"{where}: expected a number as the score, but found {text!r}")
+    return score
+
+
+def _question(where: str, values: Values) -> Question | None:
+    """A row whose answer is in its text; any other is refused."""
+    question, context = values["question"].strip(), values["context"]
+    given = [values["answer"]] if isinstance(values["answer"], str) else values["answer"]
+    answers = tuple(dict.fromkeys(one.strip() for one in given if one.strip()))
+    if not question or not context.strip() or not given or not given[0].strip():
+        return None
+    said = values.get("answer_start")
+    start = _found(answers[0], context) if said is None else said + _indent(given[0])
+    if start is None:
+        raise DataError(
+            f"{where}: the answer {excerpt(answers[0])} is not in its text {excerpt(context)}; "
+            "copy it from there letter by letter"
+        )
+    there = context[max(start, 0) : max(start, 0) + len(answers[0])]
+    if start < 0 or there != answers[0]:
+        raise DataError(
+            f"{where}: the answer is {excerpt(answers[0])}, but answer_start={said} says "
+            f"{excerpt(there)} in the text {excerpt(context)}; correct one of them"
+        )
+    return Question.of(question, context, answers, start, where)
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _found(answer: str, context: str) -> int | None:
+    """Where an answer stands first: as whole words or, where it never does, inside of one."""
+    whole = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", context)
+    if whole is not None:
+        return whole.start()
+    inside = context.find(answer)
+    return None if inside < 0 else inside
+
+
+PAIRS = Schema("pair", {2: ("source", "target")}, _pair, formats=(".tsv", ".txt", ".csv", ".jsonl"))
+LABELS = Schema(
+    "example", {2: ("text", "label"), 3: ("text", "other", "label")}, _labelled, patterns=True
+)
+SCORES = Schema(
+    "example", {2: ("text", "other"), 3: ("text", "other", "score")}, _labelled, patterns=True
+)
+TEXTS = Schema("text", {1: ("text",)}, _labelled, patterns=True)
+QUESTIONS = Schema(
+    "question",
+    {3: ("question", "context", "answer")},
+    _question,
+    optional=("answer_start",),
+)
+LABELLED: Mapping[Wanted, Schema[Labelled]] = {"label": LABELS, "score": SCORES, "text": TEXTS}

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from regard.core.errors import DataError
 from regard.core.files import telling, whole_file
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.text.specials import PAD_ID
 from regard.text.tokenizer import Tokenizer
 

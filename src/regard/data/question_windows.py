@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.core.errors import DataError
 from regard.data.examples import Column, Ints, Table
-from regard.data.questions import Question
+from regard.data.records import Question
 from regard.data.row_batches import NOT_HERE, Layout
 
 Offsets = Sequence[tuple[int, int]]

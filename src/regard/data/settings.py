@@ -8,21 +8,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from regard.core.registry import did_you_mean
-
-EVERYTHING = "everything"
-"""The world of tasks that are written as texts to go on from."""
-WORLDS = (
-    "sentences",
-    "copy",
-    "reverse",
-    "sort",
-    "recall",
-    "sentiment",
-    "topics",
-    "questions",
-    EVERYTHING,
-)
-"""Data that is made by code."""
+from regard.data.worlds.registry import WORLDS
 
 Files = str | tuple[str, str]
 """A TSV or JSONL file, or two parallel files: source, target."""
@@ -103,8 +89,9 @@ class DataSettings(BaseModel):
     @classmethod
     def _spoken_in_the_world(cls, direction: str, info: ValidationInfo) -> str:
         world = info.data.get("world")
-        if world in ("sentences", EVERYTHING) and direction not in ("en-fr", "fr-en"):
-            raise ValueError(f"world {world!r} has en-fr and fr-en, not {direction!r}")
+        spoken = WORLDS[world].directions if world is not None else ()
+        if spoken and direction not in spoken:
+            raise ValueError(f"world {world!r} has {' and '.join(spoken)}, not {direction!r}")
         return direction
 
     @field_validator("train", "valid", "test", mode="before")

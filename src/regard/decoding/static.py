@@ -15,7 +15,7 @@ from typing import TypeGuard, TypeVar
 import torch
 from torch import Tensor
 
-from regard.core.rounding import power_of_two
+from regard.core.numbers import power_of_two
 from regard.decoding.cuda_graph import Recorded, shared_pool
 from regard.decoding.protocol import Generator, Room, Static
 from regard.decoding.steps import N_HIDDEN

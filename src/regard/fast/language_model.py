@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.core.rounding import power_of_two
+from regard.core.numbers import power_of_two
 from regard.decoding.cuda_graph import Recorded, shared_pool
 from regard.fast.prepacked import Prepacked
 from regard.fast.transformer_gpu import wide_product

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.checkpoints.run_folder import RunFolder, fill
 from regard.checkpoints.snapshots import Snapshot
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.recipes.recipe import load_recipe
 from regard.tasks.data import Data
 from regard.tasks.translation import TokenLoss, prepare_translation

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from regard.core.counting import counted
 from regard.core.errors import ConfigError
+from regard.core.numbers import counted
 from regard.inspection.capture import POOL, watch
 from regard.inspection.edits import Ablate, edited
 from regard.inspection.heads import (

@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
+from regard.core.numbers import counted
 from regard.data.batch import Batch
+from regard.data.corpora import read_questions
 from regard.data.examples import Column, Ints, Table
 from regard.data.question_windows import Offsets, Windows, first_of_text, gold_spans, windows_of
-from regard.data.questions import Question, read_questions
+from regard.data.records import Question
 from regard.data.row_batches import NOT_HERE, Layout, ordered_rows, row_stream, span_batch
 from regard.data.stream import Stream
 from regard.decoding.spans import best_spans

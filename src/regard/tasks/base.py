@@ -16,8 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
-from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
+from regard.core.numbers import counted
 from regard.core.registry import Registry
 from regard.evaluation.metrics import Takes
 

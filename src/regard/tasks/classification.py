@@ -18,7 +18,7 @@ from regard.core.errors import CheckpointError, DataError
 from regard.core.files import write_whole
 from regard.data.batch import Batch
 from regard.data.examples import Ints
-from regard.data.labelled import Labelled, LabelledCorpus, numbered
+from regard.data.records import Corpus, Labelled, numbered
 from regard.data.row_batches import Layout, labelled_batch, ordered_rows, row_stream
 from regard.data.stream import Stream
 from regard.evaluation.metrics import computed, values
@@ -348,7 +348,7 @@ class Classification(EncodingTask):
     load = staticmethod(load_classifier)
 
     @override
-    def check_file(self, run: Classifier, corpus: LabelledCorpus) -> Texts:
+    def check_file(self, run: Classifier, corpus: Corpus[Labelled]) -> Texts:
         first = corpus.examples[0]
         if run.labels.pairs is not None and (first.other is not None) != run.labels.pairs:
             wanted, found = ("two texts", "one") if run.labels.pairs else ("one text", "two")

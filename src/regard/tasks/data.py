@@ -11,18 +11,13 @@ from typing import Literal, TypeVar
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError
 from regard.core.registry import did_you_mean
-from regard.data import toys
-from regard.data.corpora import read_splits
+from regard.data.corpora import Wanted
 from regard.data.examples import Table, encode_table, stored_table, within
-from regard.data.labelled import Labelled, Wanted, read_labelled_splits
 from regard.data.lines import present
-from regard.data.pairs import Pair
-from regard.data.questions import Question, read_question_splits
-from regard.data.sentences import labelled_world, question_world
-from regard.data.sentences import world as sentences
-from regard.data.sentences.labelled_world import LABELLED_WORLDS
-from regard.data.sentences.question_world import QUESTION_WORLD
+from regard.data.records import Labelled, Pair, Question
 from regard.data.settings import DataSettings
+from regard.data.splits import read_labelled_splits, read_pair_splits, read_question_splits
+from regard.data.worlds.registry import world_records
 from regard.tasks.opening import Tokenizers
 
 T = TypeVar("T")
@@ -84,11 +79,7 @@ def load_data(settings: DataSettings) -> Data:
     """A built-in world, or files."""
     if settings.world is None:
         return _from_files(settings)
-    size = {} if settings.n_train is None else {"n_train": settings.n_train}
-    seed = settings.world_seed
-    if settings.world == "sentences":
-        return Data(sentences.build(settings.direction, seed=seed, **size).splits)
-    return Data(toys.build(settings.world, seed=seed, **size))
+    return Data(world_records(settings, "pairs"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,21 +112,9 @@ def encode_within(
 
 
 def _from_files(settings: DataSettings) -> Data:
-    corpora = read_splits(settings)
-    notes = tuple(
-        f"{name}: {corpus.n_empty} lines skipped, being empty on one side or both"
-        for name, corpus in corpora.items()
-        if corpus.n_empty
-    )
-    return Data({name: corpus.pairs for name, corpus in corpora.items()}, notes)
-
-
-_WORLDS: Mapping[Wanted, tuple[str, ...]] = {
-    "label": (*LABELLED_WORLDS,),
-    "score": ("sentences",),
-    "text": ("sentences", *LABELLED_WORLDS),
-}
-"""Built-in data that has what is wanted."""
+    corpora = read_pair_splits(settings)
+    notes = tuple(note for name, corpus in corpora.items() for note in corpus.notes(name))
+    return Data({name: corpus.examples for name, corpus in corpora.items()}, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,28 +140,8 @@ def load_labelled(settings: DataSettings, wanted: Wanted) -> LabelledData:
         corpora = read_labelled_splits(settings, wanted)
         notes = [note for name, corpus in corpora.items() for note in corpus.notes(name)]
         return LabelledData({name: one.examples for name, one in corpora.items()}, tuple(notes))
-    world = settings.world
-    if world not in _WORLDS[wanted]:
-        lacks = {"label": "labels", "score": "pairs that are alike", "text": "texts"}[wanted]
-        raise ConfigError(
-            f"world {world!r} has no {lacks}; choose {' or '.join(_WORLDS[wanted])}, or name files "
-            "in data.train"
-        )
-    size = {} if settings.n_train is None else {"n_train": settings.n_train}
-    if world != "sentences":
-        return LabelledData(labelled_world.build(world, seed=settings.world_seed, **size))
-    built = sentences.build(settings.direction, seed=settings.world_seed, **size)
-    return LabelledData(
-        {name: _sentences(built, name, wanted) for name in ("train", "valid", "test")}
-    )
-
-
-def _sentences(built: sentences.World, split: str, wanted: Wanted) -> list[Labelled]:
-    """Sentences and their translations, or sentences alone."""
-    pairs = built.splits[split]
-    if wanted == "score":
-        return [Labelled(pair.source, pair.target) for pair in pairs]
-    return [Labelled(pair.source) for pair in pairs]
+    kinds = {"label": "labels", "score": "similar", "text": "texts"}
+    return LabelledData(world_records(settings, kinds[wanted]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +161,4 @@ def load_questions(settings: DataSettings) -> QuestionData:
         corpora = read_question_splits(settings)
         notes = [note for name, corpus in corpora.items() for note in corpus.notes(name)]
         return QuestionData({name: one.examples for name, one in corpora.items()}, tuple(notes))
-    if settings.world != QUESTION_WORLD:
-        raise ConfigError(
-            f"world {settings.world!r} has no questions; choose {QUESTION_WORLD}, or name files in "
-            "data.train"
-        )
-    size = {} if settings.n_train is None else {"n_train": settings.n_train}
-    return QuestionData(question_world.build(seed=settings.world_seed, **size))
+    return QuestionData(world_records(settings, "questions"))

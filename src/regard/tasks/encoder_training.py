@@ -15,7 +15,7 @@ from regard.checkpoints.run_folder import RunFolder, load_config
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
 from regard.data.examples import Column, Table
-from regard.data.labelled import Labelled
+from regard.data.records import Labelled
 from regard.data.row_batches import Layout
 from regard.models.encoder import Encoder
 from regard.models.presets import PRESETS, ModelSettings, build, resolve_for

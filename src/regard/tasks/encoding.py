@@ -17,10 +17,11 @@ from torch import Tensor
 from typing_extensions import override
 
 from regard.checkpoints.run_folder import RunFolder, load_model
-from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
+from regard.core.numbers import counted
+from regard.data.corpora import Wanted, read_labelled
 from regard.data.examples import Column, Example, Table
-from regard.data.labelled import Labelled, LabelledCorpus, Wanted, read_labelled
+from regard.data.records import Corpus, Labelled
 from regard.data.row_batches import Layout, ordered_rows
 from regard.inspection.capture import POOL
 from regard.inspection.edits import edited
@@ -321,7 +322,7 @@ class EncodingTask(TextTask):
         notes = (*corpus.notes(path.name), *([cut] if n else []))
         return replace(run.scored(corpus.examples, path.name), notes=notes)
 
-    def check_file(self, run: Any, corpus: LabelledCorpus) -> Texts:
+    def check_file(self, run: Any, corpus: Corpus[Labelled]) -> Texts:
         """The texts of a user's file as the run reads them; what it cannot take is refused."""
         return texts_of(corpus.examples)
 

@@ -12,8 +12,8 @@ import torch
 
 from regard.core.errors import ConfigError
 from regard.data.examples import Ids
+from regard.data.language_texts import lines_go_on
 from regard.data.language_windows import laid
-from regard.data.plain_texts import lines_go_on
 from regard.data.settings import DataSettings
 from regard.decoding.continuing import Dropped, Manner, continuations, steps
 from regard.decoding.place import Continuer

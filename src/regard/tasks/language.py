@@ -17,12 +17,12 @@ from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.files import write_whole
 from regard.core.settings import parse
 from regard.data.batch import Batch
+from regard.data.corpora import read_labelled
 from regard.data.examples import Ids
-from regard.data.exercises import Exercises, exercise_splits
-from regard.data.labelled import read_labelled
+from regard.data.language_texts import Texts, prompted_splits, read_texts, text_splits
 from regard.data.language_windows import Tape, window_stream
-from regard.data.plain_texts import Texts, read_texts, text_splits
 from regard.data.stream import Stream
+from regard.data.worlds.prompted import PromptedSplits
 from regard.models.base import LazyLogits
 from regard.models.decoder import LanguageModel
 from regard.models.presets import build, resolve_for
@@ -160,7 +160,7 @@ class PreparedLanguage(Prepared):
     config: DecoderConfig
     model: LanguageModel
     splits: Mapping[str, Texts]
-    exercises: Exercises
+    exercises: PromptedSplits
     """The tasks that the texts are made of, where they are."""
     framing: Framing
     tape: Tape
@@ -252,7 +252,7 @@ def prepare_language(
     Draws from torch's default generator, which is left where the first training step begins.
     """
     del cache  # ids are made as fast as they would be read
-    exercises = exercise_splits(recipe.data)
+    exercises = prompted_splits(recipe.data)
     splits = text_splits(recipe.data, exercises)
     begin = begin_language(recipe, splits["train"], device, begun)
     config, framing = begin.model.config, framing_for(begin.tokenizer, recipe.data)

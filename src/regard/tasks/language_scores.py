@@ -14,8 +14,8 @@ from torch import Tensor
 
 from regard.core.errors import ConfigError, DataError
 from regard.data.examples import Ids
-from regard.data.exercises import Exercise, Item
 from regard.data.language_windows import Span, spans
+from regard.data.worlds.prompted import Item, PromptedTask
 from regard.decoding.continuing import Manner
 from regard.evaluation.metrics import computed, perplexity
 from regard.models.decoder import LanguageModel
@@ -246,7 +246,7 @@ class Solver(Protocol):
         ...
 
 
-def exercise_scores(run: Solver, exercises: Sequence[Exercise]) -> dict[str, dict[str, Any]]:
+def exercise_scores(run: Solver, exercises: Sequence[PromptedTask]) -> dict[str, dict[str, Any]]:
     """Scores of each exercise by its name.
 
     Where the answers are few, the most probable one is taken: ``accuracy``. Where any text may be
@@ -256,7 +256,7 @@ def exercise_scores(run: Solver, exercises: Sequence[Exercise]) -> dict[str, dic
     return {one.name: _scores(run, one) for one in exercises}
 
 
-def _scores(run: Solver, exercise: Exercise) -> dict[str, Any]:
+def _scores(run: Solver, exercise: PromptedTask) -> dict[str, Any]:
     items = exercise.items
     prompts = [run.framing.read(item.prompt) for item in items]
     if exercise.options:

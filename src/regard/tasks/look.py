@@ -16,9 +16,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.core.counting import counted, mentioned
 from regard.core.errors import ConfigError, DataError
 from regard.core.files import write_whole
+from regard.core.numbers import counted, mentioned
 from regard.core.registry import did_you_mean
 from regard.inspection.capture import POOL, Weights
 from regard.inspection.heads import rollout

@@ -16,7 +16,7 @@ from torch import nn
 
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import CheckpointError, ConfigError, DataError
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.models.presets import build, n_parameters
 from regard.models.settings import ModelConfig
 from regard.tasks.base import TASKS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.core import durations
+from regard.core import numbers
 from regard.core.files import write_whole
 from regard.evaluation.metrics import METRICS, titles
 from regard.models.presets import n_parameters
@@ -71,7 +71,7 @@ def _headline(run: Any, measured: Mapping[str, Any], seen: str) -> list[tuple[st
     return [
         ("Parameters", f"{n_parameters(run.model):,}"),
         ("Training FLOPs", _flops(measured["flops"])),
-        ("Time", durations.measured(measured["seconds"])),
+        ("Time", numbers.measured(measured["seconds"])),
         ("Steps", f"{measured['steps']:,}"),
         ("Best weights at step", f"{measured['best_step']:,}"),
         (f"{seen.capitalize()} seen", f"{measured['tokens']:,}"),
@@ -152,7 +152,7 @@ def cost_table(facts: Mapping[str, Any]) -> Table:
     expected, measured = facts["estimate"] or {}, facts["measured"]
     kinds = (
         ("FLOPs", "flops", _flops),
-        ("Time", "seconds", durations.measured),
+        ("Time", "seconds", numbers.measured),
         ("Memory", "memory_bytes", lambda value: f"{value / 2**30:.2f} GiB"),
     )
     rows = [

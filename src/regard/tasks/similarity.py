@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from regard.core.errors import ConfigError
 from regard.data.batch import Batch
-from regard.data.labelled import Labelled, LabelledCorpus
+from regard.data.records import Corpus, Labelled
 from regard.data.row_batches import (
     Layout,
     ordered_rows,
@@ -298,7 +298,7 @@ class Similarity(EncodingTask):
     load = staticmethod(load_embedder)
 
     @override
-    def check_file(self, run: Embedder, corpus: LabelledCorpus) -> Texts:
+    def check_file(self, run: Embedder, corpus: Corpus[Labelled]) -> Texts:
         return self.read_texts(corpus.examples)
 
     @override

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from regard.core.counting import counted, mentioned
 from regard.core.errors import ConfigError
+from regard.core.numbers import counted, mentioned
 from regard.core.registry import did_you_mean
 from regard.data.batch import Batch
 from regard.data.examples import Example

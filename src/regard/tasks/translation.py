@@ -20,7 +20,7 @@ from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.data.alignments import read_aligned
 from regard.data.batch import Batch
 from regard.data.bpe_dropout import BpeDropoutTexts
-from regard.data.corpora import located, read_pairs
+from regard.data.corpora import read_pairs
 from regard.data.examples import Example, Table, Texts, encode_pairs
 from regard.data.pair_batches import (
     ordered_batches,
@@ -28,8 +28,9 @@ from regard.data.pair_batches import (
     padded_stream,
     text_lengths,
 )
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.data.settings import DataSettings, Files
+from regard.data.splits import located
 from regard.data.stream import Stream
 from regard.decoding.settings import DecodeSettings
 from regard.evaluation.metrics import bleu, values
@@ -516,9 +517,9 @@ class Translation(TextTask):
         given = self.options_of(options)
         corpus = read_pairs(files, run.recipe.data.columns if isinstance(files, str) else None)
         skipped = f"{corpus.n_empty} lines skipped, being empty on one side or both"
-        words = (word for pair in corpus.pairs for word in run.unknown_words(pair.source))
+        words = (word for pair in corpus.examples for word in run.unknown_words(pair.source))
         notes = (*([skipped] if corpus.n_empty else []), *unknown_note(words))
-        return replace(evaluate_pairs(run, corpus.pairs, split=name, **given), notes=notes)
+        return replace(evaluate_pairs(run, corpus.examples, split=name, **given), notes=notes)
 
     @override
     def score_alignments(self, run: Run, sentences: Path, gold: Path) -> Evaluation:
@@ -609,7 +610,7 @@ def _held_out(data: DataSettings) -> Sequence[Pair]:
     files = data.valid or data.test or data.train
     if not files:
         return ()
-    return read_pairs(located({"one": files}, data.folder)["one"], data.columns).pairs
+    return read_pairs(located({"one": files}, data.folder)["one"], data.columns).examples
 
 
 def antecedents(run: Run) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from regard.data.alignments import Aligned
 from regard.data.batch import Batch
 from regard.data.examples import encode_pairs
 from regard.data.pair_batches import ordered_batches
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.evaluation.attention import (
     HeadChoice,
     Links,

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from regard.checkpoints.run_folder import RunFolder, load_model
-from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
+from regard.core.numbers import counted
 from regard.data.examples import encode_pairs
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodeSettings
 from regard.inspection.capture import attentions

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
+from regard.core.numbers import counted
 from regard.tasks.base import TASKS, Answer, Answered, Chunks, Event, Remark, Verb
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from regard.checkpoints.run_folder import RunFolder, load_model
-from regard.core.counting import counted
 from regard.core.errors import ConfigError, DataError
-from regard.data.exercises import Exercise, exercise_splits
-from regard.data.plain_texts import text_splits
+from regard.core.numbers import counted
+from regard.data.language_texts import prompted_splits, text_splits
+from regard.data.worlds.prompted import PromptedTask
 from regard.decoding.continuing import Dropped, Manner, continuations
 from regard.inspection.edits import edited
 from regard.inspection.records import recorded_call
@@ -348,12 +348,12 @@ class Writer:
 
     def evaluate(self, split: str = "test", *, stride: int | None = None) -> Evaluation:
         """Scores on a split of the data the run was trained with; ``stride`` as ``perplexity``."""
-        exercises = exercise_splits(self.recipe.data)
+        exercises = prompted_splits(self.recipe.data)
         texts = split_of(text_splits(self.recipe.data, exercises), split)
         found = self.evaluate_texts(texts, split=split, stride=stride)
         return self.with_parts(found, exercises.get(split, ()))
 
-    def with_parts(self, found: Evaluation, exercises: Sequence[Exercise]) -> Evaluation:
+    def with_parts(self, found: Evaluation, exercises: Sequence[PromptedTask]) -> Evaluation:
         """The same with ``parts``: how well the tasks are done that the texts are made of."""
         if not exercises:
             return found

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from regard.core.counting import counted
 from regard.core.errors import ConfigError
+from regard.core.numbers import counted
 from regard.core.registry import did_you_mean
 from regard.visual.axes import Axis, named_sides, sides_of
 

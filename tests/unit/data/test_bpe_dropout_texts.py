@@ -6,7 +6,7 @@ from regard.core.errors import CheckpointError
 from regard.data.bpe_dropout import BpeDropoutTexts
 from regard.data.examples import Table, encode_table
 from regard.data.pair_batches import packed_stream, padded_stream
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.data.sentences.labelled_world import build
+from regard.data.worlds.labelled_sentences import build_labelled
 
 GOOD = "wonderful magnificent charming splendid adorable perfect pleasant marvellous".split()
 BAD = "horrible awful ugly boring mediocre disgusting unbearable dreadful".split()
@@ -24,7 +24,7 @@ PLURALS = {"wolves": "wolf", "mice": "mouse", "geese": "goose", "tomatoes": "tom
 
 @pytest.fixture(scope="module")
 def worlds():
-    return {name: build(name, n_train=1500) for name in ("sentiment", "topics")}
+    return {name: build_labelled(name, n_train=1500) for name in ("sentiment", "topics")}
 
 
 def every(splits):
@@ -97,7 +97,7 @@ def test_labels_are_about_equally_frequent(worlds):
 
 @pytest.mark.parametrize("name", ["sentiment", "topics"])
 def test_a_seed_makes_a_world_and_another_seed_another(name):
-    first, again, other = (build(name, seed=seed, n_train=50) for seed in (1, 1, 2))
+    first, again, other = (build_labelled(name, seed=seed, n_train=50) for seed in (1, 1, 2))
     assert first == again
     assert first != other
 

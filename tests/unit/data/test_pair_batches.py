@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from regard.core.errors import CheckpointError, DataError
 from regard.data.examples import Example, encode_pairs, within
 from regard.data.pair_batches import collate_pairs, ordered_batches, padded_stream
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 

@@ -17,7 +17,7 @@ from regard.data.question_windows import (
     window_starts,
     windows_of,
 )
-from regard.data.questions import Question
+from regard.data.records import Question
 from regard.data.row_batches import Layout, row_stream, span_batch
 from regard.text.specials import SpecialIds
 

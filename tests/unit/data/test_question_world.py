@@ -4,9 +4,8 @@ from collections import Counter
 
 import pytest
 
-from regard.data.draw import Draw
-from regard.data.sentences.facts import COLOURS, Facts
-from regard.data.sentences.question_world import build
+from regard.data.worlds.questions import COLOURS, Facts, build_questions
+from regard.data.worlds.stable_random import StableRandom
 from regard.text.words import split
 
 PROFESSIONS = "student lawyer musician singer baker journalist pilot doctor".split()
@@ -17,7 +16,7 @@ MONTHS = (
 
 @pytest.fixture(scope="module")
 def world():
-    return build(n_train=3000)
+    return build_questions(n_train=3000)
 
 
 def every(world):
@@ -97,7 +96,7 @@ def test_the_words_of_a_question_stand_in_the_sentence_of_its_answer(world):
 
 def test_a_pronoun_is_asked_back_to_what_it_means():
     """*what was too wide?* is answered with the street, not with *it*."""
-    facts = Facts(Draw(3))
+    facts = Facts(StableRandom(3))
     drawn = [kind() for _ in range(100) for kind in facts.kinds]
     found = [fact for fact in drawn if "because" in fact.parts]
     assert found
@@ -113,6 +112,6 @@ _TOO = (["is", "too"], ["was", "too"])
 
 
 def test_a_seed_makes_a_world_and_another_seed_another():
-    first, again, other = (build(seed=seed, n_train=50) for seed in (1, 1, 2))
+    first, again, other = (build_questions(seed=seed, n_train=50) for seed in (1, 1, 2))
     assert first == again
     assert first != other

@@ -2,22 +2,23 @@
 
 import pytest
 
-from regard.data.sentences import adjectives, groups, lectures, names, nouns, verbs
-from regard.data.sentences.nominals import Named
-from regard.data.sentences.nouns import MANY, THE, A
-from regard.data.sentences.parts import I
-from regard.data.sentences.phrases import Draft, phrase, simple, word
-from regard.data.sentences.trees import Action, Clause, Doing, NounPhrase, pair
+from regard.data.worlds import lexicon, phrases, sentences
+from regard.data.worlds.drawing import I
+from regard.data.worlds.lexicon import MANY, THE, A
+from regard.data.worlds.phrases import Draft, phrase, simple, word
+from regard.data.worlds.trees import Action, Clause, Doing, Named, NounPhrase, write_pair
 from regard.text import words
 
 
 def noun(en):
-    (found,) = (n for n in nouns.ANIMALS + nouns.ROADS + nouns.PLACES + nouns.FOODS if n.en == en)
+    (found,) = (
+        n for n in lexicon.ANIMALS + lexicon.ROADS + lexicon.PLACES + lexicon.FOODS if n.en == en
+    )
     return found
 
 
 def named(text):
-    (name,) = (n for n in names.NAMES if n.text == text)
+    (name,) = (n for n in lexicon.NAMES if n.text == text)
     return Named(name)
 
 
@@ -27,8 +28,8 @@ def links(example):
     return [f"{source[i]}-{target[j]}" for i, j in example.alignment]
 
 
-TIRED, WIDE = lectures.pronouns().pairs
-AFRICA, STUDENT = (drawn.pairs[0] for drawn in lectures.others())
+TIRED, WIDE = sentences.lecture_pronouns().pairs
+AFRICA, STUDENT = (drawn.pairs[0] for drawn in sentences.other_lectures())
 
 
 def test_negated_past_is_aligned_by_auxiliary_negation_and_verb():
@@ -52,52 +53,60 @@ def test_positions_of_the_lecture_sentence():
         (AFRICA, "jane-jane visits-visite africa-afrique in-en september-septembre"),
         (STUDENT, "i-je am-suis student-étudiant"),
         (
-            pair(Clause(named("john"), Action(verbs.EAT, True, False, None))),
+            write_pair(Clause(named("john"), Action(lexicon.EAT, True, False, None))),
             "john-john ate-a ate-mangé",
         ),
         (
-            pair(Clause(I, Action(verbs.LOVE, False, True, NounPhrase(noun("bird"), THE)))),
+            write_pair(Clause(I, Action(lexicon.LOVE, False, True, NounPhrase(noun("bird"), THE)))),
             "i-je not-n' not-pas love-aime the-l' bird-oiseau",
         ),
         (
-            pair(Clause(I, Action(verbs.SEE, True, True, NounPhrase(noun("cat"), A)))),
+            write_pair(Clause(I, Action(lexicon.SEE, True, True, NounPhrase(noun("cat"), A)))),
             "i-je did-ai not-n' not-pas see-vu a-de cat-chat",
         ),
         (
-            pair(Clause(I, Action(verbs.SEE, False, False, NounPhrase(noun("bird"), MANY, True)))),
+            write_pair(
+                Clause(I, Action(lexicon.SEE, False, False, NounPhrase(noun("bird"), MANY, True)))
+            ),
             "i-je see-vois many-beaucoup many-d' birds-oiseaux",
         ),
         (
-            pair(Clause(I, Action(verbs.ENTER, False, False, NounPhrase(noun("house"), THE)))),
+            write_pair(
+                Clause(I, Action(lexicon.ENTER, False, False, NounPhrase(noun("house"), THE)))
+            ),
             "i-j' enter-entre the-la house-maison",
         ),
         (
-            pair(
+            write_pair(
                 Clause(
                     NounPhrase(
                         noun("dog"),
                         THE,
                         relative=Doing(
-                            Action(verbs.SEE, False, False, NounPhrase(noun("cat"), THE))
+                            Action(lexicon.SEE, False, False, NounPhrase(noun("cat"), THE))
                         ),
                     ),
                     Action(
-                        verbs.GO,
+                        lexicon.GO,
                         False,
                         False,
                         None,
-                        (NounPhrase(noun("museum"), THE).group(preposition=names.TO),),
+                        (NounPhrase(noun("museum"), THE).group(preposition=lexicon.TO),),
                     ),
                 )
             ),
             "the-le dog-chien that-qui sees-voit the-le cat-chat goes-va to-au the-au museum-musée",
         ),
         (
-            pair(
+            write_pair(
                 Clause(
                     named("emma"),
                     Action(
-                        verbs.GO, False, False, None, (groups.place_group(names.LANDS[-1], "to"),)
+                        lexicon.GO,
+                        False,
+                        False,
+                        None,
+                        (phrases.place_group(lexicon.LANDS[-1], "to"),),
                     ),
                 )
             ),
@@ -110,7 +119,7 @@ def test_alignments_written_by_hand(example, expected):
 
 
 def test_adjectives_cross_over_their_noun():
-    neutral = {adjective.en: adjective for adjective in adjectives.NEUTRAL}
+    neutral = {adjective.en: adjective for adjective in lexicon.NEUTRAL}
     street = NounPhrase(noun("street"), A, False, neutral["big"], neutral["famous"]).group()
     assert street.en == ("a", "big", "famous", "street")
     assert street.fr == ("une", "grande", "rue", "célèbre")

@@ -5,24 +5,24 @@ import unicodedata
 
 import pytest
 
-from regard.data.draw import Draw
-from regard.data.sentences import adjectives, names, nouns, verbs
-from regard.data.sentences.lexicon import Verb
-from regard.data.sentences.menus import Menus, hold_out
+from regard.data.worlds import lexicon
+from regard.data.worlds.drawing import Collocations, withheld_combinations
+from regard.data.worlds.lexicon import Verb
+from regard.data.worlds.stable_random import StableRandom
 from regard.text import words
 
 KINDS = {
-    "animal": nouns.ANIMALS,
-    "human": nouns.HUMANS,
-    "road": nouns.ROADS,
-    "place": nouns.PLACES,
-    "food": nouns.FOODS,
-    "load": nouns.LOADS,
-    "part": nouns.PARTS,
+    "animal": lexicon.ANIMALS,
+    "human": lexicon.HUMANS,
+    "road": lexicon.ROADS,
+    "place": lexicon.PLACES,
+    "food": lexicon.FOODS,
+    "load": lexicon.LOADS,
+    "part": lexicon.PARTS,
 }
 NOUNS = [noun for several in KINDS.values() for noun in several]
-ADJECTIVES = adjectives.DECISIVE + adjectives.NEUTRAL
-VERBS = [value for value in vars(verbs).values() if isinstance(value, Verb)]
+ADJECTIVES = lexicon.DECISIVE + lexicon.NEUTRAL
+VERBS = [value for value in vars(lexicon).values() if isinstance(value, Verb)]
 
 
 def one_to_one(entries):
@@ -36,9 +36,9 @@ def one_to_one(entries):
         [(n.en_plural, (n.fr_plural, n.feminine)) for n in NOUNS],
         [(a.en, a.fr) for a in ADJECTIVES],
         [(v.en, v.fr["il"]) for v in VERBS],
-        [(p.en, p.fr) for p in names.LANDS + names.CITIES],
-        [(p.en, p.fr) for p in names.PROFESSIONS],
-        names.MONTHS,
+        [(p.en, p.fr) for p in lexicon.LANDS + lexicon.CITIES],
+        [(p.en, p.fr) for p in lexicon.PROFESSIONS],
+        lexicon.MONTHS,
     ],
 )
 def test_every_word_has_one_counterpart(entries):
@@ -54,7 +54,7 @@ def test_english_shows_the_tense_of_every_verb():
 
 
 def test_no_verb_of_the_first_person_looks_like_to_be():
-    assert all(verb.fr["je"] != "suis" for verb in verbs.IN_FIRST_PERSON)
+    assert all(verb.fr["je"] != "suis" for verb in lexicon.IN_FIRST_PERSON)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -66,7 +66,7 @@ def test_half_the_nouns_of_each_kind_are_feminine(kind):
 
 def test_a_decisive_adjective_fits_the_living_or_the_lifeless_but_never_both():
     living = {"animal", "human"}
-    for adjective in adjectives.DECISIVE:
+    for adjective in lexicon.DECISIVE:
         assert adjective.about <= living or not adjective.about & living, adjective.en
 
 
@@ -82,21 +82,21 @@ def test_every_form_is_one_lower_case_word_in_composed_letters():
 
 
 def test_held_out_combinations_leave_every_noun_and_adjective_most_of_its_partners():
-    held_out = hold_out(Draw(0))
-    menus = Menus(set(held_out))
+    held_out = withheld_combinations(StableRandom(0))
+    menus = Collocations(set(held_out))
     assert ("animal", "tired") in {(n.en, a.en) for n, a in held_out}
     assert ("street", "wide") in {(n.en, a.en) for n, a in held_out}
     for noun in NOUNS:
         if noun.kind not in ("human", "part"):
             assert len(menus.decisive[noun]) > len(menus.withheld[noun])
-    for adjective in adjectives.DECISIVE:
+    for adjective in lexicon.DECISIVE:
         shown = sum(adjective in menus.decisive[noun] for noun in NOUNS)
         assert shown > sum(adjective in menus.withheld[noun] for noun in NOUNS)
 
 
 def test_menus_hold_nothing_that_is_held_out():
-    held_out = hold_out(Draw(0))
-    menus = Menus(set(held_out))
+    held_out = withheld_combinations(StableRandom(0))
+    menus = Collocations(set(held_out))
     assert held_out
     for noun, adjective in held_out:
         for menu in (menus.decisive, menus.stated, menus.before, menus.after):
@@ -105,8 +105,8 @@ def test_menus_hold_nothing_that_is_held_out():
 
 
 def test_an_old_girl_is_not_translated_as_a_spinster():
-    menus = Menus(())
-    (girl,) = (noun for noun in nouns.HUMANS if noun.en == "girl")
-    (woman,) = (noun for noun in nouns.HUMANS if noun.en == "woman")
+    menus = Collocations(())
+    (girl,) = (noun for noun in lexicon.HUMANS if noun.en == "girl")
+    (woman,) = (noun for noun in lexicon.HUMANS if noun.en == "woman")
     assert "old" not in {a.en for a in menus.before[girl] + menus.stated[girl]}
     assert "old" in {a.en for a in menus.before[woman]}

@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from regard.core.errors import ConfigError
-from regard.data.pairs import Pair
-from regard.data.sentences import adjectives, nouns
-from regard.data.sentences.world import LONGEST, SPLITS, build
+from regard.data.records import Pair
+from regard.data.worlds import lexicon
+from regard.data.worlds.sentences import LONGEST, SPLITS, build_sentences
 from regard.text import words
 
 GOLDEN = "2b4330b7533e43a9e52e3825eb9f323de72e660f24bde3810638b1fe22d0b7b4"
@@ -19,28 +19,28 @@ TESTS = SPLITS[1:]
 NOUNS = {
     form: noun
     for several in (
-        nouns.ANIMALS,
-        nouns.HUMANS,
-        nouns.ROADS,
-        nouns.PLACES,
-        nouns.FOODS,
-        nouns.LOADS,
-        nouns.PARTS,
+        lexicon.ANIMALS,
+        lexicon.HUMANS,
+        lexicon.ROADS,
+        lexicon.PLACES,
+        lexicon.FOODS,
+        lexicon.LOADS,
+        lexicon.PARTS,
     )
     for noun in several
     for form in (noun.en, noun.en_plural)
 }
-ADJECTIVES = {a.en for a in adjectives.DECISIVE + adjectives.NEUTRAL}
+ADJECTIVES = {a.en for a in lexicon.DECISIVE + lexicon.NEUTRAL}
 
 
 @pytest.fixture(scope="module")
 def splits():
-    return build().splits
+    return build_sentences()
 
 
 @pytest.fixture(scope="module")
 def small():
-    return build(seed=3, n_train=2_000).splits
+    return build_sentences(seed=3, n_train=2_000)
 
 
 def fingerprint(splits):
@@ -61,8 +61,8 @@ def test_the_default_world_is_the_same_on_every_machine(splits):
 
 
 def test_the_same_seed_gives_the_same_world_and_another_seed_another(small):
-    assert fingerprint(build(seed=3, n_train=2_000).splits) == fingerprint(small)
-    other = build(seed=4, n_train=2_000).splits
+    assert fingerprint(build_sentences(seed=3, n_train=2_000)) == fingerprint(small)
+    other = build_sentences(seed=4, n_train=2_000)
     shared = {p.source for p in other["train"]} & {p.source for p in small["train"]}
     assert len(shared) < 500
 
@@ -80,7 +80,7 @@ def test_sizes(splits):
 
 
 def test_more_than_a_hundred_thousand_pairs_and_all_with_one_reference_each_way():
-    pairs = [p for several in build(seed=1, n_train=110_000).splits.values() for p in several]
+    pairs = [p for several in build_sentences(seed=1, n_train=110_000).values() for p in several]
     assert len(pairs) > 110_000
     assert len({p.source for p in pairs}) == len({p.target for p in pairs}) == len(pairs)
 
@@ -288,22 +288,22 @@ def test_half_of_the_pronouns_are_unseen_pairs_and_nothing_else_is_tagged(splits
 
 
 def test_the_other_direction_is_the_same_world_reversed(small):
-    backwards = build("fr-en", seed=3, n_train=2_000).splits
+    backwards = build_sentences("fr-en", seed=3, n_train=2_000)
     assert backwards == {name: tuple(p.reversed() for p in ps) for name, ps in small.items()}
 
 
 def test_an_unknown_direction_is_answered_with_the_known_ones():
     with pytest.raises(ConfigError, match=r"unknown direction 'en-de'.*known: en-fr, fr-en"):
-        build("en-de")
+        build_sentences("en-de")
 
 
 def test_a_world_without_training_is_refused():
     with pytest.raises(ConfigError, match="n_train must be at least 1, got 0"):
-        build(n_train=0)
+        build_sentences(n_train=0)
 
 
 def test_a_tiny_world_keeps_its_promises():
-    splits = build(n_train=50).splits
+    splits = build_sentences(n_train=50)
     assert len(splits["train"]) == 50
     known = {w for p in splits["train"] for w in p.source.split()}
     assert all(set(p.source.split()) <= known for name in TESTS for p in splits[name])

@@ -5,7 +5,7 @@ from regard.core.errors import CheckpointError
 from regard.data import examples as examples_module
 from regard.data.examples import encode_pairs, encode_table, stored_table, within
 from regard.data.pair_batches import padded_stream
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 

@@ -1,14 +1,14 @@
 import pytest
 
 from regard.core.errors import ConfigError
-from regard.data import toys
-from regard.data.draw import Draw
+from regard.data.worlds import toys
+from regard.data.worlds.stable_random import StableRandom
 from regard.text import words
 
 SIZES = {"n_train": 60, "n_test": 20, "max_symbols": 5, "n_symbols": 4}
 
 
-class Script(Draw):
+class Script(StableRandom):
     """Draws what it was told to, as positions in whatever it is offered."""
 
     def __init__(self, *positions):
@@ -44,7 +44,7 @@ def test_recall_asks_for_the_fact_beyond_the_filler():
 
 
 def test_recall_never_repeats_its_key_in_the_filler():
-    for pair in toys.build("recall", **SIZES)["train"]:
+    for pair in toys.build_toy("recall", **SIZES)["train"]:
         _, key, value, *filler, _, asked = pair.source.split()
         assert asked == key
         assert key not in filler
@@ -52,13 +52,13 @@ def test_recall_never_repeats_its_key_in_the_filler():
 
 
 def test_filler_of_every_distance_occurs():
-    pairs = toys.build("recall", **SIZES)["train"]
+    pairs = toys.build_toy("recall", **SIZES)["train"]
     assert {len(p.source.split()) - 5 for p in pairs} == {0, 1, 2, 3, 4, 5}
 
 
-@pytest.mark.parametrize("task", toys.TASKS)
+@pytest.mark.parametrize("task", toys.TOYS)
 def test_splits_have_their_sizes_and_share_no_source(task):
-    splits = toys.build(task, **SIZES)
+    splits = toys.build_toy(task, **SIZES)
     assert {name: len(pairs) for name, pairs in splits.items()} == {
         "train": 60,
         "valid": 20,
@@ -67,15 +67,15 @@ def test_splits_have_their_sizes_and_share_no_source(task):
     assert len({p.source for pairs in splits.values() for p in pairs}) == 100
 
 
-@pytest.mark.parametrize("task", toys.TASKS)
+@pytest.mark.parametrize("task", toys.TOYS)
 def test_same_seed_same_pairs_and_another_seed_others(task):
-    assert toys.build(task, seed=1, **SIZES) == toys.build(task, seed=1, **SIZES)
-    assert toys.build(task, seed=1, **SIZES) != toys.build(task, seed=2, **SIZES)
+    assert toys.build_toy(task, seed=1, **SIZES) == toys.build_toy(task, seed=1, **SIZES)
+    assert toys.build_toy(task, seed=1, **SIZES) != toys.build_toy(task, seed=2, **SIZES)
 
 
 @pytest.mark.parametrize("task", ["copy", "reverse", "sort"])
 def test_aligned_words_are_equal_and_every_word_is_aligned_once(task):
-    for pair in toys.build(task, **SIZES)["train"]:
+    for pair in toys.build_toy(task, **SIZES)["train"]:
         source, target = words.split(pair.source), words.split(pair.target)
         assert all(source[i] == target[j] for i, j in pair.alignment)
         assert sorted(i for i, _ in pair.alignment) == list(range(len(source)))
@@ -84,18 +84,18 @@ def test_aligned_words_are_equal_and_every_word_is_aligned_once(task):
 
 @pytest.mark.parametrize("task", ["copy", "reverse", "sort"])
 def test_lengths_go_from_one_to_the_most(task):
-    pairs = toys.build(task, **SIZES)["train"]
+    pairs = toys.build_toy(task, **SIZES)["train"]
     assert {len(p.source.split()) for p in pairs} == {1, 2, 3, 4, 5}
 
 
 def test_splits_are_alike_in_length_even_when_short_sources_are_few():
-    splits = toys.build("copy", n_train=200, n_test=20, max_symbols=5, n_symbols=4)
+    splits = toys.build_toy("copy", n_train=200, n_test=20, max_symbols=5, n_symbols=4)
     short = {name: sum(len(p.source) < 5 for p in pairs) for name, pairs in splits.items()}
     assert short["train"] > short["valid"] + short["test"] > 0
 
 
 def test_more_symbols_than_letters_are_words_of_two_letters():
-    pairs = toys.build("sort", n_train=300, n_test=5, max_symbols=9, n_symbols=40)["train"]
+    pairs = toys.build_toy("sort", n_train=300, n_test=5, max_symbols=9, n_symbols=40)["train"]
     assert {w for p in pairs for w in p.source.split()} == {
         first + second for first in "ab" for second in "abcdefghijklmnopqrstuvwxyz"
     } - {"b" + second for second in "opqrstuvwxyz"}
@@ -104,19 +104,19 @@ def test_more_symbols_than_letters_are_words_of_two_letters():
 
 def test_an_unknown_task_is_answered_with_the_nearest():
     with pytest.raises(ConfigError, match=r"unknown toy task 'copi' \(did you mean 'copy'\?\)"):
-        toys.build("copi")
+        toys.build_toy("copi")
 
 
 def test_too_few_possible_sources_are_told_with_the_remedy():
     # 2 + 4 + 8 sources exist
     with pytest.raises(ConfigError, match=r"needs 20 different sources.*about 14 exist.*raise one"):
-        toys.build("copy", n_train=10, n_test=5, max_symbols=3, n_symbols=2)
+        toys.build_toy("copy", n_train=10, n_test=5, max_symbols=3, n_symbols=2)
 
 
 def test_all_impossible_sizes_are_told_at_once():
     with pytest.raises(ConfigError) as told:
-        toys.build("copy", n_train=0, n_test=0, max_symbols=0, n_symbols=1)
+        toys.build_toy("copy", n_train=0, n_test=0, max_symbols=0, n_symbols=1)
     for problem in ("n_train=0", "n_test=0", "max_symbols=0", "n_symbols=1 must be at least 2"):
         assert problem in str(told.value)
     with pytest.raises(ConfigError, match="n_symbols=677 must be at most 676"):
-        toys.build("copy", n_symbols=677)
+        toys.build_toy("copy", n_symbols=677)

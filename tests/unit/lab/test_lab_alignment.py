@@ -3,7 +3,7 @@ from functools import cache
 import pytest
 
 from regard import lab
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.lab.claims import alignment as module
 from regard.lab.claims.alignment import _same_place, _so_many_before
 from regard.lab.translators import translator

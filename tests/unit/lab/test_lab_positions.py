@@ -3,7 +3,7 @@ import torch
 
 from regard import lab
 from regard.core.errors import ConfigError
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.lab.claims.positions import WAYS, _guess
 from regard.recipes.recipe import load_recipe
 

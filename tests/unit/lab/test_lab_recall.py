@@ -1,7 +1,7 @@
 import torch
 
 from regard import lab
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.lab.claims.recall import _accuracy, _by_gap
 from regard.lab.small_models import tagger
 

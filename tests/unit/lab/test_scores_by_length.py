@@ -1,6 +1,6 @@
 import pytest
 
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.lab.translators import accuracy_by_length, exact_by_length, toy_translator
 
 PAIRS = [Pair("a b", "b a"), Pair("c d", "d c"), Pair("a b c", "c b a")]

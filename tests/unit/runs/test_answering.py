@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.core.errors import DataError
 from regard.data.batch import Batch
-from regard.data.questions import Question
+from regard.data.records import Question
 from regard.data.row_batches import Layout, span_batch
 from regard.kernels.call import reference_only
 from regard.models.encoder import Encoder

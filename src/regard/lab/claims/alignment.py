@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.evaluation.metrics import alignment_error_rate, exact_match
 from regard.lab.result import Result
 from regard.lab.translators import translator

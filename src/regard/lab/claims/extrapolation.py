@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.core.errors import ShapeError
-from regard.data import toys
-from regard.data.pairs import Pair
+from regard.data.records import Pair
+from regard.data.worlds import toys
 from regard.evaluation.metrics import exact_match
 from regard.lab.result import Result
 from regard.lab.translators import ByLength, accuracy_by_length, exact_by_length, toy_translator
@@ -51,7 +51,8 @@ def extrapolation(
     *, shortest: int = SHOWN + 1, longest: int = SHOWN + 5, steps: int = 600, seed: int = 1
 ) -> Result:
     """Exact match on sources of ``shortest`` to ``longest`` symbols; training showed up to 10."""
-    pairs = toys.build("copy", seed=1, n_train=1, n_test=40 * longest, max_symbols=longest)["test"]
+    sizes = {"n_train": 1, "n_test": 40 * longest, "max_symbols": longest}
+    pairs = toys.build_toy("copy", seed=1, **sizes)["test"]
     tried = {way: _tried(settings, pairs, shortest, steps, seed) for way, settings in WAYS.items()}
     verdict = tried[SINUSOIDAL].asked > tried[SINUSOIDAL].shown / 2
     numbers: dict[str, float | str] = {}

@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from regard.core.registry import Registry
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.evaluation.metrics import exact_match
 from regard.lab.result import Result, share_bars
 from regard.lab.translators import ByLength, exact_by_length, toy_translator

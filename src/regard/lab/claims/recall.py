@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.pairs import Pair
-from regard.data.toys import build
+from regard.data.records import Pair
+from regard.data.worlds.toys import build_toy
 from regard.lab.result import Result, unmet
 from regard.lab.small_models import KINDS, LEARNING_RATES, Kind, fit, seeded, tagger
 from regard.visual.charts import curves
@@ -48,7 +48,7 @@ def recall(*, gaps: Sequence[int] = (3, 15, 75), n_steps: int = 400, seed: int =
     learned: dict[Kind, list[_Learned]] = {kind: [] for kind in KINDS}
     for gap in gaps:
         sizes = {"n_train": 8000, "n_test": 1000, "max_symbols": 2 * gap}
-        splits = build("recall", seed=seed, n_symbols=len(_SYMBOLS), **sizes)
+        splits = build_toy("recall", seed=seed, n_symbols=len(_SYMBOLS), **sizes)
         train, test = _by_gap(splits["train"]), _by_gap(splits["test"])
         for kind in KINDS:
             learned[kind].append(_learn(kind, train, test, gap, n_steps, seed))

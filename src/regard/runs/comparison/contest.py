@@ -13,7 +13,8 @@ from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
-from regard.data.settings import WORLDS, DataSettings
+from regard.data.settings import DataSettings
+from regard.data.worlds.registry import WORLDS
 from regard.decoding.settings import DecodeSettings
 from regard.recipes.recipe import builtin_recipes, load_recipe, overrides_of
 from regard.runs.estimate import Budget

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from regard.core.durations import measured
+from regard.core.numbers import measured
 from regard.evaluation.bootstrap import paired_bootstrap
 from regard.evaluation.by_length import by_length
 from regard.runs.comparison.trainings import Entry, Finished, Pairs

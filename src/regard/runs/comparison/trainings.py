@@ -23,7 +23,7 @@ import torch
 from regard.checkpoints.run_folder import RunFolder, load_scores, load_settings
 from regard.core.errors import TrainingError
 from regard.core.files import write_whole
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.models.presets import resolve
 from regard.runs.comparison.contest import Contest
 from regard.runs.estimate import Budget, steps_within

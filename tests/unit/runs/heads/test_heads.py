@@ -8,7 +8,7 @@ import torch
 from systems import untrained
 
 from regard.core.errors import ConfigError
-from regard.data.pairs import Pair
+from regard.data.records import Pair
 from regard.evaluation.metrics import bleu
 from regard.inspection.heads import MEASURES
 from regard.layers.tape import TapeAttention

@@ -9,7 +9,7 @@ from language_models import language_model
 
 from regard.cli.main import main
 from regard.core.errors import ConfigError, DataError
-from regard.data.exercises import Exercise, Item
+from regard.data.worlds.prompted import Item, PromptedTask
 from regard.runs.load import load
 from regard.runs.prepare import prepare
 from regard.runs.train import train
@@ -124,7 +124,7 @@ def items_of(n):
 def test_options_are_chosen_as_choose_chooses(solver):
     run = load(solver, device="cpu")
     items, options = items_of(12), ("cold", "tea", "warm")
-    found = exercise_scores(run, [Exercise("e", tuple(items), options)])["e"]
+    found = exercise_scores(run, [PromptedTask("e", tuple(items), options)])["e"]
     best = [
         max(shares, key=shares.get).strip()
         for shares in (run.choose(item.prompt, [f" {one}" for one in options]) for item in items)
@@ -136,7 +136,7 @@ def test_options_are_chosen_as_choose_chooses(solver):
 def test_answers_are_written_as_generate_writes(solver):
     run = load(solver, device="cpu")
     items = items_of(12)
-    found = exercise_scores(run, [Exercise("e", tuple(items), ())])["e"]
+    found = exercise_scores(run, [PromptedTask("e", tuple(items), ())])["e"]
     written = [run.generate(item.prompt, temperature=0, max_new=4).strip() for item in items]
     assert found["exact_match"] == sum(one == "warm" for one in written) / 12
     assert 0 < found["exact_match"] < 1
@@ -148,7 +148,7 @@ def test_what_is_too_long_counts_as_not_answered(solver):
     long = Item("tea " * 30, "warm")
     right = next(item for item in items_of(12) if "red" in item.prompt)
     for options, name in ((("cold", "warm"), "accuracy"), ((), "exact_match")):
-        found = exercise_scores(run, [Exercise("e", (long, right), options)])["e"]
+        found = exercise_scores(run, [PromptedTask("e", (long, right), options)])["e"]
         assert found[name] == 0.5
 
 

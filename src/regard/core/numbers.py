@@ -1,0 +1,56 @@
+"""Numbers and names in a few words for people, and sizes made round."""
+
+from __future__ import annotations
+
+SHOWN = 60
+"""Letters of a text that is only mentioned."""
+_UNITS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"))
+
+
+def counted(n: int, thing: str) -> str:
+    """A number and what is counted, which gets its s where there is more than one.
+
+    >>> counted(1, "unknown word"), counted(0, "text"), counted(1200, "node")
+    ('1 unknown word', '0 texts', '1,200 nodes')
+    """
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
+
+
+def mentioned(text: str) -> str:
+    """A text in quotation marks, cut where it is long.
+
+    >>> mentioned("john loves mary"), len(mentioned("very " * 1000))
+    ("'john loves mary'", 62)
+    """
+    return repr(text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…")
+
+
+def about(seconds: float) -> str:
+    """A rough time in the unit that one would say it in.
+
+    >>> about(0.4), about(45), about(150), about(63326), about(1e6)
+    ('about 1 s', 'about 45 s', 'about 2.5 min', 'about 17.6 h', 'about 11.6 days')
+    """
+    for unit, name in _UNITS:
+        if seconds >= 1.5 * unit:
+            amount = seconds / unit
+            return f"about {amount:,.1f} {name}" if amount < 100 else f"about {amount:,.0f} {name}"
+    return f"about {max(1, round(seconds))} s"
+
+
+def measured(seconds: float) -> str:
+    """A time that was measured, in tables.
+
+    >>> measured(119), measured(150), measured(7200)
+    ('119 s', '2.5 min', '120.0 min')
+    """
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+
+
+def power_of_two(n: int) -> int:
+    """The smallest power of two that is at least n ≥ 1.
+
+    >>> [power_of_two(n) for n in (1, 2, 3, 64, 65)]
+    [1, 2, 4, 64, 128]
+    """
+    return 1 << (n - 1).bit_length()

@@ -1,0 +1,151 @@
+"""Records: what every data set is made of, before anything is a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from regard.core.errors import DataError
+
+Links = tuple[tuple[int, int], ...]
+"""Pairs of word positions, from 0, in the words of ``regard.text.words.split``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A source and a target. What a data set does not know stays ``None``."""
+
+    source: str
+    target: str
+    alignment: Links | None = None
+    """(source word, target word): which words translate each other."""
+    antecedents: Links | None = None
+    """(pronoun, antecedent), both words of the source."""
+    target_antecedents: Links | None = None
+    """(pronoun, antecedent), both words of the target."""
+    tags: frozenset[str] = frozenset()
+    """Kinds of examples that a score may be reported for apart."""
+
+    def reversed(self) -> Pair:
+        """The same example in the other direction."""
+        alignment = None
+        if self.alignment is not None:
+            alignment = tuple(sorted((t, s) for s, t in self.alignment))
+        return Pair(
+            source=self.target,
+            target=self.source,
+            alignment=alignment,
+            antecedents=self.target_antecedents,
+            target_antecedents=self.antecedents,
+            tags=self.tags,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A text, perhaps with another, a label or a score; what is not known stays ``None``."""
+
+    text: str
+    other: str | None = None
+    label: str | None = None
+    """As it is written."""
+    score: float | None = None
+    """How alike the two texts are."""
+    where: str = field(default="", compare=False)
+    """``file:line``, for messages."""
+
+    @property
+    def source(self) -> str:
+        """A text that must not be both learned from and scored."""
+        return self.text
+
+    @property
+    def target(self) -> str:
+        """Another such text."""
+        return self.text if self.other is None else self.other
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Labelled):
+    """A question (``text``) about a text (``other``); ``label`` is the answer that is learned."""
+
+    answers: tuple[str, ...] = ()
+    """Every answer that is right; the first is learned."""
+    start: int = 0
+    """Where that one begins in the context, in characters."""
+
+    @classmethod
+    def of(
+        cls, question: str, context: str, answers: tuple[str, ...], start: int, where: str = ""
+    ) -> Question:
+        """A question by the names that its parts have here."""
+        return cls(question, context, answers[0], None, where, answers, start)
+
+    @property
+    def context(self) -> str:
+        """The text that the answer stands in."""
+        return self.other or ""
+
+    @property
+    def end(self) -> int:
+        """Where the answer ends in the context, in characters."""
+        return self.start + len(self.answers[0])
+
+    @property
+    def source(self) -> str:
+        """A context is either learned from or scored: all its questions stay together."""
+        return self.context
+
+    @property
+    def target(self) -> str:
+        """The context, too."""
+        return self.context
+
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus(Generic[R]):
+    """Records that were read from files, and what was passed over."""
+
+    examples: tuple[R, ...]
+    n_empty: int = 0
+    """Lines that are empty in some part."""
+    n_headers: int = 0
+    """Lines that name the columns."""
+    n_unanswered: int = 0
+    """Questions that a file says have no answer."""
+    likely_header: str | None = field(default=None, compare=False)
+    """The label of the first line, where it looks like the name of the column."""
+
+    def notes(self, split: str) -> list[str]:
+        """What a user should know about a split."""
+        found = {
+            "lines skipped, being empty in some part": self.n_empty,
+            "header line passed over": self.n_headers,
+            "questions passed over, having no answer": self.n_unanswered,
+        }
+        told = [f"{split}: {n} {what}" for what, n in found.items() if n]
+        if self.likely_header is not None:
+            told.append(
+                f"{split}: {self.likely_header!r} is the label of the first line alone; if that "
+                "line names the columns, take it out"
+            )
+        return told
+
+
+def numbered(examples: Iterable[Labelled], labels: Mapping[str, int]) -> list[int]:
+    """The number of each example's label."""
+    numbers = []
+    for one in examples:
+        assert one.label is not None, "these examples were read without labels"
+        if one.label not in labels:
+            at = f"{one.where}: " if one.where else ""
+            raise DataError(
+                f"{at}label {one.label!r} was not seen in training, which knows "
+                f"{', '.join(labels)}; correct it, or train with examples of it"
+            )
+        numbers.append(labels[one.label])
+    return numbers

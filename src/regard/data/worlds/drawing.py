@@ -1,0 +1,250 @@
+"""Drawing the parts of sentences at random: who, what is done to whom, where and when."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Sequence
+
+from regard.data.worlds import lexicon, phrases
+from regard.data.worlds.lexicon import (
+    ANIMALS,
+    DECISIVE,
+    FAMILY,
+    FOODS,
+    HUMANS,
+    LOADS,
+    MANY,
+    MISLEADING,
+    MY,
+    NEUTRAL,
+    ONLY_ATTRIBUTIVE,
+    OUR,
+    PARTS,
+    PLACES,
+    ROADS,
+    SOME,
+    THE,
+    THIS,
+    TWO,
+    A,
+    Adjective,
+    Determiner,
+    Noun,
+    Verb,
+)
+from regard.data.worlds.phrases import Phrase
+from regard.data.worlds.stable_random import StableRandom
+from regard.data.worlds.trees import Action, Both, Named, Nominal, NounPhrase, Speaking
+
+Combination = tuple[Noun, Adjective]
+
+THINGS = (ROADS, PLACES, FOODS, LOADS)
+_ALL = (*ANIMALS, *HUMANS, *ROADS, *PLACES, *FOODS, *LOADS, *PARTS)
+_ONE_IN = 6  # of the decisive adjectives that fit a noun, one in so many is held out
+_LECTURE = frozenset({("animal", "tired"), ("street", "wide")})
+
+
+def withheld_combinations(draw: StableRandom) -> tuple[Combination, ...]:
+    """Pairs of a noun and a decisive adjective that only ``pronouns`` may show.
+
+    Nouns take turns, so that all nouns and all adjectives of a kind lose about equally many
+    partners. The lectures' two pairs are among them: nothing that a model says of a tired animal
+    or of a wide street was learned from tired animals or wide streets.
+    """
+    held_out = dict.fromkeys(
+        (noun, adjective)
+        for nouns in (ANIMALS, *THINGS)
+        for noun in nouns
+        for adjective in DECISIVE
+        if (noun.en, adjective.en) in _LECTURE
+    )
+    for nouns in (ANIMALS, *THINGS):
+        adjectives = draw.shuffled([a for a in DECISIVE if nouns[0].kind in a.about])
+        turns = itertools.cycle(adjectives)
+        for noun in draw.shuffled(nouns):
+            for _ in range(len(adjectives) // _ONE_IN):
+                held_out[noun, next(turns)] = None
+    return tuple(held_out)
+
+
+class Collocations:
+    """The adjectives that each noun may be drawn with."""
+
+    def __init__(self, held_out: Collection[Combination]) -> None:
+        def fitting(noun: Noun, adjectives: Sequence[Adjective]) -> tuple[Adjective, ...]:
+            return tuple(
+                a
+                for a in adjectives
+                if noun.kind in a.about
+                and (noun, a) not in held_out
+                and (noun.en, a.en) not in MISLEADING
+            )
+
+        self.decisive = {noun: fitting(noun, DECISIVE) for noun in _ALL}
+        """What *because it was too* may say of it."""
+        self.stated = {
+            noun: fitting(noun, [a for a in (*DECISIVE, *NEUTRAL) if a not in ONLY_ATTRIBUTIVE])
+            for noun in _ALL
+        }
+        """What may follow *is*."""
+        self.before = {
+            noun: fitting(noun, [a for a in (*NEUTRAL, *DECISIVE) if a.before]) for noun in _ALL
+        }
+        """What may stand before the French noun."""
+        self.after = {
+            noun: fitting(noun, [a for a in (*NEUTRAL, *DECISIVE) if not a.before]) for noun in _ALL
+        }
+        """What may stand after it."""
+        self.withheld = {noun: tuple(a for a in DECISIVE if (noun, a) in held_out) for noun in _ALL}
+        """What training never says of it."""
+
+
+I = Speaking("i", "je", "je")  # noqa: E741
+WE = Speaking("we", "nous", "nous")
+HE = Speaking("he", "il", "il")
+SHE = Speaking("she", "elle", "il", feminine=True)
+
+# A thing is drawn as often as it is written here.
+_OWNED = (MY, MY, OUR)
+_DEFINITE = (*[THE] * 5, THIS)
+_ONE = (*[THE] * 11, *[A] * 4, *[THIS] * 3)
+_SEVERAL = (*[THE] * 7, *[SOME] * 4, *[THIS] * 3, *[TWO] * 2, *[MANY] * 2)
+_GOALS = tuple(noun for noun in PLACES if noun.fr != "maison")  # aller à la maison: to go home
+_SPEAKERS = (I, I, WE, WE, HE, SHE)
+
+
+class Parts:
+    """Draws from the words that the menus allow."""
+
+    def __init__(self, draw: StableRandom, menus: Collocations) -> None:
+        self.draw = draw
+        self.menus = menus
+
+    def noun_phrase(
+        self,
+        nouns: Sequence[Noun],
+        *,
+        plural: bool | None = None,
+        adorned: float = 0.25,
+        definite: bool = False,
+        other_than: Nominal | None = None,
+    ) -> NounPhrase:
+        """A noun with its determiner and, with probability ``adorned``, adjectives."""
+        draw = self.draw
+        noun = draw.one(nouns)
+        while isinstance(other_than, NounPhrase) and noun is other_than.noun:
+            noun = draw.one(nouns)
+        if plural is None:
+            plural = draw.chance(0.25)
+        before = after = None
+        if draw.chance(adorned):
+            if draw.chance(0.6):
+                after = draw.one(self.menus.after[noun])
+            if after is None or draw.chance(0.12):
+                before = draw.one(self.menus.before[noun])
+        return NounPhrase(noun, self._determiner(noun, plural, definite), plural, before, after)
+
+    def _determiner(self, noun: Noun, plural: bool, definite: bool) -> Determiner:
+        draw = self.draw
+        if noun.owned and draw.chance(0.14):
+            return draw.one(_OWNED)
+        if definite:
+            return draw.one(_DEFINITE)
+        return draw.one(_SEVERAL if plural else _ONE)
+
+    def named(self, *, other_than: Nominal | None = None) -> Named:
+        """A person by name."""
+        name = self.draw.one(lexicon.NAMES)
+        while isinstance(other_than, Named) and name is other_than.name:
+            name = self.draw.one(lexicon.NAMES)
+        return Named(name)
+
+    def two_named(self) -> Both:
+        """*john and mary*."""
+        first = self.named()
+        return Both(first, self.named(other_than=first))
+
+    def person(self, *, adorned: float = 0.25) -> Nominal:
+        """Somebody who acts: a name, a pronoun or a noun."""
+        if self.draw.chance(0.3):
+            return self.named()
+        if self.draw.chance(0.5):
+            return self.draw.one(_SPEAKERS)
+        return self.noun_phrase(HUMANS, adorned=adorned)
+
+    def animate(self, *, other_than: Nominal | None = None, adorned: float = 0.25) -> Nominal:
+        """An animal or a human, by noun or by name."""
+        if self.draw.chance(0.15):
+            return self.named(other_than=other_than)
+        nouns = HUMANS if self.draw.chance(0.35) else ANIMALS
+        return self.noun_phrase(nouns, adorned=adorned, other_than=other_than)
+
+    def verb(self, several: Sequence[Verb], subject: Nominal, *, past: bool) -> Verb:
+        """One of them that has this tense and is used in this person."""
+        first_person = subject.person in ("je", "nous")
+        verb = self.draw.one(several)
+        while (past and not verb.en_past) or (first_person and verb not in lexicon.IN_FIRST_PERSON):
+            verb = self.draw.one(several)
+        return verb
+
+    def action(
+        self, subject: Nominal, *, past: bool, negated: bool = False, adorned: float = 0.25
+    ) -> Action:
+        """Something that the subject may do to somebody or something."""
+        several, target = self._deed(subject, adorned)
+        if negated and isinstance(target, NounPhrase) and target.determiner is SOME:
+            target = NounPhrase(target.noun, THE, True, target.before, target.after)
+        return Action(self.verb(several, subject, past=past), past, negated, target)
+
+    def _deed(self, subject: Nominal, adorned: float) -> tuple[Sequence[Verb], Nominal]:
+        """Some verbs, and what all of them may be done to."""
+        draw = self.draw
+        if subject.human and draw.chance(0.2):
+            # definite, because *aimer des chats* is no French
+            whom = draw.one((HUMANS, ANIMALS))
+            return lexicon.AMONG_PEOPLE, self.noun_phrase(
+                whom, adorned=adorned, definite=True, other_than=subject
+            )
+        if subject.human and draw.chance(0.2):
+            goods = draw.one((LOADS, LOADS, PLACES))
+            return lexicon.WITH_GOODS, self.noun_phrase(goods, adorned=adorned)
+        if draw.chance(0.5):
+            return lexicon.ON_ANIMATES, self.animate(other_than=subject, adorned=adorned)
+        nouns = draw.one(THINGS)
+        return lexicon.ON_THINGS[nouns[0].kind], self.noun_phrase(nouns, adorned=adorned)
+
+    def where(self) -> Phrase:
+        """*near the church*."""
+        preposition = self.draw.one((lexicon.IN, lexicon.NEAR, lexicon.NEAR, lexicon.BEHIND))
+        definite = self.draw.chance(0.8)
+        place = self.noun_phrase(
+            PLACES, plural=None if definite else False, adorned=0.0, definite=definite
+        )
+        return place.group(preposition=preposition)
+
+    def company(self) -> Phrase:
+        """*with my sister*."""
+        who = self.noun_phrase(ANIMALS + FAMILY, plural=False, adorned=0.0, definite=True)
+        return who.group(preposition=lexicon.WITH)
+
+    def adjuncts(self, *, past: bool) -> tuple[Phrase, ...]:
+        """Sometimes a time, sometimes a place, mostly nothing."""
+        if self.draw.chance(0.15):
+            return (phrases.YESTERDAY if past else phrases.NOW,)
+        return (self.where(),) if self.draw.chance(0.12) else ()
+
+    def errand(self, subject: Nominal, *, past: bool, more: float) -> Action:
+        """What the subject does without an object; ``more``: how often place or company is told."""
+        draw = self.draw
+        negated = draw.chance(0.25)
+        if draw.chance(0.2):
+            return Action(lexicon.GO, past, negated, None, (self._goal(),))
+        several = lexicon.ALONE + lexicon.PEOPLE_ALONE if subject.human else lexicon.ALONE
+        adjuncts = (draw.one((self.where, self.company))(),) if draw.chance(more) else ()
+        return Action(self.verb(several, subject, past=past), past, negated, None, adjuncts)
+
+    def _goal(self) -> Phrase:
+        """*to the museum*; *à cet hôtel* would sound odd."""
+        place = self.noun_phrase(_GOALS, plural=False, adorned=0.0, definite=True)
+        determiner = THE if place.determiner is THIS else place.determiner
+        return NounPhrase(place.noun, determiner).group(preposition=lexicon.TO)

@@ -1,0 +1,160 @@
+"""The built-in worlds by name, and what kinds of records each has.
+
+A world is made when it is asked for; to know its name and what it has costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from regard.core.errors import ConfigError
+from regard.core.registry import Registry
+from regard.data.records import Labelled
+
+Splits = Mapping[str, Sequence[Any]]
+"""Records by the name of their split: ``train``, ``valid``, ``test`` and perhaps others."""
+
+
+class Settings(Protocol):
+    """What settings say of a world."""
+
+    @property
+    def world(self) -> str | None:
+        """Its name."""
+
+    @property
+    def direction(self) -> str:
+        """Languages of source and target."""
+
+    @property
+    def world_seed(self) -> int:
+        """What it is made from."""
+
+    @property
+    def n_train(self) -> int | None:
+        """How many training records it should have, where that is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorldRequest:
+    """Which world is asked for, and how large."""
+
+    name: str
+    direction: str
+    size: Mapping[str, int]
+    """``seed`` and, where that is said, ``n_train``."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> WorldRequest:
+        """What the section ``data`` of a recipe asks for."""
+        size = {} if settings.n_train is None else {"n_train": settings.n_train}
+        return cls(str(settings.world), settings.direction, {"seed": settings.world_seed, **size})
+
+
+Build = Callable[[WorldRequest], Splits]
+
+RECORDS = {
+    "pairs": "pairs of source and target",
+    "labels": "labels",
+    "similar": "pairs that are alike",
+    "texts": "texts",
+    "questions": "questions",
+    "language": "texts to go on from",
+}
+"""The kinds of records that the built-in tasks learn from; a task of a plug-in may add its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a world has: how to make its records, by their kind."""
+
+    records: Mapping[str, Build]
+    directions: tuple[str, ...] = ()
+    """Pairs of languages that it speaks; none where its texts are of no language."""
+
+
+WORLDS: Registry[World] = Registry("world")
+
+
+def world_records(settings: Settings, kind: str) -> Splits:
+    """The splits of the world that the settings name, as records of a kind."""
+    assert settings.world is not None, "there are files"
+    world = WORLDS[settings.world]
+    if kind not in world.records:
+        others = [name for name, one in WORLDS.items() if kind in one.records]
+        raise ConfigError(
+            f"world {settings.world!r} has no {RECORDS.get(kind, kind)}; choose "
+            f"{' or '.join(others)}, or name files in data.train"
+        )
+    return world.records[kind](WorldRequest.of(settings))
+
+
+def _sentences(asked: WorldRequest) -> Splits:
+    from regard.data.worlds.sentences import build_sentences
+
+    return build_sentences(asked.direction, **asked.size)
+
+
+def _sentence_texts(asked: WorldRequest) -> Splits:
+    return {name: tuple(pair.source for pair in s) for name, s in _sentences(asked).items()}
+
+
+def _plain_sentences(asked: WorldRequest) -> Splits:
+    built = _sentences(asked)
+    return {name: [Labelled(pair.source) for pair in built[name]] for name in _ORDINARY}
+
+
+def _translations(asked: WorldRequest) -> Splits:
+    built = _sentences(asked)
+    return {name: [Labelled(p.source, p.target) for p in built[name]] for name in _ORDINARY}
+
+
+def _labelled(asked: WorldRequest) -> Splits:
+    from regard.data.worlds.labelled_sentences import build_labelled
+
+    return build_labelled(asked.name, **asked.size)
+
+
+def _questions(asked: WorldRequest) -> Splits:
+    from regard.data.worlds.questions import build_questions
+
+    return build_questions(**asked.size)
+
+
+def _toy(asked: WorldRequest) -> Splits:
+    from regard.data.worlds.toys import build_toy
+
+    return build_toy(asked.name, **asked.size)
+
+
+def _everything(asked: WorldRequest) -> Splits:
+    from regard.data.worlds.prompted import everything, texts_of
+
+    found = everything(asked.direction, **asked.size)
+    return {name: texts_of(some, asked.size["seed"]) for name, some in found.items()}
+
+
+EVERYTHING = "everything"
+"""The world of tasks that are written as texts to go on from."""
+_ORDINARY = ("train", "valid", "test")
+_BOTH = ("en-fr", "fr-en")
+
+WORLDS.add("sentences")(
+    World(
+        {
+            "pairs": _sentences,
+            "similar": _translations,
+            "texts": _plain_sentences,
+            "language": _sentence_texts,
+        },
+        _BOTH,
+    )
+)
+for _name in ("copy", "reverse", "sort", "recall"):
+    WORLDS.add(_name)(World({"pairs": _toy}))
+for _name in ("sentiment", "topics"):
+    WORLDS.add(_name)(World({"labels": _labelled, "texts": _labelled}))
+WORLDS.add("questions")(World({"questions": _questions}))
+WORLDS.add(EVERYTHING)(World({"language": _everything}, _BOTH))

@@ -1,0 +1,312 @@
+"""The world ``sentences``: English and French sentence pairs, for training and for tests.
+
+Test sets: ``test``; ``pronouns``, minimal pairs in which only the adjective tells what a pronoun
+means; ``order``, the same words in another order; ``long``, longer than anything trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from regard.core.errors import ConfigError
+from regard.core.registry import did_you_mean
+from regard.data.records import Pair
+from regard.data.worlds import lexicon, phrases
+from regard.data.worlds.drawing import Collocations, Combination, I, Parts, withheld_combinations
+from regard.data.worlds.grammar import Grammar, reasoned
+from regard.data.worlds.lexicon import DECISIVE, Verb
+from regard.data.worlds.stable_random import StableRandom
+from regard.data.worlds.trees import (
+    Action,
+    Clause,
+    Named,
+    Nominal,
+    NounPhrase,
+    OnMap,
+    Trade,
+    write_pair,
+)
+
+SPLITS = ("train", "valid", "test", "pronouns", "order", "long")
+DIRECTIONS = ("en-fr", "fr-en")
+
+LONGEST = 18
+"""Words of the longest sentence outside ``long``, on either side; ``long`` begins above."""
+
+_N_VALID = _N_TEST = 1_000
+_N_PRONOUNS = 500
+_N_ORDER = 300
+_N_LONG = 300
+_PATIENCE = 100  # draws for each sentence that is wanted
+UNSEEN_PAIR = "unseen_pair"
+"""Tag of a sentence whose antecedent training never showed with its adjective."""
+
+
+class KnownSentences:
+    """Every sentence of both languages that a world holds, with its one translation."""
+
+    def __init__(self) -> None:
+        self._target: dict[str, str] = {}
+        self._source: dict[str, str] = {}
+        self._ambiguous: set[tuple[str, str]] = set()
+
+    def is_new(self, pairs: Iterable[Pair]) -> bool:
+        """Whether neither side of any of them is known; notes what is known in another way."""
+        return not sum(not self._is_new(pair) for pair in pairs)  # a sum looks at every one
+
+    def _is_new(self, pair: Pair) -> bool:
+        target = self._target.get(pair.source)
+        source = self._source.get(pair.target)
+        if target not in (None, pair.target) or source not in (None, pair.source):
+            self._ambiguous |= {("source", pair.source), ("target", pair.target)}
+        return target is None and source is None
+
+    def enter(self, pairs: Iterable[Pair]) -> None:
+        """Remember them."""
+        for one in pairs:
+            self._target[one.source] = one.target
+            self._source[one.target] = one.source
+
+    def is_clear(self, pairs: Iterable[Pair]) -> bool:
+        """Whether none of them was ever met in another way."""
+        return not self._ambiguous or not any(
+            ("source", pair.source) in self._ambiguous or ("target", pair.target) in self._ambiguous
+            for pair in pairs
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One sentence, or several that only make sense beside each other."""
+
+    pairs: tuple[Pair, ...]
+    combinations: tuple[Combination, ...] = ()
+    """The nouns that a pronoun means in them, each with what is said of it."""
+
+
+def ordinary(grammar: Grammar) -> Drawn:
+    """One sentence of any kind."""
+    sentence = grammar.sentence()
+    reasons = [clause.reason for clause in sentence if clause.reason]
+    return Drawn(
+        (write_pair(*sentence),),
+        tuple(
+            (reason.antecedent.noun, reason.state.adjective)
+            for reason in reasons
+            if isinstance(reason.antecedent, NounPhrase)
+        ),
+    )
+
+
+def minimal_pronouns(
+    parts: Parts,
+    grammar: Grammar,
+    *,
+    of_animals: Sequence[Combination],
+    of_things: Sequence[Combination],
+    tags: frozenset[str] = frozenset(),
+) -> Drawn | None:
+    """A minimal pair: only the adjective differs, and with it what *it* means.
+
+    The nouns are of different gender, so that the French pronoun differs too; nothing when the
+    combinations drawn are of the same gender.
+    """
+    animal, of_animal = parts.draw.one(of_animals)
+    thing, of_thing = parts.draw.one(of_things)
+    if animal.feminine == thing.feminine:
+        return None
+    subject = parts.noun_phrase((animal,), plural=False, adorned=0.0, definite=True)
+    target = parts.noun_phrase((thing,), plural=False, adorned=0.0, definite=True)
+    deed = grammar.deed(target)
+    return Drawn(
+        (
+            write_pair(reasoned(subject, deed, of_object=False, adjective=of_animal), tags=tags),
+            write_pair(reasoned(subject, deed, of_object=True, adjective=of_thing), tags=tags),
+        ),
+        ((animal, of_animal), (thing, of_thing)),
+    )
+
+
+def reordered(parts: Parts) -> Drawn:
+    """Two sentences of the same words, in either language, in another order."""
+    draw = parts.draw
+    first: Nominal
+    second: Nominal
+    several: Sequence[Verb]
+    if draw.chance(0.4):
+        first = parts.named()
+        second = parts.named(other_than=first)
+        several = lexicon.AMONG_PEOPLE + lexicon.ON_ANIMATES
+    else:
+        plural = draw.chance(0.2)
+        animates = lexicon.ANIMALS + lexicon.HUMANS
+        first = parts.noun_phrase(animates, plural=plural, adorned=0.1, definite=True)
+        second = parts.noun_phrase(
+            animates, plural=plural, adorned=0.1, definite=True, other_than=first
+        )
+        several = lexicon.ON_ANIMATES
+    past, negated = draw.chance(0.5), draw.chance(0.25)
+    verb = parts.verb(several, first, past=past)
+    return Drawn(
+        (
+            write_pair(Clause(first, Action(verb, past, negated, second))),
+            write_pair(Clause(second, Action(verb, past, negated, first))),
+        )
+    )
+
+
+def long_sentence(parts: Parts, grammar: Grammar) -> Drawn:
+    """One sentence of two long clauses, each of a kind that training shows alone."""
+    return Drawn((write_pair(grammar.by_actor(parts.draw.chance(0.5)), *grammar.reasoned()),))
+
+
+def lecture_pronouns() -> Drawn:
+    """*the animal did not cross the street because it was too tired*, and *too wide*."""
+    (animal,) = (n for n in lexicon.ANIMALS if n.en == "animal")
+    (street,) = (n for n in lexicon.ROADS if n.en == "street")
+    (tired,) = (a for a in DECISIVE if a.en == "tired")
+    (wide,) = (a for a in DECISIVE if a.en == "wide")
+    subject = NounPhrase(animal, lexicon.THE)
+    deed = Action(lexicon.CROSS, True, True, NounPhrase(street, lexicon.THE))
+    tags = frozenset({UNSEEN_PAIR})
+    return Drawn(
+        (
+            write_pair(reasoned(subject, deed, of_object=False, adjective=tired), tags=tags),
+            write_pair(reasoned(subject, deed, of_object=True, adjective=wide), tags=tags),
+        )
+    )
+
+
+def lecture_order() -> Drawn:
+    """*john loves mary*, *mary loves john*."""
+    john, mary = _named("john"), _named("mary")
+    return Drawn(
+        (
+            write_pair(Clause(john, Action(lexicon.LOVE, False, False, mary))),
+            write_pair(Clause(mary, Action(lexicon.LOVE, False, False, john))),
+        )
+    )
+
+
+def other_lectures() -> list[Drawn]:
+    """*jane visits africa in september*, *i am a student*."""
+    (africa,) = (p for p in lexicon.LANDS if p.en == "africa")
+    (september,) = (m for m in lexicon.MONTHS if m[0] == "september")
+    (student,) = (p for p in lexicon.PROFESSIONS if p.en == "student")
+    visit = Action(lexicon.VISIT, False, False, OnMap(africa), (phrases.month_group(*september),))
+    return [
+        Drawn((write_pair(Clause(_named("jane"), visit)),)),
+        Drawn((write_pair(Clause(I, Trade(student, False))),)),
+    ]
+
+
+def _named(text: str) -> Named:
+    (name,) = (n for n in lexicon.NAMES if n.text == text)
+    return Named(name)
+
+
+def build_sentences(
+    direction: str = "en-fr", *, seed: int = 0, n_train: int = 60_000
+) -> Mapping[str, tuple[Pair, ...]]:
+    """The splits of a seed, the same on every machine; none shares a sentence with another.
+
+    No sentence comes twice. ``seed`` belongs to the world, not to a training. With few training
+    pairs the test sets are smaller too, for they hold no word that training does not.
+    """
+    if direction not in DIRECTIONS:
+        hint = did_you_mean(direction, DIRECTIONS)
+        raise ConfigError(f"unknown direction {direction!r}{hint}; known: {', '.join(DIRECTIONS)}")
+    if n_train < 1:
+        raise ConfigError(f"n_train must be at least 1, got {n_train}")
+    splits = _Builder(seed).splits(n_train)
+    if direction == "fr-en":
+        splits = {name: tuple(p.reversed() for p in pairs) for name, pairs in splits.items()}
+    return splits
+
+
+class _Builder:
+    """Draws the splits one after the other from one generator."""
+
+    def __init__(self, seed: int) -> None:
+        draw = StableRandom(seed)
+        self._held_out = withheld_combinations(draw)
+        self._parts = Parts(draw, Collocations(set(self._held_out)))
+        self._grammar = Grammar(self._parts)
+        self._known = KnownSentences()
+
+    def splits(self, n_train: int) -> dict[str, tuple[Pair, ...]]:
+        """Every split by name.
+
+        ``order`` is drawn before training, which would else use up the short sentences, and
+        ``pronouns`` after it, because half of it repeats combinations that training shows.
+        """
+        pronouns, order, test = [lecture_pronouns()], [lecture_order()], other_lectures()
+        for drawn in (*pronouns, *order, *test):
+            self._known.enter(drawn.pairs)
+        self._fill(order, _N_ORDER // 2, lambda: reordered(self._parts))
+        self._fill(test, _N_TEST, self._ordinary)
+        valid = self._fill([], _N_VALID, self._ordinary)
+        train = self._fill([], n_train, self._ordinary)
+        shown = tuple(dict.fromkeys(c for drawn in train for c in drawn.combinations))
+        unseen, seen = frozenset({UNSEEN_PAIR}), frozenset[str]()
+        self._fill(pronouns, _N_PRONOUNS // 4, lambda: self._minimal(self._held_out, unseen))
+        self._fill(pronouns, _N_PRONOUNS // 2, lambda: self._minimal(shown, seen))
+        long = self._fill([], _N_LONG, self._long)
+        known = {word for drawn in train for word in _words(drawn)}
+        tests = {"valid": valid, "test": test, "pronouns": pronouns, "order": order, "long": long}
+        covered = {
+            name: [drawn for drawn in several if known.issuperset(_words(drawn))]
+            for name, several in tests.items()
+        }
+        return {name: self._clear(several) for name, several in {"train": train, **covered}.items()}
+
+    def _fill(self, several: list[Drawn], n: int, draw: Callable[[], Drawn | None]) -> list[Drawn]:
+        """Draw what is new until there are ``n``, or until nothing new seems to be left."""
+        for _ in range(_PATIENCE * n):
+            if len(several) >= n:
+                break
+            drawn = draw()
+            if drawn and self._known.is_new(drawn.pairs):
+                self._known.enter(drawn.pairs)
+                several.append(drawn)
+        return several
+
+    def _ordinary(self) -> Drawn | None:
+        drawn = ordinary(self._grammar)
+        return drawn if max(_lengths(drawn.pairs[0])) <= LONGEST else None
+
+    def _minimal(self, combinations: Sequence[Combination], tags: frozenset[str]) -> Drawn | None:
+        of_animals = [c for c in combinations if c[0].kind == "animal"]
+        of_things = [c for c in combinations if c[0].kind not in ("animal", "human")]
+        if not (of_animals and of_things):
+            return None
+        return minimal_pronouns(
+            self._parts, self._grammar, of_animals=of_animals, of_things=of_things, tags=tags
+        )
+
+    def _long(self) -> Drawn | None:
+        drawn = long_sentence(self._parts, self._grammar)
+        return drawn if min(_lengths(drawn.pairs[0])) > LONGEST else None
+
+    def _clear(self, several: Iterable[Drawn]) -> tuple[Pair, ...]:
+        """The pairs that have one translation in either direction."""
+        return tuple(
+            pair for drawn in several if self._known.is_clear(drawn.pairs) for pair in drawn.pairs
+        )
+
+
+def _lengths(pair: Pair) -> tuple[int, int]:
+    """How many words each side has; every space and every apostrophe ends one."""
+    target = pair.target
+    return pair.source.count(" ") + 1, target.count(" ") + target.count("'") + 1
+
+
+def _words(drawn: Drawn) -> list[str]:
+    """The words of both languages, marked apart; ``words.split`` would take its time."""
+    return [
+        mark + word
+        for pair in drawn.pairs
+        for mark, sentence in (("en ", pair.source), ("fr ", pair.target))
+        for word in sentence.replace("'", "' ").split(" ")
+    ]
