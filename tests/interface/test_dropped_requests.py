@@ -3,10 +3,12 @@
 import threading
 
 import pytest
+import torch
 from chats import chat_folder
 from starlette.testclient import TestClient
 
-from regard.decoding import continuing
+from regard.decoding import protocol
+from regard.decoding.sampling import Sampler
 from regard.runs.load import load
 from regard.server.app import make_app
 from regard.server.limits import Limits
@@ -35,17 +37,17 @@ def client_of(run, **limits):
 @pytest.mark.parametrize("what", ASKED)
 def test_what_takes_too_long_stops_at_the_next_token(talker, what, monkeypatch):
     steps, go_on = [], threading.Event()
-    log_probs = continuing.log_probs
+    log_probs = protocol.log_probs
 
     def slow(logits):
         steps.append(1)
         assert len(steps) < 3 or go_on.wait(30)
         return log_probs(logits)
 
-    monkeypatch.setattr(continuing, "log_probs", slow)
+    monkeypatch.setattr(protocol, "log_probs", slow)
     # One piece is all.
     monkeypatch.setattr("regard.tasks.generation.certain", lambda text, stops: "")
-    monkeypatch.setattr(continuing.Manner, "choose", lambda self, probs, noise: noise.long() + 50)
+    monkeypatch.setattr(Sampler, "__call__", lambda self, probs, rows, t: torch.full_like(rows, 50))
     path, body = ASKED[what]
     with client_of(talker, seconds=1.0) as client:
         answer = client.post(path, json=body)

@@ -4,8 +4,8 @@ import httpx
 import pytest
 from chats import chat_folder
 
+from regard.decoding.sampling import seeded
 from regard.runs.load import load
-from regard.tasks.generation import seeded
 
 openai = pytest.importorskip("openai", reason="openai is not installed")
 
@@ -39,10 +39,10 @@ def test_answers_are_what_the_run_says(talker, serving):
 
 def test_several_answers_end_with_the_turn_or_by_the_newer_limit(talker, serving):
     talk = talker.conversation(PLAIN, max_new=4)
-    ids, on = talk.chat.prompts.ids(PLAIN), talker.manner(max_new=4)
+    ids, on = talk.chat.prompts.ids(PLAIN), talker.generation(max_new=4)
     for seed in range(999):  # until one ends with its turn, after which a text would go on
-        (wanted,) = talker.pen.write([ids], talk.manner, rng=seeded(seed), n=3)
-        (further,) = talker.pen.write([ids], on, rng=seeded(seed), n=3)
+        (wanted,) = talker.generator.texts([ids], talk.config, rng=seeded(seed), n=3)
+        (further,) = talker.generator.texts([ids], on, rng=seeded(seed), n=3)
         if wanted != further and not all(one.finished for one in wanted):
             break
     assert wanted != further

@@ -25,7 +25,7 @@ from starlette.testclient import TestClient
 import regard
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import DataError
-from regard.decoding.steps import next_log_probs
+from regard.decoding.protocol import next_log_probs
 from regard.recipes.recipe import load_recipe
 from regard.runs.heads import head_measures
 from regard.runs.train import train

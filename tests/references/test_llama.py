@@ -10,6 +10,7 @@ from language_models import LLAMA, language_model, loaded, stirred, weights_of
 from regard.inspection.capture import watch
 from regard.interop.gguf import read_gguf, read_gguf_tokenizer
 from regard.interop.llama import read_llama, write_llama
+from regard.models.base import NoMemory
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before it is imported: nothing is looked for
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -110,7 +111,7 @@ def test_smollm2_computes_the_same_here_and_knows_a_capital():
             for layer, weights in enumerate(wanted.attentions):
                 assert (views["decoder.self", layer].weights() - weights).abs().max() <= 1e-4
         assert 20 < ours(ids).abs().max() < 35
-        state = ours.start(1)
+        state = ours.start(NoMemory(1))
         for begin in range(5):
-            last, state = ours.extend(ids[:, begin : begin + 1], state)
+            last, state = ours.step(ids[:, begin], NoMemory(1), state)
     assert tokens[last.argmax()] == "ĠParis"

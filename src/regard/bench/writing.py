@@ -10,7 +10,6 @@ from torch import Tensor
 from regard.bench.contest import Work
 from regard.bench.measures import DTYPES
 from regard.decoding.beam import beam_search
-from regard.decoding.continuing import Manner, continuations
 from regard.decoding.greedy import greedy
 from regard.fast.quick import quickened
 from regard.models.base import SequenceModel
@@ -18,6 +17,7 @@ from regard.models.decoder import LanguageModel
 from regard.models.presets import build, n_parameters
 from regard.models.settings import TransformerConfig
 from regard.models.transformer import Transformer
+from regard.tasks.generation import GenerationConfig, generate
 from regard.text.specials import END_ID, SPECIALS
 
 
@@ -87,11 +87,11 @@ def endless(model: SequenceModel) -> SequenceModel:
 def our_writing(model: LanguageModel, writing: Writing, precision: str) -> Work:
     """Greedy; no token ends a text."""
     prompts = writing.ids(model.config.n_vocab, 0)
-    manner, rng = Manner(max_new=writing.n_new, temperature=0.0), torch.Generator()
+    config, rng = GenerationConfig(max_new=writing.n_new, temperature=0.0), torch.Generator()
     quick = quickened(model, DTYPES[precision])  # laid out once, as a run keeps it
 
     def run() -> float:
-        found = continuations(quick, prompts, manner, rng=rng, device=writing.device)
-        return writing.checked([len(one.ids) for one in found])
+        found = generate(quick, prompts, config, rng=rng, device=writing.device)
+        return writing.checked([len(one.ids) for (one,) in found])
 
     return Work(run, n_parameters(model))

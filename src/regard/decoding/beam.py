@@ -3,14 +3,20 @@
 At each step the K open hypotheses of a sentence have K·V continuations, of which the 2K most
 probable are looked at. Those among the first K that end are finished; the K best that do not end
 stay open (at most K of the 2K end, so K always remain). Finished hypotheses are ranked by
-log-probability / ((5 + n) / 6)^α, where n counts the tokens with the end token.
+log-probability / ((5 + n) / 6)^α, where n counts the tokens with the end token, plus
+β · Σ log min(1, attention that a source token got) (Wu et al. 2016), the coverage penalty.
 
-**When a sentence stops.** No later than at its limit, and before that as soon as no open hypothesis
-can win any more. Each further token can only lower a log-probability, and the penalty of a longer
-target can only be greater, up to that of the limit; as log-probabilities are negative and α ≥ 0,
-whatever comes of an open hypothesis scores at most log-probability / ((5 + limit) / 6)^α. The
-sentence stops when ``n_best`` finished hypotheses are at least as good as this bound for the most
-probable open one. Nothing is lost by it: going on to the limit would give the same targets.
+**When a sentence stops.** No later than at its limit, and before that by one of two rules.
+
+``exact``: as soon as no open hypothesis can win any more. Each further token can only lower a
+log-probability, and the penalty of a longer target can only be greater, up to that of the limit; as
+log-probabilities are negative and α ≥ 0, whatever comes of an open hypothesis scores at most
+log-probability / ((5 + limit) / 6)^α. The sentence stops when ``n_best`` finished hypotheses are at
+least as good as this bound for the most probable open one. Nothing is lost by it: going on to the
+limit would give the same targets.
+
+``first``, as CTranslate2 has it: as soon as K hypotheses have ended; without penalties, as soon as
+the most probable one has, and ``n_best`` in all. It stops earlier, and may miss a better target.
 
 Hypotheses that the limit cut off come after all finished ones, and only where these are too few.
 
@@ -22,24 +28,67 @@ Who wants to see how it went hands over an ``observer``: it is told every step a
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from regard.core.errors import ConfigError
-from regard.decoding.greedy import greedy
+from regard.decoding.greedy import Dropped, Ended, collected, greedy, most_probable, token_steps
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.observer import GreedyChoice, Observer, Step, only_given
-from regard.decoding.protocol import Generator
-from regard.decoding.search import Advanced, Search, advance, read, stops
-from regard.decoding.settings import LENGTH_PENALTY
-from regard.decoding.single import follow
+from regard.decoding.protocol import (
+    TRANSLATOR,
+    ControlIds,
+    Generator,
+    begin_tokens,
+    checked_limits,
+    next_best,
+    next_log_probs,
+    only_given,
+    session_for,
+)
+from regard.decoding.search import (
+    Advanced,
+    BeamSettings,
+    Candidates,
+    Search,
+    advance,
+    expand,
+    read,
+    stops,
+)
+from regard.decoding.settings import LENGTH_PENALTY, StopRule
 from regard.decoding.static import can_stay
-from regard.decoding.static_beam import static_beam_search
-from regard.decoding.steps import checked_limits, next_best, next_log_probs
+from regard.decoding.static_search import static_beam_search
 from regard.kernels.steps import Best
+from regard.text.specials import PAD_ID
+
+LEAST = 1e-6
+"""A source token that got no attention counts as if it had got so much: its logarithm is finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeamStep:
+    """One step of a search: the C candidates of each of B sentences, most probable first."""
+
+    sentences: Tensor
+    """(B,): their places in the batch that was asked for."""
+    parents: Tensor
+    """(B, C): the open hypothesis that each continues, by its rank among them."""
+    ids: Tensor
+    """(B, C): by which token."""
+    token_log_prob: Tensor
+    """(B, C): of that token."""
+    log_prob: Tensor
+    """(B, C): of the whole; -inf where there is no such candidate."""
+    kept: Tensor
+    """(B, K): the candidates that stay open, by index, in their new order; -1 where none does."""
+
+
+Observer = Callable[[BeamStep], None]
+Attention = Callable[[], Tensor]
+"""What each row of the last step looked at, (N, S): weights of the source that sum to 1."""
 
 
 def beam_search(
@@ -50,108 +99,177 @@ def beam_search(
     n_beams: int,
     n_best: int = 1,
     length_penalty: float = LENGTH_PENALTY,
+    coverage_penalty: float = 0.0,
+    attention: Attention | None = None,
+    stop: StopRule = "exact",
+    prompt: Tensor | None = None,
+    control: ControlIds = TRANSLATOR,
     prefix: Sequence[int] = (),
+    ended: Ended | None = None,
+    dropped: Dropped | None = None,
     observer: Observer | None = None,
 ) -> list[list[Hypothesis]]:
-    """For each sentence (B, S) its ``n_best`` hypotheses, best first.
+    """For each source (B, S) its ``n_best`` hypotheses, best first.
 
-    Each has at most ``limits`` (B,) tokens, end token included. There are fewer than ``n_best``
-    only where the vocabulary and the limit allow no more. All begin with the ids of ``prefix``.
+    Each has at most ``limits`` (B,) tokens, end token included, and is written after its ``prompt``
+    (B, P); None: after the begin token. There are fewer than ``n_best`` only where the vocabulary
+    and the limit allow no more. All begin with the ids of ``prefix``. A coverage penalty is heeded
+    where ``attention`` says what was looked at. ``ended`` and ``dropped``: see ``token_steps``.
     """
-    _check(n_beams, n_best, length_penalty)
     limits = checked_limits(source, limits)
-    free = observer is None and not prefix
-    if n_beams == 1 and free:
+    beta = coverage_penalty if attention is not None else 0.0
+    settings = BeamSettings(n_beams, n_best, length_penalty, beta, stop, control)
+    told = observer is not None or ended is not None or dropped is not None
+    free = not told and not prefix and prompt is None and control == TRANSLATOR
+    if free and n_beams == 1:
         best = greedy(model, source, limits=limits, length_penalty=length_penalty)
-        return [[hypothesis] for hypothesis in best]
-    if free and can_stay(model, limits, n_beams):
-        return static_beam_search(
-            model, source, limits, n_beams=n_beams, n_best=n_best, alpha=length_penalty
-        )
+        return [[one] for one in best]
+    if free and not beta and can_stay(model, limits, n_beams):
+        return static_beam_search(model, source, limits, settings)
+    prompt = begin_tokens(source) if prompt is None else prompt
     if n_beams == 1:
-        choose = GreedyChoice(len(source), prefix, observer)
-        only = follow(model, source, limits=limits, choose=choose, length_penalty=length_penalty)
-        return [[hypothesis] for hypothesis in only]
-    search = Search.begin(limits, n_beams, n_best, length_penalty, room=int(limits.max()))
-    found = _run(model, source, search, prefix, observer)
+        choose = most_probable if observer is None else GreedyObserver(control, source, observer)
+        coming = token_steps(
+            model, source, limits=limits, choose=choose, prompt=prompt, control=control,
+            prefix=prefix, ended=ended, dropped=dropped,
+        )  # fmt: skip
+        return [[one] for one in collected(coming, len(source), control, length_penalty)]
+    plan = _Plan(settings, prefix, ended, dropped, observer, attention if beta else None)
+    found = _run(model, source, prompt, limits, plan)
     return [found[sentence] for sentence in range(source.shape[0])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """All that one search heeds."""
+
+    settings: BeamSettings
+    prefix: Sequence[int]
+    ended: Ended | None
+    dropped: Dropped | None
+    observer: Observer | None
+    attention: Attention | None
+
+    def best(self, logits: Tensor, t: int) -> Best:
+        """The most probable tokens of each row; only the given one as long as one is given."""
+        n, control = self.settings.n_candidates, self.settings.control
+        if t >= len(self.prefix):
+            return next_best(logits, n, control)
+        log_probs = only_given(next_log_probs(logits, control), self.prefix, t)
+        return Best(*log_probs.topk(min(n, log_probs.shape[1])))
+
+    def stopped(self, search: Search, candidates: Candidates) -> Tensor | None:
+        """(B, C): the candidates that stop words end; None where there are no such words."""
+        if self.ended is None:
+            return None
+        columns = (search.sentences, search.n_written, search.open.ids, *candidates[:2])
+        rows = [
+            [
+                self.ended(sentence, [*ids[k][1 : 1 + n], token])
+                for k, token in zip(parents, tokens, strict=True)
+            ]
+            for sentence, n, ids, parents, tokens in zip(
+                *(column.tolist() for column in columns), strict=True
+            )
+        ]
+        return torch.tensor(rows, device=search.sentences.device)
 
 
 @torch.inference_mode()
 def _run(
-    model: Generator,
-    source: Tensor,
-    search: Search,
-    prefix: Sequence[int],
-    observer: Observer | None,
+    model: Generator, source: Tensor, prompt: Tensor, limits: Tensor, plan: _Plan
 ) -> dict[int, list[Hypothesis]]:
     """Sentence -> its hypotheses.
 
-    Memory and state have K rows a sentence. Those of one sentence share one memory, so only the
-    state has to follow the hypotheses; the memory changes when sentences leave.
+    Memory and state have K rows a sentence once the prompt is read. Those of one sentence share one
+    memory, so only the state has to follow the hypotheses; the memory changes when sentences leave.
     """
-    n_beams = search.open.log_prob.shape[1]
-    memory = model.encode(source)
-    state = model.start(memory)
-    rows = search.sentences.repeat_interleave(n_beams)
-    memory, state = memory.select(rows), state.select(rows)
+    K, longest = plan.settings.n_beams, int(limits.max())
+    search = Search.begin(limits, plan.settings, longest + 1)
+    cover = None if plan.attention is None else _Coverage(source, plan.settings)
     found: dict[int, list[Hypothesis]] = {}
-    for t in range(int(search.limits.max())):
-        logits, state = model.step(search.last, memory, state)
-        later = advance(search, _best(logits, prefix, t, 2 * n_beams))
-        if observer is not None:
-            observer(_told(later))
-        search, stopped = later.search, stops(later.search)
-        stay = (~stopped).nonzero().squeeze(1)  # the one wait for the device in a usual step
-        if len(stay) < len(stopped):
-            found |= read(search.select(stopped.nonzero().squeeze(1)))
-            if len(stay) == 0:
-                break
-            search = search.select(stay)
-            memory = memory.select(_rows(stay, torch.arange(n_beams, device=stay.device)))
-        state = state.select(_rows(stay, later.parents[stay]))
+    with session_for(model, len(source) * K, prompt.shape[1], longest) as session:
+        logits = session.begin(source, prompt)
+        looked_at = plan.attention() if plan.attention is not None else None
+        rows = search.sentences.repeat_interleave(K)
+        session.select(rows)
+        logits, looked_at = logits[rows], None if looked_at is None else looked_at[rows]
+        for t in range(longest):
+            candidates = expand(search, plan.best(logits, t))
+            added = None if cover is None or looked_at is None else cover.penalty(looked_at)
+            stopped = plan.stopped(search, candidates)
+            later = advance(search, candidates, stopped=stopped, added=added)
+            if plan.observer is not None:
+                plan.observer(_told(later))
+            search, over = later.search, stops(later.search)
+            if plan.dropped is not None and plan.dropped():
+                over = torch.ones_like(over)
+            stay = (~over).nonzero().squeeze(1)  # the one wait for the device in a usual step
+            rows = (stay.unsqueeze(1) * K + later.parents[stay]).flatten()
+            if len(stay) < len(over):
+                found |= read(search.at(over.nonzero().squeeze(1)))
+                if len(stay) == 0:
+                    break
+                search = search.at(stay)
+                session.select(rows)
+            else:
+                session.reorder(rows)
+            if cover is not None:
+                cover.select(rows)
+            logits = session.step(search.last)
+            looked_at = plan.attention() if plan.attention is not None else None
     return found
 
 
-def _best(logits: Tensor, prefix: Sequence[int], t: int, n: int) -> Best:
-    """The n most probable tokens of each row; only the given one as long as one is given."""
-    if t >= len(prefix):
-        return next_best(logits, n)
-    log_probs = only_given(next_log_probs(logits), prefix, t)
-    return Best(*log_probs.topk(min(n, log_probs.shape[1])))
+class _Coverage:
+    """How much attention each source token got from each open hypothesis."""
+
+    def __init__(self, source: Tensor, settings: BeamSettings) -> None:
+        self.settings = settings
+        self.real = (source != PAD_ID).repeat_interleave(settings.n_beams, dim=0)
+        """(B·K, S)"""
+        self.total = torch.zeros(self.real.shape, device=source.device)
+
+    def penalty(self, looked_at: Tensor) -> Tensor:
+        """Add what was looked at (B·K, S) -> β · Σ log min(1, total) (B, K)."""
+        if looked_at.shape != self.real.shape:
+            raise ConfigError(
+                f"a coverage penalty needs attention to each of the {self.real.shape[1]} source "
+                f"tokens, but the model looks at {looked_at.shape[1]} places; leave it out"
+            )
+        self.total = self.total + looked_at
+        logs = self.total.clamp(LEAST, 1.0).log().masked_fill(~self.real, 0.0)
+        penalties = self.settings.coverage_penalty * logs.sum(dim=1)
+        return penalties.view(-1, self.settings.n_beams)
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows."""
+        self.total, self.real = self.total[rows], self.real[rows]
 
 
-def _told(later: Advanced) -> Step:
+class GreedyObserver:
+    """The greedy choice, told to an observer: one beam has two candidates, of which one is kept."""
+
+    def __init__(self, control: ControlIds, source: Tensor, observer: Observer) -> None:
+        self.control = control
+        self.observer = observer
+        self.written = torch.zeros(len(source), dtype=torch.float64)  # log-probability so far
+
+    def __call__(self, log_probs: Tensor, rows: Tensor, t: int) -> Tensor:
+        """Log-probabilities (N, V) of rows (N,) of the batch -> ids (N,)."""
+        first = most_probable(log_probs, rows, t).unsqueeze(1)
+        second = log_probs.scatter(1, first, -torch.inf).argmax(dim=-1, keepdim=True)
+        ids = torch.cat((first, second), dim=1)  # (N, 2)
+        best, ids, sentences = log_probs.gather(1, ids).cpu(), ids.cpu(), rows.cpu()
+        totals = self.written[sentences].unsqueeze(1) + best
+        self.written[sentences] = totals[:, 0]
+        kept = self.control.are_ends(ids[:, :1]).int().neg().long()
+        self.observer(BeamStep(sentences, torch.zeros_like(ids), ids, best, totals, kept))
+        return first.squeeze(-1)
+
+
+def _told(later: Advanced) -> BeamStep:
     """What an observer is told."""
     search, candidates, kept, _ = later
     kept = kept.masked_fill(search.open.log_prob == -torch.inf, -1)
-    return Step(
-        search.sentences,
-        candidates.parents,
-        candidates.ids,
-        candidates.token_log_prob,
-        candidates.log_prob,
-        kept,
-    )
-
-
-def _rows(sentences: Tensor, beams: Tensor) -> Tensor:
-    """Sentences (B,) and beams (B, K) or (K,) -> rows of memory or state (B·K,)."""
-    return (sentences.unsqueeze(1) * beams.shape[-1] + beams).flatten()
-
-
-def _check(n_beams: int, n_best: int, length_penalty: float) -> None:
-    problems = []
-    if n_beams < 1:
-        problems.append(f"n_beams must be at least 1 (1 is greedy), got {n_beams}")
-    if n_best < 1:
-        problems.append(f"n_best must be at least 1, got {n_best}")
-    if n_best > n_beams:
-        problems.append(
-            f"n_best={n_best} is more than the n_beams={n_beams} that are searched; "
-            f"search {n_best} beams or ask for {n_beams} hypotheses"
-        )
-    if not 0 <= length_penalty < math.inf:
-        problems.append(f"length_penalty must be at least 0 and finite, got {length_penalty}")
-    if problems:
-        raise ConfigError("; ".join(problems))
+    return BeamStep(search.sentences, *candidates, kept)

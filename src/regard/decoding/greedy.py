@@ -1,33 +1,155 @@
-"""Greedy search: at each step the most probable token, and no looking back."""
+"""One hypothesis a row, token after token: greedy search, and the loop that sampling shares.
+
+Rows leave the batch when they end, so the work shrinks with it; what shares a batch changes no
+choice. Where a step is only begun when it is asked for, as on a GPU, the next one is begun before
+the host looks at the token that leads to it: the device never waits, at the price of one step too
+many.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
 from torch import Tensor
 
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.protocol import Generator
+from regard.decoding.hypothesis import Hypothesis, finite, penalty
+from regard.decoding.protocol import (
+    TRANSLATOR,
+    ControlIds,
+    Generator,
+    begin_tokens,
+    checked_limits,
+    next_log_probs,
+    only_given,
+    session_for,
+)
 from regard.decoding.settings import LENGTH_PENALTY
-from regard.decoding.single import follow
-from regard.decoding.static import can_stay
-from regard.decoding.static_greedy import static_greedy
-from regard.decoding.steps import checked_limits
+from regard.decoding.static import HostCopy, can_stay
+from regard.decoding.static_search import static_greedy
 from regard.kernels.steps import top
+
+Choose = Callable[[Tensor, Tensor, int], Tensor]
+"""Log-probabilities (N, V), each row's number in the batch (N,), position t from 0 -> ids (N,)."""
+Ended = Callable[[int, Sequence[int]], bool]
+"""A row and what was written in it so far -> whether it shall end here, as stop words want it."""
+Dropped = Callable[[], bool]
+"""Whether nobody waits for the texts any more; asked before each token."""
+
+
+class TokenStep(NamedTuple):
+    """One more token of every row that is still being written."""
+
+    rows: list[int]
+    ids: list[int]
+    log_probs: list[float]
+    ended: list[bool]
+    """Whether this token ends the text; a limit ends nothing, it only stops."""
 
 
 def greedy(
-    model: Generator, source: Tensor, *, limits: Tensor, length_penalty: float = LENGTH_PENALTY
+    model: Generator,
+    source: Tensor,
+    *,
+    limits: Tensor,
+    length_penalty: float = LENGTH_PENALTY,
+    prompt: Tensor | None = None,
+    control: ControlIds = TRANSLATOR,
 ) -> list[Hypothesis]:
-    """One hypothesis for each sentence (B, S), of at most ``limits`` (B,) tokens, end included.
+    """One hypothesis for each source (B, S), of at most ``limits`` (B,) tokens, end included.
 
-    The length penalty changes no choice, only the ``score`` that is reported.
+    It is written after its ``prompt`` (B, P); None: after the begin token. The length penalty
+    changes no choice, only the ``score`` that is reported.
     """
     limits = checked_limits(source, limits)
-    if can_stay(model, limits, n_beams=1):
+    if prompt is None and control == TRANSLATOR and can_stay(model, limits, n_beams=1):
         return static_greedy(model, source, limits, length_penalty=length_penalty)
-    return follow(
-        model, source, limits=limits, choose=_most_probable, length_penalty=length_penalty
+    coming = token_steps(
+        model, source, limits=limits, choose=most_probable, prompt=prompt, control=control
     )
+    return collected(coming, len(source), control, length_penalty)
 
 
-def _most_probable(log_probs: Tensor, _sentences: Tensor, _t: int) -> Tensor:
+def most_probable(log_probs: Tensor, _rows: Tensor, _t: int) -> Tensor:
+    """The greedy choice."""
     return top(log_probs, 1)[1].squeeze(1)
+
+
+@torch.inference_mode()
+def token_steps(
+    model: Generator,
+    source: Tensor,
+    *,
+    limits: Tensor,
+    choose: Choose,
+    prompt: Tensor | None = None,
+    control: ControlIds = TRANSLATOR,
+    prefix: Sequence[int] = (),
+    ended: Ended | None = None,
+    dropped: Dropped | None = None,
+) -> Iterator[TokenStep]:
+    """Let ``choose`` pick each next token until every row has ended; tell of each as it comes.
+
+    All texts begin with the ids of ``prefix``. They end with an id of ``control.ends``, where
+    ``ended`` says so, or at their limit, and stop where they are once they are ``dropped``.
+    """
+    most: list[int] = checked_limits(source, limits).tolist()
+    prompt = begin_tokens(source) if prompt is None else prompt
+    if dropped is not None and dropped():
+        return
+    with session_for(model, len(source), prompt.shape[1], max(most)) as session:
+        logits = session.begin(source, prompt)
+        rows, texts = list(range(len(source))), [list[int]() for _ in most]
+        numbers, copies = torch.arange(len(rows), device=source.device), None
+        for t in range(max(most)):
+            log_probs = only_given(next_log_probs(logits, control), prefix, t)
+            chosen = choose(log_probs, numbers, t)
+            scores = log_probs.gather(1, chosen.unsqueeze(1)).squeeze(1)
+            copies = copies or (HostCopy(chosen), HostCopy(scores))
+            for copy, tensor in zip(copies, (chosen, scores), strict=True):
+                copy.post(tensor)
+            if session.ahead and t + 1 < max(most):
+                logits = session.step(chosen)
+            ids, told = copies[0].read(), list(map(finite, copies[1].read()))
+            over = [number in control.ends for number in ids]
+            if ended is not None:
+                for i, row in enumerate(rows):
+                    texts[row].append(ids[i])
+                    over[i] = over[i] or ended(row, texts[row])
+            yield TokenStep(rows, ids, told, over)
+            stay = [i for i, row in enumerate(rows) if not over[i] and t + 1 < most[row]]
+            if not stay or (dropped is not None and dropped()):
+                return
+            if len(stay) < len(rows):
+                kept = torch.tensor(stay, device=chosen.device)
+                chosen, numbers, logits = chosen[kept], numbers[kept], logits[kept]
+                session.select(kept)
+                rows = [rows[i] for i in stay]
+            if not session.ahead:
+                logits = session.step(chosen)
+
+
+def collected(
+    coming: Iterator[TokenStep], n_rows: int, control: ControlIds, length_penalty: float
+) -> list[Hypothesis]:
+    """All that is written, one hypothesis a row."""
+    ids, totals = [list[int]() for _ in range(n_rows)], [0.0] * n_rows
+    finished = [False] * n_rows
+    for step in coming:
+        for row, number, log_prob, over in zip(*step, strict=True):
+            ids[row].append(number)
+            totals[row] += log_prob
+            finished[row] = over
+    return [
+        _hypothesis(*one, control, length_penalty)
+        for one in zip(ids, totals, finished, strict=True)
+    ]
+
+
+def _hypothesis(
+    ids: list[int], log_prob: float, finished: bool, control: ControlIds, length_penalty: float
+) -> Hypothesis:
+    score = log_prob / penalty(max(1, len(ids)), length_penalty)
+    words = ids[:-1] if ids and ids[-1] in control.ends else ids
+    return Hypothesis(tuple(words), log_prob, score, finished)

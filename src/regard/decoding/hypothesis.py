@@ -26,16 +26,17 @@ def penalty(n: Length, alpha: float) -> Length:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One target that a model might have meant."""
+    """One target of a translator, or one continuation of a language model."""
 
     ids: tuple[int, ...]
-    """Without the begin and the end token."""
+    """Without the begin token or the prompt, and without the end token."""
     log_prob: float
-    """Sum over its tokens, the end token included if it was reached."""
+    """Sum over its tokens, the end token included if it was reached. It is the model's own,
+    whatever the temperature, the cuts and the penalties."""
     score: float
-    """``log_prob`` over the length penalty: what searches rank by."""
+    """``log_prob`` over the length penalty, and the coverage penalty: what searches rank by."""
     finished: bool
-    """False where the limit came before the end token."""
+    """False where the limit came before the end."""
 
     @classmethod
     def read(cls, written: Sequence[int], log_prob: float, length_penalty: float) -> Self:
@@ -44,12 +45,17 @@ class Hypothesis:
         >>> Hypothesis.read([7, 8, END_ID, END_ID], -3.0, length_penalty=0.0)
         Hypothesis(ids=(7, 8), log_prob=-3.0, score=-3.0, finished=True)
         """
-        if not math.isfinite(log_prob):
-            raise CheckpointError(
-                f"every target must have a log-probability, but the model gave {log_prob}: its "
-                "logits are not numbers; its weights are damaged, load an earlier checkpoint"
-            )
         finished = END_ID in written
         ids = tuple(written[: written.index(END_ID)] if finished else written)
-        score = log_prob / penalty(len(ids) + finished, length_penalty)
+        score = finite(log_prob) / penalty(len(ids) + finished, length_penalty)
         return cls(ids, log_prob, score, finished)
+
+
+def finite(log_prob: float) -> float:
+    """The same number; anything else that a model says is refused."""
+    if math.isfinite(log_prob):
+        return log_prob
+    raise CheckpointError(
+        f"every text must have a log-probability, but the model gave {log_prob}: its logits are "
+        "not numbers; its weights are damaged, load an earlier checkpoint"
+    )

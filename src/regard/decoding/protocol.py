@@ -4,21 +4,31 @@ One law holds for every model that speaks this protocol and is tested for each: 
 target gives, position by position, the logits of ``forward``.
 
 A search handles two values of the model. The *memory* is what the source was read into; it never
-changes. The *state* is what the model remembers of the target so far. Both have one row a
-hypothesis and are only ever touched through ``select``. A beam search reorders the state at every
-step and the memory only when sentences leave the batch, so whatever depends on the source alone
-(such as the keys and values that the source is projected to) belongs into the memory.
+changes, and a language model's is empty. The *state* is what the model remembers of the target so
+far: its KV cache or its hidden states. Both have one row a hypothesis and are only ever touched
+through ``select``. A beam search reorders the state at every step and the memory only when
+sentences leave the batch, so whatever depends on the source alone (such as the keys and values
+that the source is projected to) belongs into the memory.
+
+What is written comes after a *prompt*, which is read and not scored: the begin token of a
+translator, the text that a language model goes on from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
 from threading import Lock
 from typing import Any, Protocol, Self, runtime_checkable
 
+import torch
 from torch import Tensor
 
-from regard.kernels.steps import Best
+from regard.core.errors import ConfigError, ShapeError
+from regard.kernels.steps import Best, best_tokens, log_probs
+from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 
 
 class Rows(Protocol):
@@ -38,7 +48,8 @@ class Generator(Protocol):
     def __call__(self, source: Tensor, target: Tensor) -> Tensor:
         """Teacher forced: source ids (B, S) and target ids (B, T) -> logits (B, T, V).
 
-        The target begins with the begin token; logits at t are about token t + 1.
+        The target begins with the prompt; logits at t are about token t + 1. A language model
+        reads a source (B, 0), of nothing.
         """
         ...
 
@@ -58,8 +69,196 @@ class Generator(Protocol):
         ...
 
 
-class Room(Protocol):
-    """Where a ``Static`` model writes up to P hypotheses, K a sentence; those from 0 on are in use.
+@runtime_checkable
+class Prefilling(Protocol):
+    """A generator that reads several tokens at once."""
+
+    def prefill(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
+        """Next target ids (B, T), T ≥ 1 -> logits (B, V) after the last, and the new state."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ControlIds:
+    """Token ids that are no words; by default those of a translator."""
+
+    ends: frozenset[int] = frozenset({END_ID})
+    """Each of them ends a text."""
+    suppressed: tuple[int, ...] = (PAD_ID, BEGIN_ID)
+    """Never chosen. They keep their share of the probability: what a search reports is what the
+    model says of its target, and a plain forward finds it again."""
+
+    def are_ends(self, ids: Tensor) -> Tensor:
+        """Boolean, of the shape of ``ids``."""
+        found = torch.zeros_like(ids, dtype=torch.bool)
+        for end in self.ends:
+            found |= ids == end
+        return found
+
+
+TRANSLATOR = ControlIds()
+N_SUPPRESSED = len(TRANSLATOR.suppressed)
+"""The first ids of a translator's vocabulary are those that are never chosen."""
+
+
+def next_log_probs(logits: Tensor, control: ControlIds = TRANSLATOR) -> Tensor:
+    """Logits (N, V) -> log-probabilities (N, V), at least in float32; -inf where suppressed."""
+    found = log_probs(logits)
+    return found.index_fill_(1, _indices(control.suppressed, found.device), -torch.inf)
+
+
+@lru_cache(maxsize=8)
+def _indices(ids: tuple[int, ...], device: torch.device) -> Tensor:
+    """On the device, so that no step waits for them."""
+    return torch.tensor(ids, dtype=torch.long, device=device)
+
+
+def next_best(logits: Tensor, n: int, control: ControlIds = TRANSLATOR) -> Best:
+    """The n most probable tokens of each row (N, V), or all of them if there are fewer."""
+    n = min(n, logits.shape[1])
+    if control.suppressed == TRANSLATOR.suppressed:
+        return best_tokens(logits, n, n_hidden=N_SUPPRESSED)
+    return Best(*next_log_probs(logits, control).topk(n))
+
+
+def only_given(log_probs: Tensor, prefix: Sequence[int], t: int) -> Tensor:
+    """Log-probabilities (N, V) with all but the given token ruled out, as long as one is given."""
+    if t >= len(prefix):
+        return log_probs
+    if not (0 <= prefix[t] < log_probs.shape[1] and (log_probs[:, prefix[t]] > -torch.inf).all()):
+        raise ConfigError(
+            f"a prefix has ids of words, but its id {prefix[t]} at place {t} is none that can be "
+            "written"
+        )
+    given = torch.arange(log_probs.shape[1], device=log_probs.device) == prefix[t]
+    return log_probs.masked_fill(~given, -torch.inf)
+
+
+def checked_limits(source: Tensor, limits: Tensor) -> Tensor:
+    """Limits (B,) on the source's device: the most tokens a target may have, end token included.
+
+    Each sentence has its own, so that what it gives does not depend on what shares its batch.
+    """
+    if limits.shape != source.shape[:1] or limits.dtype not in (torch.int32, torch.int64):
+        raise ShapeError(
+            f"limits must be one integer a sentence, here ({source.shape[0]},), "
+            f"got {tuple(limits.shape)} of {limits.dtype}"
+        )
+    if (limits < 1).any():
+        raise ConfigError(
+            f"a target needs room for at least 1 token, got a limit of {int(limits.min())}; "
+            "raise max_len"
+        )
+    return limits.to(source.device)
+
+
+def begin_tokens(source: Tensor) -> Tensor:
+    """(B, 1): the prompt of a translator, for sources (B, S)."""
+    return torch.full((len(source), 1), BEGIN_ID, device=source.device)
+
+
+def no_source(prompt: Tensor) -> Tensor:
+    """What a language model reads before prompts (B, P): nothing, (B, 0)."""
+    return prompt[:, :0]
+
+
+# ---------------------------------------------------------------- where hypotheses are written
+
+
+class Session(Protocol):
+    """Hypotheses that are being written, one a row: a model with its memory and its cache."""
+
+    ahead: bool
+    """Whether a step is only begun when it is asked for: then one had better ask early."""
+
+    def begin(self, source: Tensor, prompt: Tensor) -> Tensor:
+        """Read sources (B, S) and prompts (B, P) -> logits (B, V) of the next token."""
+        ...
+
+    def step(self, ids: Tensor) -> Tensor:
+        """The next ids (R,) of all rows -> logits (R, V) after them, good until the next step."""
+        ...
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows, by index, in this order; an index may repeat."""
+        ...
+
+    def reorder(self, rows: Tensor) -> None:
+        """The same, where every row comes from one of the same source, and as many go on."""
+        ...
+
+
+class PlainSession:
+    """A session of any generator, with the state that it returns."""
+
+    ahead = False
+
+    def __init__(self, model: Generator) -> None:
+        self.model = model
+        self.memory: Any = None
+        self.state: Any = None
+
+    def begin(self, source: Tensor, prompt: Tensor) -> Tensor:
+        """Read sources (B, S) and prompts (B, P) -> logits (B, V) of the next token."""
+        model = self.model
+        self.memory = model.encode(source)
+        self.state = model.start(self.memory)
+        if prompt.shape[1] > 1 and isinstance(model, Prefilling):
+            logits, self.state = model.prefill(prompt, self.memory, self.state)
+            return logits
+        for ids in prompt.unbind(dim=1):
+            logits = self.step(ids)
+        return logits
+
+    def step(self, ids: Tensor) -> Tensor:
+        """The next ids (R,) of all rows -> logits (R, V) after them."""
+        logits, self.state = self.model.step(ids, self.memory, self.state)
+        return logits
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows, by index, in this order."""
+        self.memory, self.state = self.memory.select(rows), self.state.select(rows)
+
+    def reorder(self, rows: Tensor) -> None:
+        """The memory of rows that share a source is the same."""
+        self.state = self.state.select(rows)
+
+
+@runtime_checkable
+class StaticSessions(Protocol):
+    """A generator with static KV caches of its own, so that a GPU needs no host between steps."""
+
+    longest: int | None
+    """The most tokens that a text may have."""
+
+    def session(self, n_rows: int, n_read: int, n_new: int) -> AbstractContextManager[Session]:
+        """For so many rows, of so many tokens to read and to write, until it is given back.
+
+        Each who asks gets another one.
+        """
+        ...
+
+    def most_rows(self, n_read: int, n_new: int) -> int:
+        """Texts of so many tokens that may be written at once."""
+        ...
+
+
+def session_for(
+    model: Generator, n_rows: int, n_read: int, n_new: int
+) -> AbstractContextManager[Session]:
+    """The model's own where it has one that is large enough, else one with its state."""
+    if isinstance(model, StaticSessions) and (
+        model.longest is None or n_read + n_new - 1 <= model.longest
+    ):
+        return model.session(n_rows, n_read, n_new)
+    return nullcontext(PlainSession(model))
+
+
+# ---------------------------------------------------------------- searches that stay on the device
+
+
+class StaticCache(Protocol):
+    """The KV cache of a ``StaticGenerator`` for up to P hypotheses, K a sentence, rows from 0 on.
 
     A search sets ids, places and owners; a step enters what it has computed.
     """
@@ -73,7 +272,7 @@ class Room(Protocol):
     ids: Tensor
     """(P,) int64: the token that each row reads next."""
     places: Tensor
-    """(P,) int32: where it stands; the same for all rows in use."""
+    """(P,) int32: its position; the same for all rows in use."""
     owners: Tensor
     """(P,) int32: which of the sources that were read the row looks at."""
 
@@ -86,7 +285,7 @@ class Room(Protocol):
         ...
 
     def best(self, n_rows: int, n: int, *, n_hidden: int) -> Best:
-        """The n most probable of these, as ``kernels.steps.best_tokens``."""
+        """The n most probable of these, as ``kernels.steps.best_tokens`` gives them."""
         ...
 
     def reorder(self, parents: Tensor) -> None:
@@ -103,17 +302,17 @@ class Room(Protocol):
 
 
 @runtime_checkable
-class Static(Protocol):
-    """A generator that can also write in place, so that a GPU needs no host between steps."""
+class StaticGenerator(Protocol):
+    """A generator with a static cache, for searches that stay on the device to their end."""
 
     n_vocab: int
     longest: int | None
     """The most tokens a target may have."""
     lock: Lock
-    """Held while somebody writes: there is one room."""
-    kept: dict[object, Any]
-    """What searches keep here for the next time."""
+    """Held while somebody searches: there is one cache."""
+    searches: dict[object, Any]
+    """Searches with their caches and CUDA graphs, kept for the next time."""
 
-    def room(self, n_rows: int, n_steps: int, n_tokens: int, n_beams: int) -> Room:
-        """A new room."""
+    def cache(self, n_rows: int, n_steps: int, n_tokens: int, n_beams: int) -> StaticCache:
+        """A new cache."""
         ...

@@ -1,25 +1,48 @@
 """Sampling: each token is drawn from the model's distribution, perhaps sharpened or cut.
 
-All randomness is drawn before the first step: one number in [0, 1) a token, sentence by sentence.
-So a sentence's draws depend on the generator and on the limits of the sentences before it, and
-neither on what comes after it in the batch nor on when the others end.
+All randomness is drawn before the first step: one number in [0, 1) a token, row by row. So what a
+row draws depends neither on what comes after it in the batch nor on when the others end.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from regard.core.errors import ConfigError
-from regard.decoding.greedy import greedy
+from regard.decoding.greedy import collected, most_probable, token_steps
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.protocol import Generator
+from regard.decoding.protocol import TRANSLATOR, ControlIds, Generator
 from regard.decoding.settings import LENGTH_PENALTY
-from regard.decoding.single import follow
-from regard.decoding.steps import checked_limits
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """A choice of tokens for ``token_steps``: temperature 0 takes the most probable one."""
+
+    noise: Tensor
+    """(B, T) in [0, 1): what each row draws by at each position; ``noise_for`` makes it."""
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        check_sampling(self.temperature, self.top_k, self.top_p)
+
+    def __call__(self, log_probs: Tensor, rows: Tensor, t: int) -> Tensor:
+        """Log-probabilities (N, V) of rows (N,) of the batch at position t -> ids (N,)."""
+        if self.temperature == 0:
+            return most_probable(log_probs, rows, t)
+        probs = distribution(
+            log_probs, temperature=self.temperature, top_k=self.top_k, top_p=self.top_p
+        )
+        return draw(probs, self.noise[rows, t])
 
 
 def sample(
@@ -27,28 +50,35 @@ def sample(
     source: Tensor,
     *,
     limits: Tensor,
-    rng: torch.Generator,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
+    sampler: Sampler,
     length_penalty: float = LENGTH_PENALTY,
+    control: ControlIds = TRANSLATOR,
+    **how: Any,
 ) -> list[Hypothesis]:
-    """One drawn hypothesis for each sentence (B, S), of at most ``limits`` (B,) tokens.
+    """One drawn hypothesis for each source (B, S), of at most ``limits`` (B,) tokens.
 
-    ``log_prob`` is the model's own, whatever the temperature and the cuts. Temperature 0 is greedy
-    search and leaves ``rng`` untouched. ``rng`` may live on another device than the model.
+    ``how`` is the rest of what ``token_steps`` takes: prompt, prefix, ended, dropped.
     """
-    check_sampling(temperature, top_k, top_p)
-    if temperature == 0:
-        return greedy(model, source, limits=limits, length_penalty=length_penalty)
-    limits = checked_limits(source, limits)
-    noise = noise_for(limits.tolist(), rng).to(source.device)  # (B, T)
+    coming = token_steps(model, source, limits=limits, choose=sampler, control=control, **how)
+    return collected(coming, len(source), control, length_penalty)
 
-    def choose(log_probs: Tensor, sentences: Tensor, t: int) -> Tensor:
-        probs = distribution(log_probs, temperature=temperature, top_k=top_k, top_p=top_p)
-        return draw(probs, noise[sentences, t])
 
-    return follow(model, source, limits=limits, choose=choose, length_penalty=length_penalty)
+def seeded(seed: int | None) -> torch.Generator:
+    """Random numbers from a seed; others each time without one."""
+    rng = torch.Generator()
+    if seed is None:
+        rng.seed()
+    elif not 0 <= seed < 2**63:
+        raise ConfigError(f"a seed must be from 0 to 2**63 - 1: {seed}")
+    else:
+        rng.manual_seed(seed)
+    return rng
+
+
+def noise_for(lengths: Sequence[int], rng: torch.Generator) -> Tensor:
+    """(B, T) in [0, 1): row b has numbers for so many tokens, drawn for it alone."""
+    rows = [torch.rand(length, generator=rng, device=rng.device) for length in lengths]
+    return pad_sequence(rows, batch_first=True) if rows else torch.zeros(0, 0)
 
 
 def distribution(
@@ -87,12 +117,6 @@ def _nucleus(probs: Tensor, top_p: float) -> Tensor:
     kept = sorted_probs.masked_fill(beyond, 0.0)
     kept = kept / kept.sum(dim=-1, keepdim=True)
     return torch.zeros_like(probs).scatter(-1, where, kept)
-
-
-def noise_for(limits: list[int], rng: torch.Generator) -> Tensor:
-    """(B, T) in [0, 1): row b was drawn for sentence b alone."""
-    rows = [torch.rand(limit, generator=rng, device=rng.device) for limit in limits]
-    return pad_sequence(rows, batch_first=True)
 
 
 def draw(probs: Tensor, noise: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """A beam search as a tree: every hypothesis it looked at, and what became of each.
 
-A node is a target so far. At each step a search looks at the 2K most probable continuations; what
-is less probable than those never becomes a node.
+A node is a target so far. At each step a search looks at the most probable continuations; what is
+less probable than those never becomes a node.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Literal
 from torch import Tensor
 
 from regard.core.errors import ShapeError
-from regard.decoding.beam import beam_search
+from regard.decoding.beam import BeamStep, beam_search
 from regard.decoding.hypothesis import Hypothesis, penalty
-from regard.decoding.observer import Step
-from regard.decoding.protocol import Generator
-from regard.decoding.settings import LENGTH_PENALTY
-from regard.text.specials import BEGIN_ID, END_ID
+from regard.decoding.protocol import TRANSLATOR, ControlIds, Generator
+from regard.decoding.settings import LENGTH_PENALTY, StopRule
+from regard.text.specials import BEGIN_ID
 
 Fate = Literal["open", "pruned", "finished", "best"]
 
@@ -45,16 +44,27 @@ class Node:
 class Trace:
     """An observer of the search of one sentence, which grows the tree step by step."""
 
-    def __init__(self, *, n_beams: int, limit: int, length_penalty: float, n_given: int) -> None:
+    def __init__(
+        self,
+        *,
+        n_beams: int,
+        limit: int,
+        length_penalty: float,
+        n_given: int,
+        control: ControlIds = TRANSLATOR,
+        stop: StopRule = "exact",
+    ) -> None:
         self.n_beams = n_beams
         self.limit = limit
         self.length_penalty = length_penalty
         self.n_given = n_given
+        self.control = control
+        self.stop = stop
         self.nodes = [Node(0, None, 0, BEGIN_ID, 0.0, 0.0, 0.0, "open", "the beginning")]
         self.open = [0]
         """Ids of the nodes that go on, most probable first."""
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: BeamStep) -> None:
         """Enter all candidates that exist."""
         before, n = self.open, self.nodes[self.open[0]].step + 1
         kept = [i for i in step.kept[0].tolist() if i >= 0]
@@ -80,12 +90,13 @@ class Trace:
         self.open = [entered[rank] for rank in kept]
 
     def _fate(self, rank: int, token: int, kept: bool, n: int) -> tuple[Fate, str]:
-        if token == END_ID and rank < self.n_beams:
+        ends = token in self.control.ends
+        if ends and rank < self.n_beams:
             return "finished", "finished"
         if kept:
             return "open", "given" if n <= self.n_given else f"among the best {self.n_beams}"
         best = f"outside the best {self.n_beams}"
-        return "pruned", f"ended {best}" if token == END_ID else best
+        return "pruned", f"ended {best}" if ends else best
 
     def concluded(self, best: Hypothesis) -> tuple[Node, ...]:
         """All nodes, once the search has ended with its best hypothesis."""
@@ -98,7 +109,8 @@ class Trace:
                 nodes[node.id] = replace(node, why=why)
         for number in self.open:
             cut = self.nodes[number].step >= self.limit
-            why = f"cut off by the limit of {self.limit}" if cut else "cannot win any more"
+            left = "cannot win any more" if self.stop == "exact" else "others had ended"
+            why = f"cut off by the limit of {self.limit}" if cut else left
             nodes[number] = replace(self.nodes[number], state="pruned", why=why)
         why = "the best that finished" if best.finished else "the best, cut off by the limit"
         nodes[winner] = replace(self.nodes[winner], state="best", score=best.score, why=why)
@@ -106,11 +118,20 @@ class Trace:
 
     def _winner(self, best: Hypothesis) -> int:
         """The node that spells the best hypothesis."""
-        children = {(node.parent, node.token_id): node.id for node in self.nodes}
+        children: dict[int | None, dict[int, int]] = {}
+        for node in self.nodes:
+            children.setdefault(node.parent, {})[node.token_id] = node.id
         number = 0
-        for token in (*best.ids, *([END_ID] if best.finished else [])):
-            number = children[number, token]
-        return number
+        for token in best.ids:
+            number = children[number][token]
+        if not best.finished:
+            return number
+        ends = [
+            self.nodes[children[number][end]]
+            for end in self.control.ends
+            if end in children[number]
+        ]
+        return max((node for node in ends if node.state == "finished"), key=lambda n: n.score).id
 
 
 def trace(
@@ -121,6 +142,9 @@ def trace(
     n_beams: int,
     length_penalty: float = LENGTH_PENALTY,
     prefix: Sequence[int] = (),
+    prompt: Tensor | None = None,
+    control: ControlIds = TRANSLATOR,
+    stop: StopRule = "exact",
 ) -> tuple[Node, ...]:
     """The tree of the search for one sentence (1, S); nothing about the search is changed by it."""
     if source.shape[0] != 1:
@@ -130,6 +154,8 @@ def trace(
         limit=int(limits[0]),
         length_penalty=length_penalty,
         n_given=len(prefix),
+        control=control,
+        stop=stop,
     )
     ((best,),) = beam_search(
         model,
@@ -138,6 +164,9 @@ def trace(
         n_beams=n_beams,
         length_penalty=length_penalty,
         prefix=prefix,
+        prompt=prompt,
+        control=control,
+        stop=stop,
         observer=observer,
     )
     return observer.concluded(best)

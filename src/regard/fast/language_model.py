@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.numbers import power_of_two
-from regard.decoding.cuda_graph import Recorded, shared_pool
+from regard.decoding.static import Graphed, shared_pool
 from regard.fast.prepacked import Prepacked
 from regard.fast.transformer_gpu import wide_product
 from regard.fast.weights import Dense, place_codes
@@ -32,14 +32,14 @@ from regard.kernels.steps import attend_own, heads
 from regard.layers.blocks import ACTIVATIONS, GATED, DecoderBlock
 from regard.models.decoder import LanguageModel
 
-MOST_ROOMS = 2
-"""Rooms that are kept for the next text."""
+MOST_CACHES = 2
+"""Caches that are kept for the next text."""
 FEWEST_PLACES = 256
-"""A room has at least so many, so that the next text fits too."""
+"""A cache has at least so many, so that the next text fits too."""
 FORESEEN = 512
-"""Tokens to be written that there is room for at once; for more, the room grows when it must."""
+"""Tokens to be written that there is space for at once; for more, the cache grows when it must."""
 MOST_NUMBERS = 2**28
-"""Of keys and values in a room; so many rows are written at once."""
+"""Of keys and values in a cache; so many rows are written at once."""
 
 
 class TextNorm(NamedTuple):
@@ -143,7 +143,7 @@ def _packed(linears: Sequence[nn.Linear], dtype: torch.dtype) -> Prepacked:
     return Prepacked.of(*Dense.of(linears, dtype))
 
 
-class PlaceTables(NamedTuple):
+class PositionTables(NamedTuple):
     """What tokens are told of their places, for so many of them."""
 
     codes: Tensor | None
@@ -152,7 +152,7 @@ class PlaceTables(NamedTuple):
     """(L, Dh / 2) complex: what pairs of queries and keys are multiplied by."""
 
     @classmethod
-    def of(cls, model: LanguageModel, n: int, dtype: torch.dtype) -> PlaceTables:
+    def of(cls, model: LanguageModel, n: int, dtype: torch.dtype) -> PositionTables:
         """For n places."""
         config, device = model.config, model.embedding.tokens.weight.device
         if config.positions == "rotary":
@@ -168,29 +168,37 @@ class PlaceTables(NamedTuple):
         return n if self.codes is None else min(n, len(self.codes))
 
 
-class StaticDecoder:
-    """A language model's weights of one moment, and rooms to write in."""
+class StaticLanguageModel:
+    """A language model's weights of one moment, and static caches to generate with.
+
+    Speaks the protocol of ``regard.decoding``; what has no cache is served by the model itself.
+    """
 
     def __init__(self, model: LanguageModel, dtype: torch.dtype) -> None:
         self.model = model
-        self.start, self.extend = model.start, model.extend
+        self.encode, self.start = model.encode, model.start
+        self.step, self.prefill = model.step, model.prefill
         self.dtype = dtype
         self.device: torch.device = model.embedding.tokens.weight.device
         self.longest: int | None = model.config.longest
         self.weights = joined_text(model, dtype)
-        self._rooms: list[TextRoom] = []
+        self._caches: list[TextCache] = []
         self._lock = Lock()
 
+    def __call__(self, source: Tensor, target: Tensor) -> Tensor:
+        """All positions at once are the model's own work."""
+        return self.model(source, target)
+
     @contextmanager
-    def room(self, n_rows: int, n_read: int, n_new: int) -> Iterator[TextRoom]:
-        """Room for so many texts of so many tokens read and written, until it is given back."""
+    def session(self, n_rows: int, n_read: int, n_new: int) -> Iterator[TextCache]:
+        """A cache for so many texts of so many tokens read and written, until it is given back."""
         n_places = max(FEWEST_PLACES, power_of_two(n_read + min(n_new, FORESEEN)))
-        room = self._kept(n_rows, n_places) or TextRoom(self, n_rows, n_places)
+        cache = self._kept(n_rows, n_places) or TextCache(self, n_rows, n_places)
         try:
-            yield room
+            yield cache
         finally:
             with self._lock:
-                self._rooms = [room, *self._rooms][:MOST_ROOMS]
+                self._caches = [cache, *self._caches][:MOST_CACHES]
 
     def most_rows(self, n_read: int, n_new: int) -> int:
         """Texts of so many tokens that may be written at once."""
@@ -198,18 +206,18 @@ class StaticDecoder:
         numbers = len(w.layers) * 2 * w.n_kv_heads * w.d_head * (n_read + n_new)
         return max(1, MOST_NUMBERS // numbers)
 
-    def _kept(self, n_rows: int, n_places: int) -> TextRoom | None:
-        """A kept room that fits. Who does not fit is let go: its memory is wanted."""
+    def _kept(self, n_rows: int, n_places: int) -> TextCache | None:
+        """A kept cache that fits. Those that do not fit are let go: their memory is wanted."""
         with self._lock:
-            fit = [r for r in self._rooms if r.n_rows >= n_rows and r.n_places >= n_places]
-            self._rooms = fit[1:]
+            fit = [c for c in self._caches if c.n_rows >= n_rows and c.n_places >= n_places]
+            self._caches = fit[1:]
             return fit[0] if fit else None
 
 
-class TextRoom:
-    """Where up to P texts of one length are written. Rows from 0 on are in use."""
+class TextCache:
+    """The KV cache of up to P texts of one length; rows from 0 on are in use."""
 
-    def __init__(self, form: StaticDecoder, n_rows: int, n_places: int) -> None:
+    def __init__(self, form: StaticLanguageModel, n_rows: int, n_places: int) -> None:
         self.form = form
         self.n_rows = n_rows
         self.length = 0
@@ -225,13 +233,13 @@ class TextRoom:
 
     @property
     def n_places(self) -> int:
-        """L: tokens that a text may have before the room must grow."""
+        """L: tokens that a text may have before the cache must grow."""
         return self.past.shape[-2]
 
-    def read(self, ids: Tensor) -> Tensor:
-        """Begin with these ids (B, T) -> logits (B, V) of the next token."""
-        weights, (B, T) = self.form.weights, ids.shape
-        x = weights.tokens[ids]
+    def begin(self, _source: Tensor, prompt: Tensor) -> Tensor:
+        """Read prompts (B, T) -> logits (B, V) of the next token."""
+        weights, (B, T) = self.form.weights, prompt.shape
+        x = weights.tokens[prompt]
         if self.tables.codes is not None:
             x = x + self.tables.codes[:T]
         x = x.flatten(0, 1)
@@ -252,29 +260,31 @@ class TextRoom:
         size = min(self.n_rows, power_of_two(n)) if self.ahead else n
         if size not in self._steps:
             work = partial(self._work, size)
-            self._steps[size] = Recorded(work, changes=(self.place,), pool=self._pool)
+            self._steps[size] = Graphed(work, changes=(self.place,), pool=self._pool)
         self._steps[size]()
         self.length += 1
         return self.logits[:n]
 
-    def move(self, rows: Tensor) -> None:
-        """Only these rows go on, in this order, from row 0 on."""
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows, in this order, from row 0 on; an index may repeat."""
         n, t = len(rows), self.length
         for layer in self.past:
             for part in layer:
                 part[:n, :, :t] = part[rows, :, :t]
 
+    reorder = select
+
     def _make(self, n_places: int) -> None:
-        """Room for so many places, with nothing in it."""
+        """A cache for so many places, with nothing in it."""
         form, w = self.form, self.form.weights
         shape = (len(w.layers), 2, self.n_rows, w.n_kv_heads, n_places, w.d_head)
         # On a CPU the small products of attention are slower in 16 bits.
         kept = form.dtype if form.device.type == "cuda" else wide(form.dtype)
         self.past = torch.zeros(shape, dtype=kept, device=form.device)
-        self.tables = PlaceTables.of(form.model, n_places, form.dtype)
+        self.tables = PositionTables.of(form.model, n_places, form.dtype)
         self._last = self.tables.n_known(n_places) - 1
-        self._steps: dict[int, Recorded] = {}
-        self._pool = shared_pool(form.device)  # the old one is gone with its last recording
+        self._steps: dict[int, Graphed] = {}
+        self._pool = shared_pool(form.device)  # the old one is gone with its last graph
 
     def _grow(self) -> None:
         """Twice the places, and what was kept in the first half."""

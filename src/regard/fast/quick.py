@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from regard.fast.language_model import StaticDecoder
+from regard.fast.language_model import StaticLanguageModel
 from regard.fast.prepacked import can_pack
 from regard.fast.transformer_cpu import CpuTransformer
 from regard.fast.transformer_gpu import StaticTransformer
@@ -101,8 +101,8 @@ def _language_model(model: LanguageModel, weight: Tensor) -> Make | None:
         return None
     if weight.is_cuda:
         fits = HAS_TRITON and model.config.d_head in WIDTHS
-        return StaticDecoder if fits and weight.dtype in GPU_TYPES else None
-    return StaticDecoder if can_pack(weight) else None
+        return StaticLanguageModel if fits and weight.dtype in GPU_TYPES else None
+    return StaticLanguageModel if can_pack(weight) else None
 
 
 FORMS[Transformer] = _transformer

@@ -40,9 +40,9 @@ class CpuTransformer(Form):
         self.to_source = Prepacked.of(*weights.to_source)
         self.to_logits = Prepacked.of(weights.tokens, None)
 
-    def room(self, n_rows: int, n_steps: int, n_tokens: int, n_beams: int) -> CpuRoom:
-        """Room for so many rows of so many steps."""
-        return CpuRoom(self, n_rows, n_steps, n_tokens, n_beams)
+    def cache(self, n_rows: int, n_steps: int, n_tokens: int, n_beams: int) -> CpuCache:
+        """Cache for so many rows of so many steps."""
+        return CpuCache(self, n_rows, n_steps, n_tokens, n_beams)
 
 
 class _Layer:
@@ -67,7 +67,7 @@ def _packed(dense: Dense, times: Tensor | None = None) -> Prepacked:
     return Prepacked.of(weight, bias)
 
 
-class CpuRoom:
+class CpuCache:
     """Where up to P hypotheses are written, K a sentence side by side."""
 
     def __init__(

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.decoding.cuda_graph import Recorded, shared_pool
+from regard.decoding.static import Graphed, shared_pool
 from regard.fast.encoder import JoinedEncoder
 from regard.fast.weights import Dense, Form, JoinedLayer, Norm, joined, place_codes
 from regard.functional import masks
@@ -46,9 +46,9 @@ class StaticTransformer(Form):
         self.joined.update(joined(model.decoder, self.dtype))
         self.codes.copy_(place_codes(model.decoder, len(self.codes)))
 
-    def room(self, n_rows: int, n_steps: int, n_tokens: int, n_beams: int) -> Room:
-        """Room for so many rows of so many steps, and sources of so many tokens in all."""
-        return Room(self, n_rows, n_steps, n_tokens, n_beams)
+    def cache(self, n_rows: int, n_steps: int, n_tokens: int, n_beams: int) -> GpuCache:
+        """Cache for so many rows of so many steps, and sources of so many tokens in all."""
+        return GpuCache(self, n_rows, n_steps, n_tokens, n_beams)
 
     def read(self, source: Tensor) -> Tensor:
         """Source ids (B, S) -> (B, S', D), perhaps padded further."""
@@ -83,7 +83,7 @@ class _Reader:
         with model.device:
             self.source = torch.full((n_rows, n_tokens), model.pad_id)
             self.encoded = torch.empty(n_rows, n_tokens, d_model, dtype=model.dtype)
-        self.read = Recorded(self._read, changes=[self.encoded], pool=pool)
+        self.read = Graphed(self._read, changes=[self.encoded], pool=pool)
 
     def _read(self) -> None:
         mask = masks.padding(self.source, pad=self.model.pad_id)
@@ -96,7 +96,7 @@ class _Reader:
         return self.encoded
 
 
-class Room:
+class GpuCache:
     """Where up to P hypotheses are written. Rows from 0 on are in use, as many as one asks for."""
 
     def __init__(

@@ -198,7 +198,8 @@ class Form:
 
     def __init__(self, model: Transformer, dtype: torch.dtype) -> None:
         self.model = model
-        self.encode, self.start, self.step = model.encode, model.start, model.step
+        self.encode, self.start = model.encode, model.start
+        self.step, self.prefill = model.step, model.prefill
         self.dtype = dtype
         self.device: torch.device = model.decoder.embedding.tokens.weight.device
         self.pad_id: int = model.config.pad_id
@@ -206,7 +207,7 @@ class Form:
         self.n_vocab: int = model.config.n_target_vocab
         self.codes = place_codes(model.decoder, model.config.max_len).to(dtype, copy=True)
         self.lock = Lock()
-        self.kept: dict[object, Any] = {}
+        self.searches: dict[object, Any] = {}
         """What searches keep here for the next time."""
 
     def __call__(self, source: Tensor, target: Tensor) -> Tensor:

@@ -194,7 +194,7 @@ Found = dict[int, list[Hypothesis]]
 
 @dataclass(frozen=True, slots=True)
 class CTranslate2Engine:
-    """Writes as ``regard.runs.translation.decode`` does."""
+    """Writes as ``regard.tasks.translating.decode`` does."""
 
     translator: TokenTranslator
     model: SequenceModel
@@ -217,6 +217,11 @@ class CTranslate2Engine:
         batch_tokens: int = DECODE_TOKENS,
     ) -> list[list[Hypothesis]]:
         """The best hypotheses for each source, in the order of the sources."""
+        if settings.samples or settings.coverage_penalty:
+            raise ConfigError(
+                "the engine ctranslate2 searches as our own: sampling and the coverage penalty are "
+                "for the native one"
+            )
         if n_best > settings.beam:
             raise ConfigError(
                 f"n_best={n_best} is more than the beam={settings.beam} that is searched; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import torch.nn.functional as F
@@ -80,6 +81,17 @@ class LazyLogits(NamedTuple):
     """(V, D)"""
     bias: Tensor | None
     """(V,)"""
+
+
+@dataclass(frozen=True, slots=True)
+class NoMemory:
+    """The memory of a model that has no source to look at: so many rows of nothing."""
+
+    n_rows: int
+
+    def select(self, rows: Tensor) -> NoMemory:
+        """As many rows as are asked for."""
+        return NoMemory(len(rows))
 
 
 class Switching(nn.Module):

@@ -12,9 +12,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.errors import ShapeError
 from regard.layers.blocks import DecoderBlock
 from regard.layers.key_values import DecoderState, KeyValues
-from regard.models.base import LazyLogits, Output, Switching, input_embedding, last_norm, tied
+from regard.models.base import (
+    LazyLogits,
+    NoMemory,
+    Output,
+    Switching,
+    input_embedding,
+    last_norm,
+    tied,
+)
 from regard.models.settings import DecoderConfig
 
 STD = 0.02
@@ -40,14 +49,23 @@ class LanguageModel(Switching):
         )
         _initialise(self, n)
 
-    def forward(self, ids: Tensor, *, lazy: bool = False) -> Tensor | LazyLogits:
-        """ids (B, T) -> logits (B, T, V): at each position those of the next token."""
+    def forward(
+        self, source: Tensor, target: Tensor | None = None, *, lazy: bool = False
+    ) -> Tensor | LazyLogits:
+        """ids (B, T) -> logits (B, T, V): at each position those of the next token.
+
+        ``regard.decoding`` hands over a source and a target, which are read as one text: the logits
+        are those of the target.
+        """
+        ids = source if target is None else torch.cat((source, target), dim=1)
         states = self.states(ids)
+        if target is not None:
+            states = states[:, source.shape[1] :]
         return LazyLogits(states, *self.output()) if lazy else self.logits(states)
 
     def states(self, ids: Tensor) -> Tensor:
         """What the last layer reads, (B, T, D)."""
-        return self._after(ids, self.start(ids.shape[0]))[0]
+        return self._after(ids, self.start(NoMemory(len(ids))))[0]
 
     def output(self) -> Output:
         """The last layer, for who can do more with it than multiply."""
@@ -59,13 +77,30 @@ class LanguageModel(Switching):
         """(…, D) -> (…, V)"""
         return F.linear(states, *self.output())
 
-    def start(self, n_rows: int) -> DecoderState:
-        """Nothing is read yet, in so many texts."""
+    def encode(self, source: Tensor) -> NoMemory:
+        """There is no source to look at: (B, 0)."""
+        if source.shape[1]:
+            raise ShapeError(
+                f"a language model has no source, but this one has {source.shape[1]} tokens; hand "
+                "them over as the prompt"
+            )
+        return NoMemory(len(source))
+
+    def start(self, memory: NoMemory) -> DecoderState:
+        """Nothing is read yet."""
         config, like = self.config, self.embedding.tokens.weight
-        nothing = like.new_empty(n_rows, config.kv_heads, 0, config.d_head)
+        nothing = like.new_empty(memory.n_rows, config.kv_heads, 0, config.d_head)
         return DecoderState((KeyValues(nothing, nothing),) * config.n_layers)
 
-    def extend(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def step(
+        self, ids: Tensor, memory: NoMemory, state: DecoderState
+    ) -> tuple[Tensor, DecoderState]:
+        """Last ids (B,) -> logits (B, V) of the next, and the state that knows them."""
+        return self.prefill(ids.unsqueeze(1), memory, state)
+
+    def prefill(
+        self, ids: Tensor, _memory: NoMemory, state: DecoderState
+    ) -> tuple[Tensor, DecoderState]:
         """ids (B, T), T ≥ 1, after ``state`` -> logits (B, V) of the next, and the new state."""
         x, state = self._after(ids, state)
         return self.logits(x[:, -1]), state

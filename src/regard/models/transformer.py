@@ -178,8 +178,14 @@ class Transformer(SequenceModel):
     def step(
         self, ids: Tensor, memory: SourceMemory, state: DecoderState
     ) -> tuple[Tensor, DecoderState]:
-        x, state = self.decoder(ids.unsqueeze(1), memory, state)
-        return self.logits(x.squeeze(1)), state
+        return self.prefill(ids.unsqueeze(1), memory, state)
+
+    def prefill(
+        self, ids: Tensor, memory: SourceMemory, state: DecoderState
+    ) -> tuple[Tensor, DecoderState]:
+        """ids (B, T), T ≥ 1, after ``state`` -> logits (B, V) of the next, and the new state."""
+        x, state = self.decoder(ids, memory, state)
+        return self.logits(x[:, -1]), state
 
 
 def _scale(config: TransformerConfig) -> float:

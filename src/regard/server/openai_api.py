@@ -18,6 +18,7 @@ import numpy as np
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from regard.decoding.sampling import seeded
 from regard.server.errors import RefusedError, as_json, json_response
 from regard.server.openai_schemas import (
     ChatRequest,
@@ -29,7 +30,7 @@ from regard.server.service import Service
 from regard.server.streaming import Event, Stream, stream_response
 from regard.tasks.chat import Chat, chat_of, has_template
 from regard.tasks.encoding import EncoderRun
-from regard.tasks.generation import Written, seeded
+from regard.tasks.generation import GeneratedText
 from regard.tasks.verbs import EMBED, GENERATE, check_length
 from regard.tasks.writer import Writer
 
@@ -96,7 +97,7 @@ def _add_completions(router: APIRouter, service: Service, run: Writer) -> None:
 
 
 async def _completed(service: Service, run: Writer, asked: CompletionRequest) -> Response:
-    manner, frame = run.manner(**asked.sampling()), _head("cmpl", "text_completion", service)
+    config, frame = run.generation(**asked.sampling()), _head("cmpl", "text_completion", service)
     dropped = threading.Event()
     how = _how(asked, dropped)
     if asked.stream:
@@ -104,12 +105,12 @@ async def _completed(service: Service, run: Writer, asked: CompletionRequest) ->
             raise RefusedError(422, "a stream holds one text: send one prompt, and n 1")
         ids = run.prompt_ids(asked.prompts[0], asked.max_new)
         events = _events(
-            run.pen.pieces(ids, manner, **how),
+            run.generator.pieces(ids, config, **how),
             lambda text, why: frame | {"choices": [_choice(0, text, why)]},
         )
         stream = Stream(events, f"POST /v1{COMPLETIONS}", dropped, error_name=None)
         return await stream_response(service.worker, stream)
-    work = partial(run.written, asked.prompts, manner, n=asked.n or 1, **how)
+    work = partial(run.written, asked.prompts, config, n=asked.n or 1, **how)
     texts = [one for several in await service.worker.call(work, dropped) for one in several]
     choices = [_choice(i, one.text, _reason(one.finished)) for i, one in enumerate(texts)]
     n_read = sum(len(run.framing.read(prompt)) for prompt in asked.prompts)
@@ -150,7 +151,7 @@ def _reason(finished: bool) -> str:
     return "stop" if finished else "length"
 
 
-def _usage(n_read: int, texts: list[Written]) -> dict[str, int]:
+def _usage(n_read: int, texts: list[GeneratedText]) -> dict[str, int]:
     """Tokens read and written."""
     written = sum(len(one.tokens) for one in texts)
     return {"prompt_tokens": n_read, "completion_tokens": written, "total_tokens": n_read + written}
@@ -192,7 +193,7 @@ def _add_chat(router: APIRouter, service: Service, run: Writer) -> None:
 
 async def _answered(service: Service, run: Writer, chat: Chat, asked: ChatRequest) -> Response:
     _check_written(service, asked.n or 1, asked.max_new)
-    manner = chat.ending(run.manner(**asked.sampling()))
+    config = chat.ending(run.generation(**asked.sampling()))
     dropped, frame = threading.Event(), _head("chatcmpl", "chat.completion", service)
     how = _how(asked, dropped)
     ids = await service.worker.call(partial(chat.prompts.ids, asked.turns))
@@ -202,16 +203,16 @@ async def _answered(service: Service, run: Writer, chat: Chat, asked: ChatReques
     if asked.stream:
         if (asked.n or 1) > 1:
             raise RefusedError(422, "a stream holds one text: send n 1")
-        events = _events(chat.pen.pieces(ids, manner, **how), partial(_chunk, frame))
+        events = _events(chat.generator.pieces(ids, config, **how), partial(_chunk, frame))
         stream = Stream(events, f"POST /v1{CHAT}", dropped, error_name=None)
         return await stream_response(service.worker, stream)
-    work = partial(chat.pen.write, [ids], manner, n=asked.n or 1, **how)
+    work = partial(chat.generator.texts, [ids], config, n=asked.n or 1, **how)
     (texts,) = await service.worker.call(work, dropped)
     choices = [_message(i, one) for i, one in enumerate(texts)]
     return _json(frame | {"choices": choices, "usage": _usage(len(ids), texts)})
 
 
-def _message(index: int, one: Written) -> dict[str, Any]:
+def _message(index: int, one: GeneratedText) -> dict[str, Any]:
     return {
         "index": index,
         "message": {"role": "assistant", "content": one.text},

@@ -20,7 +20,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.steps import next_log_probs
 from regard.server.errors import RefusedError, as_json, json_response, problems
 from regard.server.guards import bearer, check_key
 from regard.server.limits import MAX_ALTERNATIVES, MAX_TEXTS
@@ -28,10 +27,9 @@ from regard.server.schemas import BeamRequest, texts_check
 from regard.server.service import Service
 from regard.server.streaming import EVENT_STREAM, Event, Stream, stream_response
 from regard.tasks.requests import MAX_CHARACTERS, MAX_LINES, MAX_NAME, Name, Numbered, Text
-from regard.tasks.translating import one_source
+from regard.tasks.translating import target_ids
 from regard.tasks.translator import Run
 from regard.tasks.verbs import check_side
-from regard.text.specials import BEGIN_ID, END_ID
 
 LANGUAGE_NAMES = {
     "de": "German",
@@ -337,15 +335,6 @@ def _so_far(source: str, translated: list[str]) -> str:
 def _greedy(run: Run, read: list[int]) -> Iterator[int]:
     """The ids of the target, without the end token."""
     if not read:
-        return
-    model = run.model
-    source, limits = one_source(model, read, run.recipe.decode.max_len, run.device)
-    memory = model.encode(source)
-    state = model.start(memory)
-    last = torch.tensor([BEGIN_ID], device=run.device)
-    for _ in range(int(limits)):
-        logits, state = model.step(last, memory, state)
-        last = next_log_probs(logits).argmax(dim=-1)  # (1,)
-        if int(last) == END_ID:
-            return
-        yield int(last)
+        return iter(())
+    settings = run.recipe.decode.chosen(beam=1)
+    return target_ids(run.model, read, settings, device=run.device)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 
-from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.registry import did_you_mean
-from regard.decoding.continuing import Manner
-from regard.tasks.generation import Framing, Pen, Stop, seeded
+from regard.decoding.protocol import ControlIds
+from regard.decoding.sampling import seeded
+from regard.tasks.generation import GenerationConfig, LanguageRun, StopWords, TextGenerator
 from regard.text.chat import TEMPLATE, ChatReader, ChatTemplate, Message
 from regard.text.tokenizer import Tokenizer
 
@@ -147,54 +147,27 @@ MAX_ANSWER = 500
 """Tokens of an answer where nothing is said."""
 
 
-class Speaker(Protocol):
-    """What is needed of a language model's run."""
-
-    @property
-    def folder(self) -> RunFolder:
-        """Where its template lies."""
-        ...
-
-    @property
-    def framing(self) -> Framing:
-        """How it reads."""
-        ...
-
-    @property
-    def context(self) -> int:
-        """Tokens that it can read."""
-        ...
-
-    @property
-    def pen(self) -> Pen:
-        """What writes."""
-        ...
-
-    def manner(self, **choices: Any) -> Manner:
-        """How to write."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Chat:
     """What all conversations with a run have in common."""
 
     prompts: ChatPrompts
-    pen: Pen
+    generator: TextGenerator
     end_of_turn: int | None
 
-    def ending(self, manner: Manner) -> Manner:
-        """The same manner, ended by the end of a turn too."""
+    def ending(self, config: GenerationConfig) -> GenerationConfig:
+        """The same config, ended by the end of a turn too."""
         if self.end_of_turn is None:
-            return manner
-        hidden = tuple(number for number in manner.hidden_ids if number != self.end_of_turn)
-        return replace(manner, end_ids=manner.end_ids | {self.end_of_turn}, hidden_ids=hidden)
+            return config
+        ends = config.control.ends | {self.end_of_turn}
+        rest = tuple(number for number in config.control.suppressed if number not in ends)
+        return replace(config, control=ControlIds(ends, rest))
 
 
-def chat_of(run: Speaker) -> Chat:
+def chat_of(run: LanguageRun) -> Chat:
     """With the template in the run's folder."""
     prompts = load_prompts(run.folder.path, run.framing.tokenizer, run.context)
-    return Chat(prompts, run.pen, prompts.end_of_turn())
+    return Chat(prompts, run.generator, prompts.end_of_turn())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -202,9 +175,9 @@ class Conversation:
     """Turns so far, and a model to go on with."""
 
     chat: Chat
-    manner: Manner
+    config: GenerationConfig
     rng: torch.Generator
-    stop: Stop = ()
+    stop: StopWords = ()
     truncate: Truncate = None
     messages: list[Message] = field(default_factory=list)
     """``role`` and ``content`` of each turn."""
@@ -228,12 +201,12 @@ class Conversation:
 
     def _prompt(self, messages: Sequence[Message]) -> list[int]:
         return self.chat.prompts.fitting(
-            messages, max_new=self.manner.max_new, truncate=self.truncate
+            messages, max_new=self.config.max_new, truncate=self.truncate
         )
 
     def _answer(self, prompt: Sequence[int]) -> Generator[str, None, None]:
         said, self.finished = "", False
-        pieces = self.chat.pen.pieces(prompt, self.manner, rng=self.rng, stop=self.stop)
+        pieces = self.chat.generator.pieces(prompt, self.config, rng=self.rng, stop=self.stop)
         try:
             while True:
                 piece = next(pieces)
@@ -246,23 +219,23 @@ class Conversation:
 
 
 def conversation(
-    run: Speaker,
+    run: LanguageRun,
     messages: Iterable[Message] = (),
     *,
     max_new: int = MAX_ANSWER,
-    temperature: float = 1.0,
+    temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int | None = None,
-    stop: Stop = (),
+    stop: StopWords = (),
     truncate: Truncate = None,
 ) -> Conversation:
     """Begin one, or go on with what was said."""
     chat = chat_of(run)
-    plain = run.manner(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
+    plain = run.generation(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
     return Conversation(
         chat=chat,
-        manner=chat.ending(plain),
+        config=chat.ending(plain),
         rng=seeded(seed),
         stop=stop,
         truncate=truncate,

@@ -1,28 +1,50 @@
-"""How a language model goes on: ids around texts, and the writing itself."""
+"""Texts that a language model reads and generates: as ids, as text, and in pieces as they come.
+
+Prompts of one length are read together, at once. What shares a batch changes no text: each prompt
+has random numbers of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import tokenizers
 import torch
+from torch import Tensor
 
-from regard.core.errors import ConfigError
+from regard.checkpoints.run_folder import RunFolder
+from regard.core.errors import ConfigError, DataError
 from regard.data.examples import Ids
 from regard.data.language_texts import lines_go_on
 from regard.data.language_windows import laid
 from regard.data.settings import DataSettings
-from regard.decoding.continuing import Dropped, Manner, continuations, steps
-from regard.decoding.place import Continuer
+from regard.decoding.beam import beam_search
+from regard.decoding.greedy import Dropped, Ended, token_steps
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.protocol import ControlIds, StaticSessions, no_source
+from regard.decoding.protocol import Generator as Model
+from regard.decoding.sampling import Sampler, check_sampling, noise_for, sample
+from regard.decoding.settings import LENGTH_PENALTY, StopRule
 from regard.fast.quick import quickened
 from regard.models.decoder import LanguageModel
+from regard.tasks.recipe import Recipe
 from regard.text.pretrained import PretrainedTokenizer
 from regard.text.tokenizer import Tokenizer
 
 BREAK = "\n"
+StopWords = str | Sequence[str]
+"""Words before which a text ends."""
+MOST_TEXTS = 10_000
+"""After one prompt: all of them are in memory at once."""
+MOST_ROWS = 256
+"""Texts, or hypotheses of a beam, that are written at once."""
+NONE = ControlIds(frozenset(), ())
+"""No token ends a text, and any may be written."""
+TORN = "\ufffd"
+"""How bytes of a character are shown that is not complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +132,305 @@ def _put_before(tokenizer: PretrainedTokenizer) -> tuple[int, ...]:
     return tuple(number for number, _ in takewhile(lambda pair: pair[1] == 1, marked))
 
 
-TORN = "\ufffd"
-"""How bytes of a character are shown that is not complete."""
+# ---------------------------------------------------------------- in ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationConfig:
+    """How to write on: by sampling, greedily with temperature 0, or by beam search."""
+
+    max_new: int
+    """Most tokens to write, the end included."""
+    context: int | None = None
+    """Most tokens that a model can read, prompt and all; None where any number will do."""
+    control: ControlIds = NONE
+    temperature: float = 1.0
+    """Of sampling; a beam search draws nothing."""
+    top_k: int | None = None
+    top_p: float | None = None
+    beam: int = 1
+    length_penalty: float = LENGTH_PENALTY
+    stop_rule: StopRule = "exact"
+
+    def __post_init__(self) -> None:
+        check_sampling(self.temperature, self.top_k, self.top_p)
+        if self.max_new < 1:
+            raise ConfigError(f"max_new must be at least 1: {self.max_new}")
+
+    @property
+    def draws(self) -> bool:
+        """Whether tokens are drawn at random."""
+        return self.beam == 1 and self.temperature > 0
+
+    def limit(self, n_read: int) -> int:
+        """Tokens that can be written after so many: the last one is never read."""
+        if n_read < 1:
+            raise DataError("there is nothing to go on from: a prompt needs at least one token")
+        if self.context is None:
+            return self.max_new
+        if n_read > self.context:
+            raise DataError(f"a prompt of {n_read} tokens, but the context holds {self.context}")
+        return min(self.max_new, self.context - n_read + 1)
+
+
+def generate(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    config: GenerationConfig,
+    *,
+    rng: torch.Generator,
+    device: torch.device,
+    n: int = 1,
+    ended: Ended | None = None,
+    dropped: Dropped | None = None,
+) -> list[list[Hypothesis]]:
+    """``n`` continuations of each prompt, in the order of the prompts; those of a beam best first.
+
+    ``ended`` gets the number of a prompt and what was written after it. All stop where they are
+    once they are ``dropped``.
+    """
+    each = 1 if config.beam > 1 else n
+    rows = [ids for ids in prompts for _ in range(each)]
+    limits = [config.limit(len(ids)) for ids in rows]
+    noise = _noise(config, len(rows), rng)
+    found: list[list[Hypothesis]] = [[] for _ in prompts]
+    for group in _groups(model, rows, config):
+        ids = torch.tensor([rows[i] for i in group], dtype=torch.long, device=device)
+        limit = torch.full((len(group),), limits[group[0]], device=device)
+
+        def over(row: int, written: Sequence[int], group: list[int] = group) -> bool:
+            return ended is not None and ended(group[row] // each, written)
+
+        heeded = over if ended is not None else None
+        texts: list[list[Hypothesis]]
+        if config.beam > 1:
+            texts = beam_search(
+                model, no_source(ids), prompt=ids, limits=limit, control=config.control,
+                n_beams=config.beam, n_best=n, length_penalty=config.length_penalty,
+                stop=config.stop_rule, ended=heeded, dropped=dropped,
+            )  # fmt: skip
+        else:
+            sampler = _sampler(config, noise[group].to(device))
+            drawn = sample(
+                model, no_source(ids), prompt=ids, limits=limit, control=config.control,
+                sampler=sampler, ended=heeded, dropped=dropped,
+                length_penalty=config.length_penalty,
+            )  # fmt: skip
+            texts = [[one] for one in drawn]
+        for row, several in zip(group, texts, strict=True):
+            found[row // each] += several
+    return found
+
+
+def stream(
+    model: Model,
+    prompt: Sequence[int],
+    config: GenerationConfig,
+    *,
+    rng: torch.Generator,
+    device: torch.device,
+    dropped: Dropped | None = None,
+) -> Iterator[int]:
+    """The ids that are written after one prompt, each as it comes; an end token is the last."""
+    if config.beam > 1:
+        raise ConfigError("a beam search has no text before its end: leave out the beam to stream")
+    limit = torch.tensor([config.limit(len(prompt))], device=device)
+    ids = torch.tensor([list(prompt)], dtype=torch.long, device=device)
+    sampler = _sampler(config, _noise(config, 1, rng).to(device))
+    for step in token_steps(
+        model, no_source(ids), prompt=ids, limits=limit, control=config.control, choose=sampler,
+        dropped=dropped,
+    ):  # fmt: skip
+        yield step.ids[0]
+
+
+def _noise(config: GenerationConfig, n_rows: int, rng: torch.Generator) -> Tensor:
+    """For each prompt as much as the shortest one could need: how long others are changes none."""
+    return noise_for([config.limit(1)] * n_rows, rng) if config.draws else torch.zeros(n_rows, 1)
+
+
+def _sampler(config: GenerationConfig, noise: Tensor) -> Sampler:
+    return Sampler(noise, config.temperature, config.top_k, config.top_p)
+
+
+def _groups(
+    model: Model, prompts: Sequence[Sequence[int]], config: GenerationConfig
+) -> Iterator[list[int]]:
+    """Numbers of prompts of one length, not too many at once."""
+    by_length: dict[int, list[int]] = {}
+    for row, prompt in enumerate(prompts):
+        by_length.setdefault(len(prompt), []).append(row)
+    for length, rows in by_length.items():
+        most = MOST_ROWS
+        if isinstance(model, StaticSessions):
+            most = min(most, model.most_rows(length, config.limit(length)))
+        most = max(1, most // config.beam)
+        for begin in range(0, len(rows), most):
+            yield rows[begin : begin + most]
+
+
+# ---------------------------------------------------------------- in text
+
+
+class GeneratedText(NamedTuple):
+    """What was written after a prompt."""
+
+    text: str
+    tokens: tuple[str, ...]
+    finished: bool
+    """False where a limit or the end of the context came before the end."""
+    log_prob: float
+    score: float
+    """``log_prob`` over the length penalty: what a beam search ranks by."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextGenerator:
+    """A language model, and how its ids are read and said."""
+
+    model: LanguageModel
+    framing: Framing
+    device: torch.device
+    dtype: torch.dtype | None = None
+    """What to compute in; None: as the weights are."""
+    fast: bool = True
+    """Whether the model may be rewritten for it; else the plain layers are run."""
+
+    @property
+    def quick(self) -> Model:
+        """The model made ready for generating; itself where somebody watches it."""
+        found: Model = quickened(self.model, self.dtype, fast=self.fast)
+        return found
+
+    def texts(
+        self,
+        prompts: Sequence[Sequence[int]],
+        config: GenerationConfig,
+        *,
+        rng: torch.Generator,
+        n: int = 1,
+        stop: StopWords = (),
+        dropped: Dropped | None = None,
+    ) -> list[list[GeneratedText]]:
+        """``n`` texts for each prompt, or what there is of them once they are ``dropped``."""
+        if not 1 <= n <= MOST_TEXTS:
+            raise ConfigError(f"n must be at least 1 and at most {MOST_TEXTS:,}: {n}")
+        stops = stop_words(stop)
+
+        def stopped(row: int, ids: Sequence[int]) -> bool:
+            return cut_at(self.framing.said_after(prompts[row], ids), stops)[1]
+
+        found = generate(
+            self.quick, prompts, config, rng=rng, device=self.device, n=n,
+            ended=stopped if stops else None, dropped=dropped,
+        )  # fmt: skip
+        return [
+            [self._text(prompt, one, stops) for one in several]
+            for prompt, several in zip(prompts, found, strict=True)
+        ]
+
+    def _text(self, prompt: Sequence[int], one: Hypothesis, stops: Sequence[str]) -> GeneratedText:
+        return GeneratedText(
+            cut_at(self.framing.said_after(prompt, one.ids), stops)[0],
+            tuple(self.framing.tokenizer.tokens(one.ids)),
+            one.finished,
+            one.log_prob,
+            one.score,
+        )
+
+    def pieces(
+        self,
+        prompt: Sequence[int],
+        config: GenerationConfig,
+        *,
+        rng: torch.Generator,
+        stop: StopWords = (),
+        dropped: Dropped | None = None,
+    ) -> Generator[str, None, bool]:
+        """One text as it comes; what may still change is held back. -> whether it ended itself."""
+        coming = stream(self.quick, prompt, config, rng=rng, device=self.device, dropped=dropped)
+        say = lambda ids: self.framing.said_after(prompt, ids)  # noqa: E731
+        return (yield from text_pieces(coming, say, config.control.ends, stop_words(stop)))
+
+
+class LanguageRun(Protocol):
+    """What is needed of a language model's run to generate with it."""
+
+    @property
+    def folder(self) -> RunFolder:
+        """Where its chat template lies."""
+        ...
+
+    @property
+    def recipe(self) -> Recipe:
+        """How long its answers may be."""
+        ...
+
+    @property
+    def framing(self) -> Framing:
+        """How it reads."""
+        ...
+
+    @property
+    def model(self) -> LanguageModel:
+        """What says how probable texts are."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where."""
+        ...
+
+    @property
+    def context(self) -> int:
+        """Tokens that it can read."""
+        ...
+
+    @property
+    def generator(self) -> TextGenerator:
+        """What generates."""
+        ...
+
+    def generation(
+        self,
+        *,
+        max_new: int,
+        beam: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+    ) -> GenerationConfig:
+        """How to write, within what the model can."""
+        ...
+
+
+def text_pieces(
+    coming: Iterator[int],
+    say: Callable[[Sequence[int]], str],
+    ends: frozenset[int],
+    stops: Sequence[str] = (),
+) -> Generator[str, None, bool]:
+    """The text of ids as they come, as ``say`` reads them; what may still change is held back.
+
+    It ends before the first of the stops, or with an end token. -> whether it ended itself.
+    """
+    told, written, finished = "", list[int](), False
+    for number in coming:
+        if number in ends:
+            finished = True
+            break
+        written.append(number)
+        text, over = cut_at(say(written), stops)
+        sure = text if over else certain(text, stops)
+        if len(sure) > len(told):
+            yield sure[len(told) :]
+            told = sure
+        if over:
+            return True
+    rest = say(written)[len(told) :]
+    if rest:
+        yield rest
+    return finished
 
 
 def cut_at(text: str, stops: Sequence[str]) -> tuple[str, bool]:
@@ -137,117 +456,8 @@ def certain(text: str, stops: Sequence[str]) -> str:
     return text[: len(text) - max(held, default=0)]
 
 
-Stop = str | Sequence[str]
-"""Words before which a text ends."""
-
-MOST_TEXTS = 10_000
-"""After one prompt: all of them are in memory at once."""
-
-
-class Written(NamedTuple):
-    """What was written after a prompt."""
-
-    text: str
-    tokens: tuple[str, ...]
-    finished: bool
-    """False where a limit or the end of the context came before the end."""
-    log_prob: float
-
-
-@dataclass(frozen=True, slots=True)
-class Pen:
-    """A model, and how its ids are said."""
-
-    model: LanguageModel
-    framing: Framing
-    device: torch.device
-    dtype: torch.dtype | None = None
-    """What to compute in; None: as the weights are."""
-    fast: bool = True
-    """Whether the model may be rewritten for it; else the plain layers are run."""
-
-    @property
-    def quick(self) -> Continuer:
-        """The model made ready for writing; itself where somebody watches it."""
-        return quickened(self.model, self.dtype, fast=self.fast)
-
-    def write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        manner: Manner,
-        *,
-        rng: torch.Generator,
-        n: int = 1,
-        stop: Stop = (),
-        dropped: Dropped | None = None,
-    ) -> list[list[Written]]:
-        """``n`` texts for each prompt, or what there is of them once they are ``dropped``."""
-        if not 1 <= n <= MOST_TEXTS:
-            raise ConfigError(f"n must be at least 1 and at most {MOST_TEXTS:,}: {n}")
-        stops = _stops(stop)
-        rows = [ids for ids in prompts for _ in range(n)]
-
-        def stopped(row: int, ids: Sequence[int]) -> bool:
-            return cut_at(self.framing.said_after(rows[row], ids), stops)[1]
-
-        ended = stopped if stops else None
-        found = continuations(
-            self.quick, rows, manner, rng=rng, device=self.device, ended=ended, dropped=dropped
-        )
-        texts = [
-            Written(
-                cut_at(self.framing.said_after(ids, one.ids), stops)[0],
-                tuple(self.framing.tokenizer.tokens(one.ids)),
-                one.finished,
-                one.log_prob,
-            )
-            for ids, one in zip(rows, found, strict=True)
-        ]
-        return [texts[i : i + n] for i in range(0, len(texts), n)]
-
-    def pieces(
-        self,
-        prompt: Sequence[int],
-        manner: Manner,
-        *,
-        rng: torch.Generator,
-        stop: Stop = (),
-        dropped: Dropped | None = None,
-    ) -> Generator[str, None, bool]:
-        """One text as it comes; what may still change is held back. -> whether it ended itself."""
-        stops, said, written, finished = _stops(stop), "", list[int](), False
-        coming = steps(self.quick, [prompt], manner, rng=rng, device=self.device, dropped=dropped)
-        for step in coming:
-            if step.id in manner.end_ids:
-                finished = True
-                break
-            written.append(step.id)
-            text, over = cut_at(self.framing.said_after(prompt, written), stops)
-            sure = text if over else certain(text, stops)
-            if len(sure) > len(said):
-                yield sure[len(said) :]
-                said = sure
-            if over:
-                return True
-        rest = self.framing.said_after(prompt, written)[len(said) :]
-        if rest:
-            yield rest
-        return finished
-
-
-def seeded(seed: int | None) -> torch.Generator:
-    """Random numbers from a seed; others each time without one."""
-    rng = torch.Generator()
-    if seed is None:
-        rng.seed()
-    elif not 0 <= seed < 2**63:
-        raise ConfigError(f"a seed must be from 0 to 2**63 - 1: {seed}")
-    else:
-        rng.manual_seed(seed)
-    return rng
-
-
-def _stops(stop: Stop) -> tuple[str, ...]:
+def stop_words(stop: StopWords) -> tuple[str, ...]:
+    """All of them; an empty one is refused."""
     stops = (stop,) if isinstance(stop, str) else tuple(stop)
     if not all(stops):
         raise ConfigError("an empty stop would end every text at once; leave it out")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,11 +16,10 @@ from regard.core.errors import ConfigError, DataError
 from regard.data.examples import Ids
 from regard.data.language_windows import Span, spans
 from regard.data.worlds.prompted import Item, PromptedTask
-from regard.decoding.continuing import Manner
+from regard.decoding.sampling import seeded
 from regard.evaluation.metrics import computed, perplexity
 from regard.models.decoder import LanguageModel
-from regard.tasks.generation import Framing, Pen, seeded
-from regard.tasks.recipe import Recipe
+from regard.tasks.generation import Framing, LanguageRun
 
 AT_ONCE = {"cpu": 4096, "cuda": 65_536}
 """Tokens that are read together."""
@@ -208,45 +207,9 @@ class Judge:
         return {**scores, "word_perplexity": word_perplexity(found, texts)}
 
 
-class Solver(Protocol):
-    """What is needed of a language model's run."""
-
-    @property
-    def recipe(self) -> Recipe:
-        """How long its answers may be."""
-        ...
-
-    @property
-    def framing(self) -> Framing:
-        """How it reads."""
-        ...
-
-    @property
-    def model(self) -> LanguageModel:
-        """What says how probable answers are."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """Where."""
-        ...
-
-    @property
-    def context(self) -> int:
-        """Tokens that it can read."""
-        ...
-
-    @property
-    def pen(self) -> Pen:
-        """What writes."""
-        ...
-
-    def manner(self, **choices: Any) -> Manner:
-        """How to write."""
-        ...
-
-
-def exercise_scores(run: Solver, exercises: Sequence[PromptedTask]) -> dict[str, dict[str, Any]]:
+def exercise_scores(
+    run: LanguageRun, exercises: Sequence[PromptedTask]
+) -> dict[str, dict[str, Any]]:
     """Scores of each exercise by its name.
 
     Where the answers are few, the most probable one is taken: ``accuracy``. Where any text may be
@@ -256,7 +219,7 @@ def exercise_scores(run: Solver, exercises: Sequence[PromptedTask]) -> dict[str,
     return {one.name: _scores(run, one) for one in exercises}
 
 
-def _scores(run: Solver, exercise: PromptedTask) -> dict[str, Any]:
+def _scores(run: LanguageRun, exercise: PromptedTask) -> dict[str, Any]:
     items = exercise.items
     prompts = [run.framing.read(item.prompt) for item in items]
     if exercise.options:
@@ -265,7 +228,7 @@ def _scores(run: Solver, exercise: PromptedTask) -> dict[str, Any]:
 
 
 def _accuracy(
-    run: Solver, prompts: Sequence[list[int]], items: Sequence[Item], options: Sequence[str]
+    run: LanguageRun, prompts: Sequence[list[int]], items: Sequence[Item], options: Sequence[str]
 ) -> float:
     """The share of items whose answer is the most probable of the options."""
     after = [run.framing.inside(f" {option}") for option in options]
@@ -280,11 +243,11 @@ def _accuracy(
     return right / len(items)
 
 
-def _written(run: Solver, prompts: Sequence[list[int]]) -> list[str]:
+def _written(run: LanguageRun, prompts: Sequence[list[int]]) -> list[str]:
     """What the model writes after each prompt."""
-    manner = run.manner(max_new=run.recipe.decode.max_len, temperature=0.0)
+    config = run.generation(max_new=run.recipe.decode.max_len, beam=1, temperature=0.0)
     short = [place for place, prompt in enumerate(prompts) if len(prompt) <= run.context]
-    found = run.pen.write([prompts[place] for place in short], manner, rng=seeded(0))
+    found = run.generator.texts([prompts[place] for place in short], config, rng=seeded(0))
     texts = [""] * len(prompts)
     for place, (one,) in zip(short, found, strict=True):
         texts[place] = one.text.strip()

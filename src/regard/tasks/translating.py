@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -15,13 +16,15 @@ from regard.core.registry import did_you_mean
 from regard.data.batch import Batch
 from regard.data.examples import Example
 from regard.data.pair_batches import collate_pairs, ordered_batches
-from regard.decoding.beam import beam_search
-from regard.decoding.greedy import greedy
+from regard.decoding.beam import Attention, beam_search
+from regard.decoding.greedy import Dropped, Ended, token_steps
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.protocol import Generator
+from regard.decoding.sampling import Sampler, noise_for, sample, seeded
 from regard.decoding.settings import DecodeSettings
 from regard.decoding.trace import Node, trace
 from regard.fast.quick import quickened
+from regard.inspection.capture import watch
 from regard.inspection.records import Record, records
 from regard.models.base import SequenceModel
 from regard.tasks.edits import AnyEdit, ForceToken
@@ -127,42 +130,107 @@ def decode(
     device: torch.device,
     n_best: int = 1,
     batch_tokens: int = DECODE_TOKENS,
+    ended: Ended | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses for each source, in the order of the sources.
+    """The best hypotheses for each source, or ``n_best`` samples, in the order of the sources.
 
-    Sentences of like length share a batch; what shares it changes no result.
+    Sentences of like length share a batch; what shares it changes no result. ``ended`` gets the
+    number of a source and what was written so far, and may end it there.
     """
     if not sources:
         return []
+    settings.check_vocabulary(model.config.n_target_vocab)
     results: dict[int, list[Hypothesis]] = {}
     examples = [Example(source, ()) for source in sources]
-    writer = quickened(model, number_format(settings.precision, device), fast=settings.fast)
-    for batch in _decode_batches(examples, batch_tokens, settings.beam, device):
-        best = _searched(
-            writer,
-            batch.source.to(device),
-            length_limits(model, batch, settings.max_len).to(device),
-            settings,
-            n_best,
-        )
-        results |= dict(zip(batch.numbers, best, strict=True))
+    each = n_best if settings.samples else settings.beam
+    lengths = [settings.max_len] * (len(sources) * n_best if settings.samples else 0)
+    noise = noise_for(lengths, seeded(settings.seed)).view(-1, n_best, settings.max_len)
+    with _looked_at(model, settings) as attention:
+        writer = quickened(model, number_format(settings.precision, device), fast=settings.fast)
+        for batch in _decode_batches(examples, batch_tokens, each, device):
+            source, numbers = batch.source.to(device), list(batch.numbers)
+            limits = length_limits(model, batch, settings.max_len).to(device)
+            over = _ended_by(ended, numbers, n_best if settings.samples else 1)
+            if settings.samples:
+                drawn = noise[numbers].flatten(0, 1).to(device)
+                best = _sampled(writer, source, limits, settings, n_best, drawn, over)
+            else:
+                best = beam_search(
+                    writer, source, limits=limits, n_beams=settings.beam, n_best=n_best,
+                    length_penalty=settings.length_penalty, stop=settings.stop, ended=over,
+                    coverage_penalty=settings.coverage_penalty, attention=attention,
+                )  # fmt: skip
+            results |= dict(zip(numbers, best, strict=True))
     return [results[number] for number in range(len(sources))]
 
 
-def _searched(
-    model: Generator, source: Tensor, limits: Tensor, settings: DecodeSettings, n_best: int
+def _sampled(
+    model: Generator,
+    source: Tensor,
+    limits: Tensor,
+    settings: DecodeSettings,
+    n: int,
+    noise: Tensor,
+    ended: Ended | None,
 ) -> list[list[Hypothesis]]:
-    if settings.beam == 1 and n_best == 1:
-        found = greedy(model, source, limits=limits, length_penalty=settings.length_penalty)
-        return [[one] for one in found]
-    return beam_search(
-        model,
-        source,
-        limits=limits,
-        n_beams=settings.beam,
-        n_best=n_best,
+    """``n`` samples for each source (B, S), drawn by the noise (B·n, T)."""
+    sampler = Sampler(noise, settings.temperature_or(1.0), settings.top_k, settings.top_p)
+    source, limits = (part.repeat_interleave(n, dim=0) for part in (source, limits))
+    found = sample(
+        model, source, limits=limits, sampler=sampler, ended=ended,
         length_penalty=settings.length_penalty,
-    )
+    )  # fmt: skip
+    return [found[i : i + n] for i in range(0, len(found), n)]
+
+
+def _ended_by(ended: Ended | None, numbers: Sequence[int], n: int) -> Ended | None:
+    """The same asked by the rows of a batch, ``n`` a source."""
+    return None if ended is None else lambda row, ids: ended(numbers[row // n], ids)
+
+
+@contextmanager
+def _looked_at(model: SequenceModel, settings: DecodeSettings) -> Iterator[Attention | None]:
+    """What each row of a step looked at in the source: the mean of all layers and heads."""
+    if not settings.coverage_penalty or settings.beam == 1:
+        yield None
+        return
+    with watch(model) as views:
+        across = [view for (name, _), view in views.items() if name == "decoder.cross"]
+        if not across:
+            raise ConfigError(
+                "a coverage penalty needs attention to the source, and this model has none; leave "
+                "out decode.coverage_penalty"
+            )
+
+        def last() -> Tensor:
+            weights = torch.stack([view.weights()[:, :, -1].mean(dim=1) for view in across])
+            for view in views.values():
+                view.calls.clear()
+            return weights.mean(dim=0)
+
+        yield last
+
+
+def target_ids(
+    model: SequenceModel,
+    source: Sequence[int],
+    settings: DecodeSettings,
+    *,
+    device: torch.device,
+    dropped: Dropped | None = None,
+) -> Iterator[int]:
+    """The ids of one target as they are found, greedily or sampled; the end token is left out."""
+    if settings.beam > 1:
+        raise ConfigError("a beam search has no text before its end: leave out the beam to stream")
+    batch = collate_pairs([Example(source, ())])
+    noise = noise_for([settings.max_len], seeded(settings.seed)).to(device)
+    sampler = Sampler(noise, settings.temperature_or(0.0), settings.top_k, settings.top_p)
+    limits = length_limits(model, batch, settings.max_len).to(device)
+    for step in token_steps(
+        model, batch.source.to(device), limits=limits, choose=sampler, dropped=dropped
+    ):
+        if step.ids[0] != END_ID:
+            yield step.ids[0]
 
 
 def number_format(precision: str, device: torch.device) -> torch.dtype | None:

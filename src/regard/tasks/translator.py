@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
 from regard.data.examples import encode_pairs
 from regard.data.records import Pair
+from regard.decoding.greedy import Dropped, Ended
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodeSettings
 from regard.inspection.capture import attentions
@@ -25,6 +26,7 @@ from regard.models.base import SequenceModel
 from regard.models.presets import n_parameters
 from regard.models.settings import SequenceConfig
 from regard.tasks import edits
+from regard.tasks.generation import StopWords, cut_at, stop_words, text_pieces
 from regard.tasks.look import Look
 from regard.tasks.opening import (
     Tokenizers,
@@ -45,6 +47,7 @@ from regard.tasks.translating import (
     Tree,
     decode,
     prefix_ids,
+    target_ids,
     token_scores,
 )
 from regard.text import words
@@ -181,29 +184,40 @@ class Run:
         *,
         beam: int | None = None,
         n_best: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
         with_scores: bool = False,
         batch_tokens: int = DECODE_TOKENS,
+        stop: StopWords = (),
         engine: Engine | None = None,
     ) -> Any:
         """Translate a sentence, or a list of them: str -> str, list -> list.
 
         With ``with_scores`` each translation is a ``Translation(text, score)``; with ``n_best``
-        each sentence gets a list of them, best first. The model writes itself, or lets an
-        ``engine`` of ``regard.interop`` write. What is cut off, or too long for the model,
-        is told to the logger ``regard``.
+        each sentence gets a list of them, best first. With a temperature, ``top_k`` or ``top_p``
+        translations are sampled, and the ``seed`` decides which; they end before the first
+        ``stop``. The model writes itself, or lets an ``engine`` of ``regard.interop`` write. What
+        is cut off, or too long for the model, is told to the logger ``regard``.
         """
         many = one_or_many(texts)
         found = self.hypotheses(
             many,
             beam=beam,
             n_best=1 if n_best is None else n_best,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
             batch_tokens=batch_tokens,
+            stop=stop,
             engine=engine,
         )
         self.doubts(many, [hypotheses[0] for hypotheses in found]).log()
         results: list[Any] = []
         for text, hypotheses in zip(many, found, strict=True):
-            shown = [self._shown(text, one, with_scores) for one in hypotheses]
+            shown = [self._shown(text, one, with_scores, stop_words(stop)) for one in hypotheses]
             results.append(shown[0] if n_best is None else shown)
         return results[0] if isinstance(texts, str) else results
 
@@ -214,23 +228,56 @@ class Run:
         beam: int | None = None,
         n_best: int = 1,
         batch_tokens: int = DECODE_TOKENS,
+        stop: StopWords = (),
         engine: Engine | None = None,
+        **sampling: Any,
     ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each text, best first; nothing is made of nothing."""
-        settings = self.recipe.decode
-        wanted = max(settings.beam, n_best) if beam is None else beam
-        if wanted < 1 or n_best < 1:
-            raise ConfigError(f"beam={wanted} and n_best={n_best} must be at least 1")
-        settings = settings.model_copy(update={"beam": wanted})
+        """The best hypotheses for each text, best first; nothing is made of nothing.
+
+        ``sampling`` may have a temperature, ``top_k``, ``top_p`` and a seed.
+        """
+        if (beam is not None and beam < 1) or n_best < 1:
+            raise ConfigError(f"beam={beam} and n_best={n_best} must be at least 1")
+        settings = self.recipe.decode.chosen(beam=beam, **sampling)
+        if beam is None and not settings.samples:
+            settings = settings.chosen(beam=max(settings.beam, n_best))
         sources = self.tokenizers.source.encode_batch(list(texts))
         spoken = [i for i, source in enumerate(sources) if source]
-        write = engine or self.engine or partial(decode, self.model, device=self.device)
+        write = engine or partial(
+            decode, self.model, device=self.device, ended=self._ended(stop_words(stop))
+        )
         found = write(
             [sources[i] for i in spoken], settings, n_best=n_best, batch_tokens=batch_tokens
         )
         silence = Hypothesis(ids=(), log_prob=0.0, score=0.0, finished=True)
         by_text = dict(zip(spoken, found, strict=True))
         return [by_text.get(i, [silence] * n_best) for i in range(len(sources))]
+
+    def stream(
+        self,
+        text: str,
+        *,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        stop: StopWords = (),
+        dropped: Dropped | None = None,
+    ) -> Iterator[str]:
+        """A translation in pieces as they come, found greedily or sampled; no beam."""
+        settings = self.recipe.decode.chosen(
+            beam=1, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
+        )
+        source = self.tokenizers.source.encode(one_text(text))
+        if not source:
+            return iter(())
+        coming = target_ids(self.model, source, settings, device=self.device, dropped=dropped)
+        return text_pieces(coming, self.tokenizers.target.decode, frozenset(), stop_words(stop))
+
+    def _ended(self, stops: Sequence[str]) -> Ended | None:
+        """Whether a target has come to a stop word; None where there are none."""
+        say = self.tokenizers.target.decode
+        return (lambda _, ids: cut_at(say(ids), stops)[1]) if stops else None
 
     def doubts(self, texts: Sequence[str], best: Sequence[Hypothesis]) -> Doubts:
         """Which translations may be fragments, going by lengths; sums up with those of others."""
@@ -368,8 +415,10 @@ class Run:
         said = copies(self.model, self.tokenizers.source, source, ids, self.device)
         return self.tokenizers.target.decode(ids, said)
 
-    def _shown(self, source: str, hypothesis: Hypothesis, with_scores: bool) -> str | Translation:
-        text = self.text(source, hypothesis)
+    def _shown(
+        self, source: str, hypothesis: Hypothesis, with_scores: bool, stops: Sequence[str]
+    ) -> str | Translation:
+        text, _ = cut_at(self.text(source, hypothesis), stops)
         return Translation(text, hypothesis.score) if with_scores else text
 
 

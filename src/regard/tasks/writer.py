@@ -16,7 +16,9 @@ from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
 from regard.data.language_texts import prompted_splits, text_splits
 from regard.data.worlds.prompted import PromptedTask
-from regard.decoding.continuing import Dropped, Manner, continuations
+from regard.decoding.greedy import Dropped
+from regard.decoding.protocol import ControlIds
+from regard.decoding.sampling import seeded
 from regard.inspection.edits import edited
 from regard.inspection.records import recorded_call
 from regard.models.decoder import LanguageModel
@@ -26,7 +28,15 @@ from regard.tasks.base import Evaluation
 from regard.tasks.chat import Conversation, Truncate, check_truncate, conversation
 from regard.tasks.data import split_of
 from regard.tasks.edits import AnyEdit, ForceToken
-from regard.tasks.generation import Framing, Pen, Stop, Written, framing_for, seeded
+from regard.tasks.generation import (
+    Framing,
+    GeneratedText,
+    GenerationConfig,
+    StopWords,
+    TextGenerator,
+    framing_for,
+    generate,
+)
 from regard.tasks.language_scores import Judge, exercise_scores
 from regard.tasks.look import MOST, Choice, Look, Outcome, Place, check_length
 from regard.tasks.opening import (
@@ -56,7 +66,7 @@ class Prompt:
     model: LanguageModel
     framing: Framing
     device: torch.device
-    manner: Manner
+    config: GenerationConfig
     """Its ``max_new`` is replaced by what there is room for."""
 
     def look(self, prompt: str, continuation: str | None, max_tokens: int, edit: Any) -> Look:
@@ -112,9 +122,9 @@ class Prompt:
         room = min(max_tokens - len(begun), self.model.config.max_len + 1 - len(before))
         if room < 1:
             return list(begun)
-        manner = replace(self.manner, max_new=room, temperature=0.0)
+        config = replace(self.config, max_new=room)
         rng = torch.Generator()  # nothing is drawn
-        (one,) = continuations(self.model, [before], manner, rng=rng, device=self.device)
+        ((one,),) = generate(self.model, [before], config, rng=rng, device=self.device)
         return [*begun, *one.ids]
 
     def _forced(
@@ -130,7 +140,7 @@ class Prompt:
                 )
             (said,) = token_ids([change.token], self.framing.tokenizer, "force_token.token")
             begun = written[: change.position]
-            ends = said in self.manner.end_ids
+            ends = said in self.config.control.ends
             written = begun if ends else self._continued(read, [*begun, said], max_tokens)
         return written
 
@@ -198,26 +208,40 @@ class Writer:
         prompt: str | Sequence[str] = "",
         *,
         max_new: int = MAX_NEW,
-        temperature: float = 1.0,
+        temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
         seed: int | None = None,
+        beam: int | None = None,
         n: int | None = None,
-        stop: Stop = (),
+        n_best: int | None = None,
+        with_scores: bool = False,
+        stop: StopWords = (),
         truncate: Truncate = None,
     ) -> Any:
         """Write on after a prompt, or after each of several: str -> str, list -> list.
 
-        The prompt is not repeated, so prompt + text is the whole; with ``n`` each prompt gets a
-        list of so many texts. Temperature 0 takes the most probable token each time. Each text
-        stops before the first ``stop``, if it comes to one.
+        The prompt is not repeated, so prompt + text is the whole. Tokens are sampled, by default
+        with temperature 1; temperature 0 takes the most probable each time, and a ``beam`` searches
+        for the most probable text. With ``n`` each prompt gets a list of so many texts, with
+        ``n_best`` so many of a beam, best first; with ``with_scores`` each text is a
+        ``GeneratedText`` that knows its score. Each text stops before the first ``stop``.
         """
         prompts = one_or_many(prompt)
-        manner = self.manner(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
-        written = self.written(
-            prompts, manner, rng=seeded(seed), n=1 if n is None else n, stop=stop, truncate=truncate
+        if n_best is not None:
+            if n is not None:
+                raise ConfigError("n texts are sampled, the n_best are searched for: ask for one")
+            n = n_best
+            beam = max(self.recipe.decode.beam, n_best) if beam is None else beam
+        config = self.generation(
+            max_new=max_new, beam=beam, temperature=temperature, top_k=top_k, top_p=top_p
         )
-        texts: list[Any] = [[one.text for one in several] for several in written]
+        written = self.written(
+            prompts, config, rng=self.rng(seed), n=n or 1, stop=stop, truncate=truncate
+        )
+        texts: list[Any] = [
+            [one if with_scores else one.text for one in several] for several in written
+        ]
         if n is None:
             texts = [several[0] for several in texts]
         return texts[0] if isinstance(prompt, str) else texts
@@ -227,22 +251,22 @@ class Writer:
         prompt: str = "",
         *,
         max_new: int = MAX_NEW,
-        temperature: float = 1.0,
+        temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
         seed: int | None = None,
-        stop: Stop = (),
+        stop: StopWords = (),
         truncate: Truncate = None,
         dropped: Dropped | None = None,
     ) -> Iterator[str]:
         """The text of ``generate`` in pieces as they come; it ends early once ``dropped``."""
-        manner = self.manner(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
+        config = self.generation(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
         ids = self.prompt_ids(one_text(prompt), max_new, truncate)
-        return self.pen.pieces(ids, manner, rng=seeded(seed), stop=stop, dropped=dropped)
+        return self.generator.pieces(ids, config, rng=self.rng(seed), stop=stop, dropped=dropped)
 
-    def writing(self, *, seed: int | None = None, stop: Stop = (), **choices: Any) -> Writing:
+    def writing(self, *, seed: int | None = None, stop: StopWords = (), **choices: Any) -> Writing:
         """A way to write on after one prompt after the other: one seed is for all of them."""
-        return Writing(self, self.manner(**choices), seeded(seed), stop)
+        return Writing(self, self.generation(**choices), self.rng(seed), stop)
 
     def chat(self, messages: Sequence[Message], **how: Any) -> str:
         """The model's answer to ``[{"role": "user", "content": "…"}, …]``, by its own template."""
@@ -252,40 +276,61 @@ class Writer:
         """A conversation that remembers its turns, and streams; ``how`` as ``generate`` has it."""
         return conversation(self, messages, **how)
 
-    def manner(self, **choices: Any) -> Manner:
-        """How to write, within what this model can."""
-        framing = self.framing
-        nameless = self.tokenizer.nameless(self.model.config.n_vocab)
-        return Manner(
+    def generation(
+        self,
+        *,
+        max_new: int,
+        beam: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+    ) -> GenerationConfig:
+        """How to write, within what this model can; what is not given, as the recipe has it."""
+        framing, n_vocab = self.framing, self.model.config.n_vocab
+        settings = self.recipe.decode.chosen(
+            beam=beam, temperature=temperature, top_k=top_k, top_p=top_p
+        )
+        settings.check_vocabulary(n_vocab)
+        hidden = (*framing.hidden_ids, *self.tokenizer.nameless(n_vocab))
+        return GenerationConfig(
+            max_new=max_new,
             context=self.context,
-            end_ids=framing.end_ids,
-            hidden_ids=(*framing.hidden_ids, *nameless),
-            **choices,
+            control=ControlIds(framing.end_ids, hidden),
+            temperature=settings.temperature_or(1.0 if beam is None else 0.0),
+            top_k=settings.top_k,
+            top_p=settings.top_p,
+            beam=settings.beam,
+            length_penalty=settings.length_penalty,
+            stop_rule=settings.stop,
         )
 
     def written(
         self,
         prompts: Sequence[str],
-        manner: Manner,
+        config: GenerationConfig,
         *,
         rng: torch.Generator,
         n: int = 1,
-        stop: Stop = (),
+        stop: StopWords = (),
         truncate: Truncate = None,
         dropped: Dropped | None = None,
-    ) -> list[list[Written]]:
+    ) -> list[list[GeneratedText]]:
         """``n`` texts for each prompt, with all there is to know about them.
 
         Once ``dropped`` says that nobody waits any more, they stay as they are.
         """
-        ids = [self.prompt_ids(prompt, manner.max_new, truncate) for prompt in prompts]
-        return self.pen.write(ids, manner, rng=rng, n=n, stop=stop, dropped=dropped)
+        ids = [self.prompt_ids(prompt, config.max_new, truncate) for prompt in prompts]
+        return self.generator.texts(ids, config, rng=rng, n=n, stop=stop, dropped=dropped)
+
+    def rng(self, seed: int | None) -> torch.Generator:
+        """Random numbers from a seed, or from that of the recipe."""
+        return seeded(self.recipe.decode.seed if seed is None else seed)
 
     @property
-    def pen(self) -> Pen:
+    def generator(self) -> TextGenerator:
         """What writes."""
         dtype = number_format(self.recipe.decode.precision, self.device)
-        return Pen(self.model, self.framing, self.device, dtype, self.recipe.decode.fast)
+        return TextGenerator(self.model, self.framing, self.device, dtype, self.recipe.decode.fast)
 
     def prompt_ids(self, prompt: str, max_new: int, truncate: Truncate = None) -> list[int]:
         """A prompt as ids that fit into the context.
@@ -388,8 +433,8 @@ class Writer:
         to ``max_tokens``. An ``edit``, or several, as objects or JSON (``regard.runs.edits``), asks
         what would be if: the model writes and looks under it, and is as before afterwards.
         """
-        manner = self.manner(max_new=max(1, max_tokens), temperature=0.0)
-        asked = Prompt(self.model, self.framing, self.device, manner)
+        config = self.generation(max_new=max(1, max_tokens), beam=1, temperature=0.0)
+        asked = Prompt(self.model, self.framing, self.device, config)
         return asked.look(prompt, target, max_tokens, edit)
 
     # ---------------------------------------------------------------- telling
@@ -414,22 +459,22 @@ class Writing:
     """How a run writes on after one prompt after the other."""
 
     run: Writer
-    manner: Manner
+    config: GenerationConfig
     rng: torch.Generator
-    stop: Stop
+    stop: StopWords
 
     def __call__(
         self, prompts: Sequence[str], n: int = 1, truncate: Truncate = None
-    ) -> list[list[Written]]:
+    ) -> list[list[GeneratedText]]:
         """``n`` texts for each prompt."""
         return self.run.written(
-            prompts, self.manner, rng=self.rng, n=n, stop=self.stop, truncate=truncate
+            prompts, self.config, rng=self.rng, n=n, stop=self.stop, truncate=truncate
         )
 
     def pieces(self, prompt: str, truncate: Truncate = None) -> Iterator[str]:
         """One text as it comes."""
-        ids = self.run.prompt_ids(prompt, self.manner.max_new, truncate)
-        return self.run.pen.pieces(ids, self.manner, rng=self.rng, stop=self.stop)
+        ids = self.run.prompt_ids(prompt, self.config.max_new, truncate)
+        return self.run.generator.pieces(ids, self.config, rng=self.rng, stop=self.stop)
 
 
 def load_writer(path: str | Path, *, device: str | None = None) -> Writer:

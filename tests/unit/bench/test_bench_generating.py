@@ -9,8 +9,8 @@ from regard.bench.decoding import Lengths, generate_bench
 from regard.bench.run import Asked
 from regard.bench.writing import Writing, our_writing
 from regard.core.errors import ConfigError
-from regard.decoding.continuing import Manner, continuations
 from regard.fast.quick import quickened
+from regard.tasks.generation import GenerationConfig, generate
 
 CPU = torch.device("cpu")
 KINDS = pytest.mark.parametrize("changes", [{}, {**LLAMA, "n_kv_heads": 2}], ids=["gpt", "llama"])
@@ -45,12 +45,12 @@ def test_so_does_the_package_transformers_and_it_writes_the_same(changes):
     ids = WRITING.prompts(model.config.n_vocab)
     with torch.no_grad():
         torch.testing.assert_close(hf_model(model)(ids).logits, model(ids), atol=1e-4, rtol=1e-4)
-    found = continuations(
-        quickened(model), ids.tolist(), Manner(max_new=5, temperature=0.0),
+    found = generate(
+        quickened(model), ids.tolist(), GenerationConfig(max_new=5, temperature=0.0),
         rng=torch.Generator(), device=CPU,
     )  # fmt: skip
     wanted = hf_model(model).generate(ids, max_new_tokens=5, do_sample=False, eos_token_id=None)
-    assert [list(one.ids) for one in found] == wanted[:, 6:].tolist()
+    assert [list(one.ids) for (one,) in found] == wanted[:, 6:].tolist()
 
 
 def test_writing_less_is_no_result():

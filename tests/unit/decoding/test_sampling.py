@@ -7,7 +7,8 @@ from table_model import TableModel, fixed_table, log_prob_by_forward, random_tab
 
 from regard.core.errors import CheckpointError, ConfigError
 from regard.decoding.greedy import greedy
-from regard.decoding.sampling import distribution, draw, sample
+from regard.decoding.sampling import Sampler, distribution, draw, noise_for
+from regard.decoding.sampling import sample as sample_by
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 
 ROWS = ((5, 4), (3,), (4, 4, 3, 5), (5, 5, 5), (3, 4))
@@ -16,6 +17,12 @@ LIMITS = (6, 1, 9, 4, 12)
 
 def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
+
+
+def sample(model, source, *, limits, rng, length_penalty=0.6, **cuts):
+    """Each sentence draws by numbers of its own."""
+    sampler = Sampler(noise_for(limits.tolist(), rng), **cuts)
+    return sample_by(model, source, limits=limits, sampler=sampler, length_penalty=length_penalty)
 
 
 def drawn(model, *, seed=0, **settings):

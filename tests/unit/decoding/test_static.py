@@ -7,15 +7,15 @@ import torch
 
 from regard.decoding import static
 from regard.decoding.greedy import greedy
-from regard.decoding.static import desk_for, room_needed, size_for
-from regard.decoding.static_greedy import GreedyDesk
+from regard.decoding.static import cache_needed, search_for, size_for
+from regard.decoding.static_search import StaticGreedy
 from regard.kernels.steps import best_tokens
 from regard.text.specials import END_ID
 
 N_VOCAB = 16
 
 
-class CountingRoom:
+class CountingCache:
     """Row by row the next token is the last one plus 1, and the source says when to end."""
 
     def __init__(self, log, n_rows, n_steps, n_tokens, n_beams):
@@ -49,12 +49,12 @@ class CountingModel:
     n_vocab, longest = N_VOCAB, None
 
     def __init__(self):
-        self.lock, self.kept = Lock(), {}
-        self.rows, self.rooms = [], []
+        self.lock, self.searches = Lock(), {}
+        self.rows, self.caches = [], []
 
-    def room(self, *sizes):
-        self.rooms.append(sizes)
-        return CountingRoom(self.rows, *sizes)
+    def cache(self, *sizes):
+        self.caches.append(sizes)
+        return CountingCache(self.rows, *sizes)
 
 
 def written(ends):
@@ -83,8 +83,8 @@ def test_moving_is_not_worth_it_for_one_in_twenty():
     assert model.rows == [20] * 5
 
 
-def test_a_few_sizes_and_one_step_too_many_where_steps_are_recorded(monkeypatch):
-    monkeypatch.setattr(static, "are_recorded", lambda _room: True)
+def test_a_few_sizes_and_one_step_too_many_where_steps_are_captured(monkeypatch):
+    monkeypatch.setattr(static, "are_captured", lambda _cache: True)
     model = CountingModel()
     found = greedy(model, torch.tensor(ENDS)[:, None], limits=torch.full((9,), 20))
     assert lengths(found) == written(ENDS)
@@ -94,7 +94,7 @@ def test_a_few_sizes_and_one_step_too_many_where_steps_are_recorded(monkeypatch)
 
 def test_no_step_is_made_beyond_the_last_limit(monkeypatch):
     for recorded in (False, True):
-        monkeypatch.setattr(static, "are_recorded", lambda _room, value=recorded: value)
+        monkeypatch.setattr(static, "are_captured", lambda _cache, value=recorded: value)
         model = CountingModel()
         found = greedy(model, torch.full((2, 1), 50), limits=torch.tensor([3, 7]))
         assert [(len(one.ids), one.finished) for one in found] == [(3, False), (7, False)]
@@ -102,44 +102,44 @@ def test_no_step_is_made_beyond_the_last_limit(monkeypatch):
 
 
 def test_a_desk_is_used_again_and_grows(monkeypatch):
-    monkeypatch.setattr(static, "are_recorded", lambda _room: True)
+    monkeypatch.setattr(static, "are_captured", lambda _cache: True)
     model = CountingModel()
-    desk = desk_for(model, ("greedy",), (4, 64, 2048), 1, GreedyDesk)
-    assert desk_for(model, ("greedy",), (4, 64, 1000), 1, GreedyDesk) is desk
-    assert desk_for(model, ("another",), (4, 64, 1000), 1, GreedyDesk) is not desk
-    longer = desk_for(model, ("greedy",), (1, 128, 2048), 1, GreedyDesk)
-    assert model.rooms[-1] == (4, 128, 2048, 1)  # as many rows as before
-    assert model.kept["greedy",] is longer
+    search = search_for(model, ("greedy",), (4, 64, 2048), 1, StaticGreedy)
+    assert search_for(model, ("greedy",), (4, 64, 1000), 1, StaticGreedy) is search
+    assert search_for(model, ("another",), (4, 64, 1000), 1, StaticGreedy) is not search
+    longer = search_for(model, ("greedy",), (1, 128, 2048), 1, StaticGreedy)
+    assert model.caches[-1] == (4, 128, 2048, 1)  # as many rows as before
+    assert model.searches["greedy",] is longer
 
 
 def test_only_the_latest_desks_are_kept():
     model = CountingModel()
-    for number in (*range(static.MOST_DESKS + 3), 4):
-        desk_for(model, (number,), (4, 64, 2048), 1, GreedyDesk)
-    kept = [number for (number,) in model.kept]
-    assert kept == [3, *range(5, static.MOST_DESKS + 3), 4]
+    for number in (*range(static.MOST_SEARCHES + 3), 4):
+        search_for(model, (number,), (4, 64, 2048), 1, StaticGreedy)
+    kept = [number for (number,) in model.searches]
+    assert kept == [3, *range(5, static.MOST_SEARCHES + 3), 4]
 
 
 def test_a_room_does_not_grow_beyond_reason(monkeypatch):
-    monkeypatch.setattr(static, "are_recorded", lambda _room: True)
+    monkeypatch.setattr(static, "are_captured", lambda _cache: True)
     model = CountingModel()
-    desk_for(model, ("greedy",), (2**14, 16, 64), 1, GreedyDesk)
-    desk_for(model, ("greedy",), (1, 128, 64), 1, GreedyDesk)
-    assert model.rooms == [(2**14, 16, 64, 1), (1, 128, 64, 1)]
+    search_for(model, ("greedy",), (2**14, 16, 64), 1, StaticGreedy)
+    search_for(model, ("greedy",), (1, 128, 64), 1, StaticGreedy)
+    assert model.caches == [(2**14, 16, 64, 1), (1, 128, 64, 1)]
 
 
 def test_where_nothing_is_recorded_there_is_no_more_room_than_needed():
     model = CountingModel()
-    desk = desk_for(model, ("greedy",), (4, 64, 2048), 1, GreedyDesk)
-    assert desk_for(model, ("greedy",), (1, 64, 1000), 1, GreedyDesk) is desk
-    desk_for(model, ("greedy",), (1, 128, 1000), 1, GreedyDesk)
-    assert model.rooms[-1] == (1, 128, 1000, 1)
+    search = search_for(model, ("greedy",), (4, 64, 2048), 1, StaticGreedy)
+    assert search_for(model, ("greedy",), (1, 64, 1000), 1, StaticGreedy) is search
+    search_for(model, ("greedy",), (1, 128, 1000), 1, StaticGreedy)
+    assert model.caches[-1] == (1, 128, 1000, 1)
 
 
 def test_sizes_and_rooms_are_rounded_up():
     assert [size_for(n) for n in (1, 2, 5, 17, 33, 512, 513)] == [1, 4, 16, 32, 64, 512, 1024]
-    assert room_needed(torch.zeros(3, 10), 4, 70) == (16, 128, 2048)
-    assert room_needed(torch.zeros(100, 50), 1, 3) == (128, 64, 8192)
+    assert cache_needed(torch.zeros(3, 10), 4, 70) == (16, 128, 2048)
+    assert cache_needed(torch.zeros(100, 50), 1, 3) == (128, 64, 8192)
 
 
 def test_limits_are_checked_here_too():

@@ -8,7 +8,7 @@ from language_models import LLAMA, language_model
 
 from regard.fast import language_model as static_decoder
 from regard.fast import prepacked
-from regard.fast.language_model import StaticDecoder
+from regard.fast.language_model import StaticLanguageModel
 from regard.fast.quick import quickened
 from regard.inspection.capture import watch
 from regard.kernels.call import reference_only
@@ -39,13 +39,13 @@ def narrow(monkeypatch):
 def exact(**changes):
     """A model in double precision, and its form, which no number is rounded in."""
     model = language_model(**changes).double()
-    return model, StaticDecoder(model, torch.float64)
+    return model, StaticLanguageModel(model, torch.float64)
 
 
-def stepped(room, ids, n_read):
+def stepped(cache, ids, n_read):
     """Logits after each token from the last that is read at once; (B, T - n_read + 1, V)."""
-    found = [room.read(ids[:, :n_read])]
-    found += [room.step(ids[:, t]).clone() for t in range(n_read, ids.shape[1])]
+    found = [cache.begin(None, ids[:, :n_read])]
+    found += [cache.step(ids[:, t]).clone() for t in range(n_read, ids.shape[1])]
     return torch.stack(found, dim=1)
 
 
@@ -54,10 +54,10 @@ def stepped(room, ids, n_read):
 @torch.inference_mode()
 def test_stepping_equals_forward(ids, narrow, changes, n_read):
     model, form = exact(**changes)
-    with form.room(3, n_read, 15 - n_read) as room:
-        before = room.n_places
-        torch.testing.assert_close(stepped(room, ids, n_read), model(ids)[:, n_read - 1 :])
-        assert room.n_places == 16 > before
+    with form.session(3, n_read, 15 - n_read) as cache:
+        before = cache.n_places
+        torch.testing.assert_close(stepped(cache, ids, n_read), model(ids)[:, n_read - 1 :])
+        assert cache.n_places == 16 > before
 
 
 @every_variant
@@ -66,53 +66,53 @@ def test_so_does_stepping_as_a_gpu_does_it(ids, changes, monkeypatch):
     """Rows rounded up to recorded sizes, and the sub-layers for few rows."""
     monkeypatch.setattr(prepacked, "can_pack", lambda _: False)
     model = language_model(**changes)
-    with StaticDecoder(model, torch.float32).room(3, 6, 9) as room:
-        room.ahead = True
-        found = stepped(room, ids, 6)
+    with StaticLanguageModel(model, torch.float32).session(3, 6, 9) as cache:
+        cache.ahead = True
+        found = stepped(cache, ids, 6)
     torch.testing.assert_close(found, model(ids)[:, 5:], atol=1e-4, rtol=1e-4)
 
 
 @torch.inference_mode()
 def test_rows_leave_and_the_others_go_on(ids, narrow):
     model, form = exact(**LLAMA, n_kv_heads=2)
-    with form.room(3, 5, 10) as room:
-        room.read(ids[:, :5])
-        room.step(ids[:, 5])
+    with form.session(3, 5, 10) as cache:
+        cache.begin(None, ids[:, :5])
+        cache.step(ids[:, 5])
         kept = torch.tensor([0, 2])
-        room.move(kept)
+        cache.select(kept)
         for t in range(6, 15):
-            found = room.step(ids[kept, t])
+            found = cache.step(ids[kept, t])
         torch.testing.assert_close(found, model(ids)[kept, -1])
 
 
 @torch.inference_mode()
 def test_a_room_begins_anew_with_each_text(ids):
     model, form = exact(**LLAMA)
-    with form.room(3, 5, 10) as room:
-        stepped(room, ids, 5)
-    with form.room(2, 3, 4) as again:
-        assert again is room
+    with form.session(3, 5, 10) as cache:
+        stepped(cache, ids, 5)
+    with form.session(2, 3, 4) as again:
+        assert again is cache
         torch.testing.assert_close(stepped(again, ids[1:, :7], 3), model(ids[1:, :7])[:, 2:])
 
 
 def test_each_who_asks_gets_another_room(narrow):
     _, form = exact()
-    with form.room(1, 3, 4) as one, form.room(1, 3, 4) as other:
+    with form.session(1, 3, 4) as one, form.session(1, 3, 4) as other:
         assert one is not other
-    with form.room(1, 3, 4) as first, form.room(1, 3, 4) as second:
+    with form.session(1, 3, 4) as first, form.session(1, 3, 4) as second:
         assert {first, second} == {one, other}
-    with form.room(2, 3, 4) as larger:
+    with form.session(2, 3, 4) as larger:
         assert larger not in (one, other)
-    with form.room(1, 3, 4) as last:
+    with form.session(1, 3, 4) as last:
         assert last is larger
 
 
 def test_a_room_is_given_back_whatever_happens(narrow):
     _, form = exact()
-    with pytest.raises(ZeroDivisionError), form.room(1, 3, 4) as room:
+    with pytest.raises(ZeroDivisionError), form.session(1, 3, 4) as cache:
         1 / 0  # noqa: B018
-    with form.room(1, 3, 4) as again:
-        assert again is room
+    with form.session(1, 3, 4) as again:
+        assert again is cache
 
 
 def test_long_texts_are_written_by_fewer_at_once(monkeypatch):
@@ -125,15 +125,15 @@ def test_long_texts_are_written_by_fewer_at_once(monkeypatch):
 def test_what_is_kept_is_the_same_until_weights_change(ids):
     model = language_model(**LLAMA)
     form = quickened(model)
-    assert isinstance(form, StaticDecoder)
+    assert isinstance(form, StaticLanguageModel)
     assert quickened(model) is form
     assert quickened(model, torch.float32) is form
     with torch.no_grad():
         model.norm.weight.mul_(2.0)
     changed = quickened(model)
     assert changed is not form
-    with torch.inference_mode(), changed.room(3, 15, 1) as room:
-        torch.testing.assert_close(room.read(ids), model(ids)[:, -1], atol=1e-4, rtol=1e-4)
+    with torch.inference_mode(), changed.session(3, 15, 1) as cache:
+        torch.testing.assert_close(cache.begin(None, ids), model(ids)[:, -1], atol=1e-4, rtol=1e-4)
 
 
 def test_training_outdates_what_is_kept():
@@ -168,9 +168,9 @@ def test_half_precision_stays_near(ids):
     form = quickened(model, torch.bfloat16)
     if form is model:
         pytest.skip("no bf16 kernels here")
-    with torch.inference_mode(), form.room(3, 6, 9) as room:
-        off = stepped(room, ids, 6) - model(ids)[:, 5:]
-        assert room.logits.dtype == torch.float32
+    with torch.inference_mode(), form.session(3, 6, 9) as cache:
+        off = stepped(cache, ids, 6) - model(ids)[:, 5:]
+        assert cache.logits.dtype == torch.float32
     assert off.abs().max() < 0.05 * model(ids).abs().max()
 
 
@@ -179,26 +179,26 @@ def test_a_room_that_grew_records_in_memory_of_its_own(ids, narrow, monkeypatch)
     """Torch lets a pool go with the last recording in it, and growing drops them all."""
     pools = []
 
-    class Noted(static_decoder.Recorded):
+    class Noted(static_decoder.Graphed):
         def __init__(self, work, *, changes, pool):
             super().__init__(work, changes=changes, pool=pool)
             pools.append(pool)
 
-    monkeypatch.setattr(static_decoder, "Recorded", Noted)
+    monkeypatch.setattr(static_decoder, "Graphed", Noted)
     monkeypatch.setattr(static_decoder, "shared_pool", lambda _: object())
-    with exact()[1].room(3, 6, 9) as room:
-        before = room.n_places
-        stepped(room, ids, 6)
-        assert room.n_places > before
+    with exact()[1].session(3, 6, 9) as cache:
+        before = cache.n_places
+        stepped(cache, ids, 6)
+        assert cache.n_places > before
     assert len(pools) == len(set(map(id, pools))) > 1
 
 
 @torch.inference_mode()
 def test_trying_out_the_last_step_stays_within_a_learned_table():
-    """A recording tries its work out more than once, and the table ends before the room."""
+    """A recording tries its work out more than once, and the table ends before the cache."""
     model = language_model(max_len=8)
-    with StaticDecoder(model, torch.float32).room(1, 7, 2) as room:
-        room.read(torch.ones(1, 7, dtype=torch.long))
+    with StaticLanguageModel(model, torch.float32).session(1, 7, 2) as cache:
+        cache.begin(None, torch.ones(1, 7, dtype=torch.long))
         for _ in range(3):
-            room._work(1)
-        assert int(room.place) == 7
+            cache._work(1)
+        assert int(cache.place) == 7

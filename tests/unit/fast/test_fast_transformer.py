@@ -9,9 +9,9 @@ from tiny import tiny_config
 from regard.decoding import static
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
-from regard.decoding.sampling import sample
-from regard.decoding.static_beam import BeamDesk
-from regard.decoding.static_greedy import GreedyDesk
+from regard.decoding.sampling import Sampler, noise_for, sample
+from regard.decoding.search import BeamSettings
+from regard.decoding.static_search import StaticBeam, StaticGreedy
 from regard.fast.quick import quickened
 from regard.fast.transformer_cpu import CpuTransformer
 from regard.fast.transformer_gpu import StaticTransformer
@@ -85,7 +85,7 @@ def flat(found):
 def form(request, monkeypatch):
     """As if recorded: steps of few sizes, looked at one step later; but nothing is recorded."""
     recorded = request.param == "as if recorded"
-    monkeypatch.setattr(static, "are_recorded", lambda _room: recorded)
+    monkeypatch.setattr(static, "are_captured", lambda _cache: recorded)
     return CpuTransformer if request.param == "cpu" else StaticTransformer
 
 
@@ -94,7 +94,7 @@ def test_greedy_search_writes_the_same(rng, form, changes):
     model = model_of(**changes)
     ready = form(model, torch.float32)
     ended = set()
-    for n in (N, 1, 40):  # the room is used again, then too small
+    for n in (N, 1, 40):  # the cache is used again, then too small
         source, limits = work(rng, n)
         wanted = greedy(model, source, limits=limits)
         equal(greedy(ready, source, limits=limits), wanted)
@@ -121,12 +121,12 @@ def test_stepping_in_place_equals_forward(rng, form, changes):
     target[:, 0] = BEGIN_ID
     with torch.inference_mode():
         full = model(source, target)
-        room = form(model, torch.float32).room(N, 16, 256, 1)
-        room.read(source)
-        room.owners[:] = torch.arange(N)
+        cache = form(model, torch.float32).cache(N, 16, 256, 1)
+        cache.read(source)
+        cache.owners[:] = torch.arange(N)
         for t in range(12):
-            room.ids[:], room.places[:] = target[:, t], t
-            torch.testing.assert_close(room.step(N), full[:, t], atol=1e-4, rtol=1e-4)
+            cache.ids[:], cache.places[:] = target[:, t], t
+            torch.testing.assert_close(cache.step(N), full[:, t], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -154,14 +154,14 @@ def test_bf16_is_near(rng, form):
     model = model_of()
     source, _ = work(rng)
     with torch.inference_mode():
-        rooms = [
-            form(model, dtype).room(N, 16, 256, 1) for dtype in (torch.float32, torch.bfloat16)
+        caches = [
+            form(model, dtype).cache(N, 16, 256, 1) for dtype in (torch.float32, torch.bfloat16)
         ]
-        for room in rooms:
-            room.read(source)
-            room.owners[:] = torch.arange(N)
-            room.ids[:], room.places[:] = BEGIN_ID, 0
-        wide, narrow = (room.step(N).float() for room in rooms)
+        for cache in caches:
+            cache.read(source)
+            cache.owners[:] = torch.arange(N)
+            cache.ids[:], cache.places[:] = BEGIN_ID, 0
+        wide, narrow = (cache.step(N).float() for cache in caches)
     assert not torch.equal(wide, narrow)
     assert (wide - narrow).abs().max() < 0.05 * wide.abs().max()
 
@@ -171,28 +171,29 @@ def test_a_step_beyond_the_last_does_no_harm(rng, n_beams):
     """Whoever records a step tries it out before, also in the last place there is."""
     source, _ = work(rng, 4)
     with torch.inference_mode():
-        room = StaticTransformer(model_of(), torch.float32).room(4 * n_beams, 8, 64, n_beams)
+        cache = StaticTransformer(model_of(), torch.float32).cache(4 * n_beams, 8, 64, n_beams)
         if n_beams == 1:
-            desk = GreedyDesk(room)
-            desk.limits[:] = 8
+            search = StaticGreedy(cache)
+            search.limits[:] = 8
         else:
-            desk = BeamDesk(room, n_beams=n_beams, n_best=1, alpha=0.6)
-            desk.search.limits[:] = 8
-        desk.begin(source)
+            search = StaticBeam(cache, BeamSettings(n_beams, 1, 0.6))
+            search.search.limits[:] = 8
+        search.begin(source)
         for _ in range(8):
-            desk.work(4)
-        assert desk.ended.all()
-        kept = [part.clone() for part in desk.changes()[-3:]]
+            search.work(4)
+        assert search.ended.all()
+        kept = [part.clone() for part in search.changes()[-3:]]
         for _ in range(2):
-            desk.work(4)
-        assert all(map(torch.equal, kept, desk.changes()[-3:]))
+            search.work(4)
+        assert all(map(torch.equal, kept, search.changes()[-3:]))
 
 
 def test_searches_that_cannot_stay_are_served_by_the_model(rng):
     model = model_of()
     source, limits = work(rng)
+    noise = noise_for(limits.tolist(), torch.Generator().manual_seed(3))
     draws = [
-        sample(one, source, limits=limits, rng=torch.Generator().manual_seed(3))
+        sample(one, source, limits=limits, sampler=Sampler(noise))
         for one in (quickened(model), model)
     ]
     equal(*draws)

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 import regard
 from regard.inspection.capture import watch
+from regard.models.base import NoMemory
 from regard.models.decoder import LanguageModel
 from regard.models.settings import DecoderConfig
 
@@ -35,9 +36,9 @@ def ids(rng):
 
 def extended(model, ids, cuts):
     """Logits of the last position of each piece, and the last state."""
-    state, logits = model.start(ids.shape[0]), []
+    state, logits = model.start(NoMemory(len(ids))), []
     for begin, end in zip((0, *cuts), (*cuts, ids.shape[1]), strict=True):
-        last, state = model.extend(ids[:, begin:end], state)
+        last, state = model.prefill(ids[:, begin:end], None, state)
         logits.append(last)
     return torch.stack(logits, dim=1), state
 
@@ -101,9 +102,9 @@ def test_rows_are_strangers(ids, changes):
 @every_variant
 def test_a_state_can_be_repeated_and_reordered(ids, changes):
     model = model_of(**changes)
-    _, state = model.extend(ids[:, :5], model.start(3))
+    _, state = model.prefill(ids[:, :5], None, model.start(NoMemory(3)))
     rows = torch.tensor([2, 0, 0, 1])
-    logits, state = model.extend(ids[rows, 5:], state.select(rows))
+    logits, state = model.prefill(ids[rows, 5:], None, state.select(rows))
     torch.testing.assert_close(logits, model(ids)[rows, -1])
     assert state.length == 9
 
@@ -112,20 +113,20 @@ def test_a_state_stays_what_it_was_when_others_go_on_from_it(ids):
     model = model_of(n_kv_heads=2)
     other = (ids + 1) % 13
     with torch.inference_mode():
-        _, state = model.extend(ids[:, :4], model.start(3))
-        _, state = model.extend(ids[:, 4:6], state)
-        _, ahead = model.extend(ids[:, 6:7], state)
-        _, aside = model.extend(other[:, 6:7], state)
+        _, state = model.prefill(ids[:, :4], None, model.start(NoMemory(3)))
+        _, state = model.prefill(ids[:, 4:6], None, state)
+        _, ahead = model.prefill(ids[:, 6:7], None, state)
+        _, aside = model.prefill(other[:, 6:7], None, state)
         mixed = torch.cat((ids[:, :6], other[:, 6:]), dim=1)
         for text, past in ((ids, ahead), (mixed, aside)):
-            found, _ = model.extend(text[:, 7:], past)
+            found, _ = model.prefill(text[:, 7:], None, past)
             torch.testing.assert_close(found, model(text)[:, -1])
 
 
 def test_keys_are_kept_once_for_the_heads_that_share_them(ids):
     model = model_of(n_kv_heads=2)
-    before = model.start(3)
-    _, after = model.extend(ids, before)
+    before = model.start(NoMemory(3))
+    _, after = model.prefill(ids, None, before)
     assert {layer.k.shape for layer in before.layers} == {(3, 2, 0, 6)}
     assert {layer.k.shape for layer in after.layers} == {(3, 2, 9, 6)}
 
@@ -156,8 +157,8 @@ def test_learned_positions_refuse_what_is_longer_than_their_table(ids):
     model = model_of(max_len=6)
     assert model.config.longest == 6
     assert decoder_config(positions="rotary").longest is None
-    _, state = model.extend(ids[:, :6], model.start(3))
-    for read in (lambda: model(ids[:, :7]), lambda: model.extend(ids[:, 6:7], state)):
+    _, state = model.prefill(ids[:, :6], None, model.start(NoMemory(3)))
+    for read in (lambda: model(ids[:, :7]), lambda: model.prefill(ids[:, 6:7], None, state)):
         with pytest.raises(regard.ShapeError, match="know 6 places, but the text has 7 tokens"):
             read()
 

@@ -21,13 +21,13 @@ def sources(rng, n=23):
 def searched(monkeypatch):
     """(model, rows, tokens of a row) of every search."""
     seen = []
-    plain = translation._searched
+    plain = translation.beam_search
 
-    def watched(model, source, *rest):
+    def watched(model, source, **how):
         seen.append((model, *source.shape))
-        return plain(model, source, *rest)
+        return plain(model, source, **how)
 
-    monkeypatch.setattr(translation, "_searched", watched)
+    monkeypatch.setattr(translation, "beam_search", watched)
     return seen
 
 

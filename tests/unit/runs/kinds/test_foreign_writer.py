@@ -48,7 +48,7 @@ def foreign_writer(*, unknown=None, begins=True, max_len=17):
 def test_rows_without_a_token_are_never_written():
     run = foreign_writer()
     n = run.tokenizer.n_vocab
-    assert set(run.manner(max_new=1).hidden_ids) >= {GAP, *range(n, n + MORE)}
+    assert set(run.generation(max_new=1).control.suppressed) >= {GAP, *range(n, n + MORE)}
     with torch.no_grad():  # what has no name is what the model would say
         run.model.embedding.tokens.weight[[GAP, n + 2]] *= 50
     for seed in range(20):

@@ -9,7 +9,8 @@ from language_models import language_model
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError
 from regard.data.settings import DataSettings
-from regard.tasks.generation import TORN, framing_for, seeded
+from regard.decoding.sampling import seeded
+from regard.tasks.generation import TORN, framing_for
 from regard.tasks.recipe import recipe_from
 from regard.tasks.writer import Writer
 from regard.text.settings import TextSettings
@@ -153,8 +154,8 @@ def test_where_lines_go_on_the_end_is_a_line_break_and_else_it_ends_a_text(words
     lines = words.generate("", n=30, max_new=17, temperature=2.0, seed=0)
     assert any("\n" in text for text in lines)
     sentences = writer(train="texts.jsonl")
-    manner = sentences.manner(max_new=17, temperature=2.0)
-    found = sentences.written([""], manner, rng=seeded(0), n=30)[0]
+    config = sentences.generation(max_new=17, temperature=2.0)
+    found = sentences.written([""], config, rng=seeded(0), n=30)[0]
     assert not any("\n" in one.text for one in found)
     assert {one.finished for one in found} == {True, False}
     assert words.framing.read("the\ncafé") == [
@@ -171,7 +172,7 @@ def test_a_stop_ends_a_text_before_it(words):
     cut = words.generate("", max_new=17, temperature=2.0, seed=0, stop=stop)
     assert cut == whole[: whole.index(stop)] != whole
     written = words.written(
-        [""], words.manner(max_new=17, temperature=2.0), rng=seeded(0), stop=stop
+        [""], words.generation(max_new=17, temperature=2.0), rng=seeded(0), stop=stop
     )
     assert written[0][0].finished
     with pytest.raises(ConfigError, match="empty stop"):
@@ -196,10 +197,10 @@ def test_bytes_of_a_torn_character_are_held_back(pieces, monkeypatch):
     assert len(ids) == 6
     spoken = iter([*ids, ids[0]])
 
-    def say(self, log_probs, noise):
+    def say(self, log_probs, rows, t):
         return torch.tensor([next(spoken)])
 
-    monkeypatch.setattr("regard.decoding.continuing.Manner.choose", say)
+    monkeypatch.setattr("regard.decoding.sampling.Sampler.__call__", say)
     assert list(pieces.stream("the", max_new=7)) == ["é", "€", "x", TORN]
 
 
@@ -212,13 +213,13 @@ def test_a_prompt_beyond_the_context_is_refused_with_both_lengths_or_cut(words):
     assert words.prompt_ids(prompt, 5, "left") == words.framing.read(prompt)[-13:]
     assert words.prompt_ids(prompt, 99, "left") == words.framing.read(prompt)[-8:]
     assert words.prompt_ids("it is", 99, "left") == words.framing.read("it is")
-    cut = words.written([prompt], words.manner(max_new=5), rng=seeded(0), truncate="left")
+    cut = words.written([prompt], words.generation(max_new=5), rng=seeded(0), truncate="left")
     assert len(cut[0][0].tokens) == 5
 
 
 def test_the_context_may_be_filled(words):
     prompt = " ".join(["it is"] * 8)  # 17 with what stands before it
-    (written,) = words.written([prompt], words.manner(max_new=50), rng=seeded(0))[0]
+    (written,) = words.written([prompt], words.generation(max_new=50), rng=seeded(0))[0]
     assert len(written.tokens) == 1
     assert not written.finished
 

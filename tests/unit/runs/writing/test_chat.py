@@ -6,9 +6,9 @@ import pytest
 from chats import CHATML, chat_folder
 
 from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.decoding.sampling import seeded
 from regard.runs.load import load
 from regard.tasks.chat import load_prompts
-from regard.tasks.generation import seeded
 
 ADA = [{"role": "user", "content": "i am ada"}]
 
@@ -61,13 +61,13 @@ def test_a_conversation_as_the_model_reads_it(run):
 def test_a_turn_ends_with_the_token_of_the_template(run):
     talk = run.conversation(ADA)
     assert talk.chat.end_of_turn == 2
-    assert talk.manner.end_ids == {0, 2}
-    assert 2 not in talk.manner.hidden_ids
+    assert talk.config.control.ends == {0, 2}
+    assert 2 not in talk.config.control.suppressed
 
 
 def test_a_template_that_knows_no_answers_leaves_the_end_of_a_text(run, template):
     template.write_text("{% if messages[1] %}{{ raise_exception('no') }}{% endif %}go:")
-    assert run.conversation(ADA).manner.end_ids == {0}
+    assert run.conversation(ADA).config.control.ends == {0}
 
 
 def test_what_is_said_is_what_the_pen_writes(run):
@@ -75,7 +75,7 @@ def test_what_is_said_is_what_the_pen_writes(run):
     for seed in range(6):
         talk = run.conversation(max_new=9, seed=seed)
         pieces = list(talk.stream("i am ada"))
-        ((wanted,),) = run.pen.write([ids], talk.manner, rng=seeded(seed))
+        ((wanted,),) = run.generator.texts([ids], talk.config, rng=seeded(seed))
         assert "".join(pieces) == wanted.text
         assert talk.finished == wanted.finished
         assert talk.messages == [*ADA, {"role": "assistant", "content": wanted.text}]

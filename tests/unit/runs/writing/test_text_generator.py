@@ -7,9 +7,10 @@ from language_models import language_model
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError
 from regard.data.settings import DataSettings
-from regard.fast.language_model import StaticDecoder
+from regard.decoding.sampling import seeded
+from regard.fast.language_model import StaticLanguageModel
 from regard.inspection.capture import watch
-from regard.tasks.generation import framing_for, seeded
+from regard.tasks.generation import framing_for
 from regard.tasks.recipe import recipe_from
 from regard.tasks.writer import Writer
 from regard.text.settings import TextSettings
@@ -35,19 +36,19 @@ def writer(**decode):
 
 def test_a_run_writes_in_place_unless_it_is_watched():
     run = writer()
-    assert isinstance(run.pen.quick, StaticDecoder)
+    assert isinstance(run.generator.quick, StaticLanguageModel)
     text = run.generate("the sea", seed=3, max_new=8)
     assert "".join(run.stream("the sea", seed=3, max_new=8)) == text
     with watch(run.model) as views:
-        assert run.pen.quick is run.model
+        assert run.generator.quick is run.model
         assert run.generate("the sea", seed=3, max_new=8) == text
     assert views
 
 
 def test_numbers_are_those_that_the_recipe_asks_for():
-    assert writer().pen.dtype is None  # on a CPU, as the weights are
+    assert writer().generator.dtype is None  # on a CPU, as the weights are
     run = writer(precision="bf16")
-    assert run.pen.dtype == torch.bfloat16
+    assert run.generator.dtype == torch.bfloat16
     assert len(run.generate("the sea", max_new=4, temperature=0.0)) > 0
 
 
@@ -63,11 +64,11 @@ def said(pieces):
 
 def test_a_text_that_came_to_a_stop_has_ended_and_one_at_its_limit_has_not():
     run = writer()
-    ids, manner = run.prompt_ids("the sea", 8), run.manner(max_new=8)
-    whole, ended = said(run.pen.pieces(ids, manner, rng=seeded(3)))
+    ids, config = run.prompt_ids("the sea", 8), run.generation(max_new=8)
+    whole, ended = said(run.generator.pieces(ids, config, rng=seeded(3)))
     assert not ended
     stop = whole.split()[2]
-    assert said(run.pen.pieces(ids, manner, rng=seeded(3), stop=stop)) == (
+    assert said(run.generator.pieces(ids, config, rng=seeded(3), stop=stop)) == (
         whole[: whole.index(stop)],
         True,
     )
@@ -75,9 +76,9 @@ def test_a_text_that_came_to_a_stop_has_ended_and_one_at_its_limit_has_not():
 
 def test_pieces_that_nobody_waits_for_come_to_an_end():
     run, asked = writer(), []
-    pieces = run.pen.pieces(
+    pieces = run.generator.pieces(
         run.prompt_ids("the sea", 8),
-        run.manner(max_new=8),
+        run.generation(max_new=8),
         rng=seeded(3),
         dropped=lambda: asked.append(1) or len(asked) > 2,
     )

@@ -10,12 +10,12 @@ import torch
 from tiny import tiny_config
 
 from regard.core.errors import CheckpointError
-from regard.decoding import in_place, static
+from regard.decoding import static, static_search
 from regard.decoding.beam import beam_search
 from regard.decoding.hypothesis import penalty
-from regard.decoding.in_place import go_on
-from regard.decoding.protocol import Room
-from regard.decoding.search import Search, read
+from regard.decoding.protocol import StaticCache
+from regard.decoding.search import BeamSettings, Search, read
+from regard.decoding.static_search import go_on
 from regard.fast.transformer_cpu import CpuTransformer
 from regard.fast.transformer_gpu import StaticTransformer
 from regard.kernels.steps import Best
@@ -32,7 +32,7 @@ WAITING = 3
 """A sentence that had ended before."""
 
 
-class NumberedRoom(Room):
+class NumberedCache(StaticCache):
     """Every slot of the past has its number. There is one row more than is in use."""
 
     n_tokens, owners = 0, torch.empty(0)
@@ -52,25 +52,27 @@ class NumberedRoom(Room):
 class Play:
     """Sentences that are searched."""
 
-    def __init__(self, n_beams, n_best, alpha, limits, n_steps=9):
+    def __init__(self, n_beams, n_best, alpha, limits, n_steps=9, stop="exact"):
         B = len(limits)
-        self.search = Search.begin(limits.clone(), n_beams, n_best, alpha, room=n_steps + 1)
+        self.search = Search.begin(
+            limits.clone(), BeamSettings(n_beams, n_best, alpha, stop=stop), n_steps + 1
+        )
         self.penalties = penalty(torch.arange(n_steps + 2.0), alpha)
         self.ended = torch.zeros(B, dtype=torch.int8)
-        self.room = NumberedRoom(B * n_beams + 1, n_beams, n_steps)
+        self.cache = NumberedCache(B * n_beams + 1, n_beams, n_steps)
 
     def step(self, best):
-        rows, place = torch.arange(len(best.ids)), int(self.room.places[0])
-        self.room.table[rows, place] = (100 * place + rows).int()
-        go_on(self.search, best, self.room, self.ended, self.penalties)
+        rows, place = torch.arange(len(best.ids)), int(self.cache.places[0])
+        self.cache.table[rows, place] = (100 * place + rows).int()
+        go_on(self.search, best, self.cache, self.ended, self.penalties)
 
     def seen(self):
         """All that counts: nobody asks what is in hypotheses that are impossible."""
-        search, room, (B, K) = self.search, self.room, self.search.open.log_prob.shape
+        search, cache, (B, K) = self.search, self.cache, self.search.open.log_prob.shape
         real = search.open.log_prob > NEVER
         going = real & (self.ended == 0)[:, None]
         done = search.finished.log_prob > NEVER
-        written = room.table[: B * K, : int(search.n_written.max())].view(B, K, -1)
+        written = cache.table[: B * K, : int(search.n_written.max())].view(B, K, -1)
         return {
             "n_written": search.n_written,
             "ended": self.ended,
@@ -79,10 +81,10 @@ class Play:
             "finished": search.finished.log_prob,
             "their scores": search.finished.score,
             "their ids": search.finished.ids[done],
-            "last": room.ids[: B * K].view(B, K)[real],
+            "last": cache.ids[: B * K].view(B, K)[real],
             "pasts": written[going],
-            "places": room.places[: B * K],
-            "not in use": torch.stack((room.ids[-1], room.places[-1], room.table[-1].sum())),
+            "places": cache.places[: B * K],
+            "not in use": torch.stack((cache.ids[-1], cache.places[-1], cache.table[-1].sum())),
         }
 
 
@@ -108,7 +110,7 @@ def as_if_on_gpu(monkeypatch):
         calls.n += 1
         kernel(*args, **how)
 
-    monkeypatch.setattr(in_place, "runs_kernels", lambda _room: calls.wanted)
+    monkeypatch.setattr(static_search, "runs_kernels", lambda _cache: calls.wanted)
     monkeypatch.setattr(beam_search, "go_on", counted)
     monkeypatch.setattr(beam_search, "TILE", 16)  # several stretches, the last one not full
     return calls
@@ -147,7 +149,7 @@ def test_the_kernel_goes_on_as_the_search_does(rng, as_if_on_gpu, n_beams, n_bes
 
 
 def test_the_most_beams_that_it_can_do(rng, as_if_on_gpu):
-    played(as_if_on_gpu, rng, in_place.MOST_BEAMS, in_place.MOST_BEAMS, 0.6, n_steps=3)
+    played(as_if_on_gpu, rng, static_search.MOST_BEAMS, static_search.MOST_BEAMS, 0.6, n_steps=3)
 
 
 def test_of_equals_the_first_and_an_end_worked_by_hand(as_if_on_gpu):
@@ -162,8 +164,8 @@ def test_of_equals_the_first_and_an_end_worked_by_hand(as_if_on_gpu):
     assert play.search.open.log_prob.tolist() == [[-2.0, -3.5]]
     assert play.search.finished.ids[0, 0, :4].tolist() == [BEGIN_ID, 7, END_ID, END_ID]
     assert play.search.finished.log_prob.tolist() == [[-3.0, NEVER]]
-    assert play.room.ids.tolist() == [4, 8, BEGIN_ID]
-    assert play.room.table[:2, :2].tolist() == [[0, 101], [0, 100]]
+    assert play.cache.ids.tolist() == [4, 8, BEGIN_ID]
+    assert play.cache.table[:2, :2].tolist() == [[0, 101], [0, 100]]
     assert play.ended.tolist() == [0]
     assert as_if_on_gpu.n == 2
 
@@ -203,10 +205,10 @@ def ending_model(n_vocab):
     [(StaticTransformer, True), (StaticTransformer, False), (CpuTransformer, False)],
 )
 def test_the_whole_search_finds_the_same(rng, monkeypatch, as_if_on_gpu, form, recorded):
-    monkeypatch.setattr(static, "are_recorded", lambda _room: recorded)
+    monkeypatch.setattr(static, "are_captured", lambda _cache: recorded)
     model = ending_model(13)
     ready = form(model, torch.float32)
-    for n in (5, 2):  # the second time in the same room
+    for n in (5, 2):  # the second time in the same cache
         source = torch.randint(4, 13, (n, 6), generator=rng)
         limits = torch.randint(2, 14, (n,), generator=rng)
         how = {"limits": limits, "n_beams": 4, "n_best": 2, "length_penalty": 0.8}

@@ -4,12 +4,13 @@ from language_models import LLAMA, language_model
 
 import regard
 from regard.core.errors import CheckpointError, ConfigError, DataError
-from regard.decoding import continuing
-from regard.decoding.continuing import Manner, continuations, steps
+from regard.decoding.protocol import ControlIds
 from regard.fast import language_model as static_decoder
 from regard.fast import prepacked
-from regard.fast.language_model import StaticDecoder, TextRoom
+from regard.fast.language_model import StaticLanguageModel, TextCache
 from regard.fast.quick import quickened
+from regard.tasks import generation as generating
+from regard.tasks.generation import GenerationConfig, generate, stream
 
 CPU = torch.device("cpu")
 PROMPTS = [[5, 3, 9], [7], [4, 4, 8], [6, 2, 10, 11, 3], [12, 1, 5]]
@@ -19,8 +20,13 @@ def rng(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def written(model, prompts, seed=0, ended=None, **manner):
-    return continuations(model, prompts, Manner(**manner), rng=rng(seed), device=CPU, ended=ended)
+def how(end_ids=(), hidden_ids=(), **config):
+    return GenerationConfig(control=ControlIds(frozenset(end_ids), tuple(hidden_ids)), **config)
+
+
+def written(model, prompts, seed=0, ended=None, **config):
+    found = generate(model, prompts, how(**config), rng=rng(seed), device=CPU, ended=ended)
+    return [one for (one,) in found]
 
 
 @torch.no_grad()
@@ -55,7 +61,9 @@ def test_what_shares_a_batch_changes_no_text():
     together = written(model, PROMPTS, max_new=8, temperature=1.3)
     one_by_one = rng()
     alone = [
-        continuations(model, [p], Manner(max_new=8, temperature=1.3), rng=one_by_one, device=CPU)[0]
+        generate(
+            model, [p], GenerationConfig(max_new=8, temperature=1.3), rng=one_by_one, device=CPU
+        )[0][0]
         for p in PROMPTS
     ]
     assert [one.ids for one in together] == [one.ids for one in alone]
@@ -124,10 +132,9 @@ def test_who_asks_may_end_a_text():
 def test_tokens_come_one_by_one():
     model = language_model()
     (whole,) = written(model, PROMPTS[:1], max_new=5)
-    coming = steps(model, PROMPTS[:1], Manner(max_new=5), rng=rng(), device=CPU)
-    first = next(coming)
-    assert (first.row, first.id) == (0, whole.ids[0])
-    assert [step.id for step in coming] == list(whole.ids[1:])
+    coming = stream(model, PROMPTS[0], GenerationConfig(max_new=5), rng=rng(), device=CPU)
+    assert next(coming) == whole.ids[0]
+    assert list(coming) == list(whole.ids[1:])
 
 
 def test_nothing_is_made_of_no_prompts():
@@ -136,9 +143,9 @@ def test_nothing_is_made_of_no_prompts():
 
 def test_impossible_manners_are_refused():
     with pytest.raises(ConfigError, match="max_new must be at least 1: 0"):
-        Manner(max_new=0)
+        GenerationConfig(max_new=0)
     with pytest.raises(ConfigError, match="temperature"):
-        Manner(max_new=1, temperature=-1.0)
+        GenerationConfig(max_new=1, temperature=-1.0)
 
 
 def test_damaged_weights_are_told():
@@ -150,12 +157,12 @@ def test_damaged_weights_are_told():
 
 
 @pytest.fixture(params=[False, True], ids=["after", "ahead"])
-def in_rooms(request, monkeypatch):
+def in_caches(request, monkeypatch):
     """Rooms that are full soon, and steps that are begun late or early, as on a GPU."""
     monkeypatch.setattr(static_decoder, "FEWEST_PLACES", 4)
     monkeypatch.setattr(static_decoder, "FORESEEN", 2)
     monkeypatch.setattr(
-        TextRoom, "ahead", property(lambda _: request.param, lambda *_: None), False
+        TextCache, "ahead", property(lambda _: request.param, lambda *_: None), False
     )
     if request.param:
         monkeypatch.setattr(prepacked, "can_pack", lambda _: False)
@@ -163,50 +170,50 @@ def in_rooms(request, monkeypatch):
 
 @pytest.mark.parametrize("temperature", [0.0, 1.3])
 @pytest.mark.parametrize("changes", [{}, {**LLAMA, "n_kv_heads": 2}], ids=["gpt", "llama"])
-def test_writing_in_place_changes_no_text(in_rooms, changes, temperature):
+def test_writing_in_place_changes_no_text(in_caches, changes, temperature):
     model = language_model(**changes)
-    manner = {"max_new": 9, "hidden_ids": (2, 6), "temperature": temperature}
-    manner["end_ids"] = frozenset({written(model, PROMPTS, **manner)[0].ids[4]})
-    wanted = written(model, PROMPTS, **manner)
-    found = written(quickened(model), PROMPTS, **manner)
+    config = {"max_new": 9, "hidden_ids": (2, 6), "temperature": temperature}
+    config["end_ids"] = frozenset({written(model, PROMPTS, **config)[0].ids[4]})
+    wanted = written(model, PROMPTS, **config)
+    found = written(quickened(model), PROMPTS, **config)
     assert len({(len(one.ids), one.finished) for one in wanted}) > 1
     for one, other in zip(found, wanted, strict=True):
         assert (one.ids, one.finished) == (other.ids, other.finished)
         assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
 
 
-def test_texts_that_are_written_in_turn_do_not_disturb_each_other(in_rooms):
+def test_texts_that_are_written_in_turn_do_not_disturb_each_other(in_caches):
     form = quickened(language_model(**LLAMA))
-    manner = Manner(max_new=7)
-    streams = [steps(form, [p], manner, rng=rng(i), device=CPU) for i, p in enumerate(PROMPTS)]
+    config = GenerationConfig(max_new=7)
+    streams = [stream(form, p, config, rng=rng(i), device=CPU) for i, p in enumerate(PROMPTS)]
     in_turn = list(zip(*streams, strict=True))
     for i, prompt in enumerate(PROMPTS):
-        alone = continuations(form, [prompt], manner, rng=rng(i), device=CPU)[0]
-        assert alone.ids == tuple(step[i].id for step in in_turn)
+        ((alone,),) = generate(form, [prompt], config, rng=rng(i), device=CPU)
+        assert alone.ids == tuple(step[i] for step in in_turn)
 
 
 def test_a_text_that_nobody_reads_to_its_end_gives_its_room_back():
     form = quickened(language_model())
-    coming = steps(form, PROMPTS[:1], Manner(max_new=7), rng=rng(), device=CPU)
+    coming = stream(form, PROMPTS[0], GenerationConfig(max_new=7), rng=rng(), device=CPU)
     next(coming)
-    assert form._rooms == []
+    assert form._caches == []
     coming.close()
-    assert len(form._rooms) == 1
+    assert len(form._caches) == 1
 
 
 def test_no_more_texts_are_written_at_once_than_there_is_room_for(monkeypatch):
     model = language_model()
     wanted = written(model, PROMPTS, max_new=6)
     sizes = []
-    monkeypatch.setattr(StaticDecoder, "most_rows", lambda *_: 2)
-    read = TextRoom.read
+    monkeypatch.setattr(StaticLanguageModel, "most_rows", lambda *_: 2)
+    begin = TextCache.begin
     monkeypatch.setattr(
-        TextRoom, "read", lambda self, ids: sizes.append(len(ids)) or read(self, ids)
+        TextCache, "begin", lambda self, none, ids: sizes.append(len(ids)) or begin(self, none, ids)
     )
     found = written(quickened(model), PROMPTS, max_new=6)
     assert [one.ids for one in found] == [one.ids for one in wanted]
     assert sizes == [2, 1, 1, 1]
-    assert max(sizes) < continuing.MOST_ROWS
+    assert max(sizes) < generating.MOST_ROWS
 
 
 def test_what_is_longer_than_learned_positions_is_refused_in_place_too():
@@ -233,13 +240,13 @@ def test_no_more_numbers_are_drawn_than_the_context_has_room_for():
 
 def test_what_nobody_waits_for_stops_at_the_next_token():
     asked = []
-    found = continuations(
+    found = generate(
         language_model(),
         PROMPTS,  # of three lengths, so three groups
-        Manner(max_new=9, temperature=0.0),
+        GenerationConfig(max_new=9, temperature=0.0),
         rng=rng(),
         device=CPU,
         dropped=lambda: asked.append(1) or len(asked) > 3,
     )
-    assert [len(one.ids) for one in found] == [3, 0, 3, 0, 3]
-    assert not any(one.finished for one in found)
+    assert [len(one.ids) for (one,) in found] == [3, 0, 3, 0, 3]
+    assert not any(one.finished for (one,) in found)

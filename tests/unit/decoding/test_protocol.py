@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from regard.core.errors import ConfigError, ShapeError
-from regard.decoding.steps import checked_limits, next_log_probs
+from regard.decoding.protocol import checked_limits, next_log_probs
 from regard.text.specials import BEGIN_ID, PAD_ID
 
 SOURCE = torch.full((3, 5), 7)
