@@ -15,7 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from regard.bench.contest import LENGTHS, Contender, Plan, Work, Workload, compete, grow
 from regard.bench.measures import DTYPES
 from regard.bench.results import OURS, Bench, BenchRow
-from regard.bench.run import Asked, chosen, default, measure
+from regard.bench.run import BenchRequest, chosen, default, measure
 from regard.bench.work import shape
 from regard.core.errors import ConfigError
 from regard.functional.scores import NamedScore
@@ -62,7 +62,7 @@ class Inputs:
         return products * 2 * self.D * self.B * self.H * self.T**2 / 2
 
 
-def attention_bench(asked: Asked, *, size: str | None = None) -> Bench:
+def attention_bench(asked: BenchRequest, *, size: str | None = None) -> Bench:
     """Forward alone, and forward and backward; TFLOP/s."""
     device = pick_device(asked.device)
     if "int8" in asked.precisions:

@@ -14,9 +14,9 @@ from regard.bench.contest import Contender, Plan, Work, Workload, compete, grow
 from regard.bench.decoding_peers import direct_decoding, engine_decoding, hf_decoding, hf_writing
 from regard.bench.measures import DTYPES
 from regard.bench.results import OURS, Bench, BenchRow
-from regard.bench.run import Asked, chosen, measure
+from regard.bench.run import BenchRequest, chosen, measure
 from regard.bench.work import shape as translator_shape
-from regard.bench.writing import Writing, our_decoding, our_writing
+from regard.bench.writing import DecodingWork, our_decoding, our_writing
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.models.decoder import LanguageModel
@@ -67,7 +67,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def decode_bench(
-    asked: Asked,
+    asked: BenchRequest,
     *,
     size: str | None = None,
     vocab: int | None = None,
@@ -81,14 +81,14 @@ def decode_bench(
     works = [(beam, n) for n in batches for beam in (1, BEAM)] or usual
     engines = _precisions_of_engine(asked, device) if CT2 in who else ()
 
-    def contenders(writing: Writing) -> list[Contender]:
+    def contenders(writing: DecodingWork) -> list[Contender]:
         ours = partial(our_decoding, config, writing)
         return _native(asked, who, ours, partial(hf_decoding, config, writing))
 
     def work(plan: Plan) -> list[BenchRow]:
         rows = []
         for beam, batch in works:
-            writing = Writing(batch, N_SOURCE, N_NEW, beam, device)
+            writing = DecodingWork(batch, N_SOURCE, N_NEW, beam, device)
             what, flops = f"{writing.search}, batch {batch}", _flops(config, writing)
             rows += compete(Workload(what=what, unit=UNIT, flops=flops), contenders(writing), plan)
             for name in engines:
@@ -110,7 +110,7 @@ def decode_bench(
 
 
 def _native(
-    asked: Asked,
+    asked: BenchRequest,
     who: set[str],
     ours: Callable[[str], Work],
     theirs: Callable[[str], Work],
@@ -127,7 +127,7 @@ def _native(
 
 
 def _engines(
-    config: TransformerConfig, writing: Writing, precision: str, who: set[str]
+    config: TransformerConfig, writing: DecodingWork, precision: str, who: set[str]
 ) -> list[Contender]:
     """CTranslate2 through us and without us."""
     ours = partial(engine_decoding, config, writing, precision)
@@ -135,14 +135,14 @@ def _engines(
     return [Contender(OURS, CT2, precision, ours), direct] if OURS in who else [direct]
 
 
-def _precisions_of_engine(asked: Asked, device: torch.device) -> tuple[str, ...]:
+def _precisions_of_engine(asked: BenchRequest, device: torch.device) -> tuple[str, ...]:
     """Those that CTranslate2 is compared in: on a CPU it is at its best in int8."""
     if asked.precision is not None:
         return (asked.precision,)
     return ("bf16",) if device.type == "cuda" else ("int8", "fp32")
 
 
-def _flops(config: TransformerConfig, writing: Writing) -> float:
+def _flops(config: TransformerConfig, writing: DecodingWork) -> float:
     """Useful FLOPs of a token that is handed out: all beams are computed, one is kept."""
     formula = flop_formula(build(config))
     source = writing.n_read + 1
@@ -151,12 +151,12 @@ def _flops(config: TransformerConfig, writing: Writing) -> float:
     return (encoding + writing.beam * writes) / writing.n_new
 
 
-def _growing(by: str, device: torch.device) -> Iterator[tuple[Workload, Writing]]:
+def _growing(by: str, device: torch.device) -> Iterator[tuple[Workload, DecodingWork]]:
     """Greedy search of more and more sentences, or of longer and longer ones."""
     for at in LONG_BATCHES if by == "batch" else LONG_TEXTS:
         batch, n_new = (at, N_NEW) if by == "batch" else (8, at)
         task = Workload(what=f"greedy by {by}, {at}", unit=UNIT, by=by, at=at)
-        yield task, Writing(batch, N_SOURCE, n_new, 1, device)
+        yield task, DecodingWork(batch, N_SOURCE, n_new, 1, device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ class Lengths:
 
 
 def generate_bench(
-    asked: Asked, *, run: Path | None = None, shape: str | None = None, lengths: Lengths
+    asked: BenchRequest, *, run: Path | None = None, shape: str | None = None, lengths: Lengths
 ) -> Bench:
     """Greedy, with the weights of a run or with random ones; the number written is checked."""
     device = pick_device(asked.device)
@@ -182,7 +182,7 @@ def generate_bench(
     def work(plan: Plan) -> list[BenchRow]:
         rows = []
         for batch in lengths.batches:
-            writing = Writing(batch, lengths.n_prompt, lengths.n_new, 1, device)
+            writing = DecodingWork(batch, lengths.n_prompt, lengths.n_new, 1, device)
             ours, theirs = (partial(one, model, writing) for one in (our_writing, hf_writing))
             task = Workload(what=f"generation, batch {batch}", unit=UNIT)
             rows += compete(task, _native(asked, who, ours, theirs), plan)

@@ -17,7 +17,7 @@ from regard.bench.contest import Work
 from regard.bench.measures import DTYPES
 from regard.bench.training_peers import marian_model
 from regard.bench.work import learned
-from regard.bench.writing import Writing
+from regard.bench.writing import DecodingWork
 from regard.decoding.settings import DecodeSettings
 from regard.interop import gpt2
 from regard.interop.ctranslate2 import write_ctranslate2
@@ -31,20 +31,22 @@ from regard.models.transformer import Transformer
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS
 
 
-def hf_decoding(config: TransformerConfig, writing: Writing, precision: str) -> Work:
+def hf_decoding(config: TransformerConfig, writing: DecodingWork, precision: str) -> Work:
     """A MarianMT model of the same shape."""
     torch.manual_seed(0)
     source = writing.source(config.n_source_vocab)
     return _generate(marian_model(config), source, writing, precision, n_before=1)
 
 
-def hf_writing(model: LanguageModel, writing: Writing, precision: str) -> Work:
+def hf_writing(model: LanguageModel, writing: DecodingWork, precision: str) -> Work:
     """The same weights, as a GPT-2 or a LLaMA."""
     prompts = writing.prompts(model.config.n_vocab)
     return _generate(hf_model(model), prompts, writing, precision, n_before=writing.n_read)
 
 
-def _generate(model: Any, ids: Tensor, writing: Writing, precision: str, *, n_before: int) -> Work:
+def _generate(
+    model: Any, ids: Tensor, writing: DecodingWork, precision: str, *, n_before: int
+) -> Work:
     """Without an end token, so that neither a check nor a mask is needed to go on to the limit.
 
     ``n_before`` tokens of what comes back were there before.
@@ -133,7 +135,7 @@ ROOM = 2
 """The limit is so many times what is written: as in use, sentences end before it."""
 
 
-def engine_decoding(config: TransformerConfig, writing: Writing, precision: str) -> Work:
+def engine_decoding(config: TransformerConfig, writing: DecodingWork, precision: str) -> Work:
     """Ids in, hypotheses out."""
     model = _model(config, writing)
     engine = CTranslate2Engine(_load(model, writing, precision), model, writing.device)
@@ -147,7 +149,7 @@ def engine_decoding(config: TransformerConfig, writing: Writing, precision: str)
     return Work(run, n_parameters(model))
 
 
-def direct_decoding(config: TransformerConfig, writing: Writing, precision: str) -> Work:
+def direct_decoding(config: TransformerConfig, writing: DecodingWork, precision: str) -> Work:
     """Tokens in, tokens out, with the options that give the same search."""
     model = _model(config, writing)
     translator = _load(model, writing, precision).inner
@@ -171,12 +173,12 @@ def direct_decoding(config: TransformerConfig, writing: Writing, precision: str)
     return Work(run, n_parameters(model))
 
 
-def _model(config: TransformerConfig, writing: Writing) -> Transformer:
+def _model(config: TransformerConfig, writing: DecodingWork) -> Transformer:
     torch.manual_seed(0)
     return ending_model(config, writing.n_new)
 
 
-def _load(model: Transformer, writing: Writing, precision: str) -> TokenTranslator:
+def _load(model: Transformer, writing: DecodingWork, precision: str) -> TokenTranslator:
     tokens = _tokens(model.config.n_source_vocab)
     with TemporaryDirectory() as folder:
         write_ctranslate2(model, Path(folder), source_tokens=tokens, target_tokens=tokens)
@@ -187,6 +189,6 @@ def _tokens(vocab: int) -> list[str]:
     return [*SPECIALS, *(f"token{i}" for i in range(len(SPECIALS), vocab))]
 
 
-def _room(writing: Writing) -> int:
+def _room(writing: DecodingWork) -> int:
     """Tokens of a batch that holds all sources."""
     return writing.batch * (writing.n_read + 1) * writing.beam

@@ -29,7 +29,7 @@ DEFAULTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class BenchRequest:
     """What every benchmark may be asked for."""
 
     device: str | None = None
@@ -79,7 +79,9 @@ def default(name: str, device: torch.device) -> Any:
 
 
 def measure(
-    asked: Asked, work: Callable[[Plan], Sequence[BenchRow]], facts: dict[str, Any] | None = None
+    asked: BenchRequest,
+    work: Callable[[Plan], Sequence[BenchRow]],
+    facts: dict[str, Any] | None = None,
 ) -> Bench:
     """Rate the matrices, then let ``work`` find the rows."""
     device = pick_device(asked.device)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from regard.bench.contest import Contender, Plan, Work, Workload, compete
 from regard.bench.results import OURS, Bench, BenchRow
-from regard.bench.run import Asked, chosen, measure
+from regard.bench.run import BenchRequest, chosen, measure
 from regard.bench.work import learned, our_updates, plain_updates
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry
@@ -282,7 +282,7 @@ SHAPES.add("bert-base")(
 
 
 def text_train_bench(
-    asked: Asked, name: str, *, vocab: int | None = None, batch_tokens: int | None = None
+    asked: BenchRequest, name: str, *, vocab: int | None = None, batch_tokens: int | None = None
 ) -> Bench:
     """Everybody on the same windows, of the shape's sizes where no others are asked for."""
     bench, device = SHAPES[name], pick_device(asked.device)

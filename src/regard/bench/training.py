@@ -16,7 +16,7 @@ import torch
 from regard.bench.contest import LENGTHS, Contender, Plan, Work, Workload, compete, grow
 from regard.bench.measures import limit
 from regard.bench.results import OURS, Bench, BenchRow
-from regard.bench.run import Asked, chosen, default, measure
+from regard.bench.run import BenchRequest, chosen, default, measure
 from regard.bench.training_peers import PEERS, Peer, plain_gru
 from regard.bench.work import (
     Sentences,
@@ -38,7 +38,7 @@ UNIT = "target tokens/s"
 
 
 def train_bench(
-    asked: Asked,
+    asked: BenchRequest,
     *,
     size: str | None = None,
     vocab: int | None = None,

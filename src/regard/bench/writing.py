@@ -22,7 +22,7 @@ from regard.text.specials import END_ID, SPECIALS
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class DecodingWork:
     """``batch`` inputs of ``n_read`` tokens, for each of which ``n_new`` tokens are written."""
 
     batch: int
@@ -57,7 +57,7 @@ class Writing:
         return float(self.batch * self.n_new)
 
 
-def our_decoding(config: TransformerConfig, writing: Writing, precision: str) -> Work:
+def our_decoding(config: TransformerConfig, writing: DecodingWork, precision: str) -> Work:
     """Our searches on a model that never ends a sentence."""
     torch.manual_seed(0)
     model = endless(build(config)).to(writing.device, DTYPES[precision]).eval()
@@ -84,7 +84,7 @@ def endless(model: SequenceModel) -> SequenceModel:
     return model
 
 
-def our_writing(model: LanguageModel, writing: Writing, precision: str) -> Work:
+def our_writing(model: LanguageModel, writing: DecodingWork, precision: str) -> Work:
     """Greedy; no token ends a text."""
     prompts = writing.ids(model.config.n_vocab, 0)
     config, rng = GenerationConfig(max_new=writing.n_new, temperature=0.0), torch.Generator()

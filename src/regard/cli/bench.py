@@ -16,7 +16,7 @@ from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.bench.results import Bench
-    from regard.bench.run import Asked
+    from regard.bench.run import BenchRequest
 
 app = typer.Typer(
     help="Speed here, beside the peers that are installed: same work, in turn, medians.",
@@ -176,12 +176,12 @@ def _asked(
     only: list[str] | None,
     long: bool,
     out: Path | None,
-) -> Asked:
-    from regard.bench.run import Asked
+) -> BenchRequest:
+    from regard.bench.run import BenchRequest
 
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         raise ConfigError(f"--out {out} is no file that can be written: name an SVG file")
-    return Asked(
+    return BenchRequest(
         device=device,
         precision=precision,
         rounds=rounds,

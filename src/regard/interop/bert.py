@@ -18,7 +18,7 @@ from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
 from regard.functional.positions import sinusoid
 from regard.interop import folders, naming
-from regard.interop.naming import Imported, Names, Row
+from regard.interop.naming import Imported, Names, Renaming
 from regard.models.encoder import POOLINGS
 from regard.models.settings import EncoderConfig, ModelConfig
 
@@ -61,7 +61,7 @@ WITHOUT_PREFIX = ("cls.", "classifier.", "qa_outputs.")
 """How the names of heads begin."""
 
 
-def rows(config: EncoderConfig) -> Iterator[Row]:
+def rows(config: EncoderConfig) -> Iterator[Renaming]:
     """The whole table for one encoder, tensor by tensor."""
     yield from naming.table_rows((*TABLES, *((MASKED_BIAS,) if config.head == "masked" else ())))
     layers = (("embeddings.LayerNorm", "embedding.norm"), *HEADS[config.head])

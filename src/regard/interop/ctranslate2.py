@@ -17,7 +17,7 @@ from regard.core.errors import CheckpointError
 from regard.functional.positions import sinusoid
 from regard.interop import naming
 from regard.interop.folders import optional_package
-from regard.interop.naming import Names, Row
+from regard.interop.naming import Names, Renaming
 from regard.models.base import SequenceModel
 from regard.models.settings import SequenceConfig, TransformerConfig
 from regard.text.specials import BEGIN, END, END_ID, UNKNOWN
@@ -67,7 +67,7 @@ NORM = {"gamma": "weight", "beta": "bias"}
 """The tensors of a norm: theirs, ours."""
 
 
-def rows(config: TransformerConfig) -> Iterator[Row]:
+def rows(config: TransformerConfig) -> Iterator[Renaming]:
     """The whole table for one Transformer, tensor by tensor."""
     linear = naming.WEIGHT_AND_BIAS if config.bias else naming.WEIGHT
     whole = (

@@ -46,7 +46,7 @@ class Kept:
     tensors: dict[str, Tensor]
 
 
-class _Reader:
+class _BinReader:
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
 
@@ -81,7 +81,7 @@ class _Reader:
 def read_file(path: Path) -> Kept:
     """All tensors of a model.bin by all their names, whole numbers turned back where a scale is."""
     try:
-        reader = _Reader(path.read_bytes())
+        reader = _BinReader(path.read_bytes())
         version = reader.number("I")
         if version not in VERSIONS:
             raise CheckpointError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +16,7 @@ from regard.core.registry import Registry
 from regard.interop import gpt2, llama
 from regard.interop.bert import write_bert
 from regard.interop.ctranslate2 import write_ctranslate2
-from regard.interop.folders import CONFIG, check_free, read_config, whole_folder
+from regard.interop.folders import CONFIG, check_free, read_config, whole_folder, write_json
 from regard.interop.gpt2 import write_gpt2
 from regard.interop.llama import write_llama
 from regard.interop.marian import write_marian
@@ -83,8 +82,7 @@ def write_language_model(run: Writer, folder: Path) -> None:
 
 def _tell(folder: Path, **facts: object) -> None:
     """Add to config.json."""
-    told = {**read_config(folder), **facts}
-    write_whole(folder / CONFIG, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    write_json(folder / CONFIG, {**read_config(folder), **facts})
 
 
 def _write_tokenizer(
@@ -105,16 +103,17 @@ def _write_tokenizer(
         names[role]: tokenizer.tokens([number])[0]
         for role, number in tokenizer.marks.named().items()
     }
+    _describe_tokenizer(folder, longest, {**special, **told})
+
+
+def _describe_tokenizer(folder: Path, longest: int, told: Mapping[str, object]) -> None:
     described = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        **special,
         "model_max_length": longest,
         "clean_up_tokenization_spaces": False,
         **told,
     }
-    write_whole(
-        folder / "tokenizer_config.json", json.dumps(described, indent=2, ensure_ascii=False) + "\n"
-    )
+    write_json(folder / "tokenizer_config.json", described)
 
 
 FORMATS: Registry[Callable[[Any, Path], None]] = Registry("export format")
@@ -147,12 +146,9 @@ def _ctranslate2(run: Any, folder: Path) -> None:
 @FORMATS.add("hf")
 def _hugging_face(run: Any, folder: Path) -> None:
     """Whatever of its Auto classes the model can be."""
-    if isinstance(run, EncoderRun):
-        write_encoder(run, folder)
-    elif isinstance(run, Writer):
-        write_language_model(run, folder)
-    else:
-        _marian(run, folder)
+    families: dict[str, Callable[[Any, Path], None]]
+    families = {"encoder": write_encoder, "decoder": write_language_model}
+    families.get(run.model.config.family, _marian)(run, folder)
 
 
 def _marian(run: Run, folder: Path) -> None:
@@ -162,18 +158,9 @@ def _marian(run: Run, folder: Path) -> None:
     if not run.tokenizers.shared:
         _write_ending(run.tokenizers.target, folder / TARGET)
     source, target = run.recipe.data.direction.split("-")
-    described = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "pad_token": PAD,
-        "bos_token": BEGIN,
-        "eos_token": END,
-        "unk_token": UNKNOWN,
-        "model_max_length": run.model.config.max_len,
-        "clean_up_tokenization_spaces": False,
-        "source_lang": source,
-        "target_lang": target,
-    }
-    write_whole(folder / "tokenizer_config.json", json.dumps(described, indent=2) + "\n")
+    special = {"pad_token": PAD, "bos_token": BEGIN, "eos_token": END, "unk_token": UNKNOWN}
+    told = {**special, "source_lang": source, "target_lang": target}
+    _describe_tokenizer(folder, run.model.config.max_len, told)
 
 
 @FORMATS.add("onnx")
@@ -188,7 +175,7 @@ def _onnx(run: Any, folder: Path) -> None:
 
 
 def _write_ending(tokenizer: Tokenizer, path: Path) -> None:
-    """As ``Tokenizer.save``, and a text gets its end token, which their models are given."""
+    """A tokenizer that ends each text with the end token, which their models are given."""
     tokenizer.save(path)
     inner = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     inner.post_processor = processors.TemplateProcessing(

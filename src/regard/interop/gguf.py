@@ -16,13 +16,14 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
+from typing_extensions import override
 
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
 from regard.functional.positions import BASE
 from regard.interop import naming
 from regard.interop.folders import optional_package
-from regard.interop.naming import Imported, Names, Row
+from regard.interop.naming import Imported, Names, Renaming
 from regard.models.settings import DecoderConfig
 
 TOKENS, OUTPUT = "token_embd.weight", "output.weight"
@@ -75,8 +76,8 @@ class Gpt2(Sizes):
 
     eps: float = Field(alias="attention.layer_norm_epsilon")
 
+    @override
     def ours(self) -> dict[str, Any]:
-        """As ``Sizes.ours``."""
         return {**super().ours(), "eps": self.eps, "activation": "gelu_tanh"}
 
 
@@ -93,8 +94,8 @@ class Llama(Sizes):
     scale: Annotated[float, Field(ge=1, le=1, alias="rope.scale_linear")] = 1.0
     n_experts: Literal[0] = Field(0, alias="expert_count")
 
+    @override
     def ours(self) -> dict[str, Any]:
-        """As ``Sizes.ours``."""
         return {
             **super().ours(),
             "eps": self.eps,
@@ -123,19 +124,19 @@ class Llama(Sizes):
 KINDS: Mapping[str, type[Llama] | type[Gpt2]] = {"llama": Llama, "gpt2": Gpt2}
 
 
-def rows(config: DecoderConfig, kind: str) -> Iterator[Row]:
+def rows(config: DecoderConfig, kind: str) -> Iterator[Renaming]:
     """The whole table for one model, tensor by tensor."""
     norms = naming.WEIGHT_AND_BIAS if config.norm == "layer" else naming.WEIGHT
     linears = naming.WEIGHT_AND_BIAS if config.bias else naming.WEIGHT
-    yield Row(TOKENS, ("embedding.tokens.weight",))
+    yield Renaming(TOKENS, ("embedding.tokens.weight",))
     if config.positions == "learned":
-        yield Row("position_embd.weight", ("embedding.positions.table",))
+        yield Renaming("position_embd.weight", ("embedding.positions.table",))
     for i in range(config.n_layers):
         yield from naming.parts(NORMS, norms, f"blk.{i}.", f"layers.{i}.")
         yield from naming.parts(LINEARS[kind], linears, f"blk.{i}.", f"layers.{i}.")
     yield from naming.parts((("output_norm", "norm"),), norms)
     if not config.tied:
-        yield Row(OUTPUT, ("to_logits.weight",))
+        yield Renaming(OUTPUT, ("to_logits.weight",))
 
 
 FULL = ("F32", "F16", "BF16")

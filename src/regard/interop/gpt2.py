@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.core.settings import parse
 from regard.functional.positions import sinusoid
 from regard.interop import folders, naming
-from regard.interop.naming import Imported, Names, Row
+from regard.interop.naming import Imported, Names, Renaming
 from regard.models.settings import DecoderConfig
 
 NAME = "GPT-2"
@@ -127,15 +127,15 @@ BUFFERS = (".attn.bias", ".attn.masked_bias")
 TURNED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
 
 
-def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Row]:
+def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Renaming]:
     """The whole table for one model, tensor by tensor."""
-    yield Row(prefix + TOKENS, ("embedding.tokens.weight",))
-    yield Row(f"{prefix}wpe.weight", ("embedding.positions.table",))
+    yield Renaming(prefix + TOKENS, ("embedding.tokens.weight",))
+    yield Renaming(f"{prefix}wpe.weight", ("embedding.positions.table",))
     for i in range(config.n_layers):
         yield from naming.parts(LAYER, naming.WEIGHT_AND_BIAS, f"{prefix}h.{i}.", f"layers.{i}.")
     yield from naming.parts((("ln_f", "norm"),), naming.WEIGHT_AND_BIAS, prefix)
     if not config.tied:
-        yield Row(OUTPUT, ("to_logits.weight",))
+        yield Renaming(OUTPUT, ("to_logits.weight",))
 
 
 def read_gpt2(folder: Path) -> Imported:

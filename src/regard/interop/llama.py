@@ -17,7 +17,7 @@ from regard.core.settings import parse
 from regard.functional.positions import BASE
 from regard.interop import naming
 from regard.interop.folders import CONFIG, NO_MARKS, read_config, read_tensors, write_hf
-from regard.interop.naming import Imported, Names, Row
+from regard.interop.naming import Imported, Names, Renaming
 from regard.models.settings import DecoderConfig
 
 NAME = "LLaMA"
@@ -160,16 +160,16 @@ BUFFERS = (".self_attn.rotary_emb.inv_freq",)
 """Of a layer: angles, which old folders carry."""
 
 
-def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Row]:
+def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Renaming]:
     """The whole table for one model, tensor by tensor."""
     kinds = naming.WEIGHT_AND_BIAS if config.bias else naming.WEIGHT
-    yield Row(prefix + TOKENS, ("embedding.tokens.weight",))
+    yield Renaming(prefix + TOKENS, ("embedding.tokens.weight",))
     for i in range(config.n_layers):
         yield from naming.parts(NORMS, naming.WEIGHT, f"{prefix}layers.{i}.", f"layers.{i}.")
         yield from naming.parts(LINEARS, kinds, f"{prefix}layers.{i}.", f"layers.{i}.")
-    yield Row(f"{prefix}norm.weight", ("norm.weight",))
+    yield Renaming(f"{prefix}norm.weight", ("norm.weight",))
     if not config.tied:
-        yield Row(OUTPUT, ("to_logits.weight",))
+        yield Renaming(OUTPUT, ("to_logits.weight",))
 
 
 def read_llama(folder: Path) -> Imported:

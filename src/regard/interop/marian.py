@@ -22,7 +22,7 @@ from torch import Tensor
 
 from regard.core.errors import CheckpointError
 from regard.interop import folders, naming
-from regard.interop.naming import Imported, Row
+from regard.interop.naming import Imported, Renaming
 from regard.interop.renumbering import (
     OUTPUT_BIAS as OUR_BIAS,
 )
@@ -68,17 +68,17 @@ _READS = ("to_q.weight", "to_k.weight", "to_v.weight", "inner.weight", "tokens.w
 _WRITES = ("to_out.weight", "to_out.bias", "outer.weight", "outer.bias", "norm.weight", "norm.bias")
 
 
-def rows(config: TransformerConfig) -> Iterator[Row]:
+def rows(config: TransformerConfig) -> Iterator[Renaming]:
     """The whole table for one Transformer, tensor by tensor."""
     if config.shared_vocab:
-        yield Row(SHARED, ("encoder.embedding.tokens.weight",))
+        yield Renaming(SHARED, ("encoder.embedding.tokens.weight",))
     else:
-        yield Row(SOURCE, ("encoder.embedding.tokens.weight",))
-        yield Row(TARGET, ("decoder.embedding.tokens.weight",))
+        yield Renaming(SOURCE, ("encoder.embedding.tokens.weight",))
+        yield Renaming(TARGET, ("decoder.embedding.tokens.weight",))
     if not config.tied_output:
-        yield Row(OUTPUT, ("decoder.output_weight",))
+        yield Renaming(OUTPUT, ("decoder.output_weight",))
     if config.output_bias:
-        yield Row(OUTPUT_BIAS, ("decoder.output_bias",))
+        yield Renaming(OUTPUT_BIAS, ("decoder.output_bias",))
     for i in range(config.n_layers):
         for side, table in (("encoder", ENCODER), ("decoder", DECODER)):
             where = f"{side}.layers.{i}."

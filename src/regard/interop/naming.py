@@ -1,7 +1,7 @@
 """Tensors under the names of a format and under ours, so that none is lost and none is made up.
 
-A format is a table of ``Row``: one tensor of theirs, and which of ours lie in it. What shapes ours
-must have is told by the model, built without numbers so that any size is cheap.
+A format is a table of ``Renaming``: one tensor of theirs, and which of ours lie in it. What shapes
+ours must have is told by the model, built without numbers so that any size is cheap.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WEIGHT_AND_BIAS = {"weight": "weight", "bias": "bias"}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Renaming:
     """One tensor of a foreign format, and which of ours lie in it, one below the other."""
 
     theirs: str
@@ -55,7 +55,7 @@ def parts(
     ours: str = "",
     *,
     between: str = ".",
-) -> Iterator[Row]:
+) -> Iterator[Renaming]:
     """Rows for the tensors of each layer of a table.
 
     ``kinds`` are their names for a layer's tensors and ours; ``theirs`` and ``ours`` stand before
@@ -64,12 +64,12 @@ def parts(
     for name, *others in table:
         for their_kind, our_kind in kinds.items():
             found = tuple(f"{ours}{one}.{our_kind}" for one in others)
-            yield Row(f"{theirs}{name}{between}{their_kind}", found)
+            yield Renaming(f"{theirs}{name}{between}{their_kind}", found)
 
 
-def table_rows(table: Iterable[Names]) -> Iterator[Row]:
+def table_rows(table: Iterable[Names]) -> Iterator[Renaming]:
     """Rows for tensors that stand alone, under their full names."""
-    yield from (Row(theirs, tuple(ours)) for theirs, *ours in table)
+    yield from (Renaming(theirs, tuple(ours)) for theirs, *ours in table)
 
 
 def check_exportable(why_not: str | None) -> None:
@@ -90,7 +90,7 @@ def no_counterpart(
     return f"{of} has no counterpart of {', '.join(wrong)}" if wrong else None
 
 
-def renamed(rows: Iterable[Row], weights: Mapping[str, Tensor], to: str) -> dict[str, Tensor]:
+def renamed(rows: Iterable[Renaming], weights: Mapping[str, Tensor], to: str) -> dict[str, Tensor]:
     """Our weights under the names of a format, float32 on the CPU.
 
     A tensor that the table wants and the model lacks is an error, and so is one of the model that
@@ -111,7 +111,7 @@ def _stacked(parts: list[Tensor]) -> Tensor:
 
 
 def taken(
-    rows: Iterable[Row],
+    rows: Iterable[Renaming],
     tensors: Mapping[str, Tensor],
     shapes: Mapping[str, Shape],
     of: str,
@@ -155,7 +155,7 @@ def taken(
     return found
 
 
-def _whole(row: Row, shapes: Mapping[str, Shape]) -> Shape:
+def _whole(row: Renaming, shapes: Mapping[str, Shape]) -> Shape:
     """The shape of ours, one below the other."""
     first = shapes[row.ours[0]]
     if len(row.ours) == 1:
@@ -204,7 +204,7 @@ def shapes(config: ModelConfig, *, tied: bool = False) -> dict[str, Shape]:
 
 def fitted(
     config: ModelConfig,
-    rows: Iterable[Row],
+    rows: Iterable[Renaming],
     tensors: Mapping[str, Tensor],
     of: str,
     *,
@@ -259,7 +259,7 @@ def _sizes(config: ModelConfig) -> dict[str, int]:
 
 def imported(
     config: ModelConfig,
-    rows: Iterable[Row],
+    rows: Iterable[Renaming],
     tensors: Mapping[str, Tensor],
     of: str,
     *,

@@ -4,7 +4,7 @@ from torch.nn.attention import SDPBackend
 
 from regard.bench import attention
 from regard.bench.attention import Inputs, attention_bench, why_table
-from regard.bench.run import Asked
+from regard.bench.run import BenchRequest
 from regard.kernels.table import TABLE
 
 CPU = torch.device("cpu")
@@ -28,7 +28,7 @@ def test_each_contender_at_each_length_and_we_say_which_kernel(monkeypatch):
     monkeypatch.setitem(attention.USUAL, "cpu", (16, 64))
     monkeypatch.setattr("regard.bench.measures.WIDTH", {"cpu": 32})
     monkeypatch.setattr("regard.bench.contest.LEAST_SECONDS", 0.001)
-    asked = Asked(device="cpu", rounds=1, precision="fp32", only=("regard", "torch SDPA"))
+    asked = BenchRequest(device="cpu", rounds=1, precision="fp32", only=("regard", "torch SDPA"))
     bench = attention_bench(asked, size="tiny")
     labels = [row.label for row in bench.rows if row.what == "causal attention, forward, 64"]
     assert labels == ["regard (sdpa)", "torch SDPA (flash)", "torch SDPA (math)"]
@@ -61,4 +61,4 @@ def test_the_table_of_kernels_is_the_one_that_chooses():
 @pytest.mark.parametrize("name", ["int8", "fp8"])
 def test_a_precision_that_is_none_is_told(name):
     with pytest.raises(Exception, match=name):
-        attention_bench(Asked(device="cpu", precision=name))
+        attention_bench(BenchRequest(device="cpu", precision=name))

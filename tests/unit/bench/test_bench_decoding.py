@@ -3,9 +3,9 @@ import torch
 
 from regard.bench.decoding import USUAL, decode_bench
 from regard.bench.decoding_peers import direct_decoding, ending_model, engine_decoding, hf_decoding
-from regard.bench.run import Asked
+from regard.bench.run import BenchRequest
 from regard.bench.work import shape
-from regard.bench.writing import Writing, our_decoding
+from regard.bench.writing import DecodingWork, our_decoding
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
 
@@ -15,7 +15,7 @@ CONFIG = shape("tiny", 600)
 
 @pytest.fixture(params=[1, 4], ids=["greedy", "beam"])
 def writing(request):
-    return Writing(3, 6, 5, request.param, CPU)
+    return DecodingWork(3, 6, 5, request.param, CPU)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -68,7 +68,9 @@ def test_rows_for_each_search_and_engine(monkeypatch):
     monkeypatch.setitem(USUAL, "cpu", ((1, 2),))
     monkeypatch.setattr("regard.bench.measures.WIDTH", {"cpu": 32})
     monkeypatch.setattr("regard.bench.contest.LEAST_SECONDS", 0.001)
-    bench = decode_bench(Asked(device="cpu", rounds=1, only=("regard",)), size="tiny", vocab=60)
+    bench = decode_bench(
+        BenchRequest(device="cpu", rounds=1, only=("regard",)), size="tiny", vocab=60
+    )
     assert [(row.what, row.label, row.precision) for row in bench.rows] == [
         ("greedy, batch 2", "regard (native)", "bf16"),
         ("greedy, batch 2", "regard (native)", "fp32"),

@@ -6,8 +6,8 @@ from language_models import LLAMA, language_model
 
 from regard.bench import decoding
 from regard.bench.decoding import Lengths, generate_bench
-from regard.bench.run import Asked
-from regard.bench.writing import Writing, our_writing
+from regard.bench.run import BenchRequest
+from regard.bench.writing import DecodingWork, our_writing
 from regard.core.errors import ConfigError
 from regard.fast.quick import quickened
 from regard.tasks.generation import GenerationConfig, generate
@@ -24,7 +24,7 @@ def _small(monkeypatch):
     monkeypatch.setattr("regard.bench.contest.LEAST_SECONDS", 0.001)
 
 
-WRITING = Writing(2, 6, 5, 1, CPU)
+WRITING = DecodingWork(2, 6, 5, 1, CPU)
 
 
 @KINDS
@@ -60,7 +60,7 @@ def test_writing_less_is_no_result():
 
 def test_rows_for_each_batch_and_precision():
     bench = generate_bench(
-        Asked(device="cpu", rounds=1, only=("regard",)),
+        BenchRequest(device="cpu", rounds=1, only=("regard",)),
         shape="small",
         lengths=Lengths(n_prompt=3, n_new=4, batches=(1, 2)),
     )
@@ -85,13 +85,15 @@ def test_rows_for_each_batch_and_precision():
 )
 def test_what_cannot_be_is_refused(asked, told):
     with pytest.raises(ConfigError, match=told):
-        generate_bench(Asked(device="cpu"), **{"lengths": Lengths(n_prompt=3, n_new=4), **asked})
+        generate_bench(
+            BenchRequest(device="cpu"), **{"lengths": Lengths(n_prompt=3, n_new=4), **asked}
+        )
 
 
 def test_int8_is_no_precision_of_generating():
     with pytest.raises(ConfigError, match="fp32 or bf16, not int8"):
         generate_bench(
-            Asked(device="cpu", precision="int8"),
+            BenchRequest(device="cpu", precision="int8"),
             shape="small",
             lengths=Lengths(n_prompt=3, n_new=4),
         )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.bench.contest import Plan, Workload, compete
-from regard.bench.run import Asked
+from regard.bench.run import BenchRequest
 from regard.bench.text_training import (
     SHAPES,
     PlainGPT,
@@ -85,7 +85,7 @@ def test_the_plain_stack_sees_no_future_and_all_of_the_past():
 def test_the_bench_runs_from_end_to_end_with_sizes_that_are_asked_for(monkeypatch):
     tiny = replace(SHAPES["gpt2-small"], shape=replace(SHAPES["gpt2-small"].shape, **SMALL))
     monkeypatch.setitem(SHAPES._things, "gpt2-small", replace(tiny, on_cpu={}))
-    asked = Asked(device="cpu", precision="fp32", rounds=1, only=("regard",))
+    asked = BenchRequest(device="cpu", precision="fp32", rounds=1, only=("regard",))
     bench = text_train_bench(asked, "gpt2-small", vocab=30, batch_tokens=20)
     assert [row.how for row in bench.rows] == ["learned positions", "rotary positions"]
     assert bench.facts["shape"]["n_vocab"] == 30
@@ -95,6 +95,6 @@ def test_the_bench_runs_from_end_to_end_with_sizes_that_are_asked_for(monkeypatc
 
 def test_what_a_shape_cannot_be_is_told():
     with pytest.raises(ConfigError, match="unknown shape 'gpt2-smal' .did you mean 'gpt2-small'"):
-        text_train_bench(Asked(device="cpu"), "gpt2-smal")
+        text_train_bench(BenchRequest(device="cpu"), "gpt2-smal")
     with pytest.raises(ConfigError, match="--long goes without --shape"):
-        text_train_bench(Asked(device="cpu", long=True), "gpt2-small")
+        text_train_bench(BenchRequest(device="cpu", long=True), "gpt2-small")

@@ -7,10 +7,10 @@ from tiny import tiny_config
 from regard.core.errors import CheckpointError
 from regard.interop.ctranslate2 import rows
 from regard.interop.folders import whole_folder
-from regard.interop.naming import Row, renamed
+from regard.interop.naming import Renaming, renamed
 from regard.models.transformer import Transformer
 
-TABLE = [Row("their/one", ("a",)), Row("their/two", ("b", "c"))]
+TABLE = [Renaming("their/one", ("a",)), Renaming("their/two", ("b", "c"))]
 WEIGHTS = {name: torch.full((n, 3), float(n)) for name, n in (("a", 1), ("b", 2), ("c", 4))}
 
 

@@ -5,7 +5,7 @@ import torch
 from language_models import LLAMA, language_model, weights_of
 
 from regard.core.errors import CheckpointError
-from regard.interop.naming import Deciding, Row, fitted, shapes
+from regard.interop.naming import Deciding, Renaming, fitted, shapes
 from regard.models.settings import DecoderConfig, EncoderConfig, TransformerConfig
 
 SAME = {"d_model": 8, "n_layers": 8, "n_heads": 8, "d_ff": 8, "max_len": 8, "n_vocab": 8}
@@ -57,4 +57,6 @@ def test_more_layers_than_tensors_are_never_built():
 def test_sizes_that_torch_cannot_count_are_told(size):
     config = language_model().config.model_copy(update={"n_vocab": size})
     with pytest.raises(CheckpointError, match=f"no model can have the sizes .*n_vocab={size}"):
-        fitted(config, [Row("a", ("b",))], {str(i): torch.zeros(1) for i in range(9)}, "a file")
+        fitted(
+            config, [Renaming("a", ("b",))], {str(i): torch.zeros(1) for i in range(9)}, "a file"
+        )

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from regard.core.errors import CheckpointError
-from regard.interop.naming import Row, renamed, taken
+from regard.interop.naming import Renaming, renamed, taken
 
-ROWS = (Row("qkv", ("q", "k", "v")), Row("norm", ("n",)))
+ROWS = (Renaming("qkv", ("q", "k", "v")), Renaming("norm", ("n",)))
 SHAPES = {"q": (4, 3), "k": (2, 3), "v": (2, 3), "n": (3,)}
 
 

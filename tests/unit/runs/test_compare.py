@@ -88,7 +88,7 @@ def test_a_training_that_could_not_be_estimated_is_a_row_too(whole, data):
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     valid = [line for line in lines if line["kind"] == "valid"]
     texts = json.loads((folder / "translations.json").read_text())
-    run = trainings.Finished({**found, "estimate": None}, valid, texts)
+    run = trainings.FinishedTraining({**found, "estimate": None}, valid, texts)
     pairs = {"test": load_data(load_recipe(data).data).splits["test"]}
     made = results.system_row("small", Entry((), 0.1, (run,)), [1], pairs)
     assert made.parameters == found["estimate"]["parameters"]

@@ -184,7 +184,7 @@ def go_on(
     *,
     end: int,
 ) -> None:
-    """As ``decoding.in_place.go_on``, of sentences whose pasts are found by a table (P, L).
+    """One step of a beam search over sentences whose pasts are found by a table (P, L).
 
     ``log_probs`` and ``tokens`` (B·K, n): the best continuations of each row. ``penalties`` say
     what the log-probability of so many tokens is divided by, for 0 … T - 1 tokens. Of the table

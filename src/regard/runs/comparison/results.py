@@ -10,7 +10,7 @@ from typing import Any
 from regard.core.numbers import measured
 from regard.evaluation.bootstrap import paired_bootstrap
 from regard.evaluation.by_length import by_length
-from regard.runs.comparison.trainings import Entry, Finished, Pairs
+from regard.runs.comparison.trainings import Entry, FinishedTraining, Pairs
 from regard.visual.tables import Table
 
 SPLIT = "test"
@@ -132,7 +132,7 @@ def best(rows: Sequence[SystemRow]) -> str:
 
 
 def p_value(
-    better: Sequence[Finished], other: Sequence[Finished], references: Sequence[str]
+    better: Sequence[FinishedTraining], other: Sequence[FinishedTraining], references: Sequence[str]
 ) -> float:
     """Paired bootstrap of BLEU, seed by seed; the largest p of all seeds.
 
@@ -157,7 +157,7 @@ def _spread(key: str, scores: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     }
 
 
-def _by_length(runs: Sequence[Finished], pairs: Pairs) -> list[dict[str, float | None]]:
+def _by_length(runs: Sequence[FinishedTraining], pairs: Pairs) -> list[dict[str, float | None]]:
     """BLEU by source length, the mean over the seeds; every split that was translated counts."""
     everything = [pair for some in pairs.values() for pair in some]
     sources, references = zip(*((pair.source, pair.target) for pair in everything), strict=True)
@@ -177,7 +177,7 @@ def _by_length(runs: Sequence[Finished], pairs: Pairs) -> list[dict[str, float |
     ]
 
 
-def _curve(runs: Sequence[Finished]) -> list[dict[str, float]]:
+def _curve(runs: Sequence[FinishedTraining]) -> list[dict[str, float]]:
     """The mean over the seeds at each validation that all of them had."""
     return [
         {key: statistics.fmean(line[key] for line in lines) for key in ("flops", "bleu")}

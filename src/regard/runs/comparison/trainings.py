@@ -107,7 +107,7 @@ class Planner:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedTraining:
     """What a training of a comparison left behind."""
 
     facts: Mapping[str, Any]
@@ -134,7 +134,7 @@ class Workshop:
 
     def finished(
         self, what: str, plan: Callable[[RunFolder], Recipe], path: Path, pairs: Pairs
-    ) -> Finished:
+    ) -> FinishedTraining:
         """Train into a folder what ``plan`` says, unless that is done; then read it back.
 
         ``what`` names it for whoever waits; ``pairs`` are to be translated.
@@ -145,7 +145,7 @@ class Workshop:
             evaluations = self._train(plan(folder), folder, list(pairs))
             _keep(path, {name: evaluations[name].outputs for name in pairs})
         lines = [line for line in read_metrics(folder.metrics) if line["kind"] == "valid"]
-        return Finished(load_scores(folder), lines, _translations(path, pairs, self.device))
+        return FinishedTraining(load_scores(folder), lines, _translations(path, pairs, self.device))
 
     def _train(
         self, recipe: Recipe, folder: RunFolder, test_sets: Sequence[str]
@@ -217,7 +217,7 @@ class Entry:
     trials: tuple[Trial, ...]
     lr: float
     """The one chosen."""
-    runs: tuple[Finished, ...]
+    runs: tuple[FinishedTraining, ...]
     """One a seed, with the whole budget."""
 
 
