@@ -4,13 +4,15 @@ import pytest
 import torch
 
 from regard.kernels.call import reference_only
-from regard.layers.recurrence import CellState, ContextGRU, Recurrence
+from regard.layers.recurrence import CellState, ContextCell, ContextGRU, ContextLSTM, Recurrence
 
 KINDS = [
     {"cell": "lstm"},
     {"cell": "gru"},
     {"cell": "lstm", "n_layers": 2, "bidirectional": True},
     {"cell": "gru", "n_layers": 3, "bidirectional": True},
+    {"cell": "tanh"},
+    {"cell": "tanh", "n_layers": 2, "bidirectional": True},
 ]
 
 
@@ -51,7 +53,7 @@ def test_padding_changes_nothing(rng, options):
     assert (out[:, 3:] == 0).all()
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "tanh"])
 def test_a_state_goes_in_and_comes_out(rng, cell):
     layer = made(cell, n_layers=2)
     x = torch.randn(2, 5, 3, generator=rng, dtype=torch.float64)
@@ -78,3 +80,36 @@ def test_the_gru_with_context_is_the_equations(rng):
     wanted = (1 - z) * s + z * new
     got = cell(cell.read(y[None, None])[:, 0], cell.remember(c[None]), s[None], None)
     torch.testing.assert_close(got[0][0], wanted)
+
+
+def test_the_lstm_with_context_is_the_equations(rng):
+    cell = ContextLSTM(3, 4, 5).double()
+    y, c, s, kept = (torch.randn(n, generator=rng, dtype=torch.float64) for n in (3, 5, 4, 4))
+    rows = (
+        w @ y + b + u @ s + of_c @ c
+        for w, b, u, of_c in zip(
+            cell.words.weight.chunk(4),
+            cell.words.bias.chunk(4),
+            cell.state.weight.chunk(4),
+            cell.context.weight.chunk(4),
+            strict=True,
+        )
+    )
+    i, f, g, o = rows
+    new = kept / (1 + torch.exp(-f)) + torch.tanh(g) / (1 + torch.exp(-i))
+    read, remembered = cell.read(y[None, None])[:, 0], cell.remember(c[None])
+    found = cell(read, remembered, s[None], kept[None])
+    torch.testing.assert_close(found[1][0], new)
+    torch.testing.assert_close(found[0][0], torch.tanh(new) / (1 + torch.exp(-o)))
+    assert (cell.start(s[None]) == 0).all()
+
+
+def test_the_plain_cell_with_context_is_the_equation(rng):
+    cell = ContextCell(3, 4, 5).double()
+    y, c, s = (torch.randn(n, generator=rng, dtype=torch.float64) for n in (3, 5, 4))
+    wanted = torch.tanh(
+        cell.words.weight @ y + cell.words.bias + cell.state.weight @ s + cell.context.weight @ c
+    )
+    found, none = cell(cell.read(y[None, None])[:, 0], cell.remember(c[None]), s[None], None)
+    torch.testing.assert_close(found[0], wanted)
+    assert none is None

@@ -28,6 +28,15 @@ VARIANTS = [
     {"n_layers": 3, "pad_id": 5},
     {"cell": "lstm", "positions": "none", "n_segments": 0},
     {"cell": "gru", "pad_id": 5},
+    {"cell": "tanh"},
+    {"positions": "alibi"},
+    {"positions": "index", "n_segments": 0},
+    {"join": "concat"},
+    {"join": "concat", "d_positions": 5},
+    *({"score": score} for score in ("additive", "general", "content", "location", "dot")),
+    {"window": "local_m", "half_width": 3},
+    {"window": "local_p", "half_width": 9},
+    {"score": "additive", "n_kv_heads": 1, "drop_path": 0.4},
 ]
 HEADS = [
     {"head": "classify", "n_labels": 5},
@@ -107,6 +116,27 @@ def test_order_is_told_by_positions_or_a_cell_alone(ids, changes):
     before, after = model.states(ids)[:, order], model.states(ids[:, order])
     told = model.config.positions != "none" or model.config.cell is not None
     assert torch.allclose(before, after) == (not told)
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_watching_changes_nothing(ids, changes):
+    model = encoder(**changes)
+    plain = model(ids)
+    with watch(model) as views:
+        assert torch.equal(model(ids), plain)
+    assert len(views) == (0 if "cell" in changes else model.config.n_layers)
+
+
+@pytest.mark.parametrize("head", HEADS, ids=str)
+def test_the_masked_head_and_others_read_states_beside_which_positions_stand(ids, head):
+    model = encoder(join="concat", d_positions=5, **head)
+    assert model.embedding.tokens.embedding_dim == 7
+    assert model(ids).isfinite().all()
+
+
+def test_hard_attention_is_refused_where_nothing_is_looked_across_to():
+    with pytest.raises(ValidationError, match="looks at its own text only"):
+        config(normaliser="hard")
 
 
 def test_segments_matter_and_are_zero_where_none_are_given(ids, segments):

@@ -38,6 +38,11 @@ SYSTEMS = [
     *(("graves2014", {"beta": beta}) for beta in ("fixed", "learned")),
     *(("bahdanau2015", {"score": score}) for score in ("general", "location")),
     ("bahdanau2015", {"window": "local_p"}),
+    *(("bahdanau2015", {"cell": cell}) for cell in ("lstm", "tanh")),
+    ("bahdanau2015", {"bidirectional": False, "score": "dot"}),
+    *(("luong2015", {"bidirectional": True, "cell": cell}) for cell in ("lstm", "gru", "tanh")),
+    ("sutskever2014", {"bidirectional": True, "cell": "tanh"}),
+    ("cs224n2019", {"bidirectional": True, "score": "additive"}),
 ]
 every_system = pytest.mark.parametrize(("name", "changes"), SYSTEMS, ids=str)
 
@@ -176,6 +181,19 @@ def test_the_backward_state_that_begins_saw_the_first_word_last(source):
     model = preset("bahdanau2015")
     states, last = model.encoder(source, source != 0)
     torch.testing.assert_close(last.h[:, 1], states[:, 0, 6:])
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_a_decoder_begins_with_what_is_made_of_both_directions(source, cell):
+    model = preset("luong2015", bidirectional=True, cell=cell)
+    memory = model.encode(source)
+    begun, begin = model.start(memory).cell, model.decoder.begin
+    for layer in range(2):
+        both = torch.cat((memory.last.h[:, 2 * layer], memory.last.h[:, 2 * layer + 1]), dim=-1)
+        torch.testing.assert_close(begun.h[:, layer], torch.tanh(begin.h(both)))
+    if cell == "lstm":
+        both = torch.cat((memory.last.c[:, 2], memory.last.c[:, 3]), dim=-1)
+        torch.testing.assert_close(begun.c[:, 1], begin.c(both))
 
 
 def test_cs224ns_decoder_reads_words_off_both(source, target):

@@ -26,6 +26,13 @@ VARIANTS = [
     {"norm_first": True},
     {"bias": False},
     {"shared_vocab": False, "n_source_vocab": 17},
+    {"memory": "each"},
+    {"memory": "each", "norm_first": True, "cross_after": "feed_forward"},
+    {"cross_after": "feed_forward"},
+    {"n_kv_heads": 1, "norm": "rms", "eps": 1e-3},
+    {"positions": "sinusoidal", "join": "concat", "d_positions": 5},
+    {"positions": "learned", "join": "concat", "d_positions": 4, "tied_output": False},
+    {"positions": "index", "d_positions": 1},
 ]
 
 
@@ -116,6 +123,42 @@ def test_a_state_stays_what_it_was_when_others_go_on_from_it(model, source, targ
         for written, past in ((target, further), (mixed, elsewhere)):
             found, _ = model.step(written[:, 4], memory, past)
             torch.testing.assert_close(found, model(source, written)[:, 4])
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_each_decoder_layer_may_look_at_the_encoder_layer_of_its_number(
+    make_model, source, norm_first
+):
+    model = make_model(memory="each", norm_first=norm_first)
+    mask = model.source_mask(source)
+    x = model.encoder.embedding(source)
+    for i, found in enumerate(model.encode(source).layers):
+        x = model.encoder.layers[i](x, mask)
+        wanted = model.decoder.layers[i].cross_attention.project(model.encoder.norm(x))
+        assert torch.equal(found.k, wanted.k)
+        assert torch.equal(found.v, wanted.v)
+
+
+def test_positions_may_stand_beside_narrower_tokens(make_model, source, target):
+    """Nothing is projected, and the tied output reads the tokens' part of a state."""
+    model = make_model(positions="sinusoidal", join="concat", d_positions=5)
+    x = model.encoder.embedding(source)
+    tokens = model.encoder.embedding.tokens.weight
+    assert tokens.shape == (13, 7)
+    torch.testing.assert_close(x[..., :7], tokens[source] * 7**0.5)
+    assert torch.equal(x[0, :, 7:], x[1, :, 7:])
+    torch.testing.assert_close(x[0, 3, 7:9].square().sum().item(), 1.0)
+    states = model.states(source, target)
+    torch.testing.assert_close(model(source, target), states[..., :7] @ tokens.T)
+
+
+def test_whole_texts_skip_layers_in_training_alone(make_model, source, target):
+    model = make_model(drop_path=0.5)
+    assert not model.config.packs
+    plain = model(source, target)
+    assert torch.equal(model(source, target), plain)
+    model.train()
+    assert not torch.allclose(model(source, target), plain)
 
 
 def test_without_positions_the_encoder_does_not_know_order(make_model, source, target):
@@ -252,6 +295,11 @@ def test_a_configuration_survives_json():
         ({"positions": "index", "join": "add"}, "join must be 'concat'"),
         ({"positions": "alibi", "join": "concat"}, "join no token"),
         ({"positions": "rotary", "d_model": 36}, "a head has 9; choose an even"),
+        ({"window": "causal"}, "no future in its source"),
+        ({"d_positions": 4}, "join 'concat'"),
+        ({"positions": "index", "d_positions": 2}, "d_positions must be 1"),
+        ({"join": "concat", "d_positions": 128}, "leaves no room"),
+        ({"positions": "rotery"}, "unknown positions 'rotery' .did you mean 'rotary'"),
         ({"preset": "transfromer"}, "did you mean 'transformer'"),
         ({"size": "huge"}, "no size 'huge'; it has tiny, small, base, big"),
     ],
