@@ -67,24 +67,22 @@ def choose(
     valid: Sequence[Watched],
     test: Sequence[Watched],
     *,
-    score: Scorer,
+    scores: Sequence[Scorer],
     best: Callable[..., Hashable],
     shuffle: Shuffle,
     seed: int,
-    test_score: Scorer | None = None,
 ) -> HeadChoice:
     """Take the label that is ``best`` (``max`` or ``min``) on ``valid``; ties go to the first.
 
-    ``test_score`` is for a scorer that knows more of its sentences than their links.
+    ``scores`` are those of ``valid`` and of ``test``: a scorer may know more than their links.
     """
-    on_test = test_score or score
-    on_valid = by_label(valid, score)
+    on_valid = by_label(valid, scores[0])
     label = best(on_valid, key=on_valid.__getitem__)
-    rng = np.random.default_rng(seed)
-    chance = [
-        _scored(_shuffled(test, label, shuffle, rng), label, on_test) for _ in range(N_SHUFFLES)
-    ]
-    return HeadChoice(label, on_valid[label], _scored(test, label, on_test), fmean(chance))
+    rng, chance = np.random.default_rng(seed), []
+    for _ in range(N_SHUFFLES):
+        drawn = [Watched({label: shuffle(one.weights[label], rng)}, one.links) for one in test]
+        chance.append(_scored(drawn, label, scores[1]))
+    return HeadChoice(label, on_valid[label], _scored(test, label, scores[1]), fmean(chance))
 
 
 def _scored(sentences: Sequence[Watched], label: Hashable, score: Scorer) -> float:
@@ -94,12 +92,6 @@ def _scored(sentences: Sequence[Watched], label: Hashable, score: Scorer) -> flo
             "watch all of them with one model"
         )
     return score([s.weights[label] for s in sentences], [s.links for s in sentences])
-
-
-def _shuffled(
-    sentences: Sequence[Watched], label: Hashable, shuffle: Shuffle, rng: np.random.Generator
-) -> list[Watched]:
-    return [Watched({label: shuffle(s.weights[label], rng)}, s.links) for s in sentences]
 
 
 # Alignments
@@ -131,17 +123,6 @@ def alignment_error_by_head(sentences: Sequence[Watched]) -> dict[Hashable, floa
     return by_label(sentences, partial(_error_rate, possible=None))
 
 
-def links_from_weights(
-    weights: Matrix, source_words: Sequence[int | None], target_words: Sequence[int | None]
-) -> set[Link]:
-    """Each target word is linked to the source word that weighs most in its row.
-
-    In a decoder the row that *writes* a token is the one before it is read: ``target_words`` has
-    the word that each row writes.
-    """
-    return _links(words_matrix(weights, source_words, target_words))
-
-
 def chosen_alignment(
     valid: Sequence[Watched],
     test: Sequence[Watched],
@@ -155,16 +136,12 @@ def chosen_alignment(
     links of a sentence are sure ones; ``possible`` has those of ``valid`` and of ``test`` that are
     forgiven besides.
     """
-    on_valid, on_test = (None, None) if possible is None else possible
-    return choose(
-        valid,
-        test,
-        score=partial(_error_rate, possible=on_valid),
-        test_score=partial(_error_rate, possible=on_test),
-        best=min,
-        shuffle=_shuffled_rows,
-        seed=seed,
-    )
+    scores = [partial(_error_rate, possible=one) for one in possible or (None, None)]
+
+    def shuffle(matrix: Matrix, rng: np.random.Generator) -> Matrix:
+        return rng.permuted(matrix, axis=1)
+
+    return choose(valid, test, scores=scores, best=min, shuffle=shuffle, seed=seed)
 
 
 def _membership(words: Sequence[int | None]) -> NDArray[np.float64]:
@@ -177,7 +154,8 @@ def _membership(words: Sequence[int | None]) -> NDArray[np.float64]:
     return members
 
 
-def _links(matrix: Matrix) -> set[Link]:
+def links(matrix: Matrix) -> set[Link]:
+    """Each target word is linked to the source word that weighs most in its row."""
     if not matrix.size:
         return set()
     best = matrix.argmax(axis=1)
@@ -188,11 +166,7 @@ def _links(matrix: Matrix) -> set[Link]:
 def _error_rate(
     matrices: Sequence[Matrix], sure: Sequence[Links], possible: Sequence[Links] | None
 ) -> float:
-    return alignment_error_rate([_links(matrix) for matrix in matrices], sure, possible)
-
-
-def _shuffled_rows(matrix: Matrix, rng: np.random.Generator) -> Matrix:
-    return rng.permuted(matrix, axis=1)
+    return alignment_error_rate([links(matrix) for matrix in matrices], sure, possible)
 
 
 # Antecedents. Candidates are all words of the sentence but the pronoun itself: most heads look at
@@ -208,28 +182,20 @@ def chosen_antecedents(
     valid: Sequence[Watched], test: Sequence[Watched], *, seed: int = 0
 ) -> HeadChoice:
     """Accuracy on ``test`` of the label that is most accurate on ``valid``."""
-    return choose(
-        valid, test, score=_antecedent_accuracy, best=max, shuffle=_shuffled_candidates, seed=seed
-    )
+    scores = [_antecedent_accuracy] * 2
+    return choose(valid, test, scores=scores, best=max, shuffle=_shuffled_candidates, seed=seed)
 
 
 def _antecedent_accuracy(matrices: Sequence[Matrix], gold: Sequence[Links]) -> float:
     found = [
-        _most_attended(matrix, pronoun) in antecedents
-        for matrix, links in zip(matrices, gold, strict=True)
-        for pronoun, antecedents in _by_pronoun(links).items()
+        any((pronoun, _most_attended(matrix, pronoun)) == link for link in some)
+        for matrix, some in zip(matrices, gold, strict=True)
+        # A pronoun with several antecedents (*john and mary … they*) is one question.
+        for pronoun in dict.fromkeys(pronoun for pronoun, _ in some)
     ]
     if not found:
         raise DataError("antecedent accuracy needs pronouns, the sentences have no gold antecedent")
     return sum(found) / len(found)
-
-
-def _by_pronoun(links: Links) -> dict[int, set[int]]:
-    """A pronoun with several antecedents (*john and mary … they*) is one question."""
-    antecedents: dict[int, set[int]] = {}
-    for pronoun, antecedent in links:
-        antecedents.setdefault(pronoun, set()).add(antecedent)
-    return antecedents
 
 
 def _most_attended(matrix: Matrix, pronoun: int) -> int | None:

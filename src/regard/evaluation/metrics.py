@@ -82,26 +82,19 @@ METRICS: Registry[Metric] = Registry("metric")
 def metric(
     name: str,
     *,
-    unit: str,
-    better: Literal["higher", "lower"],
     title: str | None = None,
-    takes: Takes = "texts",
     signature: str | Callable[[Sequence[Any]], str] | None = None,
+    **about: Any,
 ) -> Callable[[Function], Function]:
-    """Decorator that enters a function ``(predictions, references) -> float`` into ``METRICS``."""
+    """Decorator that enters a function ``(predictions, references) -> float`` into ``METRICS``.
+
+    ``about`` are its ``unit``, what is ``better`` and what it ``takes``, as ``Metric`` has them.
+    """
 
     def enter(function: Function) -> Function:
-        METRICS.add(name, module=function.__module__)(
-            Metric(
-                name=name,
-                title=title or name.replace("_", " "),
-                unit=unit,
-                better=better,
-                takes=takes,
-                function=function,
-                signed=signature,
-            )
-        )
+        said = title or name.replace("_", " ")
+        one = Metric(name=name, title=said, function=function, signed=signature, **about)
+        METRICS.add(name, module=function.__module__)(one)
         return function
 
     return enter
@@ -119,10 +112,9 @@ def computed(
 ) -> dict[str, Any]:
     """Each metric's value under its name and, where it has one, ``NAME_signature`` after it."""
     scores: dict[str, Any] = {}
-    for name in names:
-        one = METRICS[name]
-        scores[name] = one(predictions, references)
-        if (signature := one.signature(references)) is not None:
+    for name, value in values(names, predictions, references).items():
+        scores[name] = value
+        if (signature := METRICS[name].signature(references)) is not None:
             scores[f"{name}_signature"] = signature
     return scores
 
@@ -380,17 +372,11 @@ def perplexity(total_log_prob: float, n_tokens: int) -> float:
         return math.inf
 
 
-_MEASURED = (
-    Metric(name="loss", title="loss", unit="nats", better="lower"),
-    Metric(name="perplexity", title="perplexity", unit="perplexity", better="lower"),
-    Metric(name="word_perplexity", title="perplexity a word", unit="perplexity", better="lower"),
-    Metric(
-        name="antecedent_accuracy",
-        title="antecedent accuracy",
-        unit="share",
-        better="higher",
-        takes="links",
-    ),
+_MEASURED: tuple[tuple[str, str, str, Literal["higher", "lower"]], ...] = (
+    ("loss", "loss", "nats", "lower"),
+    ("perplexity", "perplexity", "perplexity", "lower"),
+    ("word_perplexity", "perplexity a word", "perplexity", "lower"),
+    ("antecedent_accuracy", "antecedent accuracy", "share", "higher"),
 )
-for _one in _MEASURED:
-    METRICS.add(_one.name)(_one)
+for _name, _title, _unit, _better in _MEASURED:
+    METRICS.add(_name)(Metric(name=_name, title=_title, unit=_unit, better=_better))

@@ -7,7 +7,7 @@ from regard.evaluation.attention import (
     antecedent_accuracy_by_head,
     chosen_alignment,
     chosen_antecedents,
-    links_from_weights,
+    links,
     words_matrix,
 )
 from regard.evaluation.metrics import alignment_error_rate
@@ -70,7 +70,7 @@ def test_merging_sums_over_source_pieces_and_averages_over_target_pieces():
 
 def test_links_use_whole_words():
     # No single piece of word 0 beats word 1 in the first row; together they do.
-    assert links_from_weights(WEIGHTS, SOURCE_WORDS, TARGET_WORDS) == {(0, 0), (0, 1)}
+    assert links(words_matrix(WEIGHTS, SOURCE_WORDS, TARGET_WORDS)) == {(0, 0), (0, 1)}
 
 
 def test_merging_keeps_leading_axes():
@@ -86,12 +86,12 @@ def test_one_token_a_word_changes_nothing():
 
 def test_a_target_word_without_tokens_or_weight_gets_no_link():
     weights = np.array([[0.3, 0.7], [0.0, 0.0]])
-    assert links_from_weights(weights, [0, 1], [0, 3]) == {(1, 0)}
+    assert links(words_matrix(weights, [0, 1], [0, 3])) == {(1, 0)}
 
 
 def test_special_tokens_alone_give_no_links():
-    assert links_from_weights(np.ones((1, 2)), [None, None], [0]) == set()
-    assert links_from_weights(np.ones((2, 1)), [0], [None, None]) == set()
+    assert links(words_matrix(np.ones((1, 2)), [None, None], [0])) == set()
+    assert links(words_matrix(np.ones((2, 1)), [0], [None, None])) == set()
 
 
 def test_words_for_another_number_of_tokens_are_refused():
