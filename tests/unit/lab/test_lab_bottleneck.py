@@ -4,7 +4,7 @@ import pytest
 
 from regard import lab
 from regard.lab.claims import bottleneck as module
-from regard.lab.claims.bottleneck import SAME, _Learned
+from regard.lab.claims.bottleneck import SAME, _LearnedLengths
 from regard.lab.translators import translator
 
 once = cache(translator)  # the system that both experiments have is trained once
@@ -35,4 +35,4 @@ def test_where_the_first_system_attends_too_it_does_not_fall_further():
 
 def test_a_fall_is_from_the_mean_of_short_sources_to_that_of_long_ones():
     accuracy = {3: 1.0, 4: 0.9, 5: 0.0, 7: 0.0, 8: 0.6, 9: 0.5, 10: 0.4}
-    assert _Learned(accuracy, accuracy, 1).fall == pytest.approx(0.95 - 0.5)
+    assert _LearnedLengths(accuracy, accuracy, 1).fall == pytest.approx(0.95 - 0.5)

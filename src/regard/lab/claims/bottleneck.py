@@ -32,7 +32,7 @@ ATTENDING = {
 }
 
 
-class _Learned(NamedTuple):
+class _LearnedLengths(NamedTuple):
     exact: ByLength
     accuracy: ByLength
     n_parameters: int
@@ -68,14 +68,14 @@ def bottleneck(*, fixed_vector: bool = True, steps: int = 250, seed: int = 1) ->
     )
 
 
-def _learned(recipe: str, *overrides: str, steps: int, seed: int) -> _Learned:
+def _learned(recipe: str, *overrides: str, steps: int, seed: int) -> _LearnedLengths:
     small = ("data.world=copy", "n_train=4000", "d_model=64", f"max_steps={steps}", f"seed={seed}")
     quick = ("lr=1e-2", "warmup_steps=30", "batch_tokens=512", "average=0.0")
     run, data = translator(recipe, *small, *quick, *overrides)
     pairs = data.splits["test"]
     texts = run.translate([pair.source for pair in pairs])
     accuracy = accuracy_by_length(run, pairs)
-    return _Learned(exact_by_length(pairs, texts), accuracy, n_parameters(run.model))
+    return _LearnedLengths(exact_by_length(pairs, texts), accuracy, n_parameters(run.model))
 
 
 def _short(scores: ByLength) -> float:
@@ -86,7 +86,7 @@ def _long(scores: ByLength) -> float:
     return fmean(score for length, score in scores.items() if length >= LONG)
 
 
-def _finding(first: str, learned: Mapping[str, _Learned], verdict: bool) -> str:
+def _finding(first: str, learned: Mapping[str, _LearnedLengths], verdict: bool) -> str:
     alone, same = (learned[name].accuracy for name in (first, SAME))
     seen = (
         f"From sources of up to {SHORT} symbols to those of {LONG} and more, the share of right "
@@ -98,7 +98,7 @@ def _finding(first: str, learned: Mapping[str, _Learned], verdict: bool) -> str:
     return seen + f"What {first} writes does not get clearly worse with length than the others'."
 
 
-def _table(learned: Mapping[str, _Learned], steps: int) -> Table:
+def _table(learned: Mapping[str, _LearnedLengths], steps: int) -> Table:
     return Table(
         f"After {steps} steps of copying",
         ["System", "Parameters", "Tokens, short", "Tokens, long", "Exact, short", "Exact, long"],
@@ -109,7 +109,7 @@ def _table(learned: Mapping[str, _Learned], steps: int) -> Table:
     )
 
 
-def _shares(one: _Learned) -> tuple[float, ...]:
+def _shares(one: _LearnedLengths) -> tuple[float, ...]:
     return _short(one.accuracy), _long(one.accuracy), _short(one.exact), _long(one.exact)
 
 

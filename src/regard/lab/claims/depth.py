@@ -36,7 +36,7 @@ class Size(NamedTuple):
         return self.n_layers * self.d_model**2
 
 
-class _Learned(NamedTuple):
+class _LearnedSize(NamedTuple):
     steps: int
     loss: float
     """Mean of -log p of a token of held-out targets, the ones before being given."""
@@ -85,12 +85,12 @@ def _shared_out(sizes: Sequence[Size], steps: int) -> dict[Size, int]:
     return {size: max(1, round(mean / size.cost)) for size in sizes}
 
 
-def _learned(size: Size, steps: int, seed: int) -> _Learned:
+def _learned(size: Size, steps: int, seed: int) -> _LearnedSize:
     shape = (f"n_layers={size.n_layers}", f"d_model={size.d_model}", f"d_ff={2 * size.d_model}")
     how = ("norm_first=true", "lr=4e-3")
     run, data = toy_translator("reverse", *shape, *how, steps=steps, seed=seed)
     scores = evaluate_pairs(run, data.splits["test"][:200], split="test").scores
-    return _Learned(
+    return _LearnedSize(
         steps=steps,
         loss=math.log(scores["perplexity"]),
         exact=scores["exact_match"],
@@ -99,11 +99,13 @@ def _learned(size: Size, steps: int, seed: int) -> _Learned:
     )
 
 
-def _saved(grid: Mapping[Size, _Learned], n: int, w: int, more_n: int, more_w: int) -> float:
+def _saved(grid: Mapping[Size, _LearnedSize], n: int, w: int, more_n: int, more_w: int) -> float:
     return grid[Size(n, w)].loss - grid[Size(more_n, more_w)].loss
 
 
-def _finding(grid: Mapping[Size, _Learned], saved: Mapping[str, float], equal_cost: bool) -> str:
+def _finding(
+    grid: Mapping[Size, _LearnedSize], saved: Mapping[str, float], equal_cost: bool
+) -> str:
     (small, one), *_, (large, other) = grid.items()
     seen = (
         f"The loss of the smallest (layers × width: {small}) is {one.loss:.2f}, that of the "
@@ -118,7 +120,7 @@ def _finding(grid: Mapping[Size, _Learned], saved: Mapping[str, float], equal_co
     return seen + f"In {n} of {len(saved)} comparisons the larger is no better.{why}"
 
 
-def _table(grid: Mapping[Size, _Learned]) -> Table:
+def _table(grid: Mapping[Size, _LearnedSize]) -> Table:
     return Table(
         "Learning to reverse",
         ["Layers × width", "Steps", "Loss", "Exact match", "Parameters", "GFLOP in all"],
@@ -137,7 +139,7 @@ def _table(grid: Mapping[Size, _Learned]) -> Table:
 
 
 def _curves(
-    grid: Mapping[Size, _Learned], series: Mapping[str, Sequence[Size]], what: str, axis: int
+    grid: Mapping[Size, _LearnedSize], series: Mapping[str, Sequence[Size]], what: str, axis: int
 ) -> str:
     return curves(
         {name: [(size[axis], grid[size].loss) for size in sizes] for name, sizes in series.items()},

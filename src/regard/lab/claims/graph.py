@@ -97,7 +97,7 @@ def graph(
     )
 
 
-class _Layer(nn.Module):
+class _GraphLayer(nn.Module):
     """x + attention(norm(x)): without the norm, scores grow with depth until one key takes all."""
 
     def __init__(self) -> None:
@@ -109,13 +109,13 @@ class _Layer(nn.Module):
         return self.residual.leave(x, self.attention(self.residual.enter(x), mask=mask))
 
 
-def _layers(n_layers: int, seed: int) -> Sequence[_Layer]:
+def _layers(n_layers: int, seed: int) -> Sequence[_GraphLayer]:
     with seeded(seed):
-        return [_Layer().double() for _ in range(n_layers)]
+        return [_GraphLayer().double() for _ in range(n_layers)]
 
 
 @torch.no_grad()
-def _reached(layers: Sequence[_Layer], may: Tensor, seed: int) -> Tensor:
+def _reached(layers: Sequence[_GraphLayer], may: Tensor, seed: int) -> Tensor:
     """(layers, N, N): does node t change, after each layer, when node s is given another vector?"""
     rng = torch.Generator().manual_seed(seed)
     n_nodes = len(may)
@@ -133,7 +133,7 @@ def _within(may: Tensor, n_layers: int) -> Tensor:
     return torch.stack([hops(may) <= k for k in range(1, n_layers + 1)])
 
 
-def _places(layers: Sequence[_Layer], seed: int) -> tuple[str, str]:
+def _places(layers: Sequence[_GraphLayer], seed: int) -> tuple[str, str]:
     """Where the nodes of a small knowledge graph look, and what they know of after two layers."""
     names, may = named(PLACES)
     x = torch.randn(1, len(names), _D, generator=torch.Generator().manual_seed(seed)).double()

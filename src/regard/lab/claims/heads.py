@@ -126,7 +126,7 @@ class Reader(nn.Module):
         return self.to_logits(found).unflatten(-1, (-1, _WORDS))
 
 
-class Trained(NamedTuple):
+class TrainedReader(NamedTuple):
     """A reader, and the share of new sentences in which it is right."""
 
     accuracy: float
@@ -135,7 +135,7 @@ class Trained(NamedTuple):
 
 def best_reader(
     n_heads: int, *, ordered: bool, steps: int, seeds: Sequence[int], network: bool = False
-) -> Trained:
+) -> TrainedReader:
     """The best of the readers trained from each seed: it shows what can be done."""
     trained = []
     for seed in seeds:
@@ -144,7 +144,7 @@ def best_reader(
     return max(trained, key=lambda one: one.accuracy)
 
 
-def _train(model: Reader, steps: int, seed: int) -> Trained:
+def _train(model: Reader, steps: int, seed: int) -> TrainedReader:
     rng = torch.Generator().manual_seed(seed)
 
     def loss() -> Tensor:
@@ -157,7 +157,7 @@ def _train(model: Reader, steps: int, seed: int) -> Trained:
     fit(model.parameters(), loss, steps=steps, lr=1e-2)
     words, roles, answer = sentences(2000, rng)
     with torch.no_grad():
-        return Trained(right(model(words, roles), answer).double().mean().item(), model)
+        return TrainedReader(right(model(words, roles), answer).double().mean().item(), model)
 
 
 def right(logits: Tensor, answer: Tensor) -> Tensor:

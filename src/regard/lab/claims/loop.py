@@ -77,7 +77,7 @@ def _timed(work: Callable[[], Tensor]) -> tuple[float, Tensor]:
     return best, out
 
 
-def _needs(steps: Steps) -> Needs:
+def _needs(steps: DecoderSteps) -> Needs:
     parts = {
         "keys W_k h": steps.keys,
         "words W y": steps.words[1],
@@ -96,7 +96,7 @@ def _place(needs: float, needed: float) -> str:
     return "in it" if needed > 1e-9 else "after it"
 
 
-def _waiting(steps: Steps) -> str:
+def _waiting(steps: DecoderSteps) -> str:
     """Rows of queries, columns of contexts; the strongest dependence is the darkest."""
     found = [[dependence(asks, context) for context in steps.contexts] for asks in steps.before]
     most = max(map(max, found))
@@ -132,7 +132,7 @@ def _finding(error: float, ratio: float, needs: Needs) -> str:
     )
 
 
-class Steps(NamedTuple):
+class DecoderSteps(NamedTuple):
     """What the decoder computed: one entry a step, but for the keys. Autograd ties it together."""
 
     keys: Tensor
@@ -146,7 +146,7 @@ class Steps(NamedTuple):
     logits: list[Tensor]
 
 
-def bahdanau_steps(n_steps: int, seed: int) -> Steps:
+def bahdanau_steps(n_steps: int, seed: int) -> DecoderSteps:
     """A run of an untrained decoder over random words, watched."""
     config = RecurrentConfig(
         decoder="bahdanau",
@@ -167,7 +167,9 @@ def bahdanau_steps(n_steps: int, seed: int) -> Steps:
     logits, _ = decoder(target, memory, model.start(memory))
     assert memory.keys_values is not None, "the configuration sees to it"
     words, contexts, before, after = (list(column) for column in zip(*cells, strict=True))
-    return Steps(memory.keys_values.k, words, contexts, before, after, list(logits.unbind(1)))
+    return DecoderSteps(
+        memory.keys_values.k, words, contexts, before, after, list(logits.unbind(1))
+    )
 
 
 def dependence(of: Tensor, by: Tensor) -> float:

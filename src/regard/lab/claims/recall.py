@@ -34,7 +34,7 @@ Questions = Mapping[int, tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Learned:
+class _LearnedGap:
     right: float
     """Of questions whose gap is in the longer half of those trained on."""
     beyond: float
@@ -45,7 +45,7 @@ class _Learned:
 
 def recall(*, gaps: Sequence[int] = (3, 15, 75), n_steps: int = 400, seed: int = 0) -> Result:
     """Who still answers; ``gaps`` are the most symbols of filler between fact and question."""
-    learned: dict[Kind, list[_Learned]] = {kind: [] for kind in KINDS}
+    learned: dict[Kind, list[_LearnedGap]] = {kind: [] for kind in KINDS}
     for gap in gaps:
         sizes = {"n_train": 8000, "n_test": 1000, "max_symbols": 2 * gap}
         splits = build_toy("recall", seed=seed, n_symbols=len(_SYMBOLS), **sizes)
@@ -57,7 +57,7 @@ def recall(*, gaps: Sequence[int] = (3, 15, 75), n_steps: int = 400, seed: int =
 
 def _learn(
     kind: Kind, train: Questions, test: Questions, gap: int, n_steps: int, seed: int
-) -> _Learned:
+) -> _LearnedGap:
     def loss() -> Tensor:
         ids, answers = train[int(torch.randint(gap + 1, ()))]
         chosen = torch.randint(len(ids), (_BATCH,))
@@ -68,7 +68,7 @@ def _learn(
         losses = fit(network.parameters(), loss, steps=n_steps, lr=LEARNING_RATES[kind])
     means = torch.tensor(losses).unfold(0, min(_WHILE, n_steps), 1).mean(dim=1)
     low = (means < _LEARNED).nonzero().flatten().tolist()
-    return _Learned(
+    return _LearnedGap(
         right=_accuracy(network, test, range(gap // 2 + 1, gap + 1)),
         beyond=_accuracy(network, test, range(gap + 1, 2 * gap + 1)),
         steps=low[0] + _WHILE if low else n_steps,
@@ -94,7 +94,7 @@ def _by_gap(pairs: Sequence[Pair]) -> Questions:
     return {gap: (rows[:, :-1], rows[:, -1]) for gap, rows in tensors.items()}
 
 
-def _result(gaps: Sequence[int], learned: Mapping[Kind, Sequence[_Learned]]) -> Result:
+def _result(gaps: Sequence[int], learned: Mapping[Kind, Sequence[_LearnedGap]]) -> Result:
     right = {kind: [one.right for one in of] for kind, of in learned.items()}
     beyond = {kind: [one.beyond for one in of] for kind, of in learned.items()}
     steps = {kind: [one.steps for one in of] for kind, of in learned.items()}

@@ -138,7 +138,7 @@ class Lookup(nn.Module):
         return self.attention.score(q, k).std(dim=-1).mean().item()
 
 
-class Trained(NamedTuple):
+class TrainedLookup(NamedTuple):
     """What became of a model."""
 
     accuracy: float
@@ -148,13 +148,13 @@ class Trained(NamedTuple):
     after: float
 
 
-def trained(score: str, d: int, *, steps: int, seed: int, n_models: int = 2) -> Trained:
+def trained(score: str, d: int, *, steps: int, seed: int, n_models: int = 2) -> TrainedLookup:
     """Train a few models of width d with other seeds; means over them."""
     runs = [_trained(score, d, steps, seed + i) for i in range(n_models)]
-    return Trained(*map(fmean, zip(*runs, strict=True)))
+    return TrainedLookup(*map(fmean, zip(*runs, strict=True)))
 
 
-def _trained(score: str, d: int, steps: int, seed: int) -> Trained:
+def _trained(score: str, d: int, steps: int, seed: int) -> TrainedLookup:
     rng = torch.Generator().manual_seed(seed)
     with seeded(seed):
         model = Lookup(score, d)
@@ -169,7 +169,7 @@ def _trained(score: str, d: int, steps: int, seed: int) -> Trained:
     *question, answer = questions(2000, rng)
     with torch.no_grad():
         accuracy = (model(*question).argmax(dim=-1) == answer).double().mean().item()
-    return Trained(accuracy, before, model.spread())
+    return TrainedLookup(accuracy, before, model.spread())
 
 
 def questions(n: int, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
