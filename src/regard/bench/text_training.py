@@ -157,6 +157,18 @@ class HfLogits(nn.Module):
         return self.inner(input_ids=ids).logits
 
 
+class WithLoss(nn.Module):
+    """A peer and its loss in one module, so that both are compiled together as nanoGPT does."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
+        """ids (B, T), targets (B, T) -> the mean over all targets but those of -100."""
+        return F.cross_entropy(self.inner(ids).flatten(0, 1), targets.flatten())
+
+
 @dataclass(frozen=True, slots=True)
 class TextPeer:
     """Somebody else's model of the shape."""
@@ -174,8 +186,8 @@ class TextBench:
     on_cpu: Mapping[str, int]
     """Sizes of a batch where there is no GPU."""
     batch: Callable[[TextShape, torch.Generator], Batch]
-    loss: Callable[[Callable[[Tensor], Tensor], Batch], Tensor]
-    """Of a peer: (ids to logits, batch) -> the mean over what is to be predicted."""
+    inputs: Callable[[Batch], tuple[Tensor, Tensor]]
+    """What a peer reads, and what it should predict."""
     ours: Mapping[str, Callable[[TextShape], tuple[nn.Module, float]]]
     """By its kind of positions: our model, and FLOPs of training for one token."""
     objective: Callable[[TrainSettings, bool], Objective]
@@ -188,12 +200,6 @@ def window_batch(shape: TextShape, rng: torch.Generator) -> Batch:
     size = (shape.n_rows, shape.context + 1)
     ids = torch.randint(0, shape.n_vocab, size, generator=rng)
     return Batch({"target": ids}, tuple(range(shape.n_rows)), shape.n_rows * shape.context)
-
-
-def next_token_loss(forward: Callable[[Tensor], Tensor], batch: Batch) -> Tensor:
-    """Of all tokens but the first."""
-    logits = forward(batch.target_in)
-    return F.cross_entropy(logits.flatten(0, 1).float(), batch.target_out.flatten())
 
 
 def masked_batch(shape: TextShape, rng: torch.Generator) -> Batch:
@@ -215,11 +221,6 @@ def masked_batch(shape: TextShape, rng: torch.Generator) -> Batch:
         "labels": labels.view(size),
     }
     return Batch(tensors, tuple(range(shape.n_rows)), n_guessed)
-
-
-def masked_loss(forward: Callable[[Tensor], Tensor], batch: Batch) -> Tensor:
-    """Of the guessed tokens."""
-    return F.cross_entropy(forward(batch.ids).flatten(0, 1).float(), batch.labels.flatten())
 
 
 def our_gpt(positions: Any, shape: TextShape) -> tuple[LanguageModel, float]:
@@ -249,7 +250,7 @@ SHAPES.add("gpt2-small")(
         ),
         on_cpu={"context": 128, "n_rows": 2},
         batch=window_batch,
-        loss=next_token_loss,
+        inputs=lambda batch: (batch.target_in, batch.target_out),
         ours={name: partial(our_gpt, name) for name in ("learned", "rotary")},
         objective=lambda settings, compiled: NextTokenLoss(settings, compiled=compiled),
         peers=(
@@ -271,7 +272,7 @@ SHAPES.add("bert-base")(
         ),
         on_cpu={"context": 128, "n_rows": 2},
         batch=masked_batch,
-        loss=masked_loss,
+        inputs=lambda batch: (batch.ids, batch.labels),
         ours={name: partial(our_bert, name) for name in ("learned", "rotary")},
         objective=lambda settings, compiled: MaskedLoss(
             settings.label_smoothing, compiled=compiled
@@ -340,12 +341,12 @@ def contenders(
 
     def peer(one: TextPeer, compiled: bool) -> Work:
         torch.manual_seed(0)
-        model = one.make(shape)
+        model = WithLoss(one.make(shape))
         flops = next(iter(bench.ours.values()))(shape)[1]
         run = plain_updates(
             model,
             batches,
-            bench.loss,
+            lambda forward, batch: forward(*bench.inputs(batch)),
             device=device,
             precision=precision,
             compiled=compiled,

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from regard.core.registry import Registry
 from regard.functional.masks import Mask
 from regard.functional.texts import Texts
+from regard.kernels.activations import gelu
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.dropout import Dropout, DropPath
 from regard.layers.key_values import KeyValues
@@ -23,7 +24,7 @@ from regard.layers.settings import BlockSettings
 
 ACTIVATIONS: Registry[Callable[[Tensor], Tensor]] = Registry("activation")
 ACTIVATIONS.add("relu")(F.relu)
-ACTIVATIONS.add("gelu")(F.gelu)
+ACTIVATIONS.add("gelu")(gelu)
 ACTIVATIONS.add("gelu_tanh")(partial(F.gelu, approximate="tanh"))
 ACTIVATIONS.add("silu")(F.silu)
 ACTIVATIONS.add("swiglu")(F.silu)
