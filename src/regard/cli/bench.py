@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Device, Json
-from regard.cli.terminal import note
+from regard.cli.terminal import Device, Json, note
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.options import Json, RunPath
-from regard.cli.terminal import note
+from regard.cli.terminal import Json, RunPath, note
 
 
 def models() -> None:

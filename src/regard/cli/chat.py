@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import (
+from regard.cli.terminal import (
     Device,
     Json,
     RunPath,
@@ -21,8 +21,8 @@ from regard.cli.options import (
     Temperature,
     TopK,
     TopP,
+    stdin_lines,
 )
-from regard.cli.terminal import stdin_lines
 from regard.core.errors import DataError
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Device, Json
 from regard.cli.signals import Stop
-from regard.cli.terminal import note
+from regard.cli.terminal import Device, Json, note
 from regard.core.numbers import about, counted
 
 if TYPE_CHECKING:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import Beam, Device, Json, RunPath
-from regard.cli.terminal import note, note_unknown
+from regard.cli.terminal import Beam, Device, Json, RunPath, note, note_unknown
 from regard.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from rich.table import Column, Table
+    from rich.table import Table
 
     from regard.tasks.translator import Run
 
@@ -206,31 +205,25 @@ def _too_long(run: Run, files: tuple[Path, Path], row: tuple[str, str], number: 
 
 # ------------------------------------------------------------------ tables of scores
 
+TRANSLATION = {"n": "", "exact_match": "", "bleu": ".2f", "chrf": ".2f", "perplexity": ".3f"}
+"""Of a translator's many scores, those that its table shows, and how they are written."""
+TITLES = {"n": "sentences", "bleu": "BLEU", "chrf": "chrF"}
+
 
 def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = False) -> None:
     """A row a test set; below it, what attention found there and the scores of its parts."""
     from rich.console import Console
-    from rich.table import Table
 
     console = Console(markup=False, highlight=False, soft_wrap=True)
-    if not all("bleu" in one for one in scores.values()):
-        console.print(_plain(scores))
-        if parts := _parts(scores):
-            console.print(_plain(parts))
-        return
-    table = Table("test set", *_columns("sentences", "exact match", "BLEU", "chrF", "perplexity"))
-    for name, one in scores.items():
-        table.add_row(
-            name,
-            f"{one['n']:,}",
-            f"{100 * one['exact_match']:.1f} %",
-            f"{one['bleu']:.2f}",
-            f"{one['chrf']:.2f}",
-            f"{one['perplexity']:.3f}" if "perplexity" in one else "–",
-        )
-        for tag, part in one.get("exact_match_by_tag", {}).items():
-            table.add_row(f"  {tag}", f"{part['n']:,}", f"{100 * part['exact_match']:.1f} %")
-    console.print(table)
+    translated = all("bleu" in one for one in scores.values())
+    console.print(_table(scores, TRANSLATION if translated else _numbers_in(scores)))
+    parts = {
+        f"{test_set}: {name}": part
+        for test_set, one in scores.items()
+        for name, part in one.get("parts", {}).items()
+    }
+    if parts:
+        console.print(_table(parts, _numbers_in(parts)))
     for name, one in scores.items():
         for line in attention_lines(one):
             console.print(f"{name}: {line}")
@@ -239,40 +232,39 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
         console.print(one["bleu_signature"], one["chrf_signature"], sep="\n")
 
 
-def _plain(scores: Mapping[str, Mapping[str, Any]]) -> Table:
-    """All numbers there are of any task: a row a test set, a column a score."""
-    from rich.table import Column, Table
-
-    names = dict.fromkeys(
-        name
+def _numbers_in(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """All numbers there are of any task, and how they are written."""
+    return {
+        name: ".4g"
         for one in scores.values()
         for name, value in one.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
-    )
-    titles = [Column(name.replace("_", " "), justify="right") for name in names]
-    table = Table(Column("test set", no_wrap=True), *titles)
-    for test_set, one in scores.items():
-        table.add_row(test_set, *(_number(name, one.get(name)) for name in names))
-    return table
-
-
-def _parts(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Scores of the tasks that test sets are made of, where they are."""
-    return {
-        f"{test_set}: {name}": part
-        for test_set, one in scores.items()
-        for name, part in one.get("parts", {}).items()
     }
 
 
-def _number(name: str, value: float | None) -> str:
+def _table(scores: Mapping[str, Mapping[str, Any]], formats: Mapping[str, str]) -> Table:
+    """A row a test set and, where it has tags, a row each of them; a column a score."""
+    from rich.table import Column, Table
+
+    titles = [TITLES.get(name, name.replace("_", " ")) for name in formats]
+    columns = [Column(title, justify="right", no_wrap=formats is TRANSLATION) for title in titles]
+    table = Table(Column("test set", no_wrap=True), *columns)
+    for test_set, one in scores.items():
+        table.add_row(test_set, *(_number(name, one.get(name), formats[name]) for name in formats))
+        for tag, part in one.get("exact_match_by_tag", {}).items():
+            told = [_number(name, part[name], "") for name in ("n", "exact_match")]
+            table.add_row(f"  {tag}", *told)
+    return table
+
+
+def _number(name: str, value: float | None, form: str) -> str:
     if value is None:
         return "–"
     from regard.evaluation.metrics import METRICS
 
     if name in METRICS and METRICS[name].unit == "share":
         return f"{100 * value:.1f} %"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:{form}}"
 
 
 def attention_lines(scores: Mapping[str, Any]) -> list[str]:
@@ -280,21 +272,10 @@ def attention_lines(scores: Mapping[str, Any]) -> list[str]:
     lines = []
     if "too_long" in scores:
         lines.append(f"{scores['too_long']} sentences are too long for the model: not translated")
-    if "aer" in scores:
-        lines.append(
-            f"alignment error rate {100 * scores['aer']:.1f} % "
-            f"({scores['aer_by']}; shuffled {100 * scores['aer_shuffled']:.1f} %)"
-        )
-    if "antecedent_accuracy" in scores:
-        lines.append(
-            f"antecedent found {100 * scores['antecedent_accuracy']:.1f} % "
-            f"({scores['antecedent_accuracy_by']}; "
-            f"shuffled {100 * scores['antecedent_accuracy_shuffled']:.1f} %)"
-        )
+    found = {"aer": "alignment error rate", "antecedent_accuracy": "antecedent found"}
+    for name, told in found.items():
+        if name in scores:
+            by, shuffled = scores[f"{name}_by"], scores[f"{name}_shuffled"]
+            share = f"{100 * scores[name]:.1f} %"
+            lines.append(f"{told} {share} ({by}; shuffled {100 * shuffled:.1f} %)")
     return lines
-
-
-def _columns(*names: str) -> list[Column]:
-    from rich.table import Column
-
-    return [Column(name, justify="right", no_wrap=True) for name in names]

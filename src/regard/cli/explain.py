@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import Device, Json, RunPath, chosen_format, write
-from regard.cli.terminal import note, note_unknown
+from regard.cli.terminal import Device, Json, RunPath, chosen_format, note, note_unknown, write
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Json
 from regard.cli.signals import Stop
-from regard.cli.terminal import note
+from regard.cli.terminal import Json, note
 from regard.core.errors import ConfigError, RegardError
 
 if TYPE_CHECKING:

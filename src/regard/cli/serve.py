@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import Device, RunPath
 from regard.cli.signals import Stop
-from regard.cli.terminal import note
+from regard.cli.terminal import Device, RunPath, note
 from regard.core.errors import CheckpointError
 
 if TYPE_CHECKING:

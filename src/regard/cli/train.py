@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Device
 from regard.cli.serve import Port, run_server
-from regard.cli.terminal import note
+from regard.cli.terminal import Device, note
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import typer
 
-from regard.cli.options import Device, Json, RunPath
-from regard.cli.terminal import chunks, note, stdin_lines
+from regard.cli.terminal import Device, Json, RunPath, chunks, note, stdin_lines
 from regard.core.errors import ConfigError
 from regard.tasks.base import Verb
 from regard.tasks.verbs import verbs

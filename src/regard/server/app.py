@@ -23,7 +23,7 @@ from regard.server.guards import Guard, needs_key
 from regard.server.heads import HeadMeasuring
 from regard.server.limits import LIMITS, Limits
 from regard.server.monitoring import Metrics, Monitor, health_routes
-from regard.server.openai_api import openai_routes
+from regard.server.openai import openai_routes
 from regard.server.service import Service
 from regard.server.translation import decoding_routes, libretranslate_routes
 from regard.server.verbs import verb_routes

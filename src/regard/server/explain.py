@@ -5,7 +5,7 @@ Answers are made into JSON on the model's thread, so that a large one holds up n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Generic, TypeVar
@@ -13,16 +13,18 @@ from typing import Annotated, Any, Generic, TypeVar
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from regard.core.errors import RegardError
 from regard.server.errors import as_json, json_response
 from regard.server.heads import HeadMeasuring
-from regard.server.info import info
 from regard.server.limits import MAX_WORDS
 from regard.server.schemas import ExplainRequest, NonemptyExplainRequest
 from regard.server.service import Service, typed_fields
+from regard.server.verbs import verb_path
 from regard.tasks.requests import MAX_NAME
 from regard.tasks.verbs import unknown_words
-from regard.text.specials import BEGIN, PAD
+from regard.text.specials import BEGIN, PAD, SPECIALS
 from regard.text.tokenizer import SPACE, Tokenizer
+from regard.visual.head_table import COLUMNS
 from regard.visual.payload import Selected, packed_payload
 
 T = TypeVar("T")
@@ -119,3 +121,78 @@ def _add_words(router: APIRouter, tokenizer: Tokenizer) -> None:
         tokens = sorted(set(tokenizer.tokens(range(tokenizer.n_vocab))) - {PAD, BEGIN})
         fitting = (token for token in tokens if token.removeprefix(SPACE).startswith(begins))
         return list(islice(fitting, MAX_WORDS))
+
+
+# ------------------------------------------------------------------ what is told before
+
+
+def info(service: Service) -> dict[str, Any]:
+    """Plain data: what was trained, what it knows, how it is asked, how its heads are measured.
+
+    ``examples`` are texts, or objects with a ``text``, and an ``other`` one where two go in.
+    """
+    run, task = service.run, service.task
+    facts = run.facts()
+    reads, _ = task.tokenizers(run)
+    both = len(facts.get("languages", ())) == 2 and run.recipe.text.shared
+    examples = service.examples()
+    return {
+        **facts,
+        "name": service.name,
+        "knows": "" if reads is None else vocabulary(reads, both),
+        "form": form(service),
+        "examples": examples,
+        "attentions": _attentions(service, service.first_of(examples)),
+        "measures": [column._asdict() for column in COLUMNS],
+        **task.info(run),
+    }
+
+
+def form(service: Service) -> dict[str, Any]:
+    """How the page asks: words, views and what-ifs of the task, fields of its verb's request.
+
+    A field is typed as ``text``, as ``lines`` (a list of texts) or as ``json``.
+    """
+    words = service.task.form(service.run)
+    verb = service.page_verb
+    labels = [label for label in (words.label, words.other) if label]
+    asked = list(typed_fields(verb.request).items())[: len(labels)]
+    fields = [
+        {"name": name, "kind": kind, "label": label, "optional": words.optional and i > 0}
+        for i, ((name, kind), label) in enumerate(zip(asked, labels, strict=False))
+    ]
+    return {**words.as_json(), "path": verb_path(verb), "streams": verb.streams, "fields": fields}
+
+
+def _attentions(service: Service, example: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Name, layers and heads of every attention, found by looking at an example."""
+    tries: list[dict[str, Any]] = [
+        service.look_at(example),
+        {"source": "a"},
+        {"source": "a", "other": "a"},
+    ]
+    for asked in tries:
+        try:
+            look = service.task.explain(service.run, **asked)
+        except RegardError:  # a run that takes pairs, without an example of one
+            continue
+        return [
+            {"name": name, "layers": len(layers), "heads": len(layers[0])}
+            for name, layers in look.attentions.items()
+        ]
+    return []
+
+
+def vocabulary(tokenizer: Tokenizer, of_both: bool = False) -> str:
+    """What a model can read, where that is a list of words; pieces and letters spell anything.
+
+    ``of_both`` languages of a translator, where they share one list.
+    """
+    if tokenizer.kind != "word":
+        return ""
+    special = {*SPECIALS, *tokenizer.special_ids}
+    words = [word for word in tokenizer.tokens(range(tokenizer.n_vocab)) if word not in special]
+    both = " of both languages" if of_both else ""
+    lower = ", in lower case" if all(word == word.lower() for word in words) else ""
+    signs = any(not any(map(str.isalnum, word)) for word in words)
+    return f"{len(words):,} words{both}{lower}{'' if signs else ', without punctuation'}"

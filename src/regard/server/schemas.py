@@ -7,11 +7,14 @@ tell in words about its types have checks of their own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from dataclasses import MISSING
+from dataclasses import fields as dataclass_fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from regard.server.limits import MAX_BEAMS, MAX_EDITS, MAX_TEXTS
+from regard.tasks.edits import KINDS
 from regard.tasks.requests import MAX_CHARACTERS, MAX_NEW, Name, Numbered, Other, Request, Text
 
 # ------------------------------------------------------------------ checks of single fields
@@ -54,67 +57,39 @@ Index = Annotated[int, Field(ge=0, le=100_000), BeforeValidator(_not_a_flag)]
 
 # ------------------------------------------------------------------ what-ifs
 
-
-class WhatIf(BaseModel):
-    """A change of the model or of its words; its kind says which."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Ablate(WhatIf):
-    """A head brings nothing home."""
-
-    kind: Literal["ablate"]
-    name: Name
-    layer: Index
-    head: Index
-
-
-class Force(WhatIf):
-    """A head looks at one key and nowhere else."""
-
-    kind: Literal["force"]
-    name: Name
-    layer: Index
-    head: Index
-    key: Index
-
-
-class Temperature(WhatIf):
-    """Scores are divided by a value, in one kind of attention or all."""
-
-    kind: Literal["temperature"]
-    value: Annotated[
+_BOUNDED: dict[Any, Any] = {
+    int: Index,
+    str: Name,
+    str | None: Name | None,
+    float: Annotated[
         float, Field(ge=0.01, le=100, allow_inf_nan=False), BeforeValidator(_not_a_flag)
+    ],
+}
+"""What a field of an edit may hold when it comes over the net."""
+
+
+def _edit_schema(kind: str, edit: type[Any]) -> type[BaseModel]:
+    """An edit of ``regard.tasks.edits`` as a body, told apart by its kind."""
+    types = get_type_hints(edit)
+    fields: dict[str, Any] = {
+        field.name: (
+            _BOUNDED[types[field.name]],
+            ... if field.default is MISSING else field.default,
+        )
+        for field in dataclass_fields(edit)
+    }
+    config = ConfigDict(extra="forbid", frozen=True)
+    fields = {"kind": (Literal[kind], ...), **fields}
+    return create_model(edit.__name__, __config__=config, __doc__=edit.__doc__, **fields)
+
+
+if TYPE_CHECKING:
+    Edit = BaseModel
+else:
+    Edit = Annotated[
+        Union[tuple(_edit_schema(*one) for one in KINDS.items())],  # noqa: UP007
+        Field(discriminator="kind"),
     ]
-    name: Name | None = None
-
-
-class NoPositions(WhatIf):
-    """The model is not told where words stand."""
-
-    kind: Literal["no_positions"]
-
-
-class Swap(WhatIf):
-    """Two words of the source change places."""
-
-    kind: Literal["swap"]
-    first: Index
-    second: Index
-
-
-class ForceToken(WhatIf):
-    """The target has this token at a position, and is written on from there."""
-
-    kind: Literal["force_token"]
-    position: Index
-    token: Name
-
-
-Edit = Annotated[
-    Ablate | Force | Temperature | NoPositions | Swap | ForceToken, Field(discriminator="kind")
-]
 
 # ------------------------------------------------------------------ looking inside
 

@@ -243,8 +243,10 @@ class Run:
             settings = settings.chosen(beam=max(settings.beam, n_best))
         sources = self.tokenizers.source.encode_batch(list(texts))
         spoken = [i for i, source in enumerate(sources) if source]
-        write = engine or partial(
-            decode, self.model, device=self.device, ended=self._ended(stop_words(stop))
+        write = (
+            engine
+            or self.engine
+            or partial(decode, self.model, device=self.device, ended=self._ended(stop_words(stop)))
         )
         found = write(
             [sources[i] for i in spoken], settings, n_best=n_best, batch_tokens=batch_tokens
