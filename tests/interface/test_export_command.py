@@ -45,7 +45,7 @@ def test_what_is_exported_translates_by_itself(run, run_path, tmp_path):
 def test_every_engine_gives_the_same_lines_in_the_same_order(run, kept, engine, monkeypatch):
     _, native, doubts = run("translate", kept, stdin="\n".join(TEXTS))
     if engine != "native":  # then the model's own search is never called
-        monkeypatch.setattr("regard.tasks.translating.greedy", None)
+        monkeypatch.setattr("regard.tasks.translating.beam_search", None)
     code, out, err = run(
         "translate", kept, "--engine", engine, "--batch-tokens", 20, stdin="\n".join(TEXTS)
     )

@@ -658,13 +658,12 @@ def test_a_stream_of_several_lines_grows_line_by_line(client, run):
 
 @pytest.mark.parametrize(("max_len", "text"), [(64, "a"), (64, "a b c"), (9, "a b c")])
 def test_a_stream_without_end_stops_where_greedy_search_stops(run, monkeypatch, max_len, text):
-    def endless(logits):
-        log_probs = next_log_probs(logits)
+    def endless(logits, *control):
+        log_probs = next_log_probs(logits, *control)
         log_probs[:, END_ID] = -torch.inf
         return log_probs
 
-    monkeypatch.setattr("regard.server.translation.next_log_probs", endless)
-    monkeypatch.setattr("regard.decoding.single.next_log_probs", endless)
+    monkeypatch.setattr("regard.decoding.greedy.next_log_probs", endless)
     monkeypatch.setattr("regard.decoding.greedy.can_stay", lambda *_, **__: False)  # step by step
     decode = run.recipe.decode.model_copy(update={"max_len": max_len})
     longer = dataclasses.replace(run, recipe=run.recipe.model_copy(update={"decode": decode}))
@@ -675,13 +674,13 @@ def test_a_stream_without_end_stops_where_greedy_search_stops(run, monkeypatch, 
 def test_a_stream_that_breaks_says_so(client, monkeypatch):
     seen = []
 
-    def breaking(logits):
+    def breaking(*given):
         seen.append(1)
         if len(seen) > 1:
             raise RuntimeError("secret")
-        return next_log_probs(logits)
+        return next_log_probs(*given)
 
-    monkeypatch.setattr("regard.server.translation.next_log_probs", breaking)
+    monkeypatch.setattr("regard.decoding.greedy.next_log_probs", breaking)
     answer = client.get("/api/stream", params={"source": TEXTS[0]})
     assert events(answer.text)[-1][0] == "error"
     assert "secret" not in answer.text
