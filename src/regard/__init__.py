@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         ShapeError,
         TrainingError,
     )
-    from regard.functional.biases import Alibi
+    from regard.functional.positions import Alibi
     from regard.functional.windows import Block, Near
     from regard.inspection.capture import watch
     from regard.kernels.attention import attention
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Alibi": "regard.functional.biases",
+    "Alibi": "regard.functional.positions",
     "Block": "regard.functional.windows",
     "Near": "regard.functional.windows",
     "attention": "regard.kernels.attention",

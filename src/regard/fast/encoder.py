@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.fast.weights import Dense, Norm
+from regard.functional.packing import packed_rows
 from regard.functional.scores import Factors
-from regard.functional.texts import short_texts
 from regard.kernels import packed, steps
 from regard.kernels.call import Call
 from regard.kernels.gpu import HAS_TRITON
@@ -102,7 +102,7 @@ class JoinedEncoder:
 
     def _look_at(self, mask: Tensor) -> Look:
         """Attention of B·S tokens (N, 3, H, D) among those of their sentence -> (N, H·D)."""
-        texts = short_texts(mask[:, 0, 0]) if mask.is_cuda and HAS_TRITON else None
+        texts = packed_rows(mask[:, 0, 0]) if mask.is_cuda and HAS_TRITON else None
 
         def look(qkv: Tensor) -> Tensor:
             if texts is not None:

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import ShapeError
-from regard.functional.texts import Texts
+from regard.functional.packing import PackedMask
 
-Mask = Tensor | Texts | None
+Mask = Tensor | PackedMask | None
 """Written out, or the texts of a packed row; None hides nothing."""
 
 
@@ -37,7 +37,7 @@ def padding(ids: Tensor, *, pad: int) -> Tensor:
 
 def dense(mask: Mask) -> Tensor | None:
     """The mask, written out."""
-    return mask.dense() if isinstance(mask, Texts) else mask
+    return mask.dense() if isinstance(mask, PackedMask) else mask
 
 
 def both(a: Tensor | None, b: Tensor | None) -> Tensor | None:

@@ -23,7 +23,7 @@ from torch.utils.hooks import RemovableHandle
 
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
-from regard.functional import biases, masks
+from regard.functional import masks, positions
 from regard.inspection.capture import Place, viewpoints
 from regard.inspection.recompute import TemperedScore
 from regard.layers.positions import Positions, Relative, RelativePositions
@@ -116,7 +116,7 @@ class Temperature:
 
     def __call__(self, seen: Seen) -> Seen:
         """The same with a tempered score; what is added to it is divided likewise."""
-        bias = biases.times(seen.bias, 1 / self.value)
+        bias = positions.scaled_bias(seen.bias, 1 / self.value)
         return dataclasses.replace(seen, score=TemperedScore(seen.score, self.value), bias=bias)
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.functional.attend import ScoreFn, wide
-from regard.functional.biases import Alibi, Bias
+from regard.functional.positions import Alibi, Bias
 from regard.functional.scores import BoundScore, Factors
 from regard.layers.score import PreparedScore, Score
 from regard.layers.viewpoint import Seen

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.core.errors import ConfigError, ShapeError
-from regard.functional import biases, masks
+from regard.functional import masks, positions
 from regard.inspection.capture import AttentionCalls, place, stack_of, watch
 from regard.inspection.recompute import before_scaling, widened
 from regard.layers.attention import MultiHeadAttention
@@ -236,7 +236,7 @@ def _visible(calls: Sequence[Seen]) -> Tensor:
 
 
 def _bias(call: Seen) -> Tensor | None:
-    return biases.dense(call.bias, *_shape(call)[-2:])
+    return positions.dense_bias(call.bias, *_shape(call)[-2:])
 
 
 def _joined(calls: Sequence[Seen], of: Sequence[Tensor | None], *, fill: float) -> Tensor | None:

@@ -10,11 +10,11 @@ from torch import Tensor
 from regard.core.errors import ShapeError
 from regard.functional import masks
 from regard.functional.attend import Attended, ScoreFn, attend
-from regard.functional.biases import Alibi, Bias
 from regard.functional.masks import Mask
 from regard.functional.normalisers import NORMALISERS, Normaliser, softmax
+from regard.functional.packing import PackedMask
+from regard.functional.positions import Alibi, Bias
 from regard.functional.scores import BoundScore, Factors, bound_score
-from regard.functional.texts import Texts
 from regard.functional.windows import Nearby
 from regard.kernels.call import Call, may_fuse
 from regard.kernels.table import choose
@@ -116,7 +116,7 @@ def _check(q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias) -> None:
             f"k {tuple(k.shape)}, v {tuple(v.shape)}"
         )
     wanted = (*_leading(q, k, v), q.shape[-2], k.shape[-2])
-    if not (mask is None or isinstance(mask, Tensor | Texts)):
+    if not (mask is None or isinstance(mask, Tensor | PackedMask)):
         raise ShapeError(f"a mask must be a boolean torch tensor, found {type(mask).__name__}")
     if isinstance(mask, Tensor):
         masks.check(mask)

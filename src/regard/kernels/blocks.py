@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.functional.biases import Alibi
+from regard.functional.positions import Alibi
 from regard.functional.windows import Near
 from regard.kernels.call import Call
 from regard.kernels.sdpa import joined

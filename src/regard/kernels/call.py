@@ -10,10 +10,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.functional import biases, masks
+from regard.functional import masks, positions
 from regard.functional.attend import ScoreFn
-from regard.functional.biases import Alibi, Bias
 from regard.functional.masks import Mask
+from regard.functional.positions import Alibi, Bias
 from regard.functional.scores import Factors
 from regard.functional.windows import Nearby
 
@@ -84,7 +84,7 @@ class Call(NamedTuple):
 
     def added(self) -> Tensor | None:
         """The bias, written out."""
-        bias = biases.dense(self.bias, self.n_queries, self.n_keys)
+        bias = positions.dense_bias(self.bias, self.n_queries, self.n_keys)
         return None if bias is None else bias.to(self.factors.q.dtype)
 
     def scores(self) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-from regard.functional.biases import Alibi
+from regard.functional.positions import Alibi
 from regard.functional.windows import Near, Nearby
 from regard.kernels.call import Call
 

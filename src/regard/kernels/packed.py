@@ -7,17 +7,17 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from regard.functional.texts import Texts
+from regard.functional.packing import PackedMask
 from regard.kernels.call import Call
 
 
 def short(call: Call) -> Tensor:
     """Groups of whole texts, one a program: ours, in Triton. (1, H, T, D) -> (1, H, T, D)."""
-    from regard.kernels.gpu.packed_attention import attend_short_texts  # needs Triton
+    from regard.kernels.gpu.packed_attention import attend_packed  # needs Triton
 
-    texts = cast("Texts", call.mask)
+    texts = cast("PackedMask", call.mask)
     q, k, v = (_rows(x) for x in (call.factors.q, call.factors.k, call.v))
-    found, _ = attend_short_texts(
+    found, _ = attend_packed(
         q, k, v, texts.queries, texts.keys, texts.spans, call.factors.scale, call.causal,
         texts.block,
     )  # fmt: skip
@@ -28,7 +28,7 @@ def long(call: Call) -> Tensor:
     """Torch's variable-length flash attention, for texts that no group can hold."""
     from torch.nn.attention.varlen import varlen_attn  # there is none on a CPU
 
-    texts = cast("Texts", call.mask)
+    texts = cast("PackedMask", call.mask)
     q, k, v = (_rows(x).contiguous() for x in (call.factors.q, call.factors.k, call.v))
     found = cast("Tensor", varlen_attn(
         q, k, v, texts.query_bounds, texts.key_bounds, texts.longest, texts.longest,

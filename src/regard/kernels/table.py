@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.functional.biases import Alibi
-from regard.functional.texts import Texts
+from regard.functional.packing import PackedMask
+from regard.functional.positions import Alibi
 from regard.kernels import blocks, flex, packed, sdpa
 from regard.kernels.call import Call
 from regard.kernels.gpu import HAS_TRITON
@@ -46,7 +46,7 @@ def _short_texts(call: Call) -> bool:
     texts = call.mask
     width = call.factors.q.shape[-1]
     return (
-        isinstance(texts, Texts)
+        isinstance(texts, PackedMask)
         and _plain(call)
         and texts.block > 0
         and call.on_gpu
@@ -57,7 +57,7 @@ def _short_texts(call: Call) -> bool:
 
 
 def _long_texts(call: Call) -> bool:
-    return isinstance(call.mask, Texts) and _plain(call) and call.on_gpu and call.half
+    return isinstance(call.mask, PackedMask) and _plain(call) and call.on_gpu and call.half
 
 
 def _few(call: Call) -> bool:

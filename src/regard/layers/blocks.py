@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.core.registry import Registry
 from regard.functional.masks import Mask
-from regard.functional.texts import Texts
+from regard.functional.packing import PackedMask
 from regard.kernels.activations import gelu
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.dropout import Dropout, DropPath
@@ -158,7 +158,7 @@ class DecoderBlock(Block):
         past: KeyValues,
         source: KeyValues | None = None,
         source_mask: Mask = None,
-        mask: Texts | None = None,
+        mask: PackedMask | None = None,
     ) -> tuple[Tensor, KeyValues]:
         """x (B, T, D) after the ``past`` -> (B, T, D) and the past with x in it."""
         first = past.k.shape[-2]

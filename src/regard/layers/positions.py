@@ -14,8 +14,7 @@ from typing_extensions import override
 
 from regard.core.errors import ConfigError, ShapeError
 from regard.core.registry import Registry
-from regard.functional.biases import Alibi, Bias
-from regard.functional.positions import BASE, alibi_slopes, rotated, sinusoid
+from regard.functional.positions import BASE, Alibi, Bias, alibi_slopes, rotated, sinusoid
 
 Join = Literal["add", "concat"]
 

@@ -13,9 +13,9 @@ from typing import TypedDict
 from torch import Tensor, nn
 
 from regard.functional.attend import Attended
-from regard.functional.biases import Bias
 from regard.functional.masks import Mask
 from regard.functional.normalisers import Normaliser
+from regard.functional.positions import Bias
 from regard.functional.scores import BoundScore
 from regard.functional.windows import Nearby
 from regard.kernels.attention import attention

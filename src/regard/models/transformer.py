@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.functional import masks
-from regard.functional.texts import Packing, Texts
+from regard.functional.packing import PackedMask, Packing
 from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.embeddings import token_embedding
 from regard.layers.key_values import DecoderState, KeyValues
@@ -32,7 +32,7 @@ class SourceMemory:
     """What the decoder looks at: each layer's keys and values of the source, and its mask."""
 
     layers: tuple[KeyValues, ...]
-    mask: Tensor | Texts
+    mask: Tensor | PackedMask
     """(B, 1, 1, S), or the texts of a packed row."""
 
     def select(self, rows: Tensor) -> SourceMemory:
@@ -53,7 +53,7 @@ class TransformerEncoder(nn.Module):
         self.norm = last_norm(config)
         self.each = config.memory == "each"
 
-    def forward(self, ids: Tensor, mask: Tensor | Texts, first: int | Tensor = 0) -> Tensor:
+    def forward(self, ids: Tensor, mask: Tensor | PackedMask, first: int | Tensor = 0) -> Tensor:
         """ids (B, S), beginning at position ``first`` or at these positions -> (B, S, D).
 
         With ``memory: each`` all layers' outputs side by side, (B, S, n_layers · D).

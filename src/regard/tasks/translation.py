@@ -34,7 +34,7 @@ from regard.data.splits import located
 from regard.data.stream import Stream
 from regard.decoding.settings import DecodeSettings
 from regard.evaluation.metrics import bleu, values
-from regard.functional.texts import Packing, Side
+from regard.functional.packing import PackedSide, Packing
 from regard.inspection.heads import Ids
 from regard.models.base import LazyLogits, SequenceModel
 from regard.models.presets import build, resolve
@@ -129,8 +129,8 @@ def _lazy_logits(
 def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Packing | None]:
     if not batch.packed:
         return batch.source, batch.target_in, None
-    source = Side(batch.source_positions, batch.source_texts, batch.source_bounds)
-    target = Side(batch.target_positions, batch.target_texts, batch.target_bounds)
+    source = PackedSide(batch.source_positions, batch.source_texts, batch.source_bounds)
+    target = PackedSide(batch.target_positions, batch.target_texts, batch.target_bounds)
     sizes = batch.sizes
     packing = Packing(source, target, batch.spans, sizes["block"], sizes["longest"])
     return batch.source, batch.target_in, packing

@@ -5,8 +5,8 @@ import torch
 from oracles import attend_by_loops, inner, qkv
 
 import regard
-from regard.functional import biases
-from regard.functional.biases import Alibi
+from regard.functional import positions
+from regard.functional.positions import Alibi
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
@@ -45,6 +45,6 @@ def test_the_future_hidden_it_is_the_papers_formula():
 
 def test_a_bias_can_be_made_stronger():
     slopes, numbers = Alibi(torch.tensor([1.0, 3.0])), torch.ones(2, 2)
-    assert torch.equal(biases.times(slopes, 2).dense(2, 2), 2 * slopes.dense(2, 2))
-    assert torch.equal(biases.times(numbers, 2), 2 * numbers)
-    assert biases.times(None, 2) is None
+    assert torch.equal(positions.scaled_bias(slopes, 2).dense(2, 2), 2 * slopes.dense(2, 2))
+    assert torch.equal(positions.scaled_bias(numbers, 2), 2 * numbers)
+    assert positions.scaled_bias(None, 2) is None

@@ -8,7 +8,7 @@ from oracles import PAIR_SCORES, attend_by_loops, pair_score_of, qkv
 
 import regard
 from regard.core.errors import ConfigError, ShapeError
-from regard.functional.biases import Alibi
+from regard.functional.positions import Alibi
 from regard.functional.scores import SCORES, ScoreKind
 from regard.kernels.call import reference_only
 from regard.layers.score import PreparedScore

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from regard.functional.attend import attend
+from regard.functional.packing import PackedSide, Packing, packed_rows
 from regard.functional.scores import scaled_dot_factors
-from regard.functional.texts import Packing, Side, short_texts
 from regard.kernels import packed, small_batch
 from regard.kernels.call import Call
 
@@ -26,7 +26,7 @@ def side(lengths, n, tail):
     texts = torch.full((n,), tail, dtype=torch.int32)
     texts[: sum(lengths)] = torch.arange(len(lengths)).repeat_interleave(real)
     bounds = torch.tensor([0, *real.cumsum(0).tolist()], dtype=torch.int32)
-    return Side(torch.zeros(n, dtype=torch.int64), texts, bounds)
+    return PackedSide(torch.zeros(n, dtype=torch.int64), texts, bounds)
 
 
 def packing():
@@ -50,7 +50,7 @@ def dot(q, k):
 @pytest.mark.parametrize("which", ["among_sources", "among_targets", "across"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_over_short_texts_is_attention(rng, which, causal):
-    from regard.kernels.gpu.packed_attention import attend_short_texts
+    from regard.kernels.gpu.packed_attention import attend_packed
 
     if causal and which == "across":
         pytest.skip("the future of another side is not hidden")
@@ -59,7 +59,7 @@ def test_attention_over_short_texts_is_attention(rng, which, causal):
     q = torch.randn(T, H, D, generator=rng, requires_grad=True)
     k, v = (torch.randn(S, H, D, generator=rng, requires_grad=True) for _ in range(2))
     scale = D**-0.5
-    found, _ = attend_short_texts(
+    found, _ = attend_packed(
         q, k, v, texts.queries, texts.keys, texts.spans, scale, causal, texts.block
     )
     mask = texts.dense() & (torch.ones(T, S, dtype=torch.bool).tril() if causal else True)
@@ -75,15 +75,15 @@ def test_attention_over_short_texts_is_attention(rng, which, causal):
 
 def test_it_reads_heads_that_lie_apart(rng):
     """Queries and keys are slices of one wide product, as a joint projection gives them."""
-    from regard.kernels.gpu.packed_attention import attend_short_texts
+    from regard.kernels.gpu.packed_attention import attend_packed
 
     texts = packing().among_targets()
     wide = torch.randn(96, 3, 2, 16, generator=rng)
     parts = wide.unbind(dim=1)
     assert not parts[0].is_contiguous()
     how = (texts.queries, texts.keys, texts.spans, 0.25, True, texts.block)
-    apart, _ = attend_short_texts(*parts, *how)
-    together, _ = attend_short_texts(*(x.contiguous() for x in parts), *how)
+    apart, _ = attend_packed(*parts, *how)
+    together, _ = attend_packed(*(x.contiguous() for x in parts), *how)
     assert torch.equal(apart, together)
 
 
@@ -186,7 +186,7 @@ def test_few_rows_find_their_best_tokens_while_the_vocabulary_is_read(rng, n):
 def test_a_padded_batch_is_short_texts_too(rng, S):
     lengths = torch.randint(1, S + 1, (7, 1), generator=rng)
     real = torch.arange(S) < lengths
-    texts = short_texts(real)
+    texts = packed_rows(real)
     alone = torch.eye(7, dtype=torch.bool).repeat_interleave(S, 0).repeat_interleave(S, 1)
     assert torch.equal(texts.dense(), alone & real.flatten()[:, None] & real.flatten())
     q, k, v = torch.randn(3, 7 * S, 2, 16, generator=rng)
@@ -202,4 +202,4 @@ def texts_call(q, k, v, texts):
 
 
 def test_long_texts_are_no_short_ones():
-    assert short_texts(torch.ones(2, 129, dtype=torch.bool)) is None
+    assert packed_rows(torch.ones(2, 129, dtype=torch.bool)) is None

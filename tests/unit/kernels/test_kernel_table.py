@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard
 from regard.functional.attend import attend
-from regard.functional.biases import Alibi
+from regard.functional.positions import Alibi
 from regard.functional.scores import SCORES, Factors, NamedScore
 from regard.functional.windows import Block, Near
 from regard.kernels import blocks, flex, sdpa

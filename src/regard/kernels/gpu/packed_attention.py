@@ -111,8 +111,8 @@ def _backward(
         _keep(grad_k, of_keys, k_begin, k_end, head, r_row, r_head, BLOCK, D)
 
 
-@torch.library.custom_op("regard::attend_short_texts", mutates_args=())
-def attend_short_texts(
+@torch.library.custom_op("regard::attend_packed", mutates_args=())
+def attend_packed(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -139,7 +139,7 @@ def attend_short_texts(
     return out, sums
 
 
-@torch.library.custom_op("regard::attend_short_texts_backward", mutates_args=())
+@torch.library.custom_op("regard::attend_packed_backward", mutates_args=())
 def _attend_backward(
     q: Tensor,
     k: Tensor,
@@ -174,7 +174,7 @@ def _warps(block: int) -> int:
     return 4 if block <= 64 else 8
 
 
-@attend_short_texts.register_fake
+@attend_packed.register_fake
 def _(q: Tensor, *_rest: object) -> tuple[Tensor, Tensor]:
     T, H, D = q.shape
     return q.new_empty(T, H, D), q.new_empty(H, T, dtype=torch.float32)
@@ -200,4 +200,4 @@ def _unit_last(x: Tensor) -> Tensor:
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
-attend_short_texts.register_autograd(_gradients, setup_context=_remember)
+attend_packed.register_autograd(_gradients, setup_context=_remember)

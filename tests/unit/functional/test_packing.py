@@ -2,7 +2,7 @@
 
 import torch
 
-from regard.functional.texts import Packing, Side
+from regard.functional.packing import PackedSide, Packing
 
 
 def side(lengths, n, tail):
@@ -14,7 +14,7 @@ def side(lengths, n, tail):
         places[begin : begin + length] = torch.arange(length)
         begin += length
     bounds = torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32)
-    return Side(places, texts, bounds)
+    return PackedSide(places, texts, bounds)
 
 
 PACKING = Packing(

@@ -1,8 +1,8 @@
-"""Texts that lie end to end in one row, without padding between them.
+"""Sequences that lie end to end in one row, without padding between them.
 
-A packed batch is a batch of one long row. What keeps its texts apart is a mask: a token sees its
-own text only. Written out that mask would be N × N, so it stays what it is here, a few integers a
-token, and kernels that know it touch nothing else.
+A packed batch is a batch of one long row. What keeps its sequences apart is a mask: a token sees
+its own sequence only. Written out that mask would be N × N, so it stays what it is here, a few
+integers a token, and kernels that know it touch nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BLOCKS = (64, 128)
 """Tokens that a group of texts may have."""
 
 
-class Texts(NamedTuple):
+class PackedMask(NamedTuple):
     """Which queries and keys belong together. A mask, not written out."""
 
     queries: Tensor
@@ -40,7 +40,7 @@ class Texts(NamedTuple):
         return (mine == self.keys) & (mine >= 0)
 
 
-class Side(NamedTuple):
+class PackedSide(NamedTuple):
     """Where the tokens of one side belong."""
 
     places: Tensor
@@ -54,27 +54,27 @@ class Side(NamedTuple):
 class Packing(NamedTuple):
     """How a packed batch lies: sources end to end, targets end to end."""
 
-    source: Side
-    target: Side
+    source: PackedSide
+    target: PackedSide
     spans: Tensor
     """(G, 4) int32: first source token, end, first target token, end."""
     block: int
     longest: int
 
-    def among_sources(self) -> Texts:
+    def among_sources(self) -> PackedMask:
         """What a source token may see of the sources."""
         return self._texts(self.source, self.source, (0, 1, 0, 1))
 
-    def among_targets(self) -> Texts:
+    def among_targets(self) -> PackedMask:
         """What a target token may see of the targets, were the future not hidden."""
         return self._texts(self.target, self.target, (2, 3, 2, 3))
 
-    def across(self) -> Texts:
+    def across(self) -> PackedMask:
         """What a target token may see of the sources."""
         return self._texts(self.target, self.source, (2, 3, 0, 1))
 
-    def _texts(self, queries: Side, keys: Side, columns: tuple[int, ...]) -> Texts:
-        return Texts(
+    def _texts(self, queries: PackedSide, keys: PackedSide, columns: tuple[int, ...]) -> PackedMask:
+        return PackedMask(
             queries.texts,
             keys.texts,
             self.spans[:, columns].contiguous(),
@@ -85,7 +85,7 @@ class Packing(NamedTuple):
         )
 
 
-def short_texts(real: Tensor) -> Texts | None:
+def packed_rows(real: Tensor) -> PackedMask | None:
     """The texts of a padded batch, real (B, S) where there is no padding, its rows end to end.
 
     None where they are too long for a group. Nothing depends on a value, so nothing waits.
@@ -99,7 +99,7 @@ def short_texts(real: Tensor) -> Texts | None:
     begins = torch.arange(0, B * S, step, dtype=torch.int32, device=device)
     ends = (begins + step).clamp(max=B * S)
     bounds = torch.arange(0, B * S + 1, S, dtype=torch.int32, device=device)
-    return Texts(
+    return PackedMask(
         queries=torch.where(real, texts, -1).flatten(),
         keys=torch.where(real, texts, -2).flatten(),
         spans=torch.stack((begins, ends, begins, ends), dim=1),
