@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,8 +22,9 @@ T = TypeVar("T")
 
 def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     """A built-in recipe by name, or a YAML file; then ``section.key=value`` for each override."""
-    raw = _read(name)
+    raw, overrides = _read(name), [*overrides]
     load_plugins(_plugins(raw))
+    _resize(raw, overrides)
     problems: list[str] = []
     for override in overrides:
         _noting(problems, lambda: _override(raw, override))  # noqa: B023
@@ -32,6 +33,18 @@ def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     if problems or recipe is None:
         raise ConfigError("; ".join(problems))
     return recipe
+
+
+def _resize(raw: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Where another size is asked for, take what the recipe says under ``sizes`` of that one."""
+    sizes = raw.pop("sizes", {})
+    names = [override.partition("=") for override in overrides]
+    size = next((v.strip() for k, _, v in names if k.strip() in ("size", "model.size")), None)
+    sections = sizes.get(size, {}) if isinstance(sizes, dict) else None
+    if not isinstance(sections, dict) or not all(isinstance(x, dict) for x in sections.values()):
+        raise ConfigError("the recipe's sizes must be sections of settings by the name of a size")
+    for section, settings in sections.items():
+        raw[section] = {**(raw.get(section) or {}), **settings}
 
 
 def _check_model(raw: Mapping[str, Any]) -> None:

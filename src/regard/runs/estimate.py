@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.core.errors import ConfigError
+from regard.data.batch import Batch
 from regard.models.presets import n_parameters
 from regard.tasks.base import Prepared
 from regard.tasks.opening import memory_told, peak_memory
 from regard.training.loop import load_rng, rng_tensors
-from regard.training.update import CapturedUpdate, TrainingBatch, Update
+from regard.training.update import CapturedUpdate, Update
 
 WARM_UP, LEAST, TRIES, SECONDS = 4, 4, 16, 4.0
 """Steps that are not timed; steps that are, at least, at most, and for how long."""
@@ -79,7 +80,7 @@ def _validating(prepared: Prepared, steps: int) -> float:
     return (time.perf_counter() - began) * (steps // prepared.recipe.train.eval_every)
 
 
-def _timed(prepared: Prepared, batches: Sequence[TrainingBatch]) -> float:
+def _timed(prepared: Prepared, batches: Sequence[Batch]) -> float:
     """Seconds a FLOP over some training steps: batches differ in size. Leaves nothing behind."""
     rng = rng_tensors(prepared.device)
     model = copy.deepcopy(prepared.model).train()
@@ -179,7 +180,7 @@ def _by_count(budget: Budget, prepared: Prepared) -> int:
     return int(COUNTED * budget.amount / spent)
 
 
-def _cost(batch: TrainingBatch, unit: BudgetUnit, prepared: Prepared) -> float:
+def _cost(batch: Batch, unit: BudgetUnit, prepared: Prepared) -> float:
     return prepared.flops(batch) if unit == "flops" else batch.n_target_tokens
 
 

@@ -22,13 +22,14 @@ from torch import Tensor, nn
 from regard.checkpoints.run_folder import fill, model_tensors
 from regard.checkpoints.snapshots import Snapshot
 from regard.core.errors import TrainingError
+from regard.data.batch import Batch
 from regard.models.settings import ModelConfig
 from regard.training.distributed import Ranks, StopRequest, stop_on_signals, unwrapped
 from regard.training.losses import Objective
 from regard.training.metrics import StepMeter
 from regard.training.optimisers import load_optimisers, optimiser_tensors
 from regard.training.settings import TrainSettings
-from regard.training.update import RunningAverage, TrainingBatch, Update, UpdateResult
+from regard.training.update import RunningAverage, Update, UpdateResult
 
 Evaluator = Callable[[Any], Mapping[str, float]]
 """Scores of a model on held-out data; at least ``loss``."""
@@ -39,7 +40,7 @@ Observer = Callable[[Mapping[str, Any]], None]
 class Stream(Protocol):
     """Endless batches whose place can be noted and found again."""
 
-    def next(self) -> TrainingBatch:
+    def next(self) -> Batch:
         """The next batch."""
         ...
 
@@ -175,7 +176,7 @@ class Trainer:
         if progress.step % settings.save_every == 0:
             self._save()
 
-    def _learn(self, batches: Sequence[TrainingBatch]) -> None:
+    def _learn(self, batches: Sequence[Batch]) -> None:
         """One update, and all that goes with it."""
 
         def note(result: UpdateResult) -> None:

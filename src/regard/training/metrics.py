@@ -17,9 +17,10 @@ from torch import Tensor
 
 from regard.core.errors import TrainingError
 from regard.core.files import telling, write_whole
+from regard.data.batch import Batch
 from regard.training.distributed import Ranks
 from regard.training.losses import Losses
-from regard.training.update import TrainingBatch, UpdateResult
+from regard.training.update import UpdateResult
 
 
 class StepSummary(NamedTuple):
@@ -38,7 +39,7 @@ class _UnreadStep(NamedTuple):
     """A step whose numbers are still on the device."""
 
     step: int
-    batches: Sequence[TrainingBatch]
+    batches: Sequence[Batch]
     total: Tensor
     result: UpdateResult
 
@@ -70,7 +71,7 @@ class StepMeter:
         self._began = time.perf_counter()
         self._clock_tokens = 0
 
-    def add(self, step: int, batches: Sequence[TrainingBatch], result: UpdateResult) -> None:
+    def add(self, step: int, batches: Sequence[Batch], result: UpdateResult) -> None:
         """Note a step."""
         self._unread.append(_UnreadStep(step, batches, result.losses.total, result))
         self._clock_tokens += result.n_tokens

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.core.errors import ConfigError
+from regard.data.batch import Batch
 from regard.training.distributed import Ranks
 from regard.training.losses import Losses, Objective
 from regard.training.optimisers import (
@@ -29,24 +30,6 @@ from regard.training.settings import TrainSettings
 
 EAGER_STEPS = 3
 """Updates that run kernel by kernel: compilers and libraries settle before one is recorded."""
-
-
-class TrainingBatch(Protocol):
-    """What is learned from at once. Only the objective knows what is in it."""
-
-    @property
-    def numbers(self) -> Sequence[int]:
-        """Which examples these are."""
-        ...
-
-    @property
-    def n_target_tokens(self) -> int:
-        """What the loss is averaged over: target tokens, or whatever has a loss of its own."""
-        ...
-
-    def to(self, device: torch.device) -> Self:
-        """The same batch elsewhere."""
-        ...
 
 
 class UpdateResult(NamedTuple):
@@ -85,7 +68,7 @@ class Update:
         )
 
     def __call__(
-        self, batches: Sequence[TrainingBatch], lr: float, observe: Observer = lambda _result: None
+        self, batches: Sequence[Batch], lr: float, observe: Observer = lambda _result: None
     ) -> None:
         """Change the weights once. An observer that raises leaves them as they are."""
         n_local = sum(batch.n_target_tokens for batch in batches)
@@ -100,7 +83,7 @@ class Update:
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
 
-    def backward(self, batch: TrainingBatch, n_tokens: int | Tensor) -> Losses:
+    def backward(self, batch: Batch, n_tokens: int | Tensor) -> Losses:
         """Add a batch's gradients to the others; its losses."""
         with autocast(self.device, self.settings.precision):
             losses = self.objective(self.model, batch)
@@ -135,7 +118,7 @@ class CapturedUpdate(Update):
 
     @override
     def __call__(
-        self, batches: Sequence[TrainingBatch], lr: float, observe: Observer = lambda _result: None
+        self, batches: Sequence[Batch], lr: float, observe: Observer = lambda _result: None
     ) -> None:
         self._n_steps += 1
         if self._n_steps <= EAGER_STEPS:
@@ -161,7 +144,7 @@ class CapturedUpdate(Update):
     def _records_step(self) -> bool:
         return OPTIMISERS[self.settings.optimiser].capturable
 
-    def _record(self, batch: TrainingBatch) -> None:
+    def _record(self, batch: Batch) -> None:
         """Nothing is computed here; gradients come to lie in memory that the graph owns."""
         self._batch = batch.to(self.device)
         self._n_tokens = torch.zeros((), device=self.device)

@@ -64,6 +64,26 @@ def test_a_recipe_of_one_table_reads_the_right_columns(name, tmp_path):
         assert all(pair.source[:2] == source and pair.target[:2] == target for pair in corpus.pairs)
 
 
+@pytest.mark.parametrize("size", ["base", "big"])
+def test_the_sizes_of_the_paper_have_its_schedule(size):
+    asked = load_recipe("transformer", [f"size={size}", "batch_tokens=25000"])
+    assert asked.train.schedule == "inverse_sqrt"
+    assert asked.train.batch_tokens == 25000  # what is asked for goes before
+    d_model = {"base": 512, "big": 1024}[size]
+    for step in (1, 4000, 16000):
+        paper = d_model**-0.5 * min(step**-0.5, step * 4000**-1.5)
+        assert asked.train.rate_at(step, d_model) == pytest.approx(paper)
+    assert load_recipe("transformer", ["size=small"]).train.schedule == "linear"
+
+
+@pytest.mark.parametrize("sizes", ["3", "{base: 3}", "{base: {train: 3}}"])
+def test_sizes_that_are_no_sections_are_refused(tmp_path, sizes):
+    path = tmp_path / "my.yaml"
+    path.write_text(f"data: {{world: copy}}\ntrain: {{max_steps: 1}}\nsizes: {sizes}\n")
+    with pytest.raises(ConfigError, match="sizes must be sections"):
+        load_recipe(str(path), ["size=base"])
+
+
 def test_set_overrides_by_full_name_and_by_bare_name_where_that_is_clear():
     recipe = load_recipe("transformer", ["model.n_heads=2", "lr=3e-4", "seed=9", "bias=false"])
     assert recipe.model.n_heads == 2
