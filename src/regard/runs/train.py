@@ -33,6 +33,7 @@ from regard.tasks.opening import SHARED, SOURCE, TARGET, memory_told, peak_memor
 from regard.tasks.recipe import SECTIONS, Recipe, recipe_from
 from regard.text.chat import TEMPLATE
 from regard.text.pretrained import MARKS
+from regard.training.distributed import Ranks
 from regard.training.loop import Observer, Outcome, Setup, Trainer
 from regard.training.metrics import MetricsLog, NotFiniteError
 from regard.training.update import CapturedUpdate, Update
@@ -168,9 +169,11 @@ def _begin(prepared: Prepared, folder: RunFolder) -> None:
 def _trainer(prepared: Prepared, folder: RunFolder) -> Trainer:
     """A training that has not begun."""
     settings = prepared.recipe.train
+    ranks = Ranks.current()
+    stream = prepared.stream().shard(ranks.rank, ranks.n)
     setup = Setup(
         model=prepared.model,
-        stream=Prefetched(prepared.stream(), pin=prepared.device.type == "cuda"),
+        stream=Prefetched(stream, pin=prepared.device.type == "cuda"),
         objective=prepared.objective(),
         evaluate=prepared.validation(),
         flops=prepared.flops,
@@ -179,6 +182,7 @@ def _trainer(prepared: Prepared, folder: RunFolder) -> Trainer:
         device=prepared.device,
         cost=METRICS[settings.criterion].cost,
         make_update=CapturedUpdate if prepared.captured else Update,
+        ranks=ranks,
     )
     return Trainer(setup, settings)
 

@@ -217,7 +217,7 @@ class Trainer:
             "flops": progress.flops,
             "seconds": round(progress.seconds, 3),
         }
-        for observer in self._observers:
+        for observer in self._observers if self.setup.ranks.is_writer else ():
             observer(line)
 
     # ---------------------------------------------------------------- validating

@@ -8,10 +8,12 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from systems import system
 
+from regard.checkpoints.snapshots import SnapshotStore
 from regard.data.examples import Example
 from regard.data.pair_batches import padded_stream
 from regard.tasks.translation import TokenLoss
 from regard.training.distributed import Ranks, unwrapped
+from regard.training.loop import Setup, Trainer
 from regard.training.settings import TrainSettings
 from regard.training.update import Update
 
@@ -27,6 +29,27 @@ def updated(batches, ranks=Ranks()):  # noqa: B008
     for some in batches:
         update(some, 0.01, results.append)
     return {name: p.detach() for name, p in model.named_parameters()}, results
+
+
+def trained(folder, ranks=Ranks(), **settings):  # noqa: B008
+    """Weights after four steps, what was reported, and the steps that were saved."""
+    settings = TrainSettings(max_steps=4, log_every=2, precision="fp32", warmup_steps=2, **settings)
+    lines = []
+    setup = Setup(
+        model=system("transformer", dropout=0.0),
+        stream=padded_stream(PAIRS, batch_tokens=24, seed=1).shard(ranks.rank, ranks.n),
+        objective=TokenLoss(settings),
+        evaluate=lambda _model: {"loss": 1.0},
+        flops=lambda _batch: 1.0,
+        store=SnapshotStore(folder),
+        keep_best=lambda _weights: None,
+        device=CPU,
+        ranks=ranks,
+    )
+    trainer = Trainer(setup, settings)
+    trainer.run([lines.append])
+    weights = {name: p.detach() for name, p in trainer.model.named_parameters()}
+    return weights, lines, setup.store.steps()
 
 
 def batches():
@@ -48,6 +71,7 @@ def share_the_work(rank, folder):
         "no signal": ranks.agree_on_signal(None, CPU),
         "stop": ranks.agree(int(rank == 0), CPU),
         "writer": ranks.is_writer,
+        "trained": trained(folder / f"run-{rank}", ranks),
     }
     torch.save(found, folder / f"{rank}.pt")
     dist.destroy_process_group()
@@ -69,6 +93,17 @@ def test_two_processes_make_the_update_of_one(tmp_path):
         assert one["no signal"] is None
         assert one["stop"] == 1
     assert (first["writer"], second["writer"]) == (True, False)
+    alone, lines, steps = trained(tmp_path / "alone", accumulate=2)
+    found, said, saved = first["trained"]
+    assert saved == steps
+    assert [one["tokens"] for one in said] == [one["tokens"] for one in lines]
+    for key in ("loss", "grad_norm"):
+        pairs = zip(said, lines, strict=True)
+        assert all(a.get(key, 0) == pytest.approx(b.get(key, 0), rel=1e-4) for a, b in pairs)
+    for name, tensor in alone.items():
+        torch.testing.assert_close(found[name], tensor)
+        assert torch.equal(second["trained"][0][name], found[name])
+    assert second["trained"][1:] == ([], [])
     for name, tensor in first["weights"].items():
         assert torch.equal(second["weights"][name], tensor)
 
