@@ -30,6 +30,7 @@ from regard.core.errors import ConfigError
 from regard.core.numbers import counted
 from regard.core.registry import did_you_mean
 from regard.visual.axes import Axis, named_sides, sides_of
+from regard.visual.theme import number
 
 Payload = Mapping[str, Any]
 PAIRED = "\t"
@@ -157,7 +158,9 @@ def choices_told(payload: Payload) -> list[str]:
 
 
 def _line(place: Mapping[str, Any], tokens: Sequence[str], n_places: int) -> str:
-    shares = [f"{one['text']} {100 * one['probability']:.1f} %" for one in place["choices"]]
+    shares = [
+        f"{one['text']} {number(100 * one['probability'], 'share')} %" for one in place["choices"]
+    ]
     rows = place["rows"]
     where = f"{tokens[rows[0]]} {rows[0]}: " if rows and n_places > 1 else ""
     return where + ", ".join(shares)

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from regard.visual.svg import element, picture, printable
 from regard.visual.tables import Table, csv_table, latex_table, table_html
-from regard.visual.theme import INK, number
+from regard.visual.theme import INK, exact, number
 
 Steps = Mapping[str, Any]
 _SHOWN = 3  # numbers of a vector
@@ -134,7 +134,7 @@ def steps_svg(steps: Steps) -> str:
 def _caption(steps: Steps) -> str:
     where = f"{steps['name']}, layer {steps['layer']}, head {steps['head']}"
     scale = steps.get("scale")
-    scaled = "scores are not scaled" if scale is None else f"scores × {scale:.6g}"
+    scaled = "scores are not scaled" if scale is None else f"scores × {exact(scale)}"
     return f"{steps['row']} in {where}: 1 query {_vector(steps['query'])}, {scaled}"
 
 

@@ -60,7 +60,8 @@ _DRAWN = {
     "good": (FINISHED, "#2fc79a"),
 }
 """Of what is drawn in the browser, likewise; numbers of vectors are ``above`` or ``below`` 0."""
-_DIGITS = {"exact": 6, "vector": 3, "large": 1, "score": 2}
+DIGITS = {"exact": 6, "vector": 3, "large": 1, "score": 2, "share": 1}
+"""Of numbers that are read out; of weights and vectors, small and large; of a beam; in per cent."""
 
 
 def colour_of(i: int) -> tuple[str, str | None]:
@@ -84,9 +85,9 @@ def weight_opacity(weight: float) -> str:
     return f"{min(1.0, max(0.0, weight)):.3f}"
 
 
-def number(value: float | None) -> str:
-    """A weight, a score or a number of a vector, as tables have it; a dash where there is none."""
-    return "–" if value is None else f"{value:.3f}"
+def number(value: float | None, kind: str = "vector") -> str:
+    """A number as tables have it, with the ``DIGITS`` of its kind; a dash where there is none."""
+    return "–" if value is None else f"{value:.{DIGITS[kind]}f}"
 
 
 def exact(value: float) -> str:
@@ -97,7 +98,7 @@ def exact(value: float) -> str:
     """
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    return f"{value:,.6g}"
+    return f"{value:,.{DIGITS['exact']}g}"
 
 
 def theme_js() -> str:
@@ -107,7 +108,7 @@ def theme_js() -> str:
         "palette": PALETTE,
         "dashes": [dash or "" for dash in DASHES],
         "overviewPower": OVERVIEW_POWER,
-        "digits": _DIGITS,
+        "digits": DIGITS,
         "light": {name: light for name, (light, _) in _DRAWN.items()},
         "dark": {name: dark for name, (_, dark) in _DRAWN.items()},
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from regard.visual.svg import Markup, element, picture, printable
-from regard.visual.theme import FINISHED, INK
+from regard.visual.theme import FINISHED, INK, exact, number
 
 Node = Mapping[str, Any]
 Tree = Mapping[str, Any]
@@ -96,14 +96,14 @@ def _story(node: Node) -> str:
     why = f" ({node['why']})" if node.get("why") else ""
     if node["parent"] is None:
         return str(node["token"])
-    numbers = f"log-probability {node['log_prob']:.6g}, score {node['score']:.6g}"
+    numbers = f"log-probability {exact(node['log_prob'])}, score {exact(node['score'])}"
     return f"{node['token']}: {numbers}, {node['state']}{why}"
 
 
 def _words(node: Node) -> str:
     if node["parent"] is None:
         return str(node["token"])
-    return f"{node['token']} {node['score']:.2f}{_SIGNS[node['state']]}"
+    return f"{node['token']} {number(node['score'], 'score')}{_SIGNS[node['state']]}"
 
 
 def _width(node: Node) -> float:

@@ -78,3 +78,9 @@ def test_what_lies_beyond_the_palette_is_told_apart_by_dashes():
 
 def test_what_is_no_number_is_a_dash():
     assert (number(None), number(0.12345)) == ("–", "0.123")
+
+
+def test_digits_that_are_changed_show_in_every_number(monkeypatch):
+    monkeypatch.setitem(theme.DIGITS, "vector", 1)
+    assert "0.3" in number(0.345)
+    assert '"vector": 1' in theme_js()

@@ -183,7 +183,7 @@ function choicesOf({ outcome, source_tokens: tokens }) {
   const places = outcome.places.slice(0, 8);
   return places.map(({ rows, choices }) => {
     const where = rows && places.length > 1 ? `${tokens[rows[0]]} ${rows[0]}: ` : "";
-    return where + choices.map((one) => `${one.text} ${(100 * one.probability).toFixed(1)} %`).join(", ");
+    return where + choices.map((one) => `${one.text} ${(100 * one.probability).toFixed(THEME.digits.share)} %`).join(", ");
   });
 }
 
