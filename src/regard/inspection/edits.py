@@ -54,7 +54,7 @@ class OneHead:
     head: int
 
     def concerns(self, where: Place) -> bool:
-        """Whether this is the place."""
+        """Whether the attention of this name and layer is meant."""
         return where == (self.name, self.layer)
 
     def chosen(self, seen: Seen) -> Tensor:
@@ -111,7 +111,7 @@ class Temperature:
             )
 
     def concerns(self, where: Place) -> bool:
-        """Whether the attention has this name."""
+        """Whether the attention is one of those named."""
         return self.name is None or where[0] == self.name
 
     def __call__(self, seen: Seen) -> Seen:

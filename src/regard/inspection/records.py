@@ -258,7 +258,7 @@ def _shape(call: Seen) -> tuple[int, int, int, int]:
 
 
 def _array(x: Tensor) -> Array:
-    """The one sentence's part."""
+    """(1, …) on any device -> an array (…) of float32."""
     return x[0].float().cpu().numpy()
 
 

@@ -22,34 +22,11 @@ if TYPE_CHECKING:
     from regard.lab.result import Result
 
 NAMES = (
-    "walkthrough",
-    "rows",
-    "scaling",
-    "permutation",
-    "positions",
-    "extrapolation",
-    "relative",
-    "loop",
-    "memory",
-    "future",
-    "linear",
-    "heads",
-    "itself",
-    "parameterless",
-    "tastes",
-    "context",
-    "graph",
-    "bottleneck",
-    "gradients",
-    "reach",
-    "recall",
-    "recurrence",
-    "forcing",
-    "norm",
-    "hard",
-    "alignment",
-    "depth",
-)
+    "walkthrough", "rows", "scaling", "permutation", "positions", "extrapolation", "relative",
+    "loop", "memory", "future", "linear", "heads", "itself", "parameterless", "tastes",
+    "context", "graph", "bottleneck", "gradients", "reach", "recall", "recurrence", "forcing",
+    "norm", "hard", "alignment", "depth",
+)  # fmt: skip
 """In the order in which a course would show them."""
 MINUTES = 4
 """What all of them took on two CPU cores: 3 min 33 s (benchmarks/RESULTS.md)."""

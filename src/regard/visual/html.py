@@ -20,7 +20,7 @@ from importlib.resources import files
 from typing import Any
 
 from regard.core.errors import ConfigError
-from regard.visual.payload import Payload, Selected, came_out, packed_payload, packed_steps
+from regard.visual.payload import Payload, Selected, answer_of, packed_payload, packed_steps
 from regard.visual.report import page
 from regard.visual.svg import element
 from regard.visual.theme import theme_js
@@ -50,7 +50,7 @@ def look_html(
     if tree is not None:
         data["tree"] = tree
     script = module_text("start.js")
-    title = f"Attention: {payload.get('source') or came_out(payload)}"
+    title = f"Attention: {payload.get('source') or answer_of(payload)}"
     body = f"""<main><div></div></main>
 <script type="application/json">{json_text(data)}</script>
 <script type="module">{script}</script>"""

@@ -14,11 +14,11 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from regard.visual.payload import (
-    PAIRED,
+    PAIR_SEPARATOR,
     Payload,
     Selected,
-    came_out,
-    choices_told,
+    answer_of,
+    choice_lines,
     drawn,
 )
 from regard.visual.svg import Markup, element, picture, printable
@@ -69,12 +69,12 @@ def look_text(payload: Payload, selected: Selected | None = None, *, width: int 
     """Sentence, translation and one attention; by default the last layer, the mean of its heads."""
     chosen = selected or Selected()
     text = Text()
-    for one in (payload.get("source") or "").split(PAIRED):
+    for one in (payload.get("source") or "").split(PAIR_SEPARATOR):
         text.append(f"{_safe(one)}\n" if one else "")
-    came = came_out(payload)
+    came = answer_of(payload)
     if came or "outcome" not in payload:
         text.append(f"{_safe(came)}\n", "bold")
-    for line in choices_told(payload):
+    for line in choice_lines(payload):
         text.append(f"{_safe(line)}\n")
     text.append("\n")
     if not payload["attentions"] and chosen.name is None:

@@ -33,7 +33,7 @@ from regard.visual.axes import Axis, named_sides, sides_of
 from regard.visual.theme import number
 
 Payload = Mapping[str, Any]
-PAIRED = "\t"
+PAIR_SEPARATOR = "\t"
 """Stands between the two texts of a ``source`` that is a pair."""
 Array = npt.NDArray[np.float64]
 _PLACES = 8
@@ -139,13 +139,13 @@ def main_attention(payload: Payload) -> str:
     return "decoder.cross" if "decoder.cross" in names else names[0]
 
 
-def came_out(payload: Payload) -> str:
+def answer_of(payload: Payload) -> str:
     """A translation, a label, an answer, a text."""
     told = payload.get("outcome")
     return str(payload["translation"] if told is None else told["text"])
 
 
-def choices_told(payload: Payload) -> list[str]:
+def choice_lines(payload: Payload) -> list[str]:
     """A line a place, with the shares of what may stand there; none where there are too many.
 
     What a language model may say next is told row by row elsewhere.

@@ -24,16 +24,10 @@ from regard.visual.matrix import matrix
 
 _D, _HEADS = 16, 2
 PLACES = (
-    ("paris", "seine"),
-    ("paris", "france"),
-    ("france", "europe"),
-    ("europe", "austria"),
-    ("austria", "vienna"),
-    ("vienna", "danube"),
-    ("europe", "italy"),
-    ("italy", "rome"),
+    ("paris", "seine"), ("paris", "france"), ("france", "europe"), ("europe", "austria"),
+    ("austria", "vienna"), ("vienna", "danube"), ("europe", "italy"), ("italy", "rome"),
     ("rome", "tiber"),
-)
+)  # fmt: skip
 """A small knowledge graph, by its edges."""
 
 
