@@ -12,6 +12,11 @@ from regard.core.settings import parse
 LENGTH_PENALTY = 0.6
 """Wu et al. 2016 found 0.6 to 0.7 best; 0.6 is also what the Transformer's paper used."""
 SAMPLING = frozenset({"temperature", "top_k", "top_p"})
+GENERATING = frozenset(
+    f"decode.{name}"
+    for name in ("beam", "length_penalty", "stop", "seed", "precision", "max_len", "fast")
+) | {f"decode.{name}" for name in SAMPLING}
+"""What every task that generates text heeds."""
 StopRule = Literal["exact", "first"]
 """When a beam search stops: see ``regard.decoding.beam``."""
 

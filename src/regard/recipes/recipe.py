@@ -169,6 +169,7 @@ def _section_of(key: str) -> str:
         for section in SECTIONS
     }
     keys["model"] = set(ModelSettings.names())
+    keys["decode"].discard("seed")  # a bare seed is that of training
     homes = [section for section, inside in keys.items() if key in inside]
     if len(homes) == 1:
         return homes[0]

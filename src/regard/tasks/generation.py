@@ -396,6 +396,7 @@ class LanguageRun(Protocol):
         *,
         max_new: int,
         beam: int | None = None,
+        n_best: int | None = None,
         temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,

@@ -23,6 +23,7 @@ from regard.data.language_texts import Texts, prompted_splits, read_texts, text_
 from regard.data.language_windows import Tape, window_stream
 from regard.data.stream import Stream
 from regard.data.worlds.prompted import PromptedSplits
+from regard.decoding.settings import GENERATING
 from regard.models.base import LazyLogits
 from regard.models.decoder import LanguageModel
 from regard.models.presets import build, resolve_for
@@ -307,8 +308,7 @@ class Language(TextTask):
             "data.columns",
             "data.prompt",
             "train.label_smoothing",
-            "decode.precision",
-            "decode.max_len",
+            *GENERATING,
         }
     )
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9}

@@ -61,11 +61,31 @@ class TranslateRequest(Request):
     source: Text = Field(min_length=1, description="A sentence.")
 
 
-class TranslateOptions(Options):
-    """How the command line translates."""
+class SamplingOptions(Options):
+    """How tokens are sampled, or that they are not."""
 
     beam: int | None = Field(None, ge=1, description="Hypotheses kept open; 1 is greedy.")
-    n_best: int | None = Field(None, ge=1, description="Translations a line.")
+    n_best: int | None = Field(
+        None, ge=1, description="Texts a line, the best first, with their scores."
+    )
+    temperature: float | None = Field(
+        None, description="Sample: below 1 surer, above 1 bolder; 0 is the most probable each time."
+    )
+    top_k: int | None = Field(None, description="Sample from so many most probable tokens.")
+    top_p: float | None = Field(
+        None, description="Sample from the most probable tokens that reach this share."
+    )
+    seed: int | None = Field(None, description="Decides what is sampled.")
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """What was told, as runs take it."""
+        return {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "seed")}
+
+
+class TranslateOptions(SamplingOptions):
+    """How the command line translates."""
+
     batch_tokens: int = Field(16384, ge=1, description="Source tokens at once.")
     engine: str = Field(
         "native",
@@ -162,18 +182,10 @@ class GenerateRequest(Request):
     seed: int | None = Field(None, ge=0, lt=2**53, description="For the same text again.")
 
 
-class GenerateOptions(Options):
-    """How the command line writes on."""
+class GenerateOptions(SamplingOptions):
+    """How the command line writes on: it samples with temperature 1 where nothing is told."""
 
     max_new: int = Field(200, ge=1, description="Most tokens to write.")
-    temperature: float = Field(
-        1.0, description="Below 1 surer, above 1 bolder; 0 is the most probable each time."
-    )
-    top_k: int | None = Field(None, description="Only so many most probable tokens.")
-    top_p: float | None = Field(
-        None, description="Only the most probable tokens that reach this share."
-    )
-    seed: int | None = Field(None, description="Decides what is drawn.")
     n: int = Field(1, ge=1, description="Texts a prompt.")
     stop: list[str] = Field([], description="End before these words; may be given again.")
     truncate: Literal["left"] | None = Field(

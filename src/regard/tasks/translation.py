@@ -32,7 +32,7 @@ from regard.data.records import Pair
 from regard.data.settings import DataSettings, Files
 from regard.data.splits import located
 from regard.data.stream import Stream
-from regard.decoding.settings import DecodeSettings
+from regard.decoding.settings import GENERATING, DecodeSettings
 from regard.evaluation.metrics import bleu, values
 from regard.functional.packing import PackedSide, Packing
 from regard.inspection.heads import Ids
@@ -160,7 +160,7 @@ class TranslationValidation:
         self.sources = [example.source for example in examples[:VALID_SENTENCES]]
         self.references = references[:VALID_SENTENCES]
         self.tokenizers = tokenizers
-        self.settings = settings.model_copy(update={"beam": 1})
+        self.settings = settings.chosen(beam=1)
         self.device = device
         self.metrics = (*OWN_METRICS, *training.metrics)
 
@@ -470,11 +470,9 @@ class Translation(TextTask):
             "train.label_smoothing",
             "train.metrics",
             "train.teacher_forcing",
-            "decode.beam",
-            "decode.length_penalty",
-            "decode.precision",
             "decode.replace_unknown",
-            "decode.max_len",
+            "decode.coverage_penalty",
+            *GENERATING,
         }
     )
     smallest: ClassVar[Mapping[str, Any]] = {

@@ -142,6 +142,7 @@ class Translate(BuiltinVerb):
                 beam=options.beam,
                 n_best=options.n_best or 1,
                 batch_tokens=options.batch_tokens,
+                **options.sampling,
             )
             doubts += run.doubts(lines, [several[0] for several in found])
             unknown.add(run, lines)
@@ -233,13 +234,13 @@ class Generate(BuiltinVerb):
     @override
     def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
         unknown, n_before = Unknown(note), 0
-        writing = run.writing(**self._how(options))
-        for prompts in chunks(max(1, self.chunk // options.n)):
+        writing, n = run.writing(**self._how(options)), options.n_best or options.n
+        for prompts in chunks(max(1, self.chunk // n)):
             readable = list(takewhile(lambda one: self._fits(run, one, options), prompts))
             yield [
-                (prompt, {"text": one.text, "tokens": list(one.tokens), "finished": one.finished})
+                (prompt, self._described(one, options))
                 for prompt, several in zip(
-                    readable, writing(readable, n=options.n, truncate=options.truncate), strict=True
+                    readable, writing(readable, n=n, truncate=options.truncate), strict=True
                 )
                 for one in several
             ]
@@ -250,8 +251,10 @@ class Generate(BuiltinVerb):
 
     @override
     def pieces(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[str]:
-        if options.n > 1:
-            raise ConfigError("--stream prints one text as it comes: leave out --json and --n")
+        if options.n > 1 or options.n_best:
+            raise ConfigError(
+                "--stream prints one text as it comes: leave out --json, --n and --n-best"
+            )
         unknown = Unknown(note)
         writing = run.writing(**self._how(options))
         for number, (prompt,) in enumerate(chunks(1)):
@@ -263,8 +266,16 @@ class Generate(BuiltinVerb):
 
     @staticmethod
     def _how(options: Any) -> dict[str, Any]:
-        names = ("max_new", "temperature", "top_k", "top_p", "seed", "stop")
-        return {name: getattr(options, name) for name in names}
+        if options.n_best and options.n > 1:
+            raise ConfigError("--n texts are sampled, the --n-best are searched for: ask for one")
+        names = ("max_new", "beam", "n_best", "stop")
+        return {**{name: getattr(options, name) for name in names}, **options.sampling}
+
+    @staticmethod
+    def _described(one: Any, options: Any) -> Answer:
+        score = {"score": one.score} if options.n_best else {}
+        told = {"text": one.text, "tokens": list(one.tokens), "finished": one.finished}
+        return {**told, **score}
 
     @staticmethod
     def _fits(run: Any, prompt: str, options: Any) -> bool:
@@ -278,7 +289,8 @@ class Generate(BuiltinVerb):
 
     @override
     def as_line(self, request: Any, answer: Answer, options: Any) -> str:
-        return str(answer["text"])
+        text = str(answer["text"])
+        return f"{text}\t{answer['score']:.4f}" if options.n_best else text
 
     @override
     def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:

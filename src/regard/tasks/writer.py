@@ -228,14 +228,17 @@ class Writer:
         ``GeneratedText`` that knows its score. Each text stops before the first ``stop``.
         """
         prompts = one_or_many(prompt)
-        if n_best is not None:
-            if n is not None:
-                raise ConfigError("n texts are sampled, the n_best are searched for: ask for one")
-            n = n_best
-            beam = max(self.recipe.decode.beam, n_best) if beam is None else beam
+        if n is not None and n_best is not None:
+            raise ConfigError("n texts are sampled, the n_best are searched for: ask for one")
         config = self.generation(
-            max_new=max_new, beam=beam, temperature=temperature, top_k=top_k, top_p=top_p
+            max_new=max_new,
+            beam=beam,
+            n_best=n_best,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
         )
+        n = n if n_best is None else n_best
         written = self.written(
             prompts, config, rng=self.rng(seed), n=n or 1, stop=stop, truncate=truncate
         )
@@ -281,12 +284,15 @@ class Writer:
         *,
         max_new: int,
         beam: int | None = None,
+        n_best: int | None = None,
         temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
     ) -> GenerationConfig:
         """How to write, within what this model can; what is not given, as the recipe has it."""
         framing, n_vocab = self.framing, self.model.config.n_vocab
+        if n_best is not None and beam is None:
+            beam = max(self.recipe.decode.beam, n_best)
         settings = self.recipe.decode.chosen(
             beam=beam, temperature=temperature, top_k=top_k, top_p=top_p
         )

@@ -29,9 +29,16 @@ def recipe(task, section="data", **settings):
         ("text", {"shared": False}, ("language", *ENCODERS)),
         ("train", {"teacher_forcing": 0.5}, ("language", *ENCODERS)),
         ("train", {"label_smoothing": 0.2}, ("similarity",)),
-        ("decode", {"beam": 4}, ("language", *ENCODERS)),
-        ("decode", {"length_penalty": 1.0}, ("language", *ENCODERS)),
         ("decode", {"replace_unknown": True}, ("language", *ENCODERS)),
+        ("decode", {"coverage_penalty": 0.2}, ("language", *ENCODERS)),
+        ("decode", {"beam": 4}, ENCODERS),
+        ("decode", {"length_penalty": 1.0}, ENCODERS),
+        ("decode", {"stop": "first"}, ENCODERS),
+        ("decode", {"temperature": 0.7}, ENCODERS),
+        ("decode", {"top_k": 3}, ENCODERS),
+        ("decode", {"top_p": 0.9}, ENCODERS),
+        ("decode", {"seed": 3}, ENCODERS),
+        ("decode", {"fast": False}, ENCODERS),
         ("decode", {"precision": "bf16"}, ENCODERS),
         ("decode", {"max_len": 9}, ENCODERS),
     ],
@@ -54,7 +61,8 @@ def test_all_of_it_is_told_at_once_and_before_files_are_opened():
     with pytest.raises(ConfigError) as caught:
         prepare(asked, torch.device("cpu"))
     assert str(caught.value) == (
-        "decode.beam=4 does nothing in the task masked, being for translation; leave it out; "
+        "decode.beam=4 does nothing in the task masked, being for translation and language; "
+        "leave it out; "
         "decode.max_len=9 does nothing in the task masked, being for translation and language; "
         "leave it out"
     )
