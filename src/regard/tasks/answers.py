@@ -243,18 +243,13 @@ class Answerer(EncoderRun):
         asked = Asked.of(pairs, self.tokenizer, self.layout)
         return asked.windows.n_cut + EncoderRun.n_cut(self, alone)
 
-    def evaluate(self, split: str = "test") -> Evaluation:
-        """Scores on a split of the data the run was trained with."""
-        return self.scored(load_questions(self.recipe.data).split(split), split)
-
     def scored(self, questions: Sequence[Question], split: str) -> Evaluation:
         """Scores on any questions; the texts of the evaluation are the answers."""
         found = self.answers([(one.text, one.context) for one in questions])
         given = [best.text for (best,) in found]
         right = [one.answers for one in questions]
         scores = computed((*OWN_METRICS, *self.recipe.train.metrics), given, right)
-        about = {"task": self.task, "split": split, "n": len(questions)}
-        return Evaluation({**about, **scores}, given)
+        return self.evaluation(split, len(questions), scores, given)
 
 
 def load_answerer(path: str | Path, *, device: str | None = None) -> Answerer:

@@ -163,24 +163,15 @@ class Classifier(EncoderRun):
         """How likely each label is."""
         return label(output, self.labels.names)
 
-    def evaluate(self, split: str = "test") -> Evaluation:
-        """Scores on a split of the data the run was trained with."""
-        return self.scored(load_labelled(self.recipe.data, "label").split(split), split)
-
     def scored(self, examples: Sequence[Labelled], split: str) -> Evaluation:
         """Scores on any examples; the texts of the evaluation are the labels that were given."""
         right = numbered(examples, self.labels.numbers)
         log_probs = self.log_probs(texts_of(examples))
         given = log_probs.argmax(dim=-1).tolist()
         loss = -sum(log_probs[i, number].item() for i, number in enumerate(right)) / len(right)
-        scores = {
-            "task": self.task,
-            "split": split,
-            "n": len(examples),
-            **computed((*OWN_METRICS, *self.recipe.train.metrics), given, right),
-            "loss": loss,
-        }
-        return Evaluation(scores, [self.labels.names[number] for number in given])
+        scores = computed((*OWN_METRICS, *self.recipe.train.metrics), given, right) | {"loss": loss}
+        names = [self.labels.names[number] for number in given]
+        return self.evaluation(split, len(examples), scores, names)
 
     @override
     def facts(self) -> dict[str, Any]:

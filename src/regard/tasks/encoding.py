@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from regard.models.encoder import Encoder
 from regard.models.presets import n_parameters
 from regard.models.settings import EncoderConfig
 from regard.tasks import edits
-from regard.tasks.base import Evaluation
+from regard.tasks.base import TASKS, Evaluation
 from regard.tasks.data import LabelledData, check_data, load_labelled
 from regard.tasks.look import Look, Outcome, check_length
 from regard.tasks.opening import (
@@ -237,9 +237,18 @@ class EncoderRun(ABC):
             "special_ids": self.tokenizer.special_ids,
         }
 
-    @abstractmethod
     def evaluate(self, split: str = "test") -> Evaluation:
         """Scores on a split of the data the run was trained with."""
+        task = TASKS[self.task]
+        assert isinstance(task, EncodingTask), "encoders have such a task"
+        return self.scored(task.data(self).split(split), split)
+
+    def evaluation(
+        self, split: str, n: int, scores: Mapping[str, Any], outputs: Sequence[str] = ()
+    ) -> Evaluation:
+        """Scores of ``n`` examples, and what came out of each."""
+        named = {"task": self.task, "split": split, "n": n}
+        return Evaluation({**named, **scores}, list(outputs))
 
     @abstractmethod
     def scored(self, examples: Sequence[Any], split: str) -> Evaluation:

@@ -127,16 +127,12 @@ class Filler(EncoderRun):
             for ids, shares in zip(indices.tolist(), values.tolist(), strict=True)
         ]
 
-    def evaluate(self, split: str = "test") -> Evaluation:
-        """Scores on a split of the data the run was trained with, the same words left out."""
-        return self.scored(load_labelled(self.recipe.data, "text").split(split), split)
-
     def scored(self, examples: Sequence[Labelled], split: str) -> Evaluation:
         """Scores on any texts."""
         masking = Masking.of(self.layout, self.tokenizer.n_vocab)
         table = masked_examples(examples, self.tokenizer, self.layout)
         scores = guessing(self.model, fixed_masked(table, masking, READ_TOKENS), self.device)
-        return Evaluation({"task": self.task, "split": split, "n": len(examples), **scores}, [])
+        return self.evaluation(split, len(examples), scores)
 
 
 def masked_examples(

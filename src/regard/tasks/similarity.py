@@ -52,31 +52,20 @@ ROWS = 1024
 class Embedder(EncoderRun):
     """An encoder whose vectors tell how alike texts are."""
 
-    def evaluate(self, split: str = "test") -> Evaluation:
-        """Scores on a split of the data the run was trained with.
+    def scored(self, examples: Sequence[Labelled], split: str) -> Evaluation:
+        """Scores on any pairs, and the cosines.
 
         Of pairs with scores: how well cosines agree with them. Of others: how often a text's
         nearest among all second texts is its own. Where all pairs have the same score, there is
         nothing to tell.
         """
-        return self.scored(load_labelled(self.recipe.data, "score").split(split), split)
-
-    def scored(self, examples: Sequence[Labelled], split: str) -> Evaluation:
-        """Scores on any pairs; the texts of the evaluation are the cosines."""
         first = self.embed([one.text for one in examples])
         others = [one.other or "" for one in examples]
         second = self.embed(others)
         cosines = (first * second).sum(axis=1)
         wanted = [one.score for one in examples if one.score is not None]
-        return Evaluation(
-            {
-                "task": self.task,
-                "split": split,
-                "n": len(examples),
-                **agreement(first, second, others, wanted, self.recipe.train.metrics),
-            },
-            [f"{cosine:.4f}" for cosine in cosines],
-        )
+        found = agreement(first, second, others, wanted, self.recipe.train.metrics)
+        return self.evaluation(split, len(examples), found, [f"{one:.4f}" for one in cosines])
 
 
 def agreement(
