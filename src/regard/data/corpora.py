@@ -358,9 +358,6 @@ SCORES = Schema(
 )
 TEXTS = Schema("text", {1: ("text",)}, _labelled, patterns=True)
 QUESTIONS = Schema(
-    "question",
-    {3: ("question", "context", "answer")},
-    _question,
-    optional=("answer_start",),
+    "question", {3: ("question", "context", "answer")}, _question, optional=("answer_start",)
 )
 LABELLED: Mapping[Wanted, Schema[Labelled]] = {"label": LABELS, "score": SCORES, "text": TEXTS}

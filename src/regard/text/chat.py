@@ -78,9 +78,7 @@ class _Generation(Extension):
 def _environment() -> ImmutableSandboxedEnvironment:
     """With all that public templates expect."""
     made = ImmutableSandboxedEnvironment(
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=[_Generation, "jinja2.ext.loopcontrols"],
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )
     made.filters["tojson"] = _to_json
     made.globals |= {"raise_exception": _refuse, "strftime_now": _now}

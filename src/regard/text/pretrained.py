@@ -230,8 +230,7 @@ def opened_with(inner: tokenizers.Tokenizer, begin: int) -> tokenizers.Tokenizer
     token = inner.id_to_token(begin)
     if token is not None:
         inner.post_processor = processors.TemplateProcessing(
-            single=[token, "$A"],
-            special_tokens=[(token, begin)],
+            single=[token, "$A"], special_tokens=[(token, begin)]
         )
     return inner
 

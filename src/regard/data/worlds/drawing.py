@@ -95,8 +95,6 @@ class Collocations:
             noun: fitting(noun, [a for a in (*NEUTRAL, *DECISIVE) if not a.before]) for noun in _ALL
         }
         """What may stand after it."""
-        self.withheld = {noun: tuple(a for a in DECISIVE if (noun, a) in held_out) for noun in _ALL}
-        """What training never says of it."""
 
 
 I = Speaking("i", "je", "je")  # noqa: E741
@@ -114,11 +112,11 @@ _SPEAKERS = (I, I, WE, WE, HE, SHE)
 
 
 class Parts:
-    """Draws from the words that the menus allow."""
+    """Draws from the words that go together."""
 
-    def __init__(self, draw: StableRandom, menus: Collocations) -> None:
+    def __init__(self, draw: StableRandom, collocations: Collocations) -> None:
         self.draw = draw
-        self.menus = menus
+        self.collocations = collocations
 
     def noun_phrase(
         self,
@@ -139,9 +137,9 @@ class Parts:
         before = after = None
         if draw.chance(adorned):
             if draw.chance(0.6):
-                after = draw.one(self.menus.after[noun])
+                after = draw.one(self.collocations.after[noun])
             if after is None or draw.chance(0.12):
-                before = draw.one(self.menus.before[noun])
+                before = draw.one(self.collocations.before[noun])
         return NounPhrase(noun, self._determiner(noun, plural, definite), plural, before, after)
 
     def _determiner(self, noun: Noun, plural: bool, definite: bool) -> Determiner:

@@ -63,7 +63,7 @@ class Grammar:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._draw = parts.draw
-        self._menus = parts.menus
+        self._collocations = parts.collocations
         kinds: tuple[tuple[int, Callable[[], Sentence]], ...] = (
             (26, self.reasoned),
             (23, self.acting),
@@ -123,9 +123,9 @@ class Grammar:
         return NounPhrase(part.noun, THE, of=of)
 
     def _stated_of(self, subject: NounPhrase) -> Adjective:
-        adjective = self._draw.one(self._menus.stated[subject.noun])
+        adjective = self._draw.one(self._collocations.stated[subject.noun])
         while adjective in (subject.before, subject.after):
-            adjective = self._draw.one(self._menus.stated[subject.noun])
+            adjective = self._draw.one(self._collocations.stated[subject.noun])
         return adjective
 
     def working_as(self) -> Sentence:
@@ -181,7 +181,7 @@ class Grammar:
         subject = NounPhrase(plain.noun, plain.determiner, plain.plural, relative=doing)
         if draw.chance(0.5):
             return Clause(subject, parts.errand(subject, past=past, more=0.0))
-        return Clause(subject, self._state(self._menus.decisive[plain.noun], past))
+        return Clause(subject, self._state(self._collocations.decisive[plain.noun], past))
 
     def _by_object(self, past: bool) -> Clause:
         """*the apple that i found was sour*."""
@@ -192,7 +192,7 @@ class Grammar:
         done = DoneTo(who, draw.one(lexicon.IN_RELATIVES), past)
         plain = self._unowned(draw.one((*THINGS, ANIMALS, ANIMALS)))
         subject = NounPhrase(plain.noun, plain.determiner, plain.plural, relative=done)
-        return Clause(subject, self._state(self._menus.stated[plain.noun], past))
+        return Clause(subject, self._state(self._collocations.stated[plain.noun], past))
 
     def _unowned(self, nouns: tuple[Noun, ...]) -> NounPhrase:
         """A noun that a relative clause may follow: *my dog that sees the cat* sounds odd."""
@@ -217,7 +217,9 @@ class Grammar:
         target = self._definite(draw.one(THINGS), plural)
         of_object = draw.chance(0.5)
         about = target if of_object else subject
-        fitting = _OF_PEOPLE if isinstance(about, Named) else self._menus.decisive[about.noun]
+        fitting = (
+            _OF_PEOPLE if isinstance(about, Named) else self._collocations.decisive[about.noun]
+        )
         act = self.deed(target)
         return (reasoned(subject, act, of_object=of_object, adjective=draw.one(fitting)),)
 

@@ -62,12 +62,7 @@ ASPIRATED = frozenset({"hérisson", "hérissons", "hibou", "hiboux", "hamster", 
 """Words whose h forbids elision (*le hérisson*); before any other h it is made (*l'homme*)."""
 
 _ELIDED = {"le": "l'", "la": "l'", "de": "d'", "ne": "n'", "que": "qu'", "je": "j'"}
-_CONTRACTED = {
-    ("à", "le"): "au",
-    ("à", "les"): "aux",
-    ("de", "le"): "du",
-    ("de", "les"): "des",
-}
+_CONTRACTED = {("à", "le"): "au", ("à", "les"): "aux", ("de", "le"): "du", ("de", "les"): "des"}
 _FEMININE_ENDINGS = (
     ("e", "e"),
     ("eux", "euse"),

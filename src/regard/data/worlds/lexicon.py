@@ -142,13 +142,7 @@ class Preposition:
     fr: tuple[str, ...]
 
 
-_EN_PLURALS = {
-    "goose": "geese",
-    "man": "men",
-    "mouse": "mice",
-    "wolf": "wolves",
-    "woman": "women",
-}
+_EN_PLURALS = {"goose": "geese", "man": "men", "mouse": "mice", "wolf": "wolves", "woman": "women"}
 
 
 def _nouns(kind: Kind, masculine: str, feminine: str, *, owned: bool = True) -> tuple[Noun, ...]:
@@ -176,15 +170,10 @@ ANIMALS = _nouns(
     "frog grenouille, bee abeille, ant fourmi",
 )
 STRANGERS = _nouns(
-    "human",
-    "man homme, boy garçon, king roi",
-    "woman femme, girl fille, queen reine",
-    owned=False,
+    "human", "man homme, boy garçon, king roi", "woman femme, girl fille, queen reine", owned=False
 )
 FAMILY = _nouns(
-    "human",
-    "father père, brother frère, uncle oncle",
-    "mother mère, sister sœur, aunt tante",
+    "human", "father père, brother frère, uncle oncle", "mother mère, sister sœur, aunt tante"
 )
 HUMANS = STRANGERS + FAMILY
 ROADS = _nouns(
@@ -400,9 +389,7 @@ LANDS = (
     *_places("le", "au", "canada canada, japan japon, brazil brésil, portugal portugal"),
 )
 CITIES = _places(
-    "",
-    "à",
-    "paris paris, london londres, rome rome, berlin berlin, lisbon lisbonne, geneva genève",
+    "", "à", "paris paris, london londres, rome rome, berlin berlin, lisbon lisbonne, geneva genève"
 )
 
 MONTHS = _table(

@@ -298,10 +298,7 @@ def profession_group(
     """*am a student*: French has no article here."""
     plural = person in ("nous", "ils")
     form = agreeing(
-        profession.fr,
-        feminine_form=profession.fr_feminine,
-        is_feminine=feminine,
-        is_plural=plural,
+        profession.fr, feminine_form=profession.fr_feminine, is_feminine=feminine, is_plural=plural
     )
     if plural:
         en = [word(english_plural(profession.en), "profession")]

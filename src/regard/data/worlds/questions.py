@@ -105,7 +105,7 @@ class Facts:
         nouns = self._draw.one((ANIMALS, PLACES, LOADS, PARTS))
         thing = self._thing(nouns, adorned=0.0)
         assert thing.noun is not None, "nothing with a name has a colour here"
-        menu = self._parts.menus.stated[thing.noun]
+        menu = self._parts.collocations.stated[thing.noun]
         colour = self._draw.one([one for one in menu if one.en in COLOURS])
         be = _is(past=self._draw.chance(0.5))
         return Fact(
@@ -126,10 +126,7 @@ class Facts:
         return Fact(
             (somebody.text, be, trade),
             frozenset({somebody.head}),
-            (
-                (f"what {be} the job of {somebody.text}?", 2),
-                (f"who {be} {trade}?", 0),
-            ),
+            ((f"what {be} the job of {somebody.text}?", 2), (f"who {be} {trade}?", 0)),
         )
 
     def _trip(self) -> Fact:
@@ -197,7 +194,7 @@ class Facts:
 
     def _decisive(self, about: Thing) -> Adjective:
         """What may be too much for it."""
-        known = self._parts.menus.decisive
+        known = self._parts.collocations.decisive
         return self._draw.one(known[about.noun or HUMANS[0]])
 
     def _subject(self) -> Thing:

@@ -146,13 +146,7 @@ class NounPhrase:
     def group(self, *, negated: bool = False, preposition: Preposition | None = None) -> Phrase:
         """Determiner, adjectives and noun, perhaps after a preposition."""
         return phrases.noun_group(
-            self.noun,
-            self.determiner,
-            self.plural,
-            self.before,
-            self.after,
-            negated,
-            preposition,
+            self.noun, self.determiner, self.plural, self.before, self.after, negated, preposition
         )
 
     def write(self, draft: Draft, *, negated: bool = False) -> Position:
@@ -178,15 +172,11 @@ class Action:
 
     def write(self, draft: Draft, subject: Nominal) -> Position | None:
         """Verb, object, adjuncts."""
-        verb = self.verb
-        draft.add(
-            phrases.verb_group(
-                verb, subject.person, subject.feminine, self.past, self.negated, None
-            )
-        )
+        who, form = (subject.person, subject.feminine), (self.past, self.negated)
+        draft.add(phrases.verb_group(self.verb, *who, *form, None))
         head = None
         if self.object:
-            direct = verb.preposition is None
+            direct = self.verb.preposition is None
             head = self.object.write(draft, negated=self.negated and direct)
         for adjunct in self.adjuncts:
             draft.add(adjunct)
@@ -204,16 +194,8 @@ class State:
 
     def write(self, draft: Draft, subject: Nominal) -> Position | None:
         """*be*, perhaps a degree, the adjective."""
-        draft.add(
-            phrases.state_group(
-                self.adjective,
-                self.degree,
-                subject.person,
-                subject.feminine,
-                self.past,
-                self.negated,
-            )
-        )
+        who, form = (subject.person, subject.feminine), (self.past, self.negated)
+        draft.add(phrases.state_group(self.adjective, self.degree, *who, *form))
         return None
 
 
@@ -227,11 +209,8 @@ class Trade:
 
     def write(self, draft: Draft, subject: Nominal) -> Position | None:
         """*be* and the profession."""
-        draft.add(
-            phrases.profession_group(
-                self.profession, subject.person, subject.feminine, self.past, self.negated
-            )
-        )
+        who, form = (subject.person, subject.feminine), (self.past, self.negated)
+        draft.add(phrases.profession_group(self.profession, *who, *form))
         return None
 
 
