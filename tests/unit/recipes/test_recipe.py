@@ -55,13 +55,15 @@ def test_a_recipe_of_one_table_reads_the_right_columns(name, tmp_path):
     recipe = load_recipe(name, [f"folder={tmp_path}"])
     assert recipe.data.direction == f"{source}-{target}"
     splits = read_pair_splits(recipe.data)
-    assert {split: len(corpus.pairs) for split, corpus in splits.items()} == {
+    assert {split: len(corpus.examples) for split, corpus in splits.items()} == {
         "train": 3000,
         "valid": 3000,
         "test": 3000,
     }
     for corpus in splits.values():
-        assert all(pair.source[:2] == source and pair.target[:2] == target for pair in corpus.pairs)
+        assert all(
+            pair.source[:2] == source and pair.target[:2] == target for pair in corpus.examples
+        )
 
 
 @pytest.mark.parametrize("size", ["base", "big"])
