@@ -162,6 +162,7 @@ def refusal(config: ModelConfig) -> str | None:
     known = {
         "norm_first": (False,),
         "norm": ("layer",),
+        "n_kv_heads": (None, config.n_heads),
         "embedding_norm": (True,),
         "activation": tuple(folders.ACTIVATIONS.values()),
         "positions": ("learned", "sinusoidal", "none"),

@@ -100,10 +100,10 @@ ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3}
 
 _COUNTERPARTS: dict[str, tuple[Any, ...]] = {
     "score": ("scaled_dot", "dot"),
-    "window": ("global",),
-    "normaliser": ("softmax",),
+    "norm": ("layer",),
+    "eps": (NORM_EPSILON,),
+    "n_kv_heads": (None,),
     "positions": ("sinusoidal", "learned", "none"),
-    "join": (None, "add"),
     "activation": tuple(ACTIVATIONS),
     "hidden_source_id": (None, END_ID),
 }

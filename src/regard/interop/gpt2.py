@@ -88,6 +88,7 @@ class Gpt2Description(BaseModel):
 def refusal(config: DecoderConfig) -> str | None:
     """Why a model cannot be written as a GPT-2, or None where it can."""
     known = {
+        "norm_first": (True,),
         "norm": ("layer",),
         "positions": ("learned", "sinusoidal", "none"),
         "n_kv_heads": (None, config.n_heads),

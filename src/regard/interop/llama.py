@@ -120,7 +120,7 @@ class LlamaDescription(BaseModel):
 
 def refusal(config: DecoderConfig) -> str | None:
     """Why a model cannot be written as a LLaMA, or None where it can."""
-    known = {name: (needed,) for name, needed in ARCHITECTURE.items()}
+    known = {name: (needed,) for name, needed in {**ARCHITECTURE, "norm_first": True}.items()}
     return naming.no_counterpart(config, known, NAME)
 
 

@@ -133,12 +133,11 @@ _PAIRS = (
 
 _COUNTERPARTS: dict[str, tuple[Any, ...]] = {
     "norm_first": (False,),
+    "norm": ("layer",),
+    "eps": (1e-5,),
+    "n_kv_heads": (None,),
     "bias": (True,),
-    "score": ("scaled_dot",),
-    "window": ("global",),
-    "normaliser": ("softmax",),
     "positions": ("sinusoidal",),
-    "join": (None, "add"),
     "activation": ("relu", "gelu", "gelu_tanh", "silu"),
     "hidden_source_id": (None,),
 }

@@ -78,13 +78,26 @@ def check_exportable(why_not: str | None) -> None:
         raise ConfigError(f"this model cannot be exported: {why_not}")
 
 
+OURS: Mapping[str, Collection[object]] = {
+    "score": ("scaled_dot",),
+    "window": ("global",),
+    "normaliser": ("softmax",),
+    "join": (None, "add"),
+    "d_positions": (None,),
+    "memory": ("last",),
+    "cross_after": ("attention",),
+}
+"""Settings that formats of others do not have, with what is computed there."""
+
+
 def no_counterpart(
     config: BaseModel, known: Mapping[str, Collection[object]], of: str
 ) -> str | None:
     """Which settings of ours have values that a format does not know, or None."""
+    ours = {name: values for name, values in OURS.items() if hasattr(config, name)}
     wrong = [
         f"{name}={value!r}"
-        for name, values in known.items()
+        for name, values in {**ours, **known}.items()
         if (value := getattr(config, name)) not in values
     ]
     return f"{of} has no counterpart of {', '.join(wrong)}" if wrong else None
