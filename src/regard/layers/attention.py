@@ -12,8 +12,8 @@ from regard.functional.masks import Mask
 from regard.layers.draw import normaliser as normaliser_named
 from regard.layers.key_values import KeyValues
 from regard.layers.positions import make_relative
-from regard.layers.score import Beta, PreparedScore, Score
-from regard.layers.settings import AttentionSettings
+from regard.layers.score import PreparedScore, Score
+from regard.layers.settings import AttentionSettings, Beta
 from regard.layers.viewpoint import Seen, Viewpoint
 from regard.layers.window import WINDOWS
 

@@ -64,7 +64,7 @@ class Remembered:
         self.weights: Tensor | None = None
 
     def __call__(self, scores: Tensor, visible: Tensor | None) -> Tensor:
-        """As the normaliser, at the first call; scores may be wider at the others."""
+        """Scores (B, H, T, S) -> the weights of the first call, however often it is asked."""
         if self.weights is None:
             self.weights = self.normaliser(scores, visible)
         return self.weights.to(scores.dtype)

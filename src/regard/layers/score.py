@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +12,7 @@ from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.functional.attend import ScoreFn
 from regard.functional.scores import SCORES, Factors, ScoreSizes, check_widths
-
-Beta = Literal["fixed", "learned", "emitted"]
+from regard.layers.settings import Beta
 
 
 class Score(nn.Module):
@@ -95,7 +94,7 @@ class PreparedScore:
         return make(q, k, **self.score.learned) if make else None
 
     def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
-        """They are."""
+        """This score, and its keys, which are prepared already."""
         return self, k
 
 

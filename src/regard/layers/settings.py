@@ -6,7 +6,12 @@ looked up where the layer is built, so that names which a plug-in entered will d
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
+
+Beta = Literal["fixed", "learned", "emitted"]
+"""Of the score ``content``: its sharpness is 1, learned, or emitted at each step."""
 
 
 class AttentionSettings(BaseModel):

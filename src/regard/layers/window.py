@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry
@@ -46,16 +47,16 @@ class Window(nn.Module):
 class CausalWindow(Window):
     """``causal``: nothing that comes later."""
 
+    @override
     def forward(self, q: Tensor, n_keys: int, mask: Mask, causal: bool, first: int) -> Restriction:
-        """As ``Window.forward``."""
         return Restriction(mask, causal=True)
 
 
 class MonotonicWindow(Window):
     """``local_m``: D keys to either side of the query's own position (Luong et al. 2015)."""
 
+    @override
     def forward(self, q: Tensor, n_keys: int, mask: Mask, causal: bool, first: int) -> Restriction:
-        """As ``Window.forward``."""
         return Restriction(mask, causal, near=Near(self.half_width, first))
 
 
@@ -65,8 +66,8 @@ class BlockWindow(Window):
     A query of a decoder sees the block of the source that has the number of its own.
     """
 
+    @override
     def forward(self, q: Tensor, n_keys: int, mask: Mask, causal: bool, first: int) -> Restriction:
-        """As ``Window.forward``."""
         return Restriction(mask, causal, near=Block(2 * self.half_width, first))
 
 
@@ -84,8 +85,8 @@ class PredictedWindow(Window):
         self.weight = nn.Parameter(torch.randn(*heads, d_query, d_query) * std)
         self.v = nn.Parameter(torch.randn(*heads, d_query) * std)
 
+    @override
     def forward(self, q: Tensor, n_keys: int, mask: Mask, causal: bool, first: int) -> Restriction:
-        """As ``Window.forward``."""
         mask = masks.dense(mask)
         if causal:
             mask = masks.both(mask, masks.causal(q.shape[-2], n_keys, device=q.device))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import override
 
 from regard.layers.blocks import make_norm
 from regard.layers.embeddings import InputEmbedding
@@ -142,3 +143,27 @@ class SequenceModel(Switching):
     def step(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
         """Last target ids (B,) -> logits (B, V) for the next, and the new state."""
         raise NotImplementedError
+
+
+class EncoderDecoder(SequenceModel):
+    """A decoder that goes on over any number of ids from any state, so that a step is over one.
+
+    ``decoder(ids (B, T), memory, state)`` gives what the last layer reads, (B, T, D), and the new
+    state.
+    """
+
+    decoder: Any
+
+    @override
+    def states(self, source: Tensor, target: Tensor) -> Tensor:
+        memory = self.encode(source)
+        return self.decoder(target, memory, self.start(memory))[0]
+
+    @override
+    def step(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
+        return self.prefill(ids.unsqueeze(1), memory, state)
+
+    def prefill(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
+        """ids (B, T), T ≥ 1, after ``state`` -> logits (B, V) of the next, and the new state."""
+        states, state = self.decoder(ids, memory, state)
+        return self.logits(states[:, -1]), state

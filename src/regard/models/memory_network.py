@@ -1,9 +1,10 @@
 """Encoder and decoder as Long Short-Term Memory-Networks (Cheng et al. 2016).
 
-Both read their words onto a tape and attend to what they wrote there before. The decoder also
-attends to the encoder's tape, and what it finds is fused with what it has in one of two ways:
-``shallow``, outside the recurrence, where words are read off [context; h]; or ``deep``, inside,
-where a gate brings the encoder's memory into the decoder's.
+Where an LSTM has one h and one c, a memory-network has a tape of all it had, and at every step
+recalls a mixture of them by attention. The decoder also attends to the encoder's tape, and what it
+finds is fused with what it has in one of two ways: ``shallow``, outside the recurrence, where words
+are read off [context; h]; or ``deep``, inside, where a gate brings the encoder's memory into the
+decoder's. All that the words alone decide is computed before the first step.
 """
 
 from __future__ import annotations
@@ -18,9 +19,149 @@ from regard.functional import masks
 from regard.layers.attention import MemoryAttention
 from regard.layers.dropout import Dropout
 from regard.layers.key_values import KeyValues
-from regard.layers.tape import Tape, TapeAttention, TapeCell, empty_tape, unroll
-from regard.models.base import Output, SequenceModel
+from regard.layers.score import PreparedScore
+from regard.layers.settings import Beta
+from regard.layers.viewpoint import Seen
+from regard.models.base import EncoderDecoder, Output
 from regard.models.settings import MemoryNetworkConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Tape:
+    """All steps so far. Never changed in place."""
+
+    steps: KeyValues
+    """k (B, 1, T, D): h as the score wants its keys; v (B, 1, T, 2D): h and c side by side."""
+    recalled: Tensor
+    """(B, D): h̃ of the last step, which asks in the next; zeros before the first."""
+
+    @property
+    def length(self) -> int:
+        """Steps so far."""
+        return self.steps.k.shape[-2]
+
+    @property
+    def hidden(self) -> Tensor:
+        """(B, T, D): the hidden tape, h of every step."""
+        return self.steps.v[:, 0].chunk(2, dim=-1)[0]
+
+    def select(self, rows: Tensor) -> Tape:
+        """Rows of the batch by index, in that order."""
+        return Tape(self.steps.select(rows), self.recalled.index_select(0, rows))
+
+
+class TapeAttention(MemoryAttention):
+    """Attention to the steps before. The word and what was recalled last ask together.
+
+    The query is W x_t + h̃_{t-1}. With the score ``additive`` that is the paper's
+    vᵀtanh(W_h h_i + W_x x_t + W_h̃ h̃_{t-1}), where W_h̃ is the score's matrix and W_x is W_h̃ W: as
+    many numbers and the same functions, but now every score can be used.
+    """
+
+    def __init__(
+        self, d_word: int, d_hidden: int, *, score: str, max_len: int = 512, beta: Beta = "fixed"
+    ) -> None:
+        super().__init__(d_hidden, d_hidden, score=score, max_len=max_len, beta=beta)
+        self.words = nn.Linear(d_word, d_hidden, bias=False)
+
+    def recall(self, q: Tensor, steps: KeyValues) -> Tensor:
+        """q (B, D) -> h̃ and c̃ side by side (B, 2D); zeros where there was no step yet."""
+        if steps.k.shape[-2] == 0:
+            return q.new_zeros(q.shape[0], 2 * q.shape[1])
+        seen = self._seen(q[:, None, None], steps)  # one head, one query
+        if self.view.edited:
+            seen = self.view.change(seen)
+        return seen.values()[:, 0, 0]
+
+    def entry(self, h: Tensor, c: Tensor) -> KeyValues:
+        """h, c (B, D) as one more step, whose key is projected here and never again."""
+        both = torch.cat((h, c), dim=-1)[:, None, None]
+        return KeyValues(self.score.prepare(h[:, None, None]), both)
+
+    def show(self, queries: list[Tensor], steps: KeyValues, mask: Tensor | None) -> None:
+        """All queries (B, D) at once to whoever watches; they are those of the last steps.
+
+        An edit has changed each step; it changes all of them here again, and in the same way.
+        """
+        # Counted from one step earlier: a step sees what came before it, and never itself.
+        before = masks.causal(len(queries) + 1, steps.k.shape[-2], device=steps.k.device)[:-1]
+        asks = torch.stack(queries, dim=1).unsqueeze(1)
+        self.view(self._seen(asks, steps, masks.both(mask, before)))
+
+    def _seen(self, q: Tensor, steps: KeyValues, mask: Tensor | None = None) -> Seen:
+        return Seen(
+            q=q,
+            k=steps.k,
+            v=steps.v,
+            score=PreparedScore(self.score),
+            mask=mask,
+            causal=False,
+            prior=None,
+            normaliser=self.normaliser,
+        )
+
+
+class TapeCell(nn.Module):
+    """One step of an LSTM that goes on from what was recalled, not from the step before.
+
+        (i, f, o, ĉ) = (σ, σ, σ, tanh)(W [h̃; x])
+        c = f ∘ c̃ + i ∘ ĉ
+        h = o ∘ tanh(c)
+
+    Deep fusion adds to c what was brought from another tape.
+    """
+
+    def __init__(self, d_word: int, d_hidden: int) -> None:
+        super().__init__()
+        self.words = nn.Linear(d_word, 4 * d_hidden)
+        self.recalled = nn.Linear(d_hidden, 4 * d_hidden, bias=False)
+
+    def forward(
+        self, read: Tensor, h: Tensor, c: Tensor, brought: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """A word's part ``words(x)`` (B, 4D), h̃ and c̃ (B, D), what is brought (B, D) -> h, c."""
+        gates = read + self.recalled(h)
+        d = h.shape[-1]
+        i, f, o = gates[..., : 3 * d].sigmoid().chunk(3, dim=-1)
+        new = f * c + i * gates[..., 3 * d :].tanh()
+        if brought is not None:
+            new = new + brought
+        return o * new.tanh(), new
+
+
+def empty_tape(like: Tensor) -> Tape:
+    """The tape before the first step, for rows as in ``like`` (B, D)."""
+    nothing = like.new_zeros(like.shape[0], 1, 0, like.shape[1])
+    steps = KeyValues(nothing, torch.cat((nothing, nothing), dim=-1))
+    return Tape(steps, torch.zeros_like(like))
+
+
+def unroll(
+    cell: TapeCell,
+    attends: TapeAttention,
+    x: Tensor,
+    tape: Tape,
+    *,
+    brought: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Tape:
+    """Words x (B, T, d_word) after the ``tape`` -> the tape with them on it.
+
+    ``brought`` (B, T, D) is what deep fusion adds to each step's c. ``mask`` (B, 1, 1, T) says
+    which words are real; they come first, so no real step ever sees another kind, and the mask is
+    for those who watch.
+    """
+    reads, asks = cell.words(x).unbind(dim=1), attends.words(x).unbind(dim=1)
+    extra = [None] * len(reads) if brought is None else brought.unbind(dim=1)
+    steps, h, queries = tape.steps, tape.recalled, []
+    for read, ask, more in zip(reads, asks, extra, strict=True):
+        queries.append(ask + h)
+        h, c = attends.recall(queries[-1], steps).chunk(2, dim=-1)
+        entry = attends.entry(*cell(read, h, c, more))
+        steps = steps.extended(entry) if steps.k.shape[-2] else entry
+    if queries and attends.view.watched:
+        attends.show(queries, steps, mask)
+    return Tape(steps, h)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +301,7 @@ class DeepDecoder(TapeDecoder):
         return hidden, contents
 
 
-class MemoryNetwork(SequenceModel):
+class MemoryNetwork(EncoderDecoder):
     """Speaks the protocol of ``regard.decoding``: forward, encode, start, step."""
 
     def __init__(self, config: MemoryNetworkConfig) -> None:
@@ -170,12 +311,6 @@ class MemoryNetwork(SequenceModel):
         self.decoder: TapeDecoder = (
             DeepDecoder(config) if config.fusion == "deep" else ShallowDecoder(config)
         )
-
-    @override
-    def states(self, source: Tensor, target: Tensor) -> Tensor:
-        memory = self.encode(source)
-        states, _ = self.decoder(target, memory, self.start(memory))
-        return states
 
     @override
     def output(self) -> Output:
@@ -190,11 +325,6 @@ class MemoryNetwork(SequenceModel):
     def start(self, memory: TapeMemory) -> TapeState:
         nothing = torch.zeros_like(memory.steps.k[:, 0, 0])
         return TapeState(empty_tape(nothing), nothing)
-
-    @override
-    def step(self, ids: Tensor, memory: TapeMemory, state: TapeState) -> tuple[Tensor, TapeState]:
-        states, state = self.decoder(ids.unsqueeze(1), memory, state)
-        return self.logits(states.squeeze(1)), state
 
 
 def _self_attention(config: MemoryNetworkConfig) -> TapeAttention:

@@ -80,113 +80,90 @@ FAMILIES.add("encoder")(Family(EncoderConfig, Encoder))
 FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel))
 
 PRESETS: Registry[Preset] = Registry("model preset")
-PRESETS.add("transformer")(
-    Preset(
-        "transformer",
-        "Encoder-decoder Transformer (Vaswani et al. 2017)",
-        {
-            "tiny": {"d_model": 128, "n_layers": 2, "n_heads": 4, "d_ff": 512},
-            "small": {"d_model": 256, "n_layers": 3, "n_heads": 4, "d_ff": 1024},
-            "base": {"d_model": 512, "n_layers": 6, "n_heads": 8, "d_ff": 2048},
-            "big": {
-                "d_model": 1024,
-                "n_layers": 6,
-                "n_heads": 16,
-                "d_ff": 4096,
-                "dropout": 0.3,
-            },
-        },
-    )
-)
+
+
+def _blocks(*numbers: int, **others: Any) -> dict[str, Any]:
+    """A size of a Transformer."""
+    return dict(zip(("d_model", "n_layers", "n_heads", "d_ff"), numbers, strict=True), **others)
 
 
 def _recurrent(summary: str, family: str = "recurrent", **system: Any) -> Preset:
+    """A recurrent system in three widths."""
     widths = {"tiny": 128, "small": 256, "base": 512}
     sizes = {size: {"d_model": width, **system} for size, width in widths.items()}
     return Preset(family, summary, sizes)
 
 
-PRESETS.add("sutskever2014")(
-    _recurrent(
+_TRANSFORMER = {
+    "tiny": _blocks(128, 2, 4, 512),
+    "small": _blocks(256, 3, 4, 1024),
+    "base": _blocks(512, 6, 8, 2048),
+    "big": _blocks(1024, 6, 16, 4096, dropout=0.3),
+}
+_BERT = {
+    "tiny": _blocks(128, 2, 2, 512),
+    "mini": _blocks(256, 4, 4, 1024),
+    "small": _blocks(512, 4, 8, 2048),
+    "base": _blocks(768, 12, 12, 3072),
+}
+_GPT = {
+    "tiny": _blocks(128, 4, 4, 512),
+    "small": _blocks(384, 6, 6, 1536),
+    "base": _blocks(768, 12, 12, 3072),
+}
+_LUONG: dict[str, Any] = {"decoder": "luong", "n_layers": 2, "input_feeding": True}
+
+for _name, _preset in {
+    "transformer": Preset(
+        "transformer", "Encoder-decoder Transformer (Vaswani et al. 2017)", _TRANSFORMER
+    ),
+    "sutskever2014": _recurrent(
         "LSTM to one vector to LSTM, no attention (Sutskever et al. 2014)",
         decoder="plain",
         n_layers=2,
         reverse_source=True,
-    )
-)
-PRESETS.add("cs224n2019")(
-    _recurrent("LSTM decoder with dot products, [a; s] (CS224N 2019)", decoder="plain", score="dot")
-)
-PRESETS.add("bahdanau2015")(
-    _recurrent(
+    ),
+    "cs224n2019": _recurrent(
+        "LSTM decoder with dot products, [a; s] (CS224N 2019)", decoder="plain", score="dot"
+    ),
+    "bahdanau2015": _recurrent(
         "Bidirectional GRU, additive score, context inside the GRU (Bahdanau et al. 2015)",
         decoder="bahdanau",
         cell="gru",
         bidirectional=True,
         score="additive",
-    )
-)
-PRESETS.add("luong2015")(
-    _recurrent(
+    ),
+    "luong2015": _recurrent(
         "Stacked LSTM, attentional state, input feeding; any score and window (Luong et al. 2015)",
-        decoder="luong",
-        n_layers=2,
+        **_LUONG,
         score="general",
-        input_feeding=True,
-    )
-)
-PRESETS.add("graves2014")(
-    _recurrent(
+    ),
+    "graves2014": _recurrent(
         "Luong's decoder with the content score β·cos (Graves et al. 2014)",
-        decoder="luong",
-        n_layers=2,
+        **_LUONG,
         score="content",
         beta="emitted",
-        input_feeding=True,
-    )
-)
-
-PRESETS.add("cheng2016")(
-    _recurrent(
+    ),
+    "cheng2016": _recurrent(
         "LSTMs with self-attention to all their states, deep or shallow fusion (Cheng et al. 2016)",
         family="memory_network",
-    )
-)
-
-
-PRESETS.add("bert")(
-    Preset(
+    ),
+    "bert": Preset(
         "encoder",
         "Encoder alone, to classify, compare, fill in and find (Devlin et al. 2019)",
-        {
-            "tiny": {"d_model": 128, "n_layers": 2, "n_heads": 2, "d_ff": 512},
-            "mini": {"d_model": 256, "n_layers": 4, "n_heads": 4, "d_ff": 1024},
-            "small": {"d_model": 512, "n_layers": 4, "n_heads": 8, "d_ff": 2048},
-            "base": {"d_model": 768, "n_layers": 12, "n_heads": 12, "d_ff": 3072},
-        },
-    )
-)
-PRESETS.add("bilstm")(
-    _recurrent(
+        _BERT,
+    ),
+    "bilstm": _recurrent(
         "LSTM both ways, then attention with a learned query, to classify (Yang et al. 2016)",
         family="encoder",
         n_layers=1,
         cell="lstm",
         pooling="attention",
         positions="none",
-    )
-)
-PRESETS.add("gpt")(
-    Preset(
-        "decoder",
-        "Decoder alone, to write on (Radford et al. 2018)",
-        {
-            "tiny": {"d_model": 128, "n_layers": 4, "n_heads": 4, "d_ff": 512},
-            "small": {"d_model": 384, "n_layers": 6, "n_heads": 6, "d_ff": 1536},
-            "base": {"d_model": 768, "n_layers": 12, "n_heads": 12, "d_ff": 3072},
-        },
-    )
-)
+    ),
+    "gpt": Preset("decoder", "Decoder alone, to write on (Radford et al. 2018)", _GPT),
+}.items():
+    PRESETS.add(_name)(_preset)
 
 
 class ModelSettings(BaseModel):

@@ -25,7 +25,7 @@ from regard.layers.attention import MemoryAttention
 from regard.layers.dropout import Dropout
 from regard.layers.key_values import KeyValues
 from regard.layers.recurrence import CONTEXT_CELLS, CellState, Recurrence
-from regard.models.base import Output, SequenceModel
+from regard.models.base import EncoderDecoder, Output
 from regard.models.settings import RecurrentConfig
 
 
@@ -227,7 +227,7 @@ class BahdanauDecoder(nn.Module):
         return self.dropout(pairs.unflatten(-1, (-1, 2)).amax(dim=-1))
 
 
-class RecurrentTranslator(SequenceModel):
+class RecurrentTranslator(EncoderDecoder):
     """Speaks the protocol of ``regard.decoding``: forward, encode, start, step."""
 
     def __init__(self, config: RecurrentConfig) -> None:
@@ -237,12 +237,6 @@ class RecurrentTranslator(SequenceModel):
         self.decoder: LuongDecoder | BahdanauDecoder = (
             BahdanauDecoder(config) if config.decoder == "bahdanau" else LuongDecoder(config)
         )
-
-    @override
-    def states(self, source: Tensor, target: Tensor) -> Tensor:
-        memory = self.encode(source)
-        states, _ = self.decoder(target, memory, self.start(memory))
-        return states
 
     @override
     def output(self) -> Output:
@@ -257,13 +251,6 @@ class RecurrentTranslator(SequenceModel):
     @override
     def start(self, memory: RecurrentMemory) -> RecurrentState:
         return self.decoder.start(memory)
-
-    @override
-    def step(
-        self, ids: Tensor, memory: RecurrentMemory, state: RecurrentState
-    ) -> tuple[Tensor, RecurrentState]:
-        states, state = self.decoder(ids.unsqueeze(1), memory, state)
-        return self.logits(states.squeeze(1)), state
 
 
 def _one_layer(s: Tensor, c: Tensor | None) -> CellState:

@@ -10,9 +10,8 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from regard.layers.settings import BlockSettings
+from regard.layers.settings import Beta, BlockSettings
 
-Beta = Literal["fixed", "learned", "emitted"]
 Cell = Literal["lstm", "gru", "tanh"]
 
 

@@ -23,7 +23,7 @@ from regard.functional.packing import PackedMask, Packing
 from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.embeddings import token_embedding
 from regard.layers.key_values import DecoderState, KeyValues
-from regard.models.base import LazyLogits, Output, SequenceModel, input_embedding, last_norm, tied
+from regard.models.base import EncoderDecoder, LazyLogits, Output, input_embedding, last_norm, tied
 from regard.models.settings import TransformerConfig
 
 
@@ -124,7 +124,7 @@ class TransformerDecoder(nn.Module):
         return self.norm(x), DecoderState(tuple(present))
 
 
-class Transformer(SequenceModel):
+class Transformer(EncoderDecoder):
     """Speaks the protocol of ``regard.decoding``: forward, encode, start, step."""
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -135,7 +135,7 @@ class Transformer(SequenceModel):
         if not config.shared_vocab:
             source = token_embedding(config.n_source_vocab, config.d_tokens)
         self.encoder = TransformerEncoder(config, source)
-        self.decoder = TransformerDecoder(config, target)
+        self.decoder: TransformerDecoder = TransformerDecoder(config, target)
 
     @override
     def forward(
@@ -148,8 +148,7 @@ class Transformer(SequenceModel):
     @override
     def states(self, source: Tensor, target: Tensor, packing: Packing | None = None) -> Tensor:
         if packing is None:
-            memory = self.encode(source)
-            return self.decoder(target, memory, self.start(memory))[0]
+            return super().states(source, target)
         encoded = self.encoder(source, packing.among_sources(), packing.source.places)
         memory = SourceMemory(self.decoder.project(encoded), packing.across())
         return self.decoder(target, memory, self.start(memory), packing)[0]
@@ -173,19 +172,6 @@ class Transformer(SequenceModel):
     @override
     def start(self, memory: SourceMemory) -> DecoderState:
         return DecoderState(tuple(layer.emptied() for layer in memory.layers))
-
-    @override
-    def step(
-        self, ids: Tensor, memory: SourceMemory, state: DecoderState
-    ) -> tuple[Tensor, DecoderState]:
-        return self.prefill(ids.unsqueeze(1), memory, state)
-
-    def prefill(
-        self, ids: Tensor, memory: SourceMemory, state: DecoderState
-    ) -> tuple[Tensor, DecoderState]:
-        """ids (B, T), T ≥ 1, after ``state`` -> logits (B, V) of the next, and the new state."""
-        x, state = self.decoder(ids, memory, state)
-        return self.logits(x[:, -1]), state
 
 
 def _scale(config: TransformerConfig) -> float:

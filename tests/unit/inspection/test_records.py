@@ -15,8 +15,8 @@ from regard.inspection.records import output_weights, recorded, records
 from regard.kernels.call import reference_only
 from regard.layers.attention import MemoryAttention, MultiHeadAttention
 from regard.layers.draw import Account
-from regard.layers.tape import TapeAttention
 from regard.layers.viewpoint import Seen, Viewpoint
+from regard.models.memory_network import TapeAttention
 
 SOURCE = torch.tensor([[5, 6, 7, 4, 9, 2]])
 TARGET = torch.tensor([[1, 8, 9, 10, 4]])

@@ -11,7 +11,7 @@ from regard.core.errors import ConfigError
 from regard.data.records import Pair
 from regard.evaluation.metrics import bleu
 from regard.inspection.heads import MEASURES
-from regard.layers.tape import TapeAttention
+from regard.models.memory_network import TapeAttention
 from regard.runs.heads import head_measures
 from regard.tasks.data import Data
 from regard.tasks.translation_scores import label

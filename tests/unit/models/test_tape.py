@@ -6,7 +6,7 @@ from lstmn import mixed, paper_score, plus, read, softmax, times
 from oracles import PAIR_SCORES
 
 from regard.inspection.edits import Ablate, Force, Temperature
-from regard.layers.tape import TapeAttention, TapeCell, empty_tape, unroll
+from regard.models.memory_network import TapeAttention, TapeCell, empty_tape, unroll
 
 B, T, D_WORD, D = 2, 6, 3, 4
 EDITS = {
