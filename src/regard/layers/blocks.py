@@ -86,7 +86,7 @@ class Residual(nn.Module):
         super().__init__()
         self.norm = make_norm(norm, d_model, eps=eps)
         self.dropout = Dropout(dropout)
-        self.drop_path = DropPath(drop_path)
+        self.drop_path = DropPath(drop_path) if drop_path else None
         self.norm_first = norm_first
 
     def enter(self, x: Tensor) -> Tensor:
@@ -95,7 +95,8 @@ class Residual(nn.Module):
 
     def leave(self, x: Tensor, added: Tensor) -> Tensor:
         """The stream and what the sub-layer gave -> the stream after it."""
-        x = x + self.drop_path(self.dropout(added))
+        added = self.dropout(added)
+        x = x + (added if self.drop_path is None else self.drop_path(added))
         return x if self.norm_first else self.norm(x)
 
 
