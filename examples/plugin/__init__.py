@@ -42,7 +42,7 @@ from regard.models.presets import (
 from regard.models.settings import BlocksConfig
 from regard.tasks import edits
 from regard.tasks.base import TASKS, Answer, Evaluation, Form, Prepared, Scoring, Task, Unit, Verb
-from regard.tasks.look import Choice, Look, Outcome, Place
+from regard.tasks.look import Candidates, Choice, Look, Prediction
 from regard.tasks.opening import check_memory, common_facts, pick_device
 from regard.tasks.recipe import Recipe, recipe_in
 from regard.tasks.requests import Request
@@ -248,7 +248,7 @@ class Recogniser:
             records=found,
             edits=tuple(map(edits.as_json, changes)),
             task=self.task,
-            outcome=Outcome("label", choices[0].text, (Place(None, tuple(choices)),)),
+            outcome=Prediction("label", choices[0].text, (Candidates(None, tuple(choices)),)),
             axes={name: {"rows": "source", "columns": "source"} for name in found},
             sides={"source": Axis(names, "frames")},
         )

@@ -120,7 +120,7 @@ def test_an_ablated_head_is_no_news(visit, run, head):
 
 def test_a_translation_that_the_changes_make_endless_is_told_to_be_cut_off(visit, run):
     page = visit(link(source=SOURCE, edits=ENDLESS))
-    (note,) = run.explain(SOURCE, edit=ENDLESS).doubts
+    (note,) = run.explain(SOURCE, edit=ENDLESS).warnings
     expect(page.locator("#against")).to_contain_text(note)
     page.get_by_role("button", name="Undo all").click()
     expect(page.locator("#against")).not_to_contain_text(note)

@@ -445,7 +445,7 @@ def test_a_translation_that_is_cut_off_is_told_with_it(client, run):
     hot = {"kind": "temperature", "value": 8.0, "name": None}
     ablate = {"kind": "ablate", "name": "decoder.self", "layer": 0, "head": 1}
     sent = client.post("/api/explain", json={"source": "a b c d", "edits": [ablate, hot]}).json()
-    (note,) = run.explain("a b c d", edit=[ablate, hot]).doubts
+    (note,) = run.explain("a b c d", edit=[ablate, hot]).warnings
     assert sent["notes"] == [note]
     decode = run.recipe.decode.model_copy(update={"max_len": 2})
     short = dataclasses.replace(run, recipe=run.recipe.model_copy(update={"decode": decode}))

@@ -90,7 +90,7 @@ def explain(
     else:
         write(_look_file(look, selected, steps, shown), out)
     note_unknown(run.unknown_words(look.source))
-    for line in look.doubts:
+    for line in look.warnings:
         note(line)
 
 

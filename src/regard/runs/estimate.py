@@ -104,10 +104,8 @@ BudgetUnit = Literal["flops", "tokens", "min"]
 
 COUNTED = 10_000
 """Steps that are added up one by one; a budget for more goes by their mean."""
-
 ROOM = 0.95
 """Share of a time that steps are planned for: speed varies, and the clock stops without mercy."""
-
 _BUDGET = re.compile(r"\s*(\d+\.?\d*(?:e[+-]?\d+)?)\s*(flops|tokens|min)\s*", re.IGNORECASE)
 
 

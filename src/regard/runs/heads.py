@@ -106,7 +106,6 @@ def _means(name: str, tally: HeadTally) -> dict[str, list[float | None]]:
 
 Place = tuple[str, int, int]
 """Name, layer, head."""
-
 Tick = Callable[[int, int], None]
 """Told after each ablated head: how many are done, and of how many."""
 

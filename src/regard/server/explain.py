@@ -93,7 +93,7 @@ def _explain(service: Service, asked: ExplainRequest) -> bytes:
         shown = Selected(asked.packed.name, asked.packed.layer)
         answer = packed_payload(look.payload(), shown)
     answer["unknown"] = unknown_words(service.run, look.source)
-    answer["notes"] = list(look.doubts)
+    answer["notes"] = list(look.warnings)
     if asked.steps is not None:
         answer["steps"] = look.steps(**asked.steps.model_dump()).as_json()
     if asked.rollout is not None:

@@ -315,7 +315,7 @@ def greedy_events(run: Run, source: str) -> Iterator[Event]:
     done = {
         "translation": joined([source], translated)[0],
         "unknown": [word for line in lines for word in run.unknown_words(line)],
-        "notes": run.doubts(lines, found).lines(),
+        "notes": run.length_warnings(lines, found).lines(),
     }
     yield Event(done, "done", last=True)
 

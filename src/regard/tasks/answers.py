@@ -27,9 +27,16 @@ from regard.evaluation.metrics import computed, values
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring
 from regard.tasks.data import QuestionData, load_questions
-from regard.tasks.encoder_training import PreparedEncoding, Wish, all_texts, begin
-from regard.tasks.encoding import READ_TOKENS, EncoderRun, EncodingTask, Laid, Texts, open_encoder
-from regard.tasks.look import MOST, Choice, Outcome, Place
+from regard.tasks.encoder_training import EncoderSpec, PreparedEncoding, all_texts, begin
+from regard.tasks.encoding import (
+    READ_TOKENS,
+    EncoderInput,
+    EncoderRun,
+    EncodingTask,
+    Texts,
+    open_encoder,
+)
+from regard.tasks.look import MOST, Candidates, Choice, Prediction
 from regard.tasks.opening import one_or_many
 from regard.tasks.recipe import Recipe
 from regard.tasks.verbs import ANSWER, EMBED, NEAREST
@@ -168,7 +175,7 @@ def edges_of(context: str, offsets: Offsets) -> Tensor:
 
 def span_outcome(
     logits: Tensor, segments: Sequence[int], context: str, tokenizer: Tokenizer
-) -> Outcome:
+) -> Prediction:
     """Logits (S, 2) of starts and ends -> the best spans of the second text, as they are answered.
 
     Of the ``context`` as many tokens were read as stand in the second segment before its end.
@@ -178,11 +185,11 @@ def span_outcome(
     edges = edges_of(context, offsets)[:n_read]
     spans = spans_of(logits.float().cpu(), first, edges, MOST)
     if not spans:
-        return Outcome("answer", "")
+        return Prediction("answer", "")
     found = [said(context, (offsets[a][0], offsets[b][1]), score) for a, b, score in spans]
     choices = tuple(Choice(one.text, one.probability) for one in found)
     rows = first + spans[0][0], first + spans[0][1] + 1
-    return Outcome("answer", choices[0].text, (Place(rows, choices),))
+    return Prediction("answer", choices[0].text, (Candidates(rows, choices),))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -229,7 +236,7 @@ class Answerer(EncoderRun):
         return True
 
     @override
-    def outcome(self, output: Tensor, laid: Laid) -> Outcome:
+    def outcome(self, output: Tensor, laid: EncoderInput) -> Prediction:
         return span_outcome(output, laid.segments, laid.texts[-1], self.tokenizer)
 
     @override
@@ -381,7 +388,7 @@ def prepare_answers(
     del cache  # questions that people have asked are few
     data = load_questions(recipe.data)
     examples = data.splits["train"]
-    start = begin(Wish(recipe, "spans"), lambda: all_texts(examples), device, begun)
+    start = begin(EncoderSpec(recipe, "spans"), lambda: all_texts(examples), device, begun)
     layout = Layout(start.tokenizer.marks, start.config.max_len)
     train, valid = (
         Learned.of(data.splits[name], start.tokenizer, layout) for name in ("train", "valid")
@@ -403,7 +410,7 @@ def prepare_answers(
     )
 
 
-class Answers(EncodingTask):
+class AnswersTask(EncodingTask):
     """Questions about texts, and an encoder that finds the answers."""
 
     name = "answers"
@@ -444,4 +451,4 @@ class Answers(EncodingTask):
         return load_questions(run.recipe.data)
 
 
-TASKS.add("answers")(Answers())
+TASKS.add("answers")(AnswersTask())

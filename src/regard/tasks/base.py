@@ -242,7 +242,7 @@ SHORT = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRun:
     """A trained run, and what it can do: its evaluations by test set."""
 
     run: Any
@@ -327,13 +327,13 @@ class Prepared(ABC):
         """Write into the run's folder what its examples are read with, such as a tokenizer."""
         return
 
-    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
+    def judged(self, out: Path, test_sets: Sequence[str] | None) -> JudgedRun:
         """The trained run in a folder, scored on test sets; on all there are if none are named."""
         run = TASKS[self.recipe.task].load(out, device=str(self.device))
         names = self.test_sets if test_sets is None else test_sets
-        return Judged(run, {name: self.scored(run, name) for name in names})
+        return JudgedRun(run, {name: self.scored(run, name) for name in names})
 
-    def report(self, judged: Judged, facts: Mapping[str, Any]) -> None:
+    def report(self, judged: JudgedRun, facts: Mapping[str, Any]) -> None:
         """Write a page for people into the run's folder; ``facts`` are those of scores.json."""
         from regard.tasks.report import write_report
 

@@ -23,10 +23,8 @@ Truncate = Literal["left"] | None
 """What to do with what is longer than the context: cut its beginning off, or refuse it.
 
 Of a conversation the oldest turns are dropped."""
-
 NAMES = {"begin": "bos_token", "end": "eos_token", "unknown": "unk_token", "pad": "pad_token"}
 """What templates call special tokens."""
-
 _SAID = "\ufdd1"
 """Stands for an answer; no template writes it by itself."""
 

@@ -25,17 +25,17 @@ from regard.evaluation.metrics import computed, values
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring
 from regard.tasks.data import load_labelled
-from regard.tasks.encoder_training import PreparedEncoding, Wish, all_texts, begin, parts
+from regard.tasks.encoder_training import EncoderSpec, PreparedEncoding, all_texts, begin, parts
 from regard.tasks.encoding import (
+    EncoderInput,
     EncoderRun,
     EncodingTask,
-    Laid,
     Texts,
     Vectors,
     open_encoder,
     texts_of,
 )
-from regard.tasks.look import Choice, Outcome, Place
+from regard.tasks.look import Candidates, Choice, Prediction
 from regard.tasks.opening import listed, one_or_many
 from regard.tasks.recipe import Recipe
 from regard.tasks.verbs import CLASSIFY, EMBED, NEAREST
@@ -159,7 +159,7 @@ class Classifier(EncoderRun):
         """A list of two texts is a pair where there is nothing else, a tuple where both are."""
         return bool(self.labels.pairs) or (self.labels.pairs is None and isinstance(texts, tuple))
 
-    def outcome(self, output: Tensor, laid: Laid) -> Outcome:
+    def outcome(self, output: Tensor, laid: EncoderInput) -> Prediction:
         """How likely each label is."""
         return label(output, self.labels.names)
 
@@ -200,11 +200,11 @@ def load_classifier(path: str | Path, *, device: str | None = None) -> Classifie
     return Classifier(folder, recipe, tokenizer, model, place, labels)
 
 
-def label(logits: Tensor, names: Sequence[str]) -> Outcome:
+def label(logits: Tensor, names: Sequence[str]) -> Prediction:
     """Logits (n_labels,) -> the most probable label, and all of them."""
     shares = logits.float().softmax(dim=-1).tolist()
     ordered = sorted(map(Choice, names, shares), key=lambda one: -one.probability)
-    return Outcome("label", ordered[0].text, (Place(None, tuple(ordered)),))
+    return Prediction("label", ordered[0].text, (Candidates(None, tuple(ordered)),))
 
 
 class LabelLoss(StatelessObjective):
@@ -299,7 +299,7 @@ def prepare_classification(
             f"all training examples have the label {labels.names[0]!r}; two at least are needed"
         )
     numbers = {name: numbered(split, labels.numbers) for name, split in data.splits.items()}
-    wish = Wish(
+    wish = EncoderSpec(
         recipe,
         "classify",
         len(labels.names),
@@ -324,7 +324,7 @@ def _same(folder: Path, labels: Labels) -> bool:
     return old.names == labels.names and old.pairs in (None, labels.pairs)
 
 
-class Classification(EncodingTask):
+class ClassificationTask(EncodingTask):
     """Texts with labels, and an encoder that tells them."""
 
     name = "classification"
@@ -362,4 +362,4 @@ class Classification(EncodingTask):
         )
 
 
-TASKS.add("classification")(Classification())
+TASKS.add("classification")(ClassificationTask())

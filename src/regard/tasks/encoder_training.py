@@ -20,7 +20,7 @@ from regard.data.row_batches import Layout
 from regard.models.encoder import Encoder
 from regard.models.presets import PRESETS, ModelSettings, build, resolve_for
 from regard.models.settings import EncoderConfig, ModelConfig
-from regard.tasks.base import Evaluation, Judged, Prepared
+from regard.tasks.base import Evaluation, JudgedRun, Prepared
 from regard.tasks.data import LabelledData
 from regard.tasks.encoding import encoder_in
 from regard.tasks.opening import SHARED, check_memory, load_tokenizer
@@ -44,7 +44,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class EncoderSpec:
     """What a task wants of a model."""
 
     recipe: Recipe
@@ -57,7 +57,7 @@ class Wish:
 
 
 def begin(
-    wish: Wish, texts: Callable[[], Iterable[str]], device: torch.device, begun: Path | None
+    wish: EncoderSpec, texts: Callable[[], Iterable[str]], device: torch.device, begun: Path | None
 ) -> Begun:
     """Tokenizer and model: fresh ones, or those of ``train.init``.
 
@@ -84,7 +84,7 @@ def begin(
     return Begun(config, Encoder(config).to(device), tokenizer, ())
 
 
-def _fresh(wish: Wish, tokenizer: Tokenizer) -> ModelConfig:
+def _fresh(wish: EncoderSpec, tokenizer: Tokenizer) -> ModelConfig:
     """What the recipe asks for, its vocabulary and its head filled in."""
     recipe = wish.recipe
     sizes: dict[str, Any] = {"n_vocab": tokenizer.n_vocab, "pad_id": tokenizer.marks.pad}
@@ -101,7 +101,7 @@ def _check_training(settings: TrainSettings, head: str) -> None:
         )
 
 
-def _check_segments(config: EncoderConfig, wish: Wish, remedy: str) -> None:
+def _check_segments(config: EncoderConfig, wish: EncoderSpec, remedy: str) -> None:
     """Refuse pairs of texts where the model could not tell which is which."""
     if config.n_segments < 2 and (wish.pairs or wish.head == "spans"):
         raise ConfigError(
@@ -109,7 +109,9 @@ def _check_segments(config: EncoderConfig, wish: Wish, remedy: str) -> None:
         )
 
 
-def _from_run(wish: Wish, init: RunFolder, tokenizer: Tokenizer, device: torch.device) -> Begun:
+def _from_run(
+    wish: EncoderSpec, init: RunFolder, tokenizer: Tokenizer, device: torch.device
+) -> Begun:
     """The encoder of a run; its head too, where that answers the same question."""
     old = encoder_in(init)
     _check_preset(wish.recipe.model, old.config, init)
@@ -210,7 +212,7 @@ class PreparedEncoding(Prepared):
         return run.scored(self.data.split(split), split)
 
     @override
-    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
+    def judged(self, out: Path, test_sets: Sequence[str] | None) -> JudgedRun:
         """With some answers, wrong ones first."""
         judged = Prepared.judged(self, out, test_sets)
         made = [

@@ -32,7 +32,7 @@ from regard.models.settings import EncoderConfig
 from regard.tasks import edits
 from regard.tasks.base import TASKS, Evaluation
 from regard.tasks.data import LabelledData, check_data, load_labelled
-from regard.tasks.look import Look, Outcome, check_length
+from regard.tasks.look import Look, Prediction, check_length
 from regard.tasks.opening import (
     check_task,
     check_vocabulary,
@@ -50,7 +50,6 @@ from regard.text.tokenizer import Tokenizer, unknown_words
 
 READ_TOKENS = 4096
 """Padded tokens that are read at once."""
-
 Vectors = NDArray[np.float32]
 
 
@@ -69,7 +68,7 @@ TAB = "\t"
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class EncoderInput:
     """A text or a pair as an encoder reads it."""
 
     ids: tuple[int, ...]
@@ -188,7 +187,7 @@ class EncoderRun(ABC):
             attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
             records=found,
             edits=tuple(map(edits.as_json, changes)),
-            doubts=(cut,) if laid.cut else (),
+            warnings=(cut,) if laid.cut else (),
             task=self.task,
             outcome=outcome,
         )
@@ -204,14 +203,14 @@ class EncoderRun(ABC):
             raise DataError("this run reads each text alone: give one, not two")
         return text if other is None else f"{text}{TAB}{other}"
 
-    def _laid(self, texts: Sequence[str]) -> Laid:
+    def _laid(self, texts: Sequence[str]) -> EncoderInput:
         encoded = [self.looked_at(text) for text in texts]
         if not any(encoded):
             raise DataError("there is nothing to look at in an empty text")
         first, second = encoded if len(encoded) > 1 else (encoded[0], ())
         table, n_cut = self.layout.cut([Example(first, second)])
         ids, segments = self.layout.row(table.source[0], table.target[0])
-        return Laid(tuple(map(int, ids)), tuple(segments), n_cut > 0, tuple(texts))
+        return EncoderInput(tuple(map(int, ids)), tuple(segments), n_cut > 0, tuple(texts))
 
     @property
     def takes_pairs(self) -> bool | None:
@@ -222,9 +221,9 @@ class EncoderRun(ABC):
         """The ids of a text that is looked at."""
         return self.tokenizer.encode(text)
 
-    def outcome(self, output: Tensor, laid: Laid) -> Outcome:
+    def outcome(self, output: Tensor, laid: EncoderInput) -> Prediction:
         """What comes out of a text, given what the head makes of it; mostly but a vector."""
-        return Outcome("vector", "")
+        return Prediction("vector", "")
 
     def unknown_words(self, text: str) -> list[str]:
         """The words of a text in which something is that the model has never seen."""

@@ -28,7 +28,7 @@ from regard.models.base import LazyLogits
 from regard.models.decoder import LanguageModel
 from regard.models.presets import build, resolve_for
 from regard.models.settings import DecoderConfig
-from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, Judged, Prepared
+from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared
 from regard.tasks.data import check_data, split_of, test_sets_of
 from regard.tasks.encoding import TEXTS_INSTEAD
 from regard.tasks.generation import Framing, framing_for
@@ -232,7 +232,7 @@ class PreparedLanguage(Prepared):
         return run.with_parts(found, self.exercises.get(split, ()))
 
     @override
-    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
+    def judged(self, out: Path, test_sets: Sequence[str] | None) -> JudgedRun:
         """With what it writes from nothing, which is the same each time."""
         judged = Prepared.judged(self, out, test_sets)
         texts = judged.run.generate("", n=N_SAMPLES, max_new=SAMPLE_TOKENS, seed=0)
@@ -298,7 +298,7 @@ def writer_readings(run: Writer, texts: Sequence[str]) -> Iterator[Reading]:
         yield Reading((ids,), special_ids(some, run.tokenizer.marks))
 
 
-class Language(TextTask):
+class LanguageTask(TextTask):
     """Texts end to end, and a language model that writes on."""
 
     name, unit = "language", TOKEN
@@ -404,4 +404,4 @@ class Language(TextTask):
         )
 
 
-TASKS.add("language")(Language())
+TASKS.add("language")(LanguageTask())

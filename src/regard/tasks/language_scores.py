@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,27 +20,18 @@ from regard.decoding.sampling import seeded
 from regard.evaluation.metrics import computed, perplexity
 from regard.models.decoder import LanguageModel
 from regard.tasks.generation import Framing, LanguageRun
+from regard.tasks.translating import TokenScores
 
 AT_ONCE = {"cpu": 4096, "cuda": 65_536}
 """Tokens that are read together."""
-
 LOGITS = 2**22
 """Logits that exist at a time."""
-
-
-class Judged(NamedTuple):
-    """How a model judges tokens, each given those before it."""
-
-    log_probs: Tensor
-    """(N,)"""
-    right: Tensor
-    """(N,) boolean: would it have said the same?"""
 
 
 @torch.inference_mode()
 def judged(
     model: LanguageModel, ids: Ids, *, device: torch.device, stride: int | None = None
-) -> Judged:
+) -> TokenScores:
     """Every id but the first, in windows of the model's context that begin ``stride`` apart.
 
     Without a stride they do not overlap.
@@ -55,12 +46,12 @@ def judged(
         _judged(model, torch.from_numpy(rows).to(device), n_counted)
         for rows, n_counted in _batches(ids, list(spans(len(ids), context, stride)), device)
     ]
-    return Judged(*(torch.cat(column).cpu() for column in zip(*parts, strict=True)))
+    return TokenScores(*(torch.cat(column).cpu() for column in zip(*parts, strict=True)))
 
 
 def judged_each(
     model: LanguageModel, texts: Sequence[Ids], *, device: torch.device
-) -> list[Judged]:
+) -> list[TokenScores]:
     """As ``judged``, of texts apart. What is longer than the context slides by half of it."""
     stride = max(1, model.config.max_len // 2)
     return [judged(model, text, device=device, stride=stride) for text in texts]
@@ -108,7 +99,7 @@ def _alike(pairs: Sequence[Continuation], device: torch.device) -> Iterator[list
         yield from (places[begin : begin + n] for begin in range(0, len(places), n))
 
 
-def summed_up(found: Judged) -> dict[str, Any]:
+def summed_up(found: TokenScores) -> dict[str, Any]:
     """Scores of many tokens together."""
     total, n = float(found.log_probs.double().sum()), len(found.right)
     return {
@@ -119,7 +110,7 @@ def summed_up(found: Judged) -> dict[str, Any]:
     }
 
 
-def word_perplexity(found: Judged, texts: Sequence[str]) -> float:
+def word_perplexity(found: TokenScores, texts: Sequence[str]) -> float:
     """Of the same text counted in words between spaces, the end of each text being one more.
 
     It compares models whose tokens differ.
@@ -151,7 +142,7 @@ def _batches(
             yield ids[at].astype(np.int64), n_counted
 
 
-def _judged(model: LanguageModel, ids: Tensor, n_counted: int) -> Judged:
+def _judged(model: LanguageModel, ids: Tensor, n_counted: int) -> TokenScores:
     """Of the last tokens of each window (B, L + 1)."""
     states = model.states(ids[:, :-1])[:, -n_counted:].flatten(0, 1)
     wanted = ids[:, -n_counted:].flatten()
@@ -161,7 +152,7 @@ def _judged(model: LanguageModel, ids: Tensor, n_counted: int) -> Judged:
         logits = model.logits(x).float()
         log_probs.append(logits.log_softmax(dim=-1).gather(1, y.unsqueeze(1)).squeeze(1))
         right.append(logits.argmax(dim=-1) == y)
-    return Judged(torch.cat(log_probs), torch.cat(right))
+    return TokenScores(torch.cat(log_probs), torch.cat(right))
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,6 @@ def check_length(config: EncoderConfig | DecoderConfig, n_tokens: int) -> None:
 
 MOST = 5
 """So many choices are told where there are many."""
-
 Kind = Literal["label", "words", "vector", "answer", "text"]
 
 
@@ -61,7 +60,7 @@ class Choice(NamedTuple):
     probability: float
 
 
-class Place(NamedTuple):
+class Candidates(NamedTuple):
     """What may stand at some rows, or what the whole text may be; the most probable first."""
 
     rows: tuple[int, int] | None
@@ -75,12 +74,12 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Prediction:
     """A label, filled words, a vector, an answer, or text that was written."""
 
     kind: Kind
     text: str
-    places: tuple[Place, ...] = ()
+    places: tuple[Candidates, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in the payload of a look."""
@@ -159,10 +158,10 @@ class Look:
     """Name -> all that each layer was given and made of it; ``steps`` reads it."""
     edits: tuple[Mapping[str, Any], ...] = ()
     """What was changed in the model or the texts, as JSON; nothing, if nothing was."""
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """Why the translation may be a fragment, in words; mostly nothing."""
     task: str = "translation"
-    outcome: Outcome | None = None
+    outcome: Prediction | None = None
     """What came out and what else might have, where that is no translation."""
     axes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Attention -> the sides that are its ``rows`` and ``columns``, where its name does not say."""

@@ -24,9 +24,9 @@ from regard.models.base import LazyLogits
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
 from regard.tasks.data import load_labelled
-from regard.tasks.encoder_training import PreparedEncoding, Wish, all_texts, begin, parts
-from regard.tasks.encoding import READ_TOKENS, EncoderRun, EncodingTask, Laid, open_encoder
-from regard.tasks.look import MOST, Choice, Outcome, Place
+from regard.tasks.encoder_training import EncoderSpec, PreparedEncoding, all_texts, begin, parts
+from regard.tasks.encoding import READ_TOKENS, EncoderInput, EncoderRun, EncodingTask, open_encoder
+from regard.tasks.look import MOST, Candidates, Choice, Prediction
 from regard.tasks.opening import one_text
 from regard.tasks.recipe import Recipe
 from regard.tasks.subjects import Subject
@@ -93,16 +93,16 @@ class Filler(EncoderRun):
         """A mask is none."""
         return EncoderRun.unknown_words(self, self._marked(text).replace(MASK, " "))
 
-    def outcome(self, output: Tensor, laid: Laid) -> Outcome:
+    def outcome(self, output: Tensor, laid: EncoderInput) -> Prediction:
         """The text with its masks filled, and the guesses for each."""
         found = self._filled(output, laid.ids, MOST)
         mask = self.tokenizer.marks.mask
         rows = [(i, i + 1) for i, token in enumerate(laid.ids) if token == mask]
         places = [
-            Place(row, tuple(Choice(*guess) for guess in guesses))
+            Candidates(row, tuple(Choice(*guess) for guess in guesses))
             for row, guesses in zip(rows, found.masks, strict=True)
         ]
-        return Outcome("words", found.text if places else "", tuple(places))
+        return Prediction("words", found.text if places else "", tuple(places))
 
     def _marked(self, text: str) -> str:
         """The text with our mask, if it was written with the tokenizer's own, such as [MASK]."""
@@ -231,7 +231,9 @@ def prepare_masked(
     """
     del cache  # the ids are made again as fast
     data = load_labelled(recipe.data, "text")
-    start = begin(Wish(recipe, "masked"), lambda: all_texts(data.splits["train"]), device, begun)
+    start = begin(
+        EncoderSpec(recipe, "masked"), lambda: all_texts(data.splits["train"]), device, begun
+    )
     layout = Layout(start.tokenizer.marks, start.config.max_len)
     return PreparedMasked(
         **parts(recipe, data, start, layout, device),
@@ -239,7 +241,7 @@ def prepare_masked(
     )
 
 
-class Masked(EncodingTask):
+class MaskedTask(EncodingTask):
     """Texts, and an encoder that guesses what is left out of them."""
 
     name, unit = "masked", Unit("guess", "guesses")
@@ -287,4 +289,4 @@ class Masked(EncodingTask):
                 yield {"text": one.text[:start] + MASK + one.text[end:]}
 
 
-TASKS.add("masked")(Masked())
+TASKS.add("masked")(MaskedTask())

@@ -18,7 +18,6 @@ Scores = Mapping[str, Mapping[str, Any]]
 """Name of a test set -> what an evaluation found there."""
 Lines = Sequence[Mapping[str, Any]]
 """Of metrics.jsonl."""
-
 PERCENT = {"share": 100.0, "correlation": 100.0, "points": 1.0}
 """Units that are drawn in one picture, and what brings them there."""
 

@@ -19,7 +19,6 @@ MAX_STOPS = 16
 """Words before which a text ends."""
 MAX_NEW = 4096
 """Tokens that may be asked for."""
-
 Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 Name = Annotated[str, Field(max_length=MAX_NAME)]
 Key = Annotated[str | None, Field(max_length=MAX_NAME, description="If the server has one.")]

@@ -34,7 +34,7 @@ from regard.evaluation.metrics import values
 from regard.models.encoder import Encoder, mean_of_real
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
 from regard.tasks.data import LabelledData, load_labelled
-from regard.tasks.encoder_training import PreparedEncoding, Wish, all_texts, begin, parts
+from regard.tasks.encoder_training import EncoderSpec, PreparedEncoding, all_texts, begin, parts
 from regard.tasks.encoding import EncoderRun, EncodingTask, Texts, Vectors, open_encoder
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import PageExample
@@ -107,7 +107,6 @@ def load_embedder(path: str | Path, *, device: str | None = None) -> Embedder:
 
 TEMPERATURE = 0.05
 """Cosines are divided by it, so that a softmax can tell them apart."""
-
 Scores = NDArray[np.float32]
 
 
@@ -215,7 +214,7 @@ def prepare_similarity(
     del cache  # pairs that were compared by people are few
     data = load_labelled(recipe.data, "score")
     pairs = data.splits["train"]
-    start = begin(Wish(recipe, "none"), lambda: all_texts(pairs), device, begun)
+    start = begin(EncoderSpec(recipe, "none"), lambda: all_texts(pairs), device, begun)
     layout = Layout(start.tokenizer.marks, start.config.max_len, joined=False)
     prepared = PreparedSimilarity(
         **parts(recipe, data, start, layout, device),
@@ -260,7 +259,7 @@ def _scaled(examples: Sequence[Labelled], training: Sequence[Labelled]) -> Score
     return np.array(own, np.float32) / np.float32(scale)
 
 
-class Similarity(EncodingTask):
+class SimilarityTask(EncodingTask):
     """Pairs of texts, and an encoder whose vectors compare them."""
 
     name, unit = "similarity", Unit("pair", "pairs")
@@ -319,4 +318,4 @@ class Similarity(EncodingTask):
             yield {"text": one.text, "other": "\n".join(others[i : i + 3])}
 
 
-TASKS.add("similarity")(Similarity())
+TASKS.add("similarity")(SimilarityTask())

@@ -49,7 +49,6 @@ class Subject:
 
 WEIGHTS = 2**24
 """Of all heads together in one batch; measuring takes about 40 bytes for each."""
-
 Numbered = tuple[int, Sequence[int]]
 """Which of the texts, and its ids."""
 

@@ -16,7 +16,6 @@ from regard.tasks.subjects import Scorer
 
 PageExample = dict[str, str]
 """A ``text``, and an ``other`` one where two go in."""
-
 N_EXAMPLES = 5
 MOST_CHARACTERS = {"text": 160, "other": 600}
 """Of an example."""

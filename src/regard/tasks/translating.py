@@ -96,13 +96,10 @@ class Tree:
 
 DECODE_TOKENS = 16_384
 """At most so many padded source tokens are decoded at once."""
-
 SCORE_TOKENS = 4096
 """So many are scored at once: all their logits are there together."""
-
 CPU_TOKENS = 4096
 """A CPU is no faster with more of them."""
-
 MOST_ROWS = {"cuda": 2048, "cpu": 256}
 """Hypotheses written at once: of very short sentences there would be too many for the memory."""
 
@@ -256,7 +253,7 @@ def _decode_batches(
 
 
 class TokenScores(NamedTuple):
-    """How a model judges one given target, token by token, the end token included."""
+    """How a model judges given tokens, each after those before it."""
 
     log_probs: Tensor
     """(T,)"""

@@ -39,7 +39,7 @@ from regard.inspection.heads import Ids
 from regard.models.base import LazyLogits, SequenceModel
 from regard.models.presets import build, resolve
 from regard.models.settings import SequenceConfig
-from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, Judged, Prepared
+from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared
 from regard.tasks.data import Data, Encoded, check_data, encode_within, load_data, split_of
 from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
@@ -294,7 +294,7 @@ class PreparedTranslation(Prepared):
         return evaluate_split(run, self.data, split)
 
     @override
-    def judged(self, out: Path, test_sets: Sequence[str] | None) -> Judged:
+    def judged(self, out: Path, test_sets: Sequence[str] | None) -> JudgedRun:
         """With some translations of each test set, two wrong ones first."""
         judged, samples = Prepared.judged(self, out, test_sets), []
         for name, evaluation in judged.evaluations.items():
@@ -456,7 +456,7 @@ LECTURES = {
 }
 
 
-class Translation(TextTask):
+class TranslationTask(TextTask):
     """Pairs of sentences, and a model that reads one and writes the other."""
 
     name, unit = "translation", TOKEN
@@ -641,4 +641,4 @@ def _test_scores(run: Run) -> Mapping[str, Any]:
     return test if isinstance(test, Mapping) else {}
 
 
-TASKS.add("translation")(Translation())
+TASKS.add("translation")(TranslationTask())

@@ -252,7 +252,6 @@ Matrix = NDArray[np.float64]
 
 CHOOSING = 100
 """Sentences on which a head is chosen, or half of them where there are few."""
-
 CROSS = "decoder.cross"
 
 MOMENTS = {"as it is written": slice(None, -1), "as it is read": slice(1, None)}

@@ -56,7 +56,7 @@ from regard.text.tokenizer import Tokenizer, unknown_words
 
 
 @dataclass(frozen=True, slots=True)
-class Doubts:
+class LengthWarnings:
     """How many translations are to be doubted, and for what."""
 
     most: int
@@ -66,7 +66,7 @@ class Doubts:
     n_cut: int = 0
     n_long: int = 0
 
-    def having(self, n_read: int, n_written: int) -> Doubts:
+    def having(self, n_read: int, n_written: int) -> LengthWarnings:
         """With one more translation: tokens that were read and written, without the end tokens.
 
         A target that ends has one token less than the most. A model that babbles on about a short
@@ -74,12 +74,12 @@ class Doubts:
         """
         cut = n_written >= self.most
         long = n_read >= self.trained
-        return Doubts(self.most, self.trained, self.n_cut + cut, self.n_long + long)
+        return LengthWarnings(self.most, self.trained, self.n_cut + cut, self.n_long + long)
 
-    def __add__(self, other: Doubts) -> Doubts:
+    def __add__(self, other: LengthWarnings) -> LengthWarnings:
         """Of both, which are of one run."""
         n_cut, n_long = self.n_cut + other.n_cut, self.n_long + other.n_long
-        return Doubts(self.most, self.trained, n_cut, n_long)
+        return LengthWarnings(self.most, self.trained, n_cut, n_long)
 
     def lines(self) -> list[str]:
         """What a user should know; nothing, if all is well."""
@@ -102,10 +102,10 @@ class Doubts:
             logging.getLogger("regard").warning("%s", line)
 
 
-def no_doubts(config: SequenceConfig, settings: DecodeSettings) -> Doubts:
+def no_warnings(config: SequenceConfig, settings: DecodeSettings) -> LengthWarnings:
     """Of a run that has not translated anything yet."""
     longest = settings.max_len if config.longest is None else config.longest - 1
-    return Doubts(most=min(settings.max_len, longest), trained=config.max_len)
+    return LengthWarnings(most=min(settings.max_len, longest), trained=config.max_len)
 
 
 def copies(
@@ -214,7 +214,7 @@ class Run:
             stop=stop,
             engine=engine,
         )
-        self.doubts(many, [hypotheses[0] for hypotheses in found]).log()
+        self.length_warnings(many, [hypotheses[0] for hypotheses in found]).log()
         results: list[Any] = []
         for text, hypotheses in zip(many, found, strict=True):
             shown = [self._shown(text, one, with_scores, stop_words(stop)) for one in hypotheses]
@@ -281,9 +281,9 @@ class Run:
         say = self.tokenizers.target.decode
         return (lambda _, ids: cut_at(say(ids), stops)[1]) if stops else None
 
-    def doubts(self, texts: Sequence[str], best: Sequence[Hypothesis]) -> Doubts:
+    def length_warnings(self, texts: Sequence[str], best: Sequence[Hypothesis]) -> LengthWarnings:
         """Which translations may be fragments, going by lengths; sums up with those of others."""
-        found = self._no_doubts()
+        found = self._no_warnings()
         read = self.tokenizers.source.encode_batch(list(texts))
         for ids, hypothesis in zip(read, best, strict=True):
             found = found.having(len(ids), len(hypothesis.ids))
@@ -330,8 +330,8 @@ class Run:
             found = sentence.records(written)
         edits.check_keys(changes, found)
         n_own = len(written) if target is None else 0
-        doubts = self._no_doubts().having(len(sentence.read), n_own)
-        doubts.log()
+        warnings = self._no_warnings().having(len(sentence.read), n_own)
+        warnings.log()
         return Look(
             source=source,
             source_tokens=tuple(self.tokenizers.source.tokens([*sentence.read, END_ID])),
@@ -340,7 +340,7 @@ class Run:
             attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
             records=found,
             edits=tuple(map(edits.as_json, changes)),
-            doubts=tuple(doubts.lines()),
+            warnings=tuple(warnings.lines()),
         )
 
     def beam(
@@ -370,8 +370,8 @@ class Run:
         words, settings = self.tokenizers.target, self.recipe.decode
         return Sentence(self.model, read, words, settings, self.device)
 
-    def _no_doubts(self) -> Doubts:
-        return no_doubts(self.model.config, self.recipe.decode)
+    def _no_warnings(self) -> LengthWarnings:
+        return no_warnings(self.model.config, self.recipe.decode)
 
     def _own(self, source: str) -> Sequence[int]:
         """What the model writes by itself."""

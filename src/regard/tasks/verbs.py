@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 MASK = "<mask>"
 MOST_UNKNOWN = 10_000
 """So many unknown words are remembered: input may be endless, memory is not."""
-
 Note = Callable[[str], None]
 
 
@@ -134,7 +133,7 @@ class Translate(BuiltinVerb):
 
     @override
     def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
-        unknown, n_before, doubts = Unknown(note), 0, run.doubts([], [])
+        unknown, n_before, warnings = Unknown(note), 0, run.length_warnings([], [])
         for chunk in chunks(self.chunk):
             lines = list(takewhile(run.fits, chunk))
             found = run.hypotheses(
@@ -144,7 +143,7 @@ class Translate(BuiltinVerb):
                 batch_tokens=options.batch_tokens,
                 **options.sampling,
             )
-            doubts += run.doubts(lines, [several[0] for several in found])
+            warnings += run.length_warnings(lines, [several[0] for several in found])
             unknown.add(run, lines)
             yield [
                 (line, {"hypotheses": [_described(run, line, one) for one in several]})
@@ -155,7 +154,7 @@ class Translate(BuiltinVerb):
                 raise DataError(f"standard input, line {number}: {run.too_long(chunk[len(lines)])}")
             n_before += len(chunk)
         unknown.tell()
-        for told in doubts.lines():
+        for told in warnings.lines():
             note(told)
 
     @override

@@ -38,7 +38,7 @@ from regard.tasks.generation import (
     generate,
 )
 from regard.tasks.language_scores import Judge, exercise_scores
-from regard.tasks.look import MOST, Choice, Look, Outcome, Place, check_length
+from regard.tasks.look import MOST, Candidates, Choice, Look, Prediction, check_length
 from regard.tasks.opening import (
     check_task,
     check_vocabulary,
@@ -151,7 +151,7 @@ def _text(text: str) -> str:
     return text
 
 
-def next_tokens(logits: Tensor, tokenizer: Tokenizer, written: str) -> Outcome:
+def next_tokens(logits: Tensor, tokenizer: Tokenizer, written: str) -> Prediction:
     """Logits (T, V) -> what was written, and what may come after each token that was read."""
     named = logits.clone()
     nameless = tokenizer.nameless(logits.shape[-1])
@@ -159,10 +159,10 @@ def next_tokens(logits: Tensor, tokenizer: Tokenizer, written: str) -> Outcome:
     best = named.topk(min(MOST, logits.shape[-1] - len(nameless)))
     shares = (best.values.float() - logits.float().logsumexp(dim=-1, keepdim=True)).exp()
     places = [
-        Place((t, t + 1), tuple(map(Choice, tokenizer.tokens(ids), some)))
+        Candidates((t, t + 1), tuple(map(Choice, tokenizer.tokens(ids), some)))
         for t, (ids, some) in enumerate(zip(best.indices.tolist(), shares.tolist(), strict=True))
     ]
-    return Outcome("text", written, tuple(places))
+    return Prediction("text", written, tuple(places))
 
 
 MAX_NEW = 200

@@ -346,8 +346,8 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_told():
     run = encoder_run("similarity")
     look = run.explain("a b c d e f g h " * 3)
     assert len(look.source_tokens) == 16
-    assert "16 tokens that the model reads" in look.doubts[0]
-    assert encoder_run("similarity").explain("a b").doubts == ()
+    assert "16 tokens that the model reads" in look.warnings[0]
+    assert encoder_run("similarity").explain("a b").warnings == ()
 
 
 @pytest.mark.parametrize("run", [encoder_run("masked"), writer_run()], ids=["read", "write"])

@@ -9,7 +9,7 @@ from systems import untrained
 import regard
 from regard.cli.main import main
 from regard.tasks import translator
-from regard.tasks.translator import Doubts
+from regard.tasks.translator import LengthWarnings
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def told(caplog):
 
 
 def test_a_target_that_ends_in_time_is_not_cut():
-    none = Doubts(most=12, trained=24)
+    none = LengthWarnings(most=12, trained=24)
     assert none.lines() == []
     assert none.having(23, 11) == none  # with their end tokens they just fit
     assert none.having(23, 12).n_cut == 1
@@ -38,9 +38,9 @@ def test_a_target_that_ends_in_time_is_not_cut():
 
 
 def test_doubts_are_summed_up_and_said_with_their_number():
-    none = Doubts(most=1200, trained=24)
+    none = LengthWarnings(most=1200, trained=24)
     some = none.having(24, 1200) + none.having(99, 3)
-    assert some == Doubts(1200, 24, n_cut=1, n_long=2)
+    assert some == LengthWarnings(1200, 24, n_cut=1, n_long=2)
     cut, long = some.lines()
     assert cut.startswith("1 translation cut off after 1,200 tokens")
     assert long.startswith("2 texts longer than the 24 tokens")
@@ -68,10 +68,10 @@ def test_a_limit_that_a_short_text_sets_is_no_cut(told):
 
 def test_a_look_tells_it_too_unless_the_target_was_given(run, told):
     look = run.explain("a b")
-    assert list(look.doubts) == told()
-    assert "1 translation cut off" in look.doubts[0]
-    assert run.explain("a b", "c d e f " * 5).doubts == ()
-    assert "1 text longer" in run.explain("a b c d e f g h " * 3, "a").doubts[0]
+    assert list(look.warnings) == told()
+    assert "1 translation cut off" in look.warnings[0]
+    assert run.explain("a b", "c d e f " * 5).warnings == ()
+    assert "1 text longer" in run.explain("a b c d e f g h " * 3, "a").warnings[0]
 
 
 def test_learned_positions_cut_a_target_that_could_not_be_read_again(told):
