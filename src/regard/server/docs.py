@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from typing import Any
 from urllib.parse import urlencode
@@ -70,12 +70,11 @@ def _request(verb: Verb, example: Mapping[str, str]) -> Schema:
     """A verb's request made of an example: its texts go into the fields in their order."""
     texts = [example["text"], example.get("other", "another text")]
     fields = typed_fields(verb.request)
-    given = [name for name in fields if verb.request.model_fields[name].is_required()]
-    wanted = [*fields][:2] if "other" in example else given or [*fields][:1]
-    return {
-        name: text.split("\n") if fields[name] == "lines" else text
-        for name, text in zip(wanted, texts, strict=False)
-    }
+    needed = [name for name in fields if verb.request.model_fields[name].is_required()]
+    wanted = [*fields][:2] if "other" in example else needed or [*fields][:1]
+    read: dict[str, Callable[[str], Any]] = {"lines": str.splitlines, "json": json.loads}
+    given = zip(wanted, texts, strict=False)
+    return {name: read.get(fields[name], str)(text) for name, text in given}
 
 
 def docs_page(schema: Schema, tried: Mapping[str, Schema], host: str, *, keyed: bool) -> str:
@@ -126,12 +125,17 @@ def _fields(operation: Schema, parts: Schema) -> Iterator[str]:
         needed = body.get("required", ())
         lines += [
             _field(name, about, name in needed, parts)
-            for name, about in body.get("properties", {}).items()
+            for name, about in sorted(body.get("properties", {}).items(), key=_is_key)
         ]
     if lines:
         yield f"<ul>{''.join(lines)}</ul>"
     if len(content) > 1:
         yield f"<p>Sent as {escape(' or '.join(content))}.</p>"
+
+
+def _is_key(field: tuple[str, Any]) -> bool:
+    """What every request may have stands last."""
+    return field[0] == "api_key"
 
 
 def _field(name: str, about: Schema, needed: bool, parts: Schema) -> str:

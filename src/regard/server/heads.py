@@ -13,6 +13,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from typing import Any
 
 from regard.core.errors import RegardError
+from regard.core.plugins import load_plugins, loaded_plugins
 from regard.runs.load import load
 from regard.server.errors import BusyError, RefusedError, as_json
 
@@ -27,7 +28,7 @@ class HeadMeasuring:
     """
 
     def __init__(self, run: Any, *, seconds: float) -> None:
-        self.words = [str(run.folder.path), str(run.device)]
+        self.words = [str(run.folder.path), str(run.device), *loaded_plugins()]
         self.seconds = seconds
         self._going: asyncio.Task[bytes] | None = None
         self._process: Process | None = None
@@ -104,10 +105,11 @@ async def _ended(process: Process) -> int:
     return await process.wait()
 
 
-def main(path: str, device: str) -> int:
+def main(path: str, device: str, *plugins: str) -> int:
     """What the process does: the measures as JSON on standard output."""
     from regard.runs.heads import head_measures
 
+    load_plugins(plugins)
     try:
         found = head_measures(load(path, device=device))
     except RegardError as error:

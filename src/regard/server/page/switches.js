@@ -31,7 +31,12 @@ export function showSwitches(box, state, payload, kinds, { refused, trouble }, c
     );
   } else parts.push(...about("ablate", "force", "temperature"));
   const wanted = refused.map(({ edit }) => edit).find(({ kind }) => kind === "force_token");
-  parts.push(group("Words", positions(state, set), swap(state, payload, set), ...about("no_positions", "swap")));
+  const words = [
+    kinds.includes("no_positions") && positions(state, set),
+    kinds.includes("swap") && swap(state, payload, set),
+    ...about("no_positions", "swap"),
+  ].filter(Boolean);
+  if (words.length) parts.push(group("Words", ...words));
   if (kinds.includes("force_token") && payload.target_tokens.length) {
     parts.push(group("Target", forceToken(state, payload, set, wanted), ...about("force_token")));
   } else parts.push(...about("force_token"));
