@@ -15,8 +15,8 @@ N_VOCAB, LENGTH, N_ROWS = 50, 16, 32
 SYSTEMS = [
     (preset, positions)
     for preset, kinds in {
-        "gpt": ("learned", "sinusoidal", "rotary", "none", "alibi"),
-        "bert": ("learned", "sinusoidal", "rotary", "none"),
+        "gpt": ("learned", "sinusoidal", "rotary", "none", "alibi", "index"),
+        "bert": ("learned", "sinusoidal", "rotary", "none", "alibi", "index"),
         "bilstm": ("learned", "sinusoidal", "none"),
     }.items()
     for positions in kinds
@@ -38,6 +38,7 @@ def fresh(preset, n_layers, **settings):
             "n_layers": n_layers,
             "dropout": 0.0,
             "max_len": LENGTH,
+            **({"join": "concat"} if settings.get("positions") == "index" else {}),
             **head,
             **settings,
         }
