@@ -74,7 +74,7 @@ def attention_bench(asked: BenchRequest, *, size: str | None = None) -> Bench:
     def work(plan: Plan) -> list[BenchRow]:
         rows = []
         for backward in (True, False):
-            points = _points(config, lengths, asked.precisions, who, device, backward)
+            points = [_point(config, n, asked.precisions, who, device, backward) for n in lengths]
             if asked.long:
                 rows += grow(points, plan)
             else:
@@ -90,34 +90,24 @@ def why_table() -> list[dict[str, str]]:
     return [{"kernel": row.name, "when": row.when, "why": row.why} for row in TABLE]
 
 
-def _points(
+def _point(
     config: TransformerConfig,
-    lengths: Sequence[int],
+    length: int,
     precisions: Sequence[str],
     who: set[str],
     device: torch.device,
     backward: bool,
-) -> Iterator[tuple[Workload, list[Contender]]]:
+) -> tuple[Workload, list[Contender]]:
     kind = "forward+backward" if backward else "forward"
-    for T in lengths:
-        B = max(1, TOKENS.get(device.type, TOKENS["cpu"]) // T)
-        width = config.d_model // config.n_heads
-        task = Workload(
-            what=f"causal attention, {kind}, {T:,}",
-            unit="TFLOP/s",
-            unit_size=1e12,
-            flops=1.0,
-            by="length",
-            at=T,
-        )
-        yield task, [
-            contender
-            for precision in precisions
-            for contender in _contenders(
-                Inputs(B, config.n_heads, T, width, DTYPES[precision], device),
-                precision, who, backward,
-            )
-        ]  # fmt: skip
+    B = max(1, TOKENS.get(device.type, TOKENS["cpu"]) // length)
+    width = config.d_model // config.n_heads
+    what = f"causal attention, {kind}, {length:,}"
+    task = Workload(what=what, unit="TFLOP/s", unit_size=1e12, flops=1.0, by="length", at=length)
+    contenders: list[Contender] = []
+    for name in precisions:
+        inputs = Inputs(B, config.n_heads, length, width, DTYPES[name], device)
+        contenders += _contenders(inputs, name, who, backward)
+    return task, contenders
 
 
 def _contenders(
@@ -170,21 +160,20 @@ def _flex(inputs: Inputs, backward: bool) -> Work:
 
 
 def _start(attend: Attention, inputs: Inputs, backward: bool) -> Work:
-    q, k, v, grad = inputs.tensors()
+    *qkv, grad = inputs.tensors()
     flops = inputs.flops(backward)
 
     def forward() -> float:
         with torch.no_grad():
-            attend(q, k, v)
+            attend(*qkv)
         return flops
 
     def both() -> float:
-        attend(q, k, v).backward(grad)
-        for one in (q, k, v):
+        attend(*qkv).backward(grad)
+        for one in qkv:
             one.grad = None
         return flops
 
-    if backward:
-        for one in (q, k, v):
-            one.requires_grad_()
+    for one in qkv:
+        one.requires_grad_(backward)
     return Work(both if backward else forward)

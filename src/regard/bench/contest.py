@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from typing import Any
 
 import torch
 
@@ -72,102 +72,86 @@ class Workload:
     by: str | None = None
     at: float | None = None
 
-    def row(self, contender: Contender, **found: object) -> BenchRow:
+    def row(self, contender: Contender, **found: Any) -> BenchRow:
         """A row of this task."""
-        return BenchRow(
-            what=self.what,
-            who=contender.who,
-            how=contender.how,
-            precision=contender.precision,
-            unit=self.unit,
-            by=self.by,
-            at=self.at,
-            **found,  # type: ignore[arg-type]
-        )
+        known: dict[str, Any] = {name: getattr(self, name) for name in ("what", "unit", "by", "at")}
+        known |= {name: getattr(contender, name) for name in ("who", "how", "precision")}
+        return BenchRow(**known, **found)
 
 
 @dataclass(slots=True)
-class _Entered:
-    """A contender on the track."""
+class _Runner:
+    """A contender on the track, and what is known of it so far."""
 
-    work: Work
-    memory: int | None
-    repeats: int
-    once: float
+    contender: Contender
+    device: torch.device
+    work: Work | None = None
+    memory: int | None = None
+    once: float = 0.0
     """Seconds of one run, when it had warmed up."""
     speeds: list[float] = field(default_factory=list)
+    error: str | None = None
+
+    def enter(self) -> None:
+        """Get ready and warm up."""
+        watch = Footprint(self.device)
+        self.work = self.contender.start()
+        self.work.run()  # compiles, chooses kernels, fills caches
+        self.once = seconds(self.work.run, self.device)
+        self.memory = watch.bytes
+
+    def round(self) -> None:
+        """Work for long enough to be timed."""
+        assert self.work is not None
+        done: list[float] = []
+        work = self.work
+        repeats = min(MOST_REPEATS, math.ceil(LEAST_SECONDS / max(self.once, 1e-9)))
+        took = seconds(lambda: done.append(work.run()), self.device, times=repeats)
+        self.speeds.append(sum(done) / took)
+
+    def guarded(self, act: Callable[[], None], tell: Callable[[str], None]) -> None:
+        """Whatever a contender dies of is its result, not the end of the run."""
+        try:
+            with _quiet(self.contender):
+                act()
+        except Exception as error:
+            self.error = why(error)
+        if self.error is not None:  # no traceback holds its tensors any more
+            self.work = None
+            tell(f"{self.contender.label} failed: {self.error}")
+            release(self.device)
+
+    def row(self, task: Workload, rates: Mapping[str, float]) -> BenchRow:
+        """What was found."""
+        if self.work is None:
+            return task.row(self.contender, error=self.error)
+        value, rate = statistics.median(self.speeds), rates.get(self.contender.precision)
+        flops = task.flops if self.work.flops is None else self.work.flops
+        return task.row(
+            self.contender,
+            value=value / task.unit_size,
+            low=min(self.speeds) / task.unit_size,
+            high=max(self.speeds) / task.unit_size,
+            seconds=self.once,
+            share=value * flops / rate if rate and flops else None,
+            memory_bytes=self.memory,
+            parameters=self.work.n_parameters,
+        )
 
 
 def compete(task: Workload, contenders: Sequence[Contender], plan: Plan) -> list[BenchRow]:
     """One row a contender, in their order; one that fails is a row that says why."""
     if "torch._dynamo" in sys.modules:
         torch.compiler.reset()  # it gives up on code that was compiled for too many shapes before
-    entered: dict[int, _Entered] = {}
-    failed: dict[int, str] = {}
-    for i, contender in enumerate(contenders):
-        plan.tell(f"{task.what}: {contender.label}")
-        _guarded(contender, failed, i, plan, partial(_enter, contender, entered, i, plan))
+    runners = [_Runner(contender, plan.device) for contender in contenders]
+    for one in runners:
+        plan.tell(f"{task.what}: {one.contender.label}")
+        one.guarded(one.enter, plan.tell)
     for _ in range(plan.rounds):
-        for i, one in tuple(entered.items()):
-            _guarded(contenders[i], failed, i, plan, partial(_round, one, plan))
-            if i in failed:
-                del entered[i]
-    return [
-        task.row(contender, error=failed[i])
-        if i in failed
-        else _measured(task, contender, entered[i], plan)
-        for i, contender in enumerate(contenders)
-    ]
-
-
-def _guarded(
-    contender: Contender, failed: dict[int, str], i: int, plan: Plan, act: Callable[[], None]
-) -> None:
-    """Whatever a contender dies of is its result, not the end of the run."""
-    try:
-        with _quiet(contender):
-            act()
-    except Exception as error:
-        failed[i] = why(error)
-    if i in failed:  # outside the handler, where no traceback holds its tensors any more
-        plan.tell(f"{contender.label} failed: {failed[i]}")
-        release(plan.device)
-
-
-def _enter(contender: Contender, entered: dict[int, _Entered], i: int, plan: Plan) -> None:
-    watch = Footprint(plan.device)
-    work = contender.start()
-    work.run()  # compiles, chooses kernels, fills caches
-    once = seconds(work.run, plan.device)
-    repeats = min(MOST_REPEATS, math.ceil(LEAST_SECONDS / max(once, 1e-9)))
-    entered[i] = _Entered(work, watch.bytes, repeats, once)
-
-
-def _round(one: _Entered, plan: Plan) -> None:
-    done = 0.0
-
-    def run() -> None:
-        nonlocal done
-        done += one.work.run()
-
-    took = seconds(run, plan.device, times=one.repeats)
-    one.speeds.append(done / took)
-
-
-def _measured(task: Workload, contender: Contender, one: _Entered, plan: Plan) -> BenchRow:
-    value = statistics.median(one.speeds)
-    rate = plan.matrix_rates.get(contender.precision)
-    flops = task.flops if one.work.flops is None else one.work.flops
-    return task.row(
-        contender,
-        value=value / task.unit_size,
-        low=min(one.speeds) / task.unit_size,
-        high=max(one.speeds) / task.unit_size,
-        seconds=one.once,
-        share=value * flops / rate if rate and flops else None,
-        memory_bytes=one.memory,
-        parameters=one.work.n_parameters,
-    )
+        for one in runners:
+            if one.error is None:
+                one.guarded(one.round, plan.tell)
+    return [one.row(task, plan.matrix_rates) for one in runners]
 
 
 def why(error: Exception) -> str:
@@ -221,11 +205,9 @@ def _bar(before: BenchRow | None, task: Workload, plan: Plan) -> str | None:
     factor = (task.at or 1.0) / (before.at or 1.0)
     if (before.seconds or 0.0) * factor**2 > MOST_SECONDS:
         return f"{LEFT_OUT}: {before.seconds:.0f} s at {before.at:,.0f} already"
-    there = _memory(plan.device)
-    if there is not None and (before.memory_bytes or 0) * factor**2 > there:
-        return (
-            f"{LEFT_OUT}: {(before.memory_bytes or 0) / 2**30:.1f} GiB at {before.at:,.0f} already"
-        )
+    there, held = _memory(plan.device), before.memory_bytes or 0
+    if there is not None and held * factor**2 > there:
+        return f"{LEFT_OUT}: {held / 2**30:.1f} GiB at {before.at:,.0f} already"
     return None
 
 

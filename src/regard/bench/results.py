@@ -88,15 +88,9 @@ class Bench:
 
 NONE = "–"
 HEADER = (
-    "Who",
-    "Precision",
-    "Parameters",
-    "Median",
-    "Slowest – fastest",
-    "To best peer",
-    "Of matrix rate",
-    "Memory, GiB",
-)
+    "Who", "Precision", "Parameters", "Median", "Slowest – fastest", "To best peer",
+    "Of matrix rate", "Memory, GiB",
+)  # fmt: skip
 
 
 def tables(bench: Bench) -> list[Table]:
@@ -109,12 +103,8 @@ def tables(bench: Bench) -> list[Table]:
 
 def remarks(bench: Bench) -> list[str]:
     """What limits whom, and who failed and why."""
-    lines = []
-    for row in bench.rows:
-        told = row.error if row.error is not None else row.limit
-        if told is not None:
-            lines.append(f"{row.what}, {row.label}, {row.precision}: {told}")
-    return lines
+    told = [(row, row.limit if row.error is None else row.error) for row in bench.rows]
+    return [f"{row.what}, {row.label}, {row.precision}: {why}" for row, why in told if why]
 
 
 def _table(bench: Bench, rows: list[BenchRow]) -> Table:
@@ -158,13 +148,12 @@ def number(value: float) -> str:
 
 def plot(bench: Bench) -> str:
     """One SVG. Who failed is not drawn."""
-    alone = [row for row in bench.rows if row.by is None and row.value is not None]
-    series = [row for row in bench.rows if row.by is not None and row.value is not None]
-    works = dict.fromkeys(row.what for row in alone)
-    growths = dict.fromkeys((row.by, row.kind) for row in series)
-    pictures = [_bars([row for row in alone if row.what == what]) for what in works]
-    for by, kind in growths:
-        pictures.append(_curves([row for row in series if (row.by, row.kind) == (by, kind)]))
+    groups: dict[tuple[bool, str | None, str], list[BenchRow]] = {}
+    for row in bench.rows:
+        if row.value is not None:
+            groups.setdefault((row.by is not None, row.by, row.kind), []).append(row)
+    series_last = sorted(groups, key=lambda key: key[0])
+    pictures = [(_curves if key[0] else _bars)(groups[key]) for key in series_last]
     return stack(pictures, label=f"benchmark on {bench.device}")
 
 

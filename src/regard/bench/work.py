@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.bench.contest import Work
+from regard.core.settings import parse
 from regard.data.batch import Batch
 from regard.data.examples import Example
 from regard.data.pair_batches import packed_stream, padded_stream
@@ -36,7 +37,7 @@ as in a real corpus, each finds others of its length."""
 
 def shape(size: str, vocab: int, *, max_len: int = 512) -> TransformerConfig:
     """The Transformer that every contender has to be."""
-    settings = ModelSettings(size=size, max_len=max_len)
+    settings = parse(ModelSettings, {"size": size, "max_len": max_len}, "model")
     config = resolve(settings, n_source_vocab=vocab, n_target_vocab=vocab, shared_vocab=True)
     assert isinstance(config, TransformerConfig)
     return config
