@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from regard.evaluation.metrics import METRICS
 from regard.visual.tables import Table, plain_console, show_table
 
-NONE = "–"
-
 
 class HeadColumn(NamedTuple):
     """One measure: its key in the JSON, its name, and how it is written."""
@@ -146,10 +144,7 @@ def _of_one(heads: Mapping[str, Any], name: str) -> Table:
 
 
 def _cells(row: Mapping[str, Any], columns: Sequence[HeadColumn]) -> list[str]:
-    return [_cell(row[column.key], column) for column in columns]
-
-
-def _cell(value: float | None, column: HeadColumn) -> str:
-    if value is None:
-        return NONE
-    return f"{column.unit * value:{column.format}}".replace("-", "−")
+    return [
+        "–" if row[one.key] is None else f"{one.unit * row[one.key]:{one.format}}".replace("-", "−")
+        for one in columns
+    ]

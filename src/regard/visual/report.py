@@ -52,15 +52,22 @@ def report_page(
     ``facts`` are (name, value) and head the page; ``settings`` is text shown as it is, folded away.
     What is not given leaves no trace.
     """
-    parts = [
-        element("h1", title),
-        _facts(facts) if facts else "",
-        _curves(curves) if curves else "",
-        *map(table_html, tables),
-        _samples(samples) if samples else "",
-        _settings(settings) if settings else "",
-    ]
-    return page(title, element("main", *(Markup(part) for part in parts)))
+    parts = [element("h1", title)]
+    if facts:
+        pairs = (element("div", element("dt", name), element("dd", value)) for name, value in facts)
+        parts.append(element("dl", *pairs, class_="facts"))
+    if curves:
+        parts.append(element("section", *map(_figure, curves), class_="curves"))
+    parts.extend(map(table_html, tables))
+    if samples:
+        entries = element("ol", *map(_sample, samples), class_="samples")
+        parts.append(element("section", element("h2", "Samples"), entries))
+    if settings:
+        # Inside <pre>, HTML swallows a first newline; there is none after stripping.
+        text = element("pre", settings.strip("\n"), tabindex=0)
+        folded = element("details", element("summary", "Settings"), text)
+        parts.append(element("section", folded))
+    return page(title, element("main", *parts))
 
 
 def page(title: str, body: str, *, policy: str = _POLICY, style: str = "") -> str:
@@ -85,16 +92,13 @@ def page(title: str, body: str, *, policy: str = _POLICY, style: str = "") -> st
 def card(one: Card) -> Markup:
     """A card by itself: a section that needs no style sheet to be read."""
     word, colour = ("holds", GOOD) if one.verdict else ("does not hold", BAD)
+    verdict = element("strong", f"The claim {word}.", style=f"color:{colour}")
     return element(
         "section",
         element("h2", one.name),
         element("p", one.claim, class_="claim"),
-        element(
-            "p",
-            element("strong", f"The claim {word}.", style=f"color:{colour}"),
-            f" {one.finding}",
-        ),
-        element("div", *(element("figure", Markup(svg)) for svg in one.pictures), class_="curves"),
+        element("p", verdict, f" {one.finding}"),
+        element("div", *map(_figure, one.pictures), class_="curves"),
         *map(table_html, one.tables),
         id=one.name,
         class_="card",
@@ -118,19 +122,8 @@ def cards_page(
     return page(title, element("main", element("h1", title), *failed, overview, *map(card, cards)))
 
 
-def _facts(facts: Sequence[tuple[str, str]]) -> Markup:
-    pairs = (element("div", element("dt", name), element("dd", value)) for name, value in facts)
-    return element("dl", *pairs, class_="facts")
-
-
-def _curves(curves: Sequence[str]) -> Markup:
-    figures = (element("figure", Markup(svg)) for svg in curves)
-    return element("section", *figures, class_="curves")
-
-
-def _samples(samples: Sequence[Sample]) -> Markup:
-    entries = element("ol", *map(_sample, samples), class_="samples")
-    return element("section", element("h2", "Samples"), entries)
+def _figure(svg: str) -> Markup:
+    return element("figure", Markup(svg))
 
 
 def _sample(sample: Sample) -> Markup:
@@ -146,9 +139,3 @@ def _sample(sample: Sample) -> Markup:
         label = element("span", "expected ")
         lines.append(element("p", label, sample.reference, class_="reference", dir="auto"))
     return element("li", *lines)
-
-
-def _settings(settings: str) -> Markup:
-    # Inside <pre>, HTML swallows a first newline; there is none after stripping.
-    text = element("pre", settings.strip("\n"), tabindex=0)
-    return element("section", element("details", element("summary", "Settings"), text))

@@ -36,7 +36,8 @@ def element(name: str, *children: str, **attributes: str | float | None) -> Mark
     '<text class="label" stroke-width="0.33">a &lt; b</text>'
     """
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'
+        f' {key.rstrip("_").replace("_", "-")}="'
+        f'{escaped(value) if isinstance(value, str) else f"{round(value, 2):.10g}"}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -93,10 +94,6 @@ def printable(text: str) -> str:
     'a�[2Jb'
     """
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
-
-
-def _value(value: str | float) -> str:
-    return escaped(value) if isinstance(value, str) else f"{round(value, 2):.10g}"
 
 
 def _size(svg: str) -> tuple[float, float]:

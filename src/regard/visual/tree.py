@@ -24,7 +24,7 @@ _LINE, _LETTER, _GAP = 28, 7.4, 34
 
 def tree_text(tree: Tree) -> str:
     """A line a hypothesis, below the one it continues; ★ the best, ■ finished, ✕ pruned and why."""
-    children = _children(tree)
+    children = _grouped(tree, "parent")
     lines: list[str] = []
     open_ = [(node, "", "") for node in reversed(children[None])]
     while open_:  # a stack: long sentences make deep trees
@@ -118,14 +118,12 @@ def _columns(nodes: Sequence[Node]) -> list[float]:
     return xs
 
 
-def _children(tree: Tree) -> Mapping[int | None, list[Node]]:
-    """The children of each node, the best first; None has the root."""
-    children: dict[int | None, list[Node]] = defaultdict(list)
-    for node in tree["nodes"]:
-        children[node["parent"]].append(node)
-    for group in children.values():
-        group.sort(key=lambda node: -float(node.get("score", 0.0)))
-    return children
+def _grouped(tree: Tree, key: str) -> Mapping[Any, list[Node]]:
+    """The nodes of each ``step`` or ``parent``, the best first."""
+    groups: dict[Any, list[Node]] = defaultdict(list)
+    for node in sorted(tree["nodes"], key=lambda node: -float(node.get("score", 0.0))):
+        groups[node[key]].append(node)
+    return groups
 
 
 def _lines(tree: Tree) -> dict[int, int]:
@@ -133,11 +131,8 @@ def _lines(tree: Tree) -> dict[int, int]:
 
     So a tree is no higher than its fullest step, however long it grows.
     """
-    steps: dict[int, list[Node]] = defaultdict(list)
-    for node in tree["nodes"]:
-        steps[node["step"]].append(node)
-    lines: dict[int, int] = {}
-    for group in steps.values():
-        group.sort(key=lambda node: (node.get("state") == "pruned", -float(node.get("score", 0.0))))
-        lines |= {node["id"]: line for line, node in enumerate(group)}
-    return lines
+    ordered = (
+        sorted(group, key=lambda node: node.get("state") == "pruned")
+        for group in _grouped(tree, "step").values()
+    )
+    return {node["id"]: line for group in ordered for line, node in enumerate(group)}
