@@ -304,7 +304,7 @@ def test_files_of_unequal_length(refused, recipe, corpus, tmp_path):
     ("name", "content", "words"),
     [
         ("bad.tsv", b"a\tb\nc\xff\td\n", "bad.tsv:2"),
-        ("bad.tsv", b"", "empty"),
+        ("bad.tsv", b"", "no pair in it"),
         ("bad.tsv", b"a b c\n", "bad.tsv:1"),
         ("bad.jsonl", b'{"source": "a"}\n', "'target'"),
         ("bad.doc", b"a\tb\n", ".tsv, .txt"),

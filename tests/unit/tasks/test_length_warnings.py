@@ -91,8 +91,8 @@ def test_a_text_that_no_memory_would_hold_is_not_looked_at(run, monkeypatch):
 def test_the_command_notes_it(run_path, capsys, monkeypatch):
     explain = translator.Run.explain
 
-    def doubted(*words):
-        return dataclasses.replace(explain(*words), doubts=("all is vain",))
+    def doubted(*words, **more):
+        return dataclasses.replace(explain(*words, **more), warnings=("all is vain",))
 
     monkeypatch.setattr(translator.Run, "explain", doubted)
     assert main(["explain", str(run_path), "a b"]) == 0
