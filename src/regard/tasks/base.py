@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
 from regard.core.registry import Registry
-from regard.evaluation.metrics import Takes
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from regard.data.stream import Stream
+    from regard.evaluation.metrics import Takes
     from regard.models.settings import ModelConfig
     from regard.tasks.recipe import Recipe
     from regard.text.tokenizer import Tokenizer

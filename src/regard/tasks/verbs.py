@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -214,7 +213,9 @@ class Generate(BuiltinVerb):
         ``done`` also tells the seed, whether the text came to an end by itself, and the words of
         the prompt that the model does not know.
         """
-        seed = secrets.randbelow(2**31) if request.seed is None else request.seed
+        from secrets import randbelow  # slow to import, and `--help` reads this file
+
+        seed = randbelow(2**31) if request.seed is None else request.seed
         how = {name: getattr(request, name) for name in ("temperature", "top_k", "top_p", "stop")}
         pieces = run.stream(
             request.prompt, max_new=request.max_tokens, seed=seed, dropped=dropped, **how
