@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -20,18 +20,6 @@ from regard.functional.scores import BoundScore
 from regard.functional.windows import Nearby
 from regard.kernels.attention import attention
 from regard.layers.draw import Draw, Remembered
-
-
-class Rules(TypedDict):
-    """How to attend, as keywords of ``regard.attention``."""
-
-    score: BoundScore
-    mask: Mask
-    causal: bool
-    near: Nearby | None
-    bias: Bias
-    prior: Tensor | None
-    normaliser: Normaliser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +50,10 @@ class Seen:
         """Values and weights, by the readable kernel."""
         return attention(self.q, self.k, self.v, **self._rules(), need_weights=True)
 
-    def _rules(self) -> Rules:
-        return {
-            "score": self.score,
-            "mask": self.mask,
-            "causal": self.causal,
-            "near": self.near,
-            "bias": self.bias,
-            "prior": self.prior,
-            "normaliser": self.normaliser,
-        }
+    def _rules(self) -> dict[str, Any]:
+        """How to attend, as keywords of ``regard.attention``."""
+        names = ("score", "mask", "causal", "near", "bias", "prior", "normaliser")
+        return {name: getattr(self, name) for name in names}
 
 
 class Change(nn.Module):

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from regard.layers.settings import Beta, BlockSettings
+from regard.layers.settings import Beta, BlockSettings, Count, Share
 
 Cell = Literal["lstm", "gru", "tanh"]
 
@@ -28,7 +28,7 @@ class ModelConfig(BaseModel):
 
     family: str
     pad_id: int = 0
-    d_model: int = Field(256, ge=1, description="Width of the states.")
+    d_model: Count = Field(256, description="Width of the states.")
     max_len: int = Field(512, ge=4, description="Longest text in tokens, specials included.")
 
     @model_validator(mode="after")
@@ -60,32 +60,35 @@ class ModelConfig(BaseModel):
 class SequenceConfig(ModelConfig):
     """Of a model that writes a target, given a source."""
 
-    n_source_vocab: int = Field(ge=1)
-    n_target_vocab: int = Field(ge=1)
+    n_source_vocab: Count
+    n_target_vocab: Count
     shared_vocab: bool = True
 
 
 class BlocksConfig(ModelConfig, BlockSettings):
     """What all Transformers share: layers of one block, and how tokens enter the first."""
 
-    n_layers: int = Field(4, ge=1, description="Layers of encoder and of decoder.")
+    n_layers: Count = Field(4, description="Layers of encoder and of decoder.")
     positions: str = Field("learned", description="How order is told.")
     join: Literal["add", "concat"] | None = Field(
         None, description="How positions join tokens; add, except for index."
     )
-    d_positions: int | None = Field(
+    d_positions: Count | None = Field(
         None,
-        ge=1,
-        description="With join concat: the width of positions that stand beside tokens of the "
-        "other d_model - d_positions numbers. Left out, both are d_model wide and projected back.",
+        description="Width of positions that stand beside narrower tokens (join concat); left out, "
+        "both are d_model wide and projected back.",
     )
-    token_dropout: float = Field(
-        0.0, ge=0.0, lt=1.0, description="Share of words that are not read in training."
-    )
+    token_dropout: Share = Field(0.0, description="Share of words not read in training.")
 
     def problems(self) -> list[str]:
         """Those that any Transformer may have."""
-        return [*self._heads(), *self._joining(), *self._windows()]
+        problems = [*self._heads(), *self._joining()]
+        if self.normaliser == "hard" and not isinstance(self, SequenceConfig):
+            problems.append(
+                "normaliser 'hard' draws one key a query and is trained where attention looks "
+                "across; this model looks at its own text only"
+            )
+        return problems
 
     def _heads(self) -> list[str]:
         problems = []
@@ -118,14 +121,6 @@ class BlocksConfig(ModelConfig, BlockSettings):
         if self.positions == "index" and self.d_positions != 1:
             problems.append("positions 'index' append one number: d_positions must be 1")
         return problems
-
-    def _windows(self) -> list[str]:
-        if self.normaliser == "hard" and self.family != "transformer":
-            return [
-                "normaliser 'hard' draws one key a query and is trained where attention looks "
-                "across; this model looks at its own text only"
-            ]
-        return []
 
     @property
     def joined_by(self) -> Literal["add", "concat"]:
@@ -162,26 +157,20 @@ class TransformerConfig(SequenceConfig, BlocksConfig):
     """The encoder-decoder Transformer."""
 
     family: Literal["transformer"] = "transformer"
-    d_model: int = Field(512, ge=1, description="Width of the residual stream.")
-    n_layers: int = Field(6, ge=1, description="Layers of encoder and of decoder.")
-    n_heads: int = Field(8, ge=1, description="Heads; must divide d_model.")
-    d_ff: int = Field(2048, ge=1, description="Inner width of the feed-forward.")
+    d_model: Count = Field(512, description="Width of the residual stream.")
+    n_layers: Count = Field(6, description="Layers of encoder and of decoder.")
+    n_heads: Count = Field(8, description="Heads; must divide d_model.")
+    d_ff: Count = Field(2048, description="Inner width of the feed-forward.")
     positions: str = Field("sinusoidal", description="How order is told.")
     memory: Literal["last", "each"] = Field(
-        "last",
-        description="What a decoder layer looks at: the last encoder layer, or the one of its own "
-        "number.",
+        "last", description="A decoder layer reads the last encoder layer, or that of its number."
     )
     cross_after: Literal["attention", "feed_forward"] = Field(
         "attention", description="What a decoder layer does before it looks at the source."
     )
-    embedding_scale: bool = Field(
-        True, description="Whether embeddings are multiplied by √d_model."
-    )
+    embedding_scale: bool = Field(True, description="Whether embeddings are scaled by √d_model.")
     output_bias: bool = Field(False, description="Whether the output layer has a bias.")
-    tied_output: bool = Field(
-        True, description="Whether the output matrix is the target's embedding."
-    )
+    tied_output: bool = Field(True, description="Whether the output is the target's embedding.")
     hidden_source_id: int | None = Field(
         None, ge=0, description="A source id that nobody looks at, beside padding."
     )
@@ -217,10 +206,8 @@ class TransformerConfig(SequenceConfig, BlocksConfig):
 class TextConfig(BlocksConfig):
     """Of a model with one vocabulary."""
 
-    n_vocab: int = Field(ge=1)
-    activation: str = Field(
-        "gelu", description="What stands between the two projections of the feed-forward."
-    )
+    n_vocab: Count
+    activation: str = Field("gelu", description="Between the projections of the feed-forward.")
 
     def problems(self) -> list[str]:
         """Those of any Transformer, and a padding that is no token."""
@@ -237,7 +224,7 @@ class EncoderConfig(TextConfig):
     n_segments: int = Field(2, ge=0, description="Kinds of texts that are told apart.")
     embedding_norm: bool = Field(True, description="Whether the embedding is normalised.")
     head: Literal["none", "classify", "masked", "spans"] = "none"
-    n_labels: int | None = Field(None, ge=1)
+    n_labels: Count | None = None
     pooling: Literal["cls", "mean", "attention"] = Field(
         "cls",
         description="What a label is read from: the first token, the mean of all, or those that a "
@@ -305,22 +292,16 @@ class RecurrentConfig(SequenceConfig):
         "luong", description="Where attention stands: nowhere, behind the cell, or inside."
     )
     cell: Cell = Field("lstm", description="What a step of the recurrence is.")
-    n_layers: int = Field(1, ge=1, description="Layers of encoder and of decoder.")
+    n_layers: Count = Field(1, description="Layers of encoder and of decoder.")
     bidirectional: bool = Field(False, description="Whether the encoder reads both ways.")
-    dropout: float = Field(0.0, ge=0.0, lt=1.0, description="Share of units dropped.")
+    dropout: Share = Field(0.0, description="Share of units dropped.")
     score: str | None = Field(None, description="How queries are matched with keys.")
     window: str = Field("global", description="Which keys a query may see.")
-    half_width: int = Field(10, ge=1, description="D of the local windows.")
+    half_width: Count = Field(10, description="D of the local windows.")
     normaliser: str = Field("softmax", description="How scores become weights: softmax or hard.")
-    beta: Beta = Field(
-        "fixed", description="Sharpness of the content score: 1, learned, or emitted at each step."
-    )
-    input_feeding: bool = Field(
-        False, description="Whether the decoder reads its last attentional state."
-    )
-    reverse_source: bool = Field(
-        False, description="Whether the encoder reads its source from the end."
-    )
+    beta: Beta = Field("fixed", description="Sharpness of the score content.")
+    input_feeding: bool = Field(False, description="Whether the last attentional state is read.")
+    reverse_source: bool = Field(False, description="Whether the source is read from its end.")
 
     def problems(self) -> list[str]:
         """What the three decoders cannot be told."""
@@ -352,7 +333,7 @@ class MemoryNetworkConfig(SequenceConfig):
     """Long Short-Term Memory-Networks as encoder and decoder."""
 
     family: Literal["memory_network"] = "memory_network"
-    dropout: float = Field(0.0, ge=0.0, lt=1.0, description="Share of units dropped.")
+    dropout: Share = Field(0.0, description="Share of units dropped.")
     fusion: Literal["shallow", "deep"] = Field(
         "deep", description="Where the decoder joins what it found in the source."
     )
@@ -360,9 +341,7 @@ class MemoryNetworkConfig(SequenceConfig):
     normaliser: str = Field(
         "softmax", description="How scores of the source become weights: softmax or hard."
     )
-    beta: Beta = Field(
-        "fixed", description="Sharpness of the content score: 1, learned, or emitted at each step."
-    )
+    beta: Beta = Field("fixed", description="Sharpness of the score content.")
 
     def problems(self) -> list[str]:
         """A sharpness that the score has not."""
