@@ -100,7 +100,7 @@ class Residual(nn.Module):
         return x if self.norm_first else self.norm(x)
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """What both kinds of block consist of; ``layer`` of ``n_layers``, counted from 0."""
 
     cross_attention: MultiHeadAttention | None
@@ -126,7 +126,7 @@ class Block(nn.Module):
         return around.leave(x, self.feed_forward(around.enter(x)))
 
 
-class EncoderBlock(Block):
+class EncoderBlock(TransformerBlock):
     """Self-attention, then feed-forward."""
 
     def forward(self, x: Tensor, mask: Mask) -> Tensor:
@@ -135,7 +135,7 @@ class EncoderBlock(Block):
         return self._fed_forward(x)
 
 
-class DecoderBlock(Block):
+class DecoderBlock(TransformerBlock):
     """Masked self-attention, attention to a source, feed-forward.
 
     ``cross_after`` is the sub-layer behind which it looks at the source: ``attention``, as in the

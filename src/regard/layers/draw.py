@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.functional.normalisers import NORMALISERS, Normaliser, hard
 
 
-class Drawn(NamedTuple):
+class DrawnKeys(NamedTuple):
     """The account of some queries; both depend on the scores and can be learned through."""
 
     log_prob: Tensor
@@ -26,7 +26,7 @@ class Drawn(NamedTuple):
 class Account(nn.Module):
     """An identity; listen with ``register_forward_hook``."""
 
-    def forward(self, drawn: Drawn) -> Drawn:
+    def forward(self, drawn: DrawnKeys) -> DrawnKeys:
         """Hand over what was drawn."""
         return drawn
 
@@ -52,7 +52,7 @@ class Draw(nn.Module):
         seen = scores if visible is None else scores.masked_fill(~visible, lowest)
         log_probs = seen.clamp(min=lowest).log_softmax(dim=-1)
         entropy = -(log_probs.exp() * log_probs).sum(dim=-1)
-        self.account(Drawn((chosen * log_probs).sum(dim=-1), entropy))
+        self.account(DrawnKeys((chosen * log_probs).sum(dim=-1), entropy))
         return chosen
 
 

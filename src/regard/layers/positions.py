@@ -166,7 +166,7 @@ class RotaryPositions(RelativePositions):
         return Relative(rotated(q, queries, self.base), rotated(k, keys, self.base))
 
 
-class ToldInAttention(Positions):
+class RelativeOnly(Positions):
     """What the embedding has of relative positions: nothing is joined."""
 
 
@@ -195,7 +195,7 @@ def make_positions(
         raise ConfigError("positions 'index' appends a number and has no join 'add'; use 'concat'")
     kind = POSITIONS[name]
     if issubclass(kind, RelativePositions):
-        kind = ToldInAttention
+        kind = RelativeOnly
     return kind(d_tokens, join=join, max_len=max_len, d_code=d_code or d_tokens)
 
 

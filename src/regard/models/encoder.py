@@ -1,6 +1,6 @@
 """The encoder alone (Devlin et al. 2019): a text or a pair to vectors, and a head on them.
 
-With a ``cell`` LSTMs or GRUs read the text both ways in place of self-attention; with a head that
+With a ``cell`` recurrences read the text both ways in place of self-attention; with a head that
 pools by attention it is the classifier that was usual before BERT (Yang et al. 2016).
 
 BERT by default: learned positions, segments, a norm on the embedding, GELU, post-norm, and its

@@ -27,7 +27,7 @@ from regard.models.settings import MemoryNetworkConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Tape:
+class MemoryTape:
     """All steps so far. Never changed in place."""
 
     steps: KeyValues
@@ -45,9 +45,9 @@ class Tape:
         """(B, T, D): the hidden tape, h of every step."""
         return self.steps.v[:, 0].chunk(2, dim=-1)[0]
 
-    def select(self, rows: Tensor) -> Tape:
+    def select(self, rows: Tensor) -> MemoryTape:
         """Rows of the batch by index, in that order."""
-        return Tape(self.steps.select(rows), self.recalled.index_select(0, rows))
+        return MemoryTape(self.steps.select(rows), self.recalled.index_select(0, rows))
 
 
 class TapeAttention(MemoryAttention):
@@ -129,22 +129,22 @@ class TapeCell(nn.Module):
         return o * new.tanh(), new
 
 
-def empty_tape(like: Tensor) -> Tape:
+def empty_tape(like: Tensor) -> MemoryTape:
     """The tape before the first step, for rows as in ``like`` (B, D)."""
     nothing = like.new_zeros(like.shape[0], 1, 0, like.shape[1])
     steps = KeyValues(nothing, torch.cat((nothing, nothing), dim=-1))
-    return Tape(steps, torch.zeros_like(like))
+    return MemoryTape(steps, torch.zeros_like(like))
 
 
 def unroll(
     cell: TapeCell,
     attends: TapeAttention,
     x: Tensor,
-    tape: Tape,
+    tape: MemoryTape,
     *,
     brought: Tensor | None = None,
     mask: Tensor | None = None,
-) -> Tape:
+) -> MemoryTape:
     """Words x (B, T, d_word) after the ``tape`` -> the tape with them on it.
 
     ``brought`` (B, T, D) is what deep fusion adds to each step's c. ``mask`` (B, 1, 1, T) says
@@ -161,7 +161,7 @@ def unroll(
         steps = steps.extended(entry) if steps.k.shape[-2] else entry
     if queries and attends.view.watched:
         attends.show(queries, steps, mask)
-    return Tape(steps, h)
+    return MemoryTape(steps, h)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class TapeMemory:
 class TapeState:
     """The decoder between two words."""
 
-    tape: Tape
+    tape: MemoryTape
     found: Tensor
     """(B, D): γ̃, what deep fusion found last in the encoder's hidden tape; zeros otherwise."""
 
@@ -201,7 +201,7 @@ class TapeEncoder(nn.Module):
         self.self_attention = _self_attention(config)
         self.cell = TapeCell(config.d_model, config.d_model)
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tape:
+    def forward(self, ids: Tensor, mask: Tensor) -> MemoryTape:
         """ids (B, S), mask (B, 1, 1, S) -> the tape of all S steps."""
         words = self.dropout(self.tokens(ids))
         tape = empty_tape(words.new_zeros(words.shape[0], words.shape[2]))
@@ -220,7 +220,7 @@ class TapeDecoder(nn.Module):
         self.cross_attention = _cross_attention(config)
         self.to_logits = nn.Linear(d_out, config.n_target_vocab)
 
-    def project(self, encoded: Tape) -> KeyValues:
+    def project(self, encoded: MemoryTape) -> KeyValues:
         """The encoder's tape -> what to look at, once for all steps."""
         raise NotImplementedError
 
@@ -230,7 +230,9 @@ class TapeDecoder(nn.Module):
         """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         raise NotImplementedError
 
-    def _unrolled(self, words: Tensor, tape: Tape, brought: Tensor | None) -> tuple[Tensor, Tape]:
+    def _unrolled(
+        self, words: Tensor, tape: MemoryTape, brought: Tensor | None
+    ) -> tuple[Tensor, MemoryTape]:
         """Words (B, T, D) after the ``tape`` -> their h (B, T, D), and the tape with them on it."""
         after = unroll(self.cell, self.self_attention, words, tape, brought=brought)
         return after.hidden[:, tape.length :], after
@@ -243,7 +245,7 @@ class ShallowDecoder(TapeDecoder):
         super().__init__(config, d_out=2 * config.d_model)
 
     @override
-    def project(self, encoded: Tape) -> KeyValues:
+    def project(self, encoded: MemoryTape) -> KeyValues:
         return self.cross_attention.project(encoded.hidden)
 
     @override
@@ -274,7 +276,7 @@ class DeepDecoder(TapeDecoder):
         self.gate = nn.Linear(2 * config.d_model, config.d_model)
 
     @override
-    def project(self, encoded: Tape) -> KeyValues:
+    def project(self, encoded: MemoryTape) -> KeyValues:
         return self.cross_attention.project(encoded.hidden, encoded.steps.v[:, 0])
 
     @override

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from regard.layers.draw import Account, Drawn
+from regard.layers.draw import Account, DrawnKeys
 
 ENTROPY = 0.01
 """What a nat of entropy is worth: enough that no head makes up its mind at once."""
@@ -24,9 +24,9 @@ DECAY = 0.9
 
 
 @contextmanager
-def accounts(model: nn.Module) -> Iterator[dict[str, list[Drawn]]]:
+def accounts(model: nn.Module) -> Iterator[dict[str, list[DrawnKeys]]]:
     """What every hard attention of the model draws inside the block, by name, in order."""
-    kept: dict[str, list[Drawn]] = {}
+    kept: dict[str, list[DrawnKeys]] = {}
     handles = [
         module.register_forward_hook(_keeping(kept.setdefault(name, [])))
         for name, module in model.named_modules()
@@ -39,14 +39,14 @@ def accounts(model: nn.Module) -> Iterator[dict[str, list[Drawn]]]:
             handle.remove()
 
 
-def _keeping(drawn: list[Drawn]) -> Callable[[nn.Module, object, Drawn], None]:
-    def keep(_module: nn.Module, _inputs: object, account: Drawn) -> None:
+def _keeping(drawn: list[DrawnKeys]) -> Callable[[nn.Module, object, DrawnKeys], None]:
+    def keep(_module: nn.Module, _inputs: object, account: DrawnKeys) -> None:
         drawn.append(account)
 
     return keep
 
 
-def surrogate(drawn: list[Drawn], gains: Tensor, real: Tensor) -> Tensor:
+def surrogate(drawn: list[DrawnKeys], gains: Tensor, real: Tensor) -> Tensor:
     """A number whose gradient is REINFORCE's estimate, negative: it is to be made small.
 
     ``drawn`` are the draws of one attention at target positions, all at once or step by step;

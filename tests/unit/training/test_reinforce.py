@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.layers.draw import Draw, Drawn
+from regard.layers.draw import Draw, DrawnKeys
 from regard.training import reinforce
 from regard.training.reinforce import Baseline, accounts, surrogate
 
@@ -57,14 +57,16 @@ def test_a_fitting_baseline_makes_the_estimate_steadier(no_entropy):
 
 def test_padding_is_worth_nothing_and_entropy_something(monkeypatch):
     monkeypatch.setattr(reinforce, "ENTROPY", 0.5)
-    drawn = Drawn(torch.tensor([[[-1.0, -2.0]]]), torch.tensor([[[0.3, 0.7]]]))
+    drawn = DrawnKeys(torch.tensor([[[-1.0, -2.0]]]), torch.tensor([[[0.3, 0.7]]]))
     gains, real = torch.tensor([[2.0, 5.0]]), torch.tensor([[True, False]])
     assert surrogate([drawn], gains, real).item() == pytest.approx(-(-1.0 * 2.0 + 0.5 * 0.3))
 
 
 def test_steps_and_all_at_once_are_the_same():
-    whole = Drawn(torch.randn(2, 3, 4), torch.rand(2, 3, 4))
-    steps = [Drawn(whole.log_prob[..., t : t + 1], whole.entropy[..., t : t + 1]) for t in range(4)]
+    whole = DrawnKeys(torch.randn(2, 3, 4), torch.rand(2, 3, 4))
+    steps = [
+        DrawnKeys(whole.log_prob[..., t : t + 1], whole.entropy[..., t : t + 1]) for t in range(4)
+    ]
     gains, real = torch.randn(2, 4), torch.rand(2, 4) < 0.8
     torch.testing.assert_close(surrogate(steps, gains, real), surrogate([whole], gains, real))
 
