@@ -23,6 +23,7 @@ from regard.checkpoints.run_folder import fill, model_tensors
 from regard.checkpoints.snapshots import Snapshot
 from regard.core.errors import TrainingError
 from regard.data.batch import Batch
+from regard.data.stream import Prefetched, Stream
 from regard.models.settings import ModelConfig
 from regard.training.distributed import Ranks, StopRequest, stop_on_signals, unwrapped
 from regard.training.losses import Objective
@@ -35,22 +36,6 @@ Evaluator = Callable[[Any], Mapping[str, float]]
 """Scores of a model on held-out data; at least ``loss``."""
 Observer = Callable[[Mapping[str, Any]], None]
 """Is called with every line of metrics."""
-
-
-class Stream(Protocol):
-    """Endless batches whose place can be noted and found again."""
-
-    def next(self) -> Batch:
-        """The next batch."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """The place, as JSON."""
-        ...
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go to a place."""
-        ...
 
 
 class Store(Protocol):
@@ -93,7 +78,7 @@ class Setup:
 
     model: nn.Module
     """Its ``config`` is a ``ModelConfig``."""
-    stream: Stream
+    stream: Stream | Prefetched
     objective: Objective
     evaluate: Evaluator
     flops: Callable[[Any], float]

@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from systems import system
+from torch.nn.parallel import DistributedDataParallel
 
 from regard.checkpoints.snapshots import SnapshotStore
 from regard.data.examples import Example
@@ -58,6 +59,13 @@ def batches():
     return [[stream.next(), stream.next()] for _ in range(2)]
 
 
+def gradients(model, *some):
+    """Of the summed loss of batches."""
+    loss = TokenLoss(TrainSettings(max_steps=1, precision="fp32"))
+    sum(loss(model.train(), batch).total for batch in some).backward()
+    return {name: p.grad.clone() for name, p in unwrapped(model).named_parameters()}
+
+
 def share_the_work(rank, folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
     ranks = Ranks.current()
@@ -72,6 +80,9 @@ def share_the_work(rank, folder):
         "stop": ranks.agree(int(rank == 0), CPU),
         "writer": ranks.is_writer,
         "trained": trained(folder / f"run-{rank}", ranks),
+        "ddp": gradients(
+            DistributedDataParallel(system("transformer", dropout=0.0)), batches()[0][rank]
+        ),
     }
     torch.save(found, folder / f"{rank}.pt")
     dist.destroy_process_group()
@@ -106,6 +117,10 @@ def test_two_processes_make_the_update_of_one(tmp_path):
     assert second["trained"][1:] == ([], [])
     for name, tensor in first["weights"].items():
         assert torch.equal(second["weights"][name], tensor)
+
+    summed = gradients(system("transformer", dropout=0.0), *batches()[0])
+    for name, gradient in summed.items():  # DDP takes the mean over processes
+        torch.testing.assert_close(2 * first["ddp"][name], gradient)
 
 
 def test_alone_a_process_writes_and_asks_nobody():
