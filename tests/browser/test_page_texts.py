@@ -5,8 +5,8 @@ import pytest
 from page_parts import READY, SOURCE, control, link
 from playwright.sync_api import expect
 
+from regard.data.splits import load_records
 from regard.runs.heads import head_measures
-from regard.tasks.data import load_data
 from regard.visual.head_table import COLUMNS, head_tables
 
 pytestmark = pytest.mark.browser
@@ -131,7 +131,7 @@ def test_the_measures_are_named_and_written_as_the_command_writes_them(visit, ru
     page = visit(link(source=SOURCE))
     page.get_by_role("tab", name="Head map").click()
     expect(page.locator("#view tbody tr")).to_have_count(6, timeout=60_000)
-    found = head_measures(run, load_data(run.recipe.data)).as_json()
+    found = head_measures(run, load_records(run.recipe.data, "pair")).as_json()
     header = page.locator("#view thead th").all_text_contents()
     told = dict(
         zip(

@@ -11,7 +11,7 @@ from encoders import labelled, labelled_pairs, scored, settings, texts
 
 import regard
 from regard.core.errors import CheckpointError, ConfigError, DataError
-from regard.data.corpora import read_labelled
+from regard.data.corpora import read_corpus
 from regard.runs.train import train
 from regard.tasks.recipe import recipe_from
 
@@ -439,5 +439,5 @@ def test_real_files_are_read_by_their_recipes(tmp_path, say):
         recipe = load_recipe(name, [f"folder={tmp_path}"])
         assert recipe.data.train == file
         wanted = "score" if name == "stsb" else "label"
-        found = read_labelled(str(Path(tmp_path / file)), wanted, recipe.data)
+        found = read_corpus(str(Path(tmp_path / file)), wanted, recipe.data)
         assert [(e.text, e.other, e.label, e.score) for e in found.examples] == expected[name]

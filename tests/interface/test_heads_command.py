@@ -9,8 +9,8 @@ from systems import untrained
 
 import regard
 from regard.cli.main import main
+from regard.data.splits import load_records
 from regard.runs.heads import head_measures
-from regard.tasks.data import load_data
 from regard.visual.head_table import heads_text
 
 KEYS = {
@@ -23,7 +23,7 @@ def test_the_command_prints_what_python_gives(run_path, capsys):
     assert main(["heads", str(run_path), "--json", "--sentences", "7"]) == 0
     shown = json.loads(capsys.readouterr().out)
     run = regard.load(run_path)
-    assert shown == head_measures(run, load_data(run.recipe.data), n=7).as_json()
+    assert shown == head_measures(run, load_records(run.recipe.data, "pair"), n=7).as_json()
     assert shown["n"] == 7
     assert len(shown["rows"]) == 6  # one layer a side, two heads, three attentions
     assert all(set(row) == KEYS for row in shown["rows"])
@@ -44,7 +44,7 @@ def test_for_a_person_there_are_tables_that_fit_and_the_caveat_beneath(run_path,
 @pytest.mark.parametrize("width", [30, 46, 80])
 def test_a_narrow_terminal_gets_the_tables_in_pieces(run_path, width):
     run = regard.load(run_path)
-    found = head_measures(run, load_data(run.recipe.data), n=3).as_json()
+    found = head_measures(run, load_records(run.recipe.data, "pair"), n=3).as_json()
     text = heads_text(found, width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text

@@ -25,6 +25,7 @@ from starlette.testclient import TestClient
 import regard
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import DataError
+from regard.data.splits import load_records
 from regard.decoding.protocol import next_log_probs
 from regard.recipes.recipe import load_recipe
 from regard.runs.heads import head_measures
@@ -38,7 +39,6 @@ from regard.server.listening import address_of, listen
 from regard.server.service import Service
 from regard.server.translation import greedy_events
 from regard.tasks.base import TASKS
-from regard.tasks.data import load_data
 from regard.tasks.recipe import recipe_from
 from regard.tasks.translation import PRONOUNS, antecedents
 from regard.tasks.translator import Run
@@ -407,7 +407,11 @@ def test_the_world_of_sentences_shows_the_lectures_examples_and_knows_their_word
     recipe = load_recipe("transformer", [f"direction={direction}"])
     shown = TASKS["translation"].examples(SimpleNamespace(recipe=recipe))
     assert len(shown) == 5
-    known = {word for pair in load_data(recipe.data).splits["train"] for word in split(pair.source)}
+    known = {
+        word
+        for pair in load_records(recipe.data, "pair").splits["train"]
+        for word in split(pair.source)
+    }
     assert all(set(split(text)) <= known for text in shown)
 
 
@@ -519,7 +523,9 @@ def test_the_head_that_finds_antecedents_is_told_with_its_score(run, tmp_path):
 
 @pytest.mark.parametrize("direction", ["en-fr", "fr-en"])
 def test_pronouns_are_those_of_the_world(direction):
-    pairs = load_data(load_recipe("transformer", [f"direction={direction}"]).data).splits["valid"]
+    pairs = load_records(
+        load_recipe("transformer", [f"direction={direction}"]).data, "pair"
+    ).splits["valid"]
     found = {split(pair.source)[at] for pair in pairs for at, _ in pair.antecedents or ()}
     assert found == set(PRONOUNS[direction[:2]])
 
@@ -545,7 +551,7 @@ def test_a_prefix_that_the_model_has_no_places_for_is_refused(settings, tmp_path
 
 
 def test_heads_are_measured_once_by_a_process_of_their_own(client, run, monkeypatch):
-    expected = as_json(head_measures(run, load_data(run.recipe.data)).as_json())
+    expected = as_json(head_measures(run, load_records(run.recipe.data, "pair")).as_json())
     assert client.get("/api/heads").content == expected
     monkeypatch.setattr("sys.executable", "nothing to start")
     assert client.get("/api/heads").content == expected

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
+from regard.core.registry import Registry
 from regard.data.lines import excerpt
 from regard.data.readers import (
     READERS,
@@ -29,7 +30,6 @@ from regard.data.readers import (
 from regard.data.records import Corpus, Labelled, Pair, Question
 from regard.data.settings import DataSettings, Files
 
-R = TypeVar("R")
 Values = Mapping[str, Any]
 Wanted = Literal["label", "score", "text"]
 """What is learned of texts: a label, how alike two are, or nothing but the texts."""
@@ -38,19 +38,23 @@ HEADERS = frozenset({"label", "labels", "class", "score", "answer", "answers"})
 
 
 @dataclass(frozen=True, slots=True)
-class Schema(Generic[R]):
+class Schema:
     """What the columns and keys of a row mean, and the record that is made of them."""
 
     what: str
     """Of what there may be just one file, or that two parallel files are."""
     columns: Mapping[int, tuple[str, ...]]
     """The names of the columns, by how many there are."""
-    make: Callable[[str, Values], R | None]
+    make: Callable[[str, Values], Any]
     """Where a row stands and its values → the record; None where a part of it is empty."""
     patterns: bool = False
     """Whether ``data.pattern`` may describe lines."""
     optional: tuple[str, ...] = ()
     """Keys of JSON that may be missing."""
+    shared: tuple[str, ...] = ()
+    """Parts of a record that all records have, or none."""
+    lines: bool = False
+    """Whether a line of a file that is no table is one column, tabs and all."""
     formats: tuple[str, ...] = ()
     """Endings of files that are read, where a file of any other name is no table."""
 
@@ -61,21 +65,18 @@ class Schema(Generic[R]):
         return tuple(name for name in first if all(name in more for more in others))
 
 
-def read_corpus(
-    files: Files,
-    schema: Schema[R],
-    columns: tuple[int, ...] | None = None,
-    pattern: str | None = None,
-) -> Corpus[R]:
-    """All records of a file, or of two parallel ones. Texts lose white space at their ends.
+def read_corpus(files: Files, kind: str, settings: DataSettings | None = None) -> Corpus[Any]:
+    """All records of a kind in a file, or in two parallel ones.
 
-    ``columns`` of a table are counted from 1; ``pattern`` is what every line matches, where the
-    file has no columns.
+    Texts lose white space at their ends. The settings say which columns of a table count, or the
+    pattern that every line matches.
     """
+    schema = SCHEMAS[kind]
+    columns, pattern = (None, None) if settings is None else (settings.columns, settings.pattern)
     single = isinstance(files, str)
     headed = isinstance(files, str) and ending(Path(files)) != ".jsonl" and pattern is None
     rows = _named(_rows(files, schema, pattern), schema, columns if single else None)
-    examples: list[R] = []
+    examples: list[Any] = []
     n_rows = n_headers = n_unanswered = 0
     for where, values in rows:
         if headed and values is not None and not n_rows + n_headers and _is_header(values):
@@ -93,38 +94,16 @@ def read_corpus(
         skipped = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
         told = f" ({skipped})" if skipped else ""
         raise DataError(f"{name}: no {schema.what} in it; expected one a line{told}")
-    likely = _likely_header(examples) if schema is LABELS and headed and not n_headers else None
+    check_alike(examples, schema)
+    likely = _likely_header(examples) if kind == "label" and headed and not n_headers else None
     n_empty = n_rows - len(examples) - n_unanswered
     return Corpus(tuple(examples), n_empty, n_headers, n_unanswered, likely)
 
 
-def read_pairs(files: Files, columns: tuple[int, ...] | None = None) -> Corpus[Pair]:
-    """Sentence pairs of a table, of JSON lines, or of two parallel files."""
-    return read_corpus(files, PAIRS, columns)
-
-
-def read_labelled(
-    files: Files, wanted: Wanted, settings: DataSettings | None = None
-) -> Corpus[Labelled]:
-    """Texts with what is wanted of them; all lines have the same parts."""
-    found = read_corpus(files, LABELLED[wanted], *_options(settings))
-    check_alike(found.examples)
-    return found
-
-
-def read_questions(files: Files, settings: DataSettings | None = None) -> Corpus[Question]:
-    """Questions about texts: a table, JSON lines, or one JSON in SQuAD's form."""
-    return read_corpus(files, QUESTIONS, *_options(settings))
-
-
-def _options(settings: DataSettings | None) -> tuple[tuple[int, ...] | None, str | None]:
-    return (None, None) if settings is None else (settings.columns, settings.pattern)
-
-
-def check_alike(examples: Iterable[Labelled]) -> None:
+def check_alike(examples: Iterable[Any], schema: Schema) -> None:
     """All have the same parts as the first; what can be learned from one is asked of another."""
     first, *others = examples
-    for name in ("other", "score"):
+    for name in schema.shared:
         for one in others:
             if (getattr(first, name) is None) != (getattr(one, name) is None):
                 has, lacks = (one, first) if getattr(first, name) is None else (first, one)
@@ -134,7 +113,7 @@ def check_alike(examples: Iterable[Labelled]) -> None:
                 )
 
 
-def _rows(files: Files, schema: Schema[R], pattern: str | None) -> Iterator[Row]:
+def _rows(files: Files, schema: Schema, pattern: str | None) -> Iterator[Row]:
     if pattern is not None and not schema.patterns:
         raise ConfigError(
             f"data.pattern is for texts with labels; of {schema.what}s, name data.columns"
@@ -154,12 +133,12 @@ def _rows(files: Files, schema: Schema[R], pattern: str | None) -> Iterator[Row]
             f"{path}: a single file must be {', '.join(schema.formats)}, perhaps with .gz or .xz; "
             "two parallel files are given as [source, target]"
         )
-    if schema is TEXTS and ending(path) not in (*TABLES, ".jsonl"):
+    if schema.lines and ending(path) not in (*TABLES, ".jsonl"):
         return read_whole_lines(path)
     return READERS[ending(path)](path) if ending(path) in READERS else read_table(path)
 
 
-def _compiled(pattern: str, schema: Schema[R]) -> re.Pattern[str]:
+def _compiled(pattern: str, schema: Schema) -> re.Pattern[str]:
     compiled = re.compile(pattern)
     layouts = schema.columns.values()
     if {*compiled.groupindex} not in [{*names} for names in layouts]:
@@ -170,7 +149,7 @@ def _compiled(pattern: str, schema: Schema[R]) -> re.Pattern[str]:
 
 
 def _named(
-    rows: Iterator[Row], schema: Schema[R], columns: tuple[int, ...] | None
+    rows: Iterator[Row], schema: Schema, columns: tuple[int, ...] | None
 ) -> Iterator[tuple[str, Values | None]]:
     """Where each row stands and its values by name; None for an empty line."""
     if columns is not None and len(columns) not in schema.columns:
@@ -198,7 +177,7 @@ def _named(
 
 
 def _layout(
-    fields: Sequence[str], schema: Schema[R], where: str, row: Sequence[str]
+    fields: Sequence[str], schema: Schema, where: str, row: Sequence[str]
 ) -> tuple[str, ...]:
     n = len(fields)
     if n in schema.columns:
@@ -349,15 +328,33 @@ def _found(answer: str, context: str) -> int | None:
     return None if inside < 0 else inside
 
 
-PAIRS = Schema("pair", {2: ("source", "target")}, _pair, formats=(".tsv", ".txt", ".csv", ".jsonl"))
-LABELS = Schema(
-    "example", {2: ("text", "label"), 3: ("text", "other", "label")}, _labelled, patterns=True
+_SHARED = ("other", "score")
+
+SCHEMAS: Registry[Schema] = Registry("kind of records")
+SCHEMAS.add("pair")(
+    Schema("pair", {2: ("source", "target")}, _pair, formats=(".tsv", ".txt", ".csv", ".jsonl"))
 )
-SCORES = Schema(
-    "example", {2: ("text", "other"), 3: ("text", "other", "score")}, _labelled, patterns=True
+SCHEMAS.add("label")(
+    Schema(
+        "example",
+        {2: ("text", "label"), 3: ("text", "other", "label")},
+        _labelled,
+        patterns=True,
+        shared=_SHARED,
+    )
 )
-TEXTS = Schema("text", {1: ("text",)}, _labelled, patterns=True)
-QUESTIONS = Schema(
-    "question", {3: ("question", "context", "answer")}, _question, optional=("answer_start",)
+SCHEMAS.add("score")(
+    Schema(
+        "example",
+        {2: ("text", "other"), 3: ("text", "other", "score")},
+        _labelled,
+        patterns=True,
+        shared=_SHARED,
+    )
 )
-LABELLED: Mapping[Wanted, Schema[Labelled]] = {"label": LABELS, "score": SCORES, "text": TEXTS}
+SCHEMAS.add("text")(Schema("text", {1: ("text",)}, _labelled, patterns=True, lines=True))
+SCHEMAS.add("question")(
+    Schema(
+        "question", {3: ("question", "context", "answer")}, _question, optional=("answer_start",)
+    )
+)

@@ -13,7 +13,7 @@ from regard.core.errors import ConfigError, DataError
 from regard.data.lines import read_lines
 from regard.data.readers import TABLES, an_object, ending, read_json_lines, text_value
 from regard.data.settings import DataSettings
-from regard.data.splits import NAMES, located_splits, read_labelled_splits
+from regard.data.splits import NAMES, located_splits, read_splits
 from regard.data.worlds.prompted import PromptedSplits, everything, prompted, texts_of
 from regard.data.worlds.registry import EVERYTHING, WorldRequest, world_records
 
@@ -34,7 +34,7 @@ def prompted_splits(settings: DataSettings) -> PromptedSplits:
         return everything(asked.direction, **asked.size)
     if settings.prompt is None:
         return {}
-    corpora = read_labelled_splits(settings, "label")
+    corpora = read_splits(settings, "label")
     rows = {name: one.examples for name, one in corpora.items()}
     return {name: (task,) for name, task in prompted(OWN, settings.prompt, rows).items()}
 

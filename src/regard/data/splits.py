@@ -7,24 +7,19 @@ the size of the corpus decides, and the same files give the same parts everywher
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from regard.core.errors import DataError
-from regard.data.corpora import (
-    PAIRS,
-    Wanted,
-    check_alike,
-    read_corpus,
-    read_labelled,
-    read_questions,
-)
+from regard.core.errors import ConfigError, DataError
+from regard.core.registry import did_you_mean
+from regard.data.corpora import SCHEMAS, check_alike, read_corpus
 from regard.data.lines import present
-from regard.data.records import Corpus, Labelled, Pair, Question
+from regard.data.records import Corpus
 from regard.data.settings import DataSettings, Files
+from regard.data.worlds.registry import world_records
 
 
 class Sided(Protocol):
@@ -40,57 +35,72 @@ class Sided(Protocol):
 
 
 S = TypeVar("S", bound=Sided)
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 NAMES = ("train", "valid", "test")
 LEAST = 0.9
 """Share of what was asked for that must be held out: large groups may leave no better choice."""
 
 
-def read_pair_splits(settings: DataSettings) -> dict[str, Corpus[Pair]]:
-    """Pairs of the files of ``train``, ``valid`` and, if there is one, ``test``."""
-    if settings.pattern is not None:
-        raise DataError("data.pattern is for texts with labels; of pairs, name data.columns")
-    return read_splits(settings, lambda files: read_corpus(files, PAIRS, settings.columns))
+@dataclass(frozen=True, slots=True)
+class Data(Generic[R_co]):
+    """Records by split, and what a user should know about how they came about."""
+
+    splits: Mapping[str, Sequence[R_co]]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def test_sets(self) -> list[str]:
+        """The splits that neither train nor choose anything; ``valid`` where there are none."""
+        return test_sets_of(self.splits)
+
+    def split(self, name: str) -> Sequence[R_co]:
+        """One of them; a wrong name is told."""
+        return split_of(self.splits, name)
 
 
-def read_labelled_splits(settings: DataSettings, wanted: Wanted) -> dict[str, Corpus[Labelled]]:
-    """Texts with what is wanted of them; of two texts a line, neither is in two splits."""
-
-    def read(files: Files) -> Corpus[Labelled]:
-        return read_labelled(files, wanted, settings)
-
-    return read_splits(settings, read, check=check_alike, linked=True)
-
-
-def read_question_splits(settings: DataSettings) -> dict[str, Corpus[Question]]:
-    """Questions; all that are about one context are in one split."""
-    return read_splits(settings, lambda files: read_questions(files, settings))
+def split_of(splits: Mapping[str, R], name: str, *, remedy: str = "") -> R:
+    """The split of this name; a wrong one is told, with those there are."""
+    if name not in splits:
+        known, hint = ", ".join(splits), did_you_mean(name, splits)
+        raise ConfigError(f"the run's data has no split {name!r}{hint}; it has {known}{remedy}")
+    return splits[name]
 
 
-def read_splits(
-    settings: DataSettings,
-    read: Callable[[Files], Corpus[S]],
-    *,
-    check: Callable[[Sequence[S]], None] = lambda firsts: None,
-    linked: bool = False,
-) -> dict[str, Corpus[S]]:
-    """What is read from the files of ``train``, ``valid`` and, if there is one, ``test``.
+def test_sets_of(splits: Iterable[str]) -> list[str]:
+    """The splits that neither train nor choose anything; ``valid`` where there are none."""
+    return [name for name in splits if name not in ("train", "valid")] or ["valid"]
 
-    Without a file for ``valid``, min(1000, 5 %) of ``train`` are held out, ``linked`` where sources
-    and targets differ; where ``data.hold_out`` is given, so many for each of ``valid`` and ``test``
-    that has none. ``check`` is shown the first record of each file.
+
+def load_records(settings: DataSettings, kind: str) -> Data[Any]:
+    """Records of a kind (``pair``, ``label``, ``question``, …) from a world or from files."""
+    if settings.world is not None:
+        return Data(world_records(settings, kind))
+    corpora = read_splits(settings, kind)
+    notes = [note for name, corpus in corpora.items() for note in corpus.notes(name)]
+    return Data({name: corpus.examples for name, corpus in corpora.items()}, tuple(notes))
+
+
+def read_splits(settings: DataSettings, kind: str) -> dict[str, Corpus[Any]]:
+    """What the files of ``train``, ``valid`` and, if there is one, ``test`` hold.
+
+    Without a file for ``valid``, min(1000, 5 %) of ``train`` are held out; where ``data.hold_out``
+    is given, so many for each of ``valid`` and ``test`` that has none. Of two texts a line, neither
+    is in two splits; questions about one context are in one.
     """
     assert settings.train is not None, "a world has no files"
-    splits = {name: read(files) for name, files in located_splits(settings).items()}
-    check([corpus.examples[0] for corpus in splits.values()])
+    files = located_splits(settings)
+    splits = {name: read_corpus(some, kind, settings) for name, some in files.items()}
+    check_alike([corpus.examples[0] for corpus in splits.values()], SCHEMAS[kind])
     n, seed = settings.hold_out, settings.world_seed
     for name in [name for name in ("test", "valid") if name not in splits]:
         train = splits["train"].examples
         if n is not None:
             kept, held = hold_out_linked(train, n, seed)
         elif name == "valid":
-            apart = linked and any(one.source != one.target for one in train)
-            kept, held = hold_out(train, min(1000, len(train) // 20), seed, linked=apart)
+            linked = kind != "pair" and any(one.source != one.target for one in train)
+            kept, held = hold_out(train, min(1000, len(train) // 20), seed, linked=linked)
         else:
             continue
         splits |= {"train": replace(splits["train"], examples=kept), name: Corpus(held)}

@@ -15,8 +15,8 @@ from torch import Tensor
 from regard.checkpoints.run_folder import RunFolder, fill
 from regard.checkpoints.snapshots import Snapshot
 from regard.data.records import Pair
+from regard.data.splits import Data
 from regard.recipes.recipe import load_recipe
-from regard.tasks.data import Data
 from regard.tasks.translation import TokenLoss, prepare_translation
 from regard.tasks.translator import Run
 from regard.training.loop import Setup, Trainer
@@ -29,7 +29,7 @@ class Translator(NamedTuple):
     """A trained run that lies in no folder, and the data it learned from."""
 
     run: Run
-    data: Data
+    data: Data[Pair]
 
 
 class Interrupted(KeyboardInterrupt):

@@ -16,17 +16,17 @@ from typing_extensions import override
 from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
 from regard.data.batch import Batch
-from regard.data.corpora import read_questions
+from regard.data.corpora import read_corpus
 from regard.data.examples import Column, Ints, Table
 from regard.data.question_windows import Offsets, Windows, first_of_text, gold_spans, windows_of
 from regard.data.records import Question
 from regard.data.row_batches import NOT_HERE, Layout, ordered_rows, row_stream, span_batch
+from regard.data.splits import Data, load_records
 from regard.data.stream import Stream
 from regard.decoding.spans import best_spans
 from regard.evaluation.metrics import computed, values
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring
-from regard.tasks.data import QuestionData, load_questions
 from regard.tasks.encoder_training import EncoderSpec, PreparedEncoding, all_texts, begin
 from regard.tasks.encoding import (
     READ_TOKENS,
@@ -324,7 +324,7 @@ class PreparedAnswers(PreparedEncoding):
     """Questions about texts, and an encoder that finds the answers."""
 
     takes = "texts"
-    data: QuestionData
+    data: Data[Question]
     learned: Learned
     validated: Learned
 
@@ -386,7 +386,7 @@ def prepare_answers(
     Draws from torch's default generator, which is left where the first training step begins.
     """
     del cache  # questions that people have asked are few
-    data = load_questions(recipe.data)
+    data = load_records(recipe.data, "question")
     examples = data.splits["train"]
     start = begin(EncoderSpec(recipe, "spans"), lambda: all_texts(examples), device, begun)
     layout = Layout(start.tokenizer.marks, start.config.max_len)
@@ -431,7 +431,7 @@ class AnswersTask(EncodingTask):
     @override
     def score_file(self, run: Answerer, path: Path, **options: Any) -> Evaluation:
         self.options_of(options)
-        corpus = read_questions(str(path), run.recipe.data)
+        corpus = read_corpus(str(path), "question", run.recipe.data)
         return replace(run.scored(corpus.examples, path.name), notes=tuple(corpus.notes(path.name)))
 
     @override
@@ -447,8 +447,8 @@ class AnswersTask(EncodingTask):
         )
 
     @override
-    def data(self, run: Answerer) -> QuestionData:
-        return load_questions(run.recipe.data)
+    def data(self, run: Answerer) -> Data[Question]:
+        return load_records(run.recipe.data, "question")
 
 
 TASKS.add("answers")(AnswersTask())

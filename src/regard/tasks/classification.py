@@ -20,11 +20,11 @@ from regard.data.batch import Batch
 from regard.data.examples import Ints
 from regard.data.records import Corpus, Labelled, numbered
 from regard.data.row_batches import Layout, labelled_batch, ordered_rows, row_stream
+from regard.data.splits import load_records
 from regard.data.stream import Stream
 from regard.evaluation.metrics import computed, values
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring
-from regard.tasks.data import load_labelled
 from regard.tasks.encoder_training import EncoderSpec, PreparedEncoding, all_texts, begin, parts
 from regard.tasks.encoding import (
     EncoderInput,
@@ -291,7 +291,7 @@ def prepare_classification(
     Draws from torch's default generator, which is left where the first training step begins.
     """
     del cache  # texts with labels are few
-    data = load_labelled(recipe.data, "label")
+    data = load_records(recipe.data, "label")
     examples = data.splits["train"]
     labels = Labels.of(examples) if begun is None else load_labels(begun)
     if len(labels.names) < 2:

@@ -17,11 +17,11 @@ from regard.core.settings import parse
 from regard.data.examples import Column, Table
 from regard.data.records import Labelled
 from regard.data.row_batches import Layout
+from regard.data.splits import Data
 from regard.models.encoder import Encoder
 from regard.models.presets import PRESETS, ModelSettings, build, resolve_for
 from regard.models.settings import EncoderConfig, ModelConfig
 from regard.tasks.base import Evaluation, JudgedRun, Prepared
-from regard.tasks.data import LabelledData
 from regard.tasks.encoding import encoder_in
 from regard.tasks.opening import SHARED, check_memory, load_tokenizer
 from regard.tasks.recipe import Recipe
@@ -176,7 +176,7 @@ class PreparedEncoding(Prepared):
 
     config: EncoderConfig
     model: Encoder
-    data: LabelledData
+    data: Data[Labelled]
     tokenizer: Tokenizer
     layout: Layout
     train: Table
@@ -228,7 +228,7 @@ class PreparedEncoding(Prepared):
 
 
 def parts(
-    recipe: Recipe, data: LabelledData, start: Begun, layout: Layout, device: torch.device
+    recipe: Recipe, data: Data[Labelled], start: Begun, layout: Layout, device: torch.device
 ) -> dict[str, Any]:
     """What every preparation of an encoder consists of, by field."""
     train, train_notes = encoded(data.splits["train"], start.tokenizer, layout, "train")

@@ -19,10 +19,11 @@ from typing_extensions import override
 from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
-from regard.data.corpora import Wanted, read_labelled
+from regard.data.corpora import Wanted, read_corpus
 from regard.data.examples import Column, Example, Table
 from regard.data.records import Corpus, Labelled
 from regard.data.row_batches import Layout, ordered_rows
+from regard.data.splits import Data, load_records
 from regard.inspection.capture import POOL
 from regard.inspection.edits import edited
 from regard.inspection.records import recorded_call
@@ -31,7 +32,7 @@ from regard.models.presets import n_parameters
 from regard.models.settings import EncoderConfig
 from regard.tasks import edits
 from regard.tasks.base import TASKS, Evaluation
-from regard.tasks.data import LabelledData, check_data, load_labelled
+from regard.tasks.data import check_data
 from regard.tasks.look import Look, Prediction, check_length
 from regard.tasks.opening import (
     check_task,
@@ -309,9 +310,9 @@ class EncodingTask(TextTask):
     def config(self) -> type[EncoderConfig]:
         return EncoderConfig
 
-    def data(self, run: Any) -> LabelledData:
+    def data(self, run: Any) -> Data[Labelled]:
         """What the run was trained with."""
-        return load_labelled(run.recipe.data, self.wanted)
+        return load_records(run.recipe.data, self.wanted)
 
     @override
     def held_out(self, run: Any) -> Iterator[PageExample]:
@@ -323,7 +324,7 @@ class EncodingTask(TextTask):
     @override
     def score_file(self, run: Any, path: Path, **options: Any) -> Evaluation:
         self.options_of(options)
-        corpus = read_labelled(str(path), self.wanted, run.recipe.data)
+        corpus = read_corpus(str(path), self.wanted, run.recipe.data)
         texts = self.check_file(run, corpus)
         n = run.n_cut(texts)
         cut = f"{path.name}: {counted(n, 'text')} cut to {run.model.config.max_len} tokens"

@@ -17,10 +17,11 @@ from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.files import write_whole
 from regard.core.settings import parse
 from regard.data.batch import Batch
-from regard.data.corpora import read_labelled
+from regard.data.corpora import read_corpus
 from regard.data.examples import Ids
 from regard.data.language_texts import Texts, prompted_splits, read_texts, text_splits
 from regard.data.language_windows import Tape, window_stream
+from regard.data.splits import split_of, test_sets_of
 from regard.data.stream import Stream
 from regard.data.worlds.prompted import PromptedSplits
 from regard.decoding.settings import GENERATING
@@ -29,7 +30,7 @@ from regard.models.decoder import LanguageModel
 from regard.models.presets import build, resolve_for
 from regard.models.settings import DecoderConfig
 from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared
-from regard.tasks.data import check_data, split_of, test_sets_of
+from regard.tasks.data import check_data
 from regard.tasks.encoding import TEXTS_INSTEAD
 from regard.tasks.generation import Framing, framing_for
 from regard.tasks.language_scores import judged, summed_up
@@ -357,7 +358,7 @@ class LanguageTask(TextTask):
         given, data = self.options_of(options), run.recipe.data
         if data.prompt is None:
             return run.evaluate_texts(read_texts(str(path)), split=path.name, **given)
-        corpus = read_labelled(str(path), "label", data)
+        corpus = read_corpus(str(path), "label", data)
         update = {"data": data.model_copy(update={"test": str(path.absolute())})}
         asked = replace(run, recipe=run.recipe.model_copy(update=update))
         found = asked.evaluate("test", **given)

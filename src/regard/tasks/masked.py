@@ -18,12 +18,12 @@ from regard.data.examples import Example
 from regard.data.masking import Masking, fixed_masked, masked_stream
 from regard.data.records import Labelled
 from regard.data.row_batches import Layout
+from regard.data.splits import load_records
 from regard.data.stream import Stream
 from regard.evaluation.metrics import perplexity
 from regard.models.base import LazyLogits
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
-from regard.tasks.data import load_labelled
 from regard.tasks.encoder_training import EncoderSpec, PreparedEncoding, all_texts, begin, parts
 from regard.tasks.encoding import READ_TOKENS, EncoderInput, EncoderRun, EncodingTask, open_encoder
 from regard.tasks.look import MOST, Candidates, Choice, Prediction
@@ -230,7 +230,7 @@ def prepare_masked(
     Draws from torch's default generator, which is left where the first training step begins.
     """
     del cache  # the ids are made again as fast
-    data = load_labelled(recipe.data, "text")
+    data = load_records(recipe.data, "text")
     start = begin(
         EncoderSpec(recipe, "masked"), lambda: all_texts(data.splits["train"]), device, begun
     )

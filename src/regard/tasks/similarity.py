@@ -29,11 +29,11 @@ from regard.data.row_batches import (
     row_stream,
     scored_pairs_batch,
 )
+from regard.data.splits import Data, load_records
 from regard.data.stream import Stream
 from regard.evaluation.metrics import values
 from regard.models.encoder import Encoder, mean_of_real
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
-from regard.tasks.data import LabelledData, load_labelled
 from regard.tasks.encoder_training import EncoderSpec, PreparedEncoding, all_texts, begin, parts
 from regard.tasks.encoding import EncoderRun, EncodingTask, Texts, Vectors, open_encoder
 from regard.tasks.recipe import Recipe
@@ -212,7 +212,7 @@ def prepare_similarity(
     Draws from torch's default generator, which is left where the first training step begins.
     """
     del cache  # pairs that were compared by people are few
-    data = load_labelled(recipe.data, "score")
+    data = load_records(recipe.data, "score")
     pairs = data.splits["train"]
     start = begin(EncoderSpec(recipe, "none"), lambda: all_texts(pairs), device, begun)
     layout = Layout(start.tokenizer.marks, start.config.max_len, joined=False)
@@ -242,7 +242,7 @@ def _told_apart(prepared: PreparedSimilarity) -> list[str]:
     return [f"{alone}; raise train.batch_tokens"] if n_alone else []
 
 
-def _alike(data: LabelledData) -> list[str]:
+def _alike(data: Data[Labelled]) -> list[str]:
     """Where scores do not differ, there is nothing to agree with."""
     return [
         f"{name}: all pairs have the same score, so there is no correlation to tell"

@@ -20,7 +20,7 @@ from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.data.alignments import read_aligned
 from regard.data.batch import Batch
 from regard.data.bpe_dropout import BpeDropoutTexts
-from regard.data.corpora import read_pairs
+from regard.data.corpora import read_corpus
 from regard.data.examples import Example, Table, Texts, encode_pairs
 from regard.data.pair_batches import (
     ordered_batches,
@@ -30,7 +30,7 @@ from regard.data.pair_batches import (
 )
 from regard.data.records import Pair
 from regard.data.settings import DataSettings, Files
-from regard.data.splits import located
+from regard.data.splits import Data, load_records, located, split_of
 from regard.data.stream import Stream
 from regard.decoding.settings import GENERATING, DecodeSettings
 from regard.evaluation.metrics import bleu, values
@@ -40,7 +40,7 @@ from regard.models.base import LazyLogits, SequenceModel
 from regard.models.presets import build, resolve
 from regard.models.settings import SequenceConfig
 from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared
-from regard.tasks.data import Data, Encoded, check_data, encode_within, load_data, split_of
+from regard.tasks.data import Encoded, check_data, encode_within
 from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
 from regard.tasks.subjects import Reading, Scorer, Subject
@@ -205,7 +205,7 @@ class PreparedTranslation(Prepared):
 
     config: SequenceConfig
     model: SequenceModel
-    data: Data
+    data: Data[Pair]
     tokenizers: Tokenizers
     train: Table
     valid: Table
@@ -319,7 +319,7 @@ def prepare_translation(
 
     Draws from torch's default generator, which is left where the first training step begins.
     """
-    data = load_data(recipe.data)
+    data = load_records(recipe.data, "pair")
     pairs = data.splits["train"]
     init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
     known = begun or (None if init is None else init.path)  # the weights there know no other ids
@@ -499,7 +499,7 @@ class TranslationTask(TextTask):
         if own:
             remedy = f"{ELSEWHERE}, or two files with --source and --reference"
             check_data(run.folder, run.recipe.data, remedy)
-        data = load_data(run.recipe.data)
+        data = load_records(run.recipe.data, "pair")
         return replace(evaluate_split(run, data, split or "test", **given), notes=data.notes)
 
     @override
@@ -513,7 +513,7 @@ class TranslationTask(TextTask):
     def score_files(self, run: Run, files: Files, name: str, **options: Any) -> Evaluation:
         """Scores on a file of pairs, or on two files of sources and references."""
         given = self.options_of(options)
-        corpus = read_pairs(files, run.recipe.data.columns if isinstance(files, str) else None)
+        corpus = read_corpus(files, "pair", run.recipe.data)
         skipped = f"{corpus.n_empty} lines skipped, being empty on one side or both"
         words = (word for pair in corpus.examples for word in run.unknown_words(pair.source))
         notes = (*([skipped] if corpus.n_empty else []), *unknown_note(words))
@@ -527,10 +527,10 @@ class TranslationTask(TextTask):
         return Evaluation({**named, **scores}, [], (long,) if "too_long" in scores else ())
 
     @override
-    def subject(self, run: Run, split: str, n: int, data: Data | None = None) -> Subject:
+    def subject(self, run: Run, split: str, n: int, data: Data[Pair] | None = None) -> Subject:
         if data is None:
             check_data(run.folder, run.recipe.data, PAIRS)
-            data = load_data(run.recipe.data)
+            data = load_records(run.recipe.data, "pair")
         fitting = (
             pair for pair in split_of(data.splits, split) if run.fits(pair.source, pair.target)
         )
@@ -604,11 +604,11 @@ class TranslationTask(TextTask):
 def _held_out(data: DataSettings) -> Sequence[Pair]:
     """Pairs that nothing was learned from, where there are some; and no larger file than needed."""
     if data.world is not None:
-        return load_data(data).splits["valid"]
+        return load_records(data, "pair").splits["valid"]
     files = data.valid or data.test or data.train
     if not files:
         return ()
-    return read_pairs(located({"one": files}, data.folder)["one"], data.columns).examples
+    return read_corpus(located({"one": files}, data.folder)["one"], "pair", data).examples
 
 
 def antecedents(run: Run) -> dict[str, Any] | None:

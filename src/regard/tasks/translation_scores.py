@@ -18,6 +18,7 @@ from regard.data.batch import Batch
 from regard.data.examples import encode_pairs
 from regard.data.pair_batches import ordered_batches
 from regard.data.records import Pair
+from regard.data.splits import Data, split_of
 from regard.evaluation.attention import (
     HeadChoice,
     Links,
@@ -32,7 +33,6 @@ from regard.evaluation.by_length import by_length
 from regard.evaluation.metrics import computed, exact_match, perplexity
 from regard.inspection.capture import watch
 from regard.tasks.base import Evaluation
-from regard.tasks.data import Data, split_of
 from regard.tasks.translator import Run
 from regard.text import words
 from regard.text.tokenizer import Tokenizer
@@ -40,7 +40,9 @@ from regard.text.tokenizer import Tokenizer
 TEST_METRICS = ("exact_match", "bleu", "bleu_lc", "chrf")
 
 
-def evaluate_split(run: Run, data: Data, split: str, *, beam: int | None = None) -> Evaluation:
+def evaluate_split(
+    run: Run, data: Data[Pair], split: str, *, beam: int | None = None
+) -> Evaluation:
     """Scores on a split of the data the run was trained with."""
     remedy = "; files of your own are scored with --source and --reference"
     pairs = split_of(data.splits, split, remedy=remedy)

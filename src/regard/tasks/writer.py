@@ -15,6 +15,7 @@ from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
 from regard.data.language_texts import prompted_splits, text_splits
+from regard.data.splits import split_of
 from regard.data.worlds.prompted import PromptedTask
 from regard.decoding.greedy import Dropped
 from regard.decoding.protocol import ControlIds
@@ -26,7 +27,6 @@ from regard.models.presets import n_parameters
 from regard.tasks import edits
 from regard.tasks.base import Evaluation
 from regard.tasks.chat import Conversation, Truncate, check_truncate, conversation
-from regard.tasks.data import split_of
 from regard.tasks.edits import AnyEdit, ForceToken
 from regard.tasks.generation import (
     Framing,

@@ -5,10 +5,10 @@ import lzma
 import pytest
 
 from regard.core.errors import DataError
-from regard.data.corpora import read_pairs
+from regard.data.corpora import read_corpus
 from regard.data.records import Corpus, Pair
 from regard.data.settings import DataSettings
-from regard.data.splits import read_pair_splits
+from regard.data.splits import read_splits
 
 PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
 ROWS = [("john loves mary", "john aime mary"), ("été\u2028là", "“x”\x0b"), (" a ", "b")]
@@ -27,7 +27,7 @@ def write(tmp_path):
 
 def told(files):
     with pytest.raises(DataError) as caught:
-        read_pairs(files)
+        read_corpus(files, "pair")
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -36,23 +36,23 @@ def told(files):
 def test_parallel_files_are_read(write, packing):
     sides = ["".join(f"{row[i]}\n" for row in ROWS) for i in (0, 1)]
     files = (write("train.en", sides[0], packing), write("train.fr", sides[1], packing))
-    assert read_pairs(files) == Corpus(PAIRS, 0)
+    assert read_corpus(files, "pair") == Corpus(PAIRS, 0)
 
 
 @pytest.mark.parametrize("packing", PACK)
 def test_tsv_is_read(write, packing):
     content = "".join(f"{source}\t{target}\n" for source, target in ROWS)
-    assert read_pairs(write("train.tsv", content, packing)) == Corpus(PAIRS, 0)
+    assert read_corpus(write("train.tsv", content, packing), "pair") == Corpus(PAIRS, 0)
 
 
 @pytest.mark.parametrize("packing", PACK)
 def test_jsonl_is_read_whatever_else_a_line_holds(write, packing):
     lines = [json.dumps({"id": 7, "target": target, "source": source}) for source, target in ROWS]
-    assert read_pairs(write("train.jsonl", "\n".join(lines), packing)) == Corpus(PAIRS, 0)
+    assert read_corpus(write("train.jsonl", "\n".join(lines), packing), "pair") == Corpus(PAIRS, 0)
 
 
 def test_windows_lines_and_a_byte_order_mark_are_no_text(write):
-    assert read_pairs(write("a.tsv", "\ufeffa\tb\r\nc\td\r\n")).examples == (
+    assert read_corpus(write("a.tsv", "\ufeffa\tb\r\nc\td\r\n"), "pair").examples == (
         Pair("a", "b"),
         Pair("c", "d"),
     )
@@ -60,10 +60,10 @@ def test_windows_lines_and_a_byte_order_mark_are_no_text(write):
 
 def test_lines_with_an_empty_side_are_skipped_and_counted(write):
     only = (Pair("c", "z"),)
-    assert read_pairs((write("s", "a\n\nc\n"), write("t", " \ny\nz\n"))) == Corpus(only, 2)
-    assert read_pairs(write("a.tsv", "a\t\n\n\ty\nc\tz\n \n\t\n")) == Corpus(only, 5)
+    assert read_corpus((write("s", "a\n\nc\n"), write("t", " \ny\nz\n")), "pair") == Corpus(only, 2)
+    assert read_corpus(write("a.tsv", "a\t\n\n\ty\nc\tz\n \n\t\n"), "pair") == Corpus(only, 5)
     content = '\n{"source": "", "target": "y"}\n{"source": "c", "target": "z"}\n'
-    assert read_pairs(write("a.jsonl", content)) == Corpus(only, 2)
+    assert read_corpus(write("a.jsonl", content), "pair") == Corpus(only, 2)
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
@@ -118,17 +118,19 @@ def test_a_single_file_of_unknown_format_is_refused(name):
 
 
 def test_a_txt_file_is_a_table_too(write):
-    assert read_pairs(write("fra.txt", "Go.\tVa !\n", ".gz")).examples == (Pair("Go.", "Va !"),)
+    assert read_corpus(write("fra.txt", "Go.\tVa !\n", ".gz"), "pair").examples == (
+        Pair("Go.", "Va !"),
+    )
 
 
 def test_a_csv_file_is_read(write):
     path = write("a.csv", '"Go, now.",Va !\n')
-    assert read_pairs(path).examples == (Pair("Go, now.", "Va !"),)
+    assert read_corpus(path, "pair").examples == (Pair("Go, now.", "Va !"),)
 
 
 def test_columns_are_chosen_and_others_passed_over(write):
     path = write("a.tsv", "english\tfrench\tby whom\n\nanother\tone\n")
-    assert read_pairs(path, (2, 1)) == Corpus(
+    assert read_corpus(path, "pair", DataSettings(train=path, columns=(2, 1))) == Corpus(
         (Pair("french", "english"), Pair("one", "another")), 1
     )
     assert told(path).endswith(
@@ -139,7 +141,7 @@ def test_columns_are_chosen_and_others_passed_over(write):
 def test_a_line_without_the_column_is_located(write):
     path = write("a.tsv", "a\tb\tc\nd\te\n")
     with pytest.raises(DataError) as caught:
-        read_pairs(path, (3, 1))
+        read_corpus(path, "pair", DataSettings(train=path, columns=(3, 1)))
     assert str(caught.value) == (
         f"{path}:2: data.columns names column 3, but there are 2 in 'd\\te'"
     )
@@ -154,7 +156,7 @@ def test_splits_are_read_from_their_files(write):
     data = DataSettings(
         train=write("a.tsv", "a\tb\n\n"), valid=write("v.tsv", "c\td"), test=write("t.tsv", "e\tf")
     )
-    assert read_pair_splits(data) == {
+    assert read_splits(data, "pair") == {
         "train": Corpus((Pair("a", "b"),), 1),
         "valid": Corpus((Pair("c", "d"),), 0),
         "test": Corpus((Pair("e", "f"),), 0),
@@ -163,18 +165,18 @@ def test_splits_are_read_from_their_files(write):
 
 def test_a_twentieth_of_train_is_held_out_when_there_is_no_valid(write):
     train = write("a.tsv", "\n" + "".join(f"s{i}\tt{i}\n" for i in range(60)))
-    splits = read_pair_splits(DataSettings(train=train))
+    splits = read_splits(DataSettings(train=train), "pair")
     assert {name: len(corpus.examples) for name, corpus in splits.items()} == {
         "train": 57,
         "valid": 3,
     }
     assert (splits["train"].n_empty, splits["valid"].n_empty) == (1, 0)
-    assert read_pair_splits(DataSettings(train=train, world_seed=1))["valid"] != splits["valid"]
+    assert read_splits(DataSettings(train=train, world_seed=1), "pair")["valid"] != splits["valid"]
 
 
 def test_no_more_than_a_thousand_are_held_out(write):
     train = write("a.tsv", "".join(f"s{i}\tt{i}\n" for i in range(20_100)))
-    assert len(read_pair_splits(DataSettings(train=train))["valid"].examples) == 1000
+    assert len(read_splits(DataSettings(train=train), "pair")["valid"].examples) == 1000
 
 
 @pytest.mark.parametrize("packing", PACK)
@@ -182,7 +184,7 @@ def test_files_are_found_in_their_folder_packed_or_not(write, tmp_path, packing)
     for name, text in {"a.en": "1\n2\n", "a.de": "eins\nzwei\n", "v.tsv": "3\tdrei\n"}.items():
         write(name, text, packing)
     data = DataSettings(folder=str(tmp_path), train=("a.en", "a.de"), valid="v.tsv")
-    assert read_pair_splits(data) == {
+    assert read_splits(data, "pair") == {
         "train": Corpus((Pair("1", "eins"), Pair("2", "zwei"))),
         "valid": Corpus((Pair("3", "drei"),)),
     }
@@ -191,13 +193,13 @@ def test_files_are_found_in_their_folder_packed_or_not(write, tmp_path, packing)
 def test_a_plain_file_comes_before_a_packed_one(write, tmp_path):
     write("a.tsv", "plain\tplain\n")
     write("a.tsv", "packed\tpacked\n", ".gz")
-    splits = read_pair_splits(DataSettings(folder=str(tmp_path), train="a.tsv", valid="a.tsv"))
+    splits = read_splits(DataSettings(folder=str(tmp_path), train="a.tsv", valid="a.tsv"), "pair")
     assert splits["train"].examples == (Pair("plain", "plain"),)
 
 
 def refused(**settings):
     with pytest.raises(DataError) as caught:
-        read_pair_splits(DataSettings(**settings))
+        read_splits(DataSettings(**settings), "pair")
     return str(caught.value)
 
 
@@ -221,7 +223,7 @@ def test_a_missing_file_without_a_folder_is_answered_with_the_nearest(write, tmp
 
 def test_valid_and_test_are_held_out_of_train(write):
     train = write("a.tsv", "".join(f"s{i}\tt{i}\n" for i in range(60)))
-    splits = read_pair_splits(DataSettings(train=train, hold_out=7))
+    splits = read_splits(DataSettings(train=train, hold_out=7), "pair")
     sizes = {name: len(corpus.examples) for name, corpus in splits.items()}
     assert sizes == {"train": 46, "valid": 7, "test": 7}
     assert len({pair for corpus in splits.values() for pair in corpus.examples}) == 60
@@ -229,14 +231,16 @@ def test_valid_and_test_are_held_out_of_train(write):
 
 def test_a_split_with_a_file_is_not_held_out(write):
     train = write("a.tsv", "".join(f"s{i}\tt{i}\n" for i in range(60)))
-    splits = read_pair_splits(DataSettings(train=train, valid=write("v.tsv", "a\tb"), hold_out=7))
+    splits = read_splits(
+        DataSettings(train=train, valid=write("v.tsv", "a\tb"), hold_out=7), "pair"
+    )
     sizes = {name: len(corpus.examples) for name, corpus in splits.items()}
     assert sizes == {"train": 53, "valid": 1, "test": 7}
 
 
 def test_both_directions_of_a_file_are_parted_alike(write):
     train = write("a.tsv", "".join(f"s{i % 50}\tt{i % 70}\n" for i in range(90)))
-    there = read_pair_splits(DataSettings(train=train, hold_out=12))
-    back = read_pair_splits(DataSettings(train=train, hold_out=12, columns=(2, 1)))
+    there = read_splits(DataSettings(train=train, hold_out=12), "pair")
+    back = read_splits(DataSettings(train=train, hold_out=12, columns=(2, 1)), "pair")
     for name, corpus in there.items():
         assert tuple(pair.reversed() for pair in corpus.examples) == back[name].examples

@@ -7,9 +7,9 @@ import pytest
 
 from regard.core.errors import ConfigError, DataError
 from regard.core.settings import parse
-from regard.data.corpora import read_questions
+from regard.data.corpora import read_corpus
 from regard.data.settings import DataSettings
-from regard.data.splits import read_question_splits
+from regard.data.splits import read_splits
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def settings(**given):
 
 def told(path, **given):
     with pytest.raises((DataError, ConfigError)) as caught:
-        read_questions(path, settings(**given))
+        read_corpus(path, "question", settings(**given))
     return str(caught.value)
 
 
@@ -45,7 +45,7 @@ def plain(corpus):
 
 
 def test_a_table_is_question_text_and_answer(write):
-    found = read_questions(write("a.tsv", "who ran? \tthe cat ran.\t the cat\n"))
+    found = read_corpus(write("a.tsv", "who ran? \tthe cat ran.\t the cat\n"), "question")
     assert plain(found) == [("who ran?", "the cat ran.", ("the cat",), 0)]
     assert found.examples[0].where.endswith("a.tsv:1")
     assert found.examples[0].label == "the cat"
@@ -53,21 +53,21 @@ def test_a_table_is_question_text_and_answer(write):
 
 def test_columns_are_chosen_and_headers_passed_over(write):
     path = write("a.txt", "id\tAnswer\tquestion\tcontext\n7\tb\twhat?\ta b\n")
-    found = read_questions(path, settings(columns=[3, 4, 2]))
+    found = read_corpus(path, "question", settings(columns=[3, 4, 2]))
     assert plain(found) == [("what?", "a b", ("b",), 2)]
     assert found.notes("train") == ["train: 1 header line passed over"]
 
 
 def test_lines_that_are_empty_in_some_part_are_counted(write):
-    found = read_questions(write("a.tsv", "q?\ta b\tb\n\nq?\t \tb\nq?\ta\t\n"))
+    found = read_corpus(write("a.tsv", "q?\ta b\tb\n\nq?\t \tb\nq?\ta\t\n"), "question")
     assert len(found.examples) == 1
     assert found.n_empty == 3
     assert "no question in it; expected one a line (1 empty" in told(write("b.tsv", " \ta\tb\n"))
 
 
 def test_an_answer_is_found_as_whole_words_first(write):
-    found = read_questions(
-        write("a.tsv", "q?\tthe cattle saw a cat, a cat.\tcat\nq?\tcattle\tcat\n")
+    found = read_corpus(
+        write("a.tsv", "q?\tthe cattle saw a cat, a cat.\tcat\nq?\tcattle\tcat\n"), "question"
     )
     assert [one.start for one in found.examples] == [17, 0]
 
@@ -79,7 +79,7 @@ def test_json_lines_may_have_several_answers_and_say_where_the_first_begins(writ
         {"context": "x  Ann", "answer": " Ann", "answer_start": 2},
     ]
     text = "\n".join(json.dumps({"question": "who?", **line}) for line in lines)
-    found = read_questions(write("a.jsonl", text))
+    found = read_corpus(write("a.jsonl", text), "question")
     assert plain(found) == [
         ("who?", " Ann or Ann", ("Ann", "or Ann"), 8),
         ("who?", "Ann", ("Ann",), 0),
@@ -94,7 +94,7 @@ def test_squads_form_is_read_packed_or_not_and_unanswered_questions_are_passed_o
         {"question": "Who?", "answers": [{"text": "Ann"}, {"text": "Ann met", "answer_start": 0}]},
     ]
     for name in ("a.json", "a.json.gz"):
-        found = read_questions(write(name, squad(*qas)))
+        found = read_corpus(write(name, squad(*qas)), "question")
         assert plain(found) == [
             ("Whom?", "Ann met Bob.", ("Bob",), 8),
             ("Who?", "Ann met Bob.", ("Ann", "Ann met"), 0),
@@ -156,7 +156,7 @@ def test_two_files_and_patterns_are_no_questions(write):
 def test_questions_about_one_text_are_held_out_together(write, tmp_path, hold_out):
     lines = [f"q{i}?\ttext {i // 4} end\tend\n" for i in range(80)]
     write("t.tsv", "".join(lines))
-    splits = read_question_splits(settings(folder=str(tmp_path), hold_out=hold_out))
+    splits = read_splits(settings(folder=str(tmp_path), hold_out=hold_out), "question")
     sizes = {"train": 76, "valid": 4} if hold_out is None else {"train": 64, "valid": 8, "test": 8}
     assert {name: len(one.examples) for name, one in splits.items()} == sizes
     contexts = [one.context for split in splits.values() for one in split.examples]
@@ -167,4 +167,6 @@ def test_questions_about_one_text_are_held_out_together(write, tmp_path, hold_ou
 @pytest.mark.parametrize("name", ["q.JSONL", "q.Jsonl.gz"])
 def test_the_case_of_a_file_name_is_nothing(write, name):
     line = json.dumps({"question": "who?", "context": "Ann ran.", "answer": "Ann"})
-    assert plain(read_questions(write(name, f"{line}\n"))) == [("who?", "Ann ran.", ("Ann",), 0)]
+    assert plain(read_corpus(write(name, f"{line}\n"), "question")) == [
+        ("who?", "Ann ran.", ("Ann",), 0)
+    ]

@@ -6,7 +6,7 @@ import pytest
 
 from regard.core.errors import ConfigError
 from regard.core.settings import parse
-from regard.data.corpora import read_labelled, read_pairs
+from regard.data.corpora import read_corpus
 from regard.data.readers import READERS, Row
 from regard.data.records import Labelled, Pair
 from regard.data.settings import DataSettings
@@ -43,10 +43,10 @@ def test_a_world_of_a_plugin_can_be_named_in_a_recipe(entered):
 @pytest.mark.parametrize(
     ("world", "kind", "message"),
     [
-        ("copy", "labels", "'copy' has no labels; choose sentiment or topics, or name files"),
-        ("sentiment", "pairs", "'sentiment' has no pairs of source and target; choose sentences"),
-        ("sentences", "questions", "'sentences' has no questions; choose questions, or name"),
-        ("topics", "similar", "'topics' has no pairs that are alike; choose sentences, or"),
+        ("copy", "label", "'copy' has no labels; choose sentiment or topics, or name files"),
+        ("sentiment", "pair", "'sentiment' has no pairs of source and target; choose sentences"),
+        ("sentences", "question", "'sentences' has no questions; choose questions, or name"),
+        ("topics", "score", "'topics' has no pairs that are alike; choose sentences, or"),
     ],
 )
 def test_a_world_without_such_records_names_those_that_have_them(world, kind, message):
@@ -62,8 +62,8 @@ def test_a_format_of_a_plugin_is_read_like_any_other(tmp_path, entered):
     path = tmp_path / "a.colons"
     path.write_text("one : un\ntwo : deux\n")
     entered(READERS, ".colons", read_colons)
-    assert read_pairs(str(path)).examples == (Pair("one", "un"), Pair("two", "deux"))
-    assert read_labelled(str(path), "label").examples[0] == Labelled("one", label="un")
+    assert read_corpus(str(path), "pair").examples == (Pair("one", "un"), Pair("two", "deux"))
+    assert read_corpus(str(path), "label").examples[0] == Labelled("one", label="un")
 
 
 def digest(lines):
@@ -85,7 +85,7 @@ def of_question(one):
 
 # Made by the first version (c066c44): seed 5, 500 for training.
 DIGESTS = {
-    ("sentences", "pairs"): {
+    ("sentences", "pair"): {
         "train": "9ba5f6c749525f11",
         "valid": "2f78d4d7c7647a03",
         "test": "aeb3213dac69c867",
@@ -93,37 +93,37 @@ DIGESTS = {
         "order": "c0673d1a9fb582d9",
         "long": "13ea0a5d74658385",
     },
-    ("copy", "pairs"): {
+    ("copy", "pair"): {
         "train": "eaae43c7e077203e",
         "valid": "2b35e0e17ddf08ae",
         "test": "7e8a466c6d3888e2",
     },
-    ("reverse", "pairs"): {
+    ("reverse", "pair"): {
         "train": "80d0cdf7ff056d5a",
         "valid": "6b999e533abac789",
         "test": "2a12793bcbbc0caf",
     },
-    ("sort", "pairs"): {
+    ("sort", "pair"): {
         "train": "631f20bd1a0e30b3",
         "valid": "58f08d869989a177",
         "test": "6d4cd53b77447860",
     },
-    ("recall", "pairs"): {
+    ("recall", "pair"): {
         "train": "41330c0ceb1b961e",
         "valid": "e5db78832c80afcc",
         "test": "d4203f1866e61025",
     },
-    ("sentiment", "labels"): {
+    ("sentiment", "label"): {
         "train": "26c944d55f07f394",
         "valid": "20fa992755192ee9",
         "test": "3587825d2b2a4dc0",
     },
-    ("topics", "labels"): {
+    ("topics", "label"): {
         "train": "b453a054dd9ecf41",
         "valid": "5e60b4efdca54f5b",
         "test": "861041729800e1bf",
     },
-    ("questions", "questions"): {
+    ("questions", "question"): {
         "train": "8ff13eff9c2719f7",
         "valid": "00a84757cbefd088",
         "test": "a9ee45f4a1ecc222",
@@ -135,7 +135,7 @@ DIGESTS = {
 def test_worlds_are_what_they_were(world, kind):
     """Runs are resumed, and scores compared, on data that is made anew each time."""
     asked = settings(world=world, n_train=500, world_seed=5)
-    shown = {"pairs": of_pair, "labels": of_text, "questions": of_question}[kind]
+    shown = {"pair": of_pair, "label": of_text, "question": of_question}[kind]
     splits = world_records(asked, kind)
     found = {name: digest(map(shown, records)) for name, records in splits.items()}
     assert found == DIGESTS[world, kind]

@@ -6,7 +6,7 @@ import pytest
 
 from regard.core.errors import ConfigError
 from regard.data.records import Corpus, Pair
-from regard.data.splits import read_pair_splits
+from regard.data.splits import read_splits
 from regard.recipes.recipe import builtin_recipes, load_recipe
 from regard.tasks.recipe import Recipe
 
@@ -39,7 +39,7 @@ def test_a_recipe_of_parallel_files_reads_them_from_the_folder_it_is_given(name,
     recipe = load_recipe(name, [f"folder={tmp_path}"])
     assert recipe.data.direction == f"{source}-{target}"
     splits = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-    assert read_pair_splits(recipe.data) == {
+    assert read_splits(recipe.data, "pair") == {
         split: Corpus((Pair(f"{file} {source}", f"{file} {target}"),))
         for split, file in splits.items()
     }
@@ -54,7 +54,7 @@ def test_a_recipe_of_one_table_reads_the_right_columns(name, tmp_path):
     (tmp_path / file).write_bytes(gzip.compress(lines.encode()))
     recipe = load_recipe(name, [f"folder={tmp_path}"])
     assert recipe.data.direction == f"{source}-{target}"
-    splits = read_pair_splits(recipe.data)
+    splits = read_splits(recipe.data, "pair")
     assert {split: len(corpus.examples) for split, corpus in splits.items()} == {
         "train": 3000,
         "valid": 3000,

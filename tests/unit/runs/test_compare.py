@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from regard.core.errors import CheckpointError, ConfigError, TrainingError
+from regard.data.splits import load_records
 from regard.evaluation.bootstrap import paired_bootstrap
 from regard.evaluation.by_length import by_length
 from regard.recipes.recipe import load_recipe
@@ -21,7 +22,6 @@ from regard.runs.comparison.contest import claim, contest
 from regard.runs.comparison.results import p_value
 from regard.runs.comparison.trainings import Entry, Stopped, Trial, _chosen, learning_rates
 from regard.runs.estimate import Budget
-from regard.tasks.data import load_data
 
 BUDGET = "3e8flops"
 SEEDS = (1, 2)
@@ -89,7 +89,7 @@ def test_a_training_that_could_not_be_estimated_is_a_row_too(whole, data):
     valid = [line for line in lines if line["kind"] == "valid"]
     texts = json.loads((folder / "translations.json").read_text())
     run = trainings.FinishedTraining({**found, "estimate": None}, valid, texts)
-    pairs = {"test": load_data(load_recipe(data).data).splits["test"]}
+    pairs = {"test": load_records(load_recipe(data).data, "pair").splits["test"]}
     made = results.system_row("small", Entry((), 0.1, (run,)), [1], pairs)
     assert made.parameters == found["estimate"]["parameters"]
 
@@ -157,7 +157,7 @@ def test_scores_are_means_and_deviations_over_the_seeds(whole):
 
 def test_scores_by_length_are_means_over_the_seeds(whole, data):
     out, comparison = whole
-    pairs = load_data(load_recipe(data).data).splits["test"]
+    pairs = load_records(load_recipe(data).data, "pair").splits["test"]
     sources, references = zip(*((pair.source, pair.target) for pair in pairs), strict=True)
     for row in comparison.rows:
         kept = [out / row.system / f"seed-{seed}" / "translations.json" for seed in SEEDS]

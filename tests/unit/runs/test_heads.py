@@ -9,11 +9,11 @@ from systems import untrained
 
 from regard.core.errors import ConfigError
 from regard.data.records import Pair
+from regard.data.splits import Data
 from regard.evaluation.metrics import bleu
 from regard.inspection.heads import MEASURES
 from regard.models.memory_network import TapeAttention
 from regard.runs.heads import head_measures
-from regard.tasks.data import Data
 from regard.tasks.translation_scores import label
 
 PAIRS = (

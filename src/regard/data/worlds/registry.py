@@ -56,11 +56,11 @@ class WorldRequest:
 Build = Callable[[WorldRequest], Splits]
 
 RECORDS = {
-    "pairs": "pairs of source and target",
-    "labels": "labels",
-    "similar": "pairs that are alike",
-    "texts": "texts",
-    "questions": "questions",
+    "pair": "pairs of source and target",
+    "label": "labels",
+    "score": "pairs that are alike",
+    "text": "texts",
+    "question": "questions",
     "language": "texts to go on from",
 }
 """The kinds of records that the built-in tasks learn from; a task of a plug-in may add its own."""
@@ -144,17 +144,17 @@ _BOTH = ("en-fr", "fr-en")
 WORLDS.add("sentences")(
     World(
         {
-            "pairs": _sentences,
-            "similar": _translations,
-            "texts": _plain_sentences,
+            "pair": _sentences,
+            "score": _translations,
+            "text": _plain_sentences,
             "language": _sentence_texts,
         },
         _BOTH,
     )
 )
 for _name in ("copy", "reverse", "sort", "recall"):
-    WORLDS.add(_name)(World({"pairs": _toy}))
+    WORLDS.add(_name)(World({"pair": _toy}))
 for _name in ("sentiment", "topics"):
-    WORLDS.add(_name)(World({"labels": _labelled, "texts": _labelled}))
-WORLDS.add("questions")(World({"questions": _questions}))
+    WORLDS.add(_name)(World({"label": _labelled, "text": _labelled}))
+WORLDS.add("questions")(World({"question": _questions}))
 WORLDS.add(EVERYTHING)(World({"language": _everything}, _BOTH))

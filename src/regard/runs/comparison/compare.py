@@ -13,6 +13,7 @@ from typing import Any
 
 from regard.core.errors import RegardError, TrainingError
 from regard.core.files import write_whole
+from regard.data.splits import load_records
 from regard.runs.comparison.contest import SETTINGS, Contest, claim, contest
 from regard.runs.comparison.results import (
     SPLIT,
@@ -37,7 +38,6 @@ from regard.runs.comparison.trainings import (
     enter,
 )
 from regard.runs.estimate import parse_budget
-from regard.tasks.data import load_data
 from regard.tasks.opening import pick_device
 from regard.tasks.translation import VALID_SENTENCES
 from regard.visual.charts import curves
@@ -70,7 +70,7 @@ def compare(
     """
     asked = contest(systems, data, parse_budget(budget), seeds, overrides)
     pick_device(device)  # what cannot be done at all is refused before a folder is taken
-    splits = load_data(next(iter(asked.systems.values())).data).splits
+    splits = load_records(next(iter(asked.systems.values())).data, "pair").splits
     claim(out, asked)
     pairs = {name: splits[name] for name in SPLITS if name in splits}
     workshop = Workshop(out, device, watching or (lambda _settings: nullcontext(_Silent())), say)
