@@ -21,6 +21,10 @@ LEAST_SECONDS = 0.2
 """A round lasts at least so long: shorter work is repeated within it."""
 MOST_REPEATS = 1000
 
+LENGTHS = (128, 512, 2048, 8192, 32768)
+MOST_SECONDS = 60.0
+"""Work that would take longer than this once is not begun."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -169,11 +173,6 @@ def _quiet(contender: Contender) -> Iterator[None]:
         if contender.who != OURS:
             warnings.simplefilter("ignore")
         yield
-
-
-LENGTHS = (128, 512, 2048, 8192, 32768)
-MOST_SECONDS = 60.0
-"""Work that would take longer than this once is not begun."""
 
 
 def grow(points: Iterable[tuple[Workload, list[Contender]]], plan: Plan) -> list[BenchRow]:

@@ -30,6 +30,21 @@ from regard.models.settings import TransformerConfig
 from regard.models.transformer import Transformer
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS
 
+FAINT = 0.1
+"""Of what a sub-layer adds: random layers in full strength make all states alike."""
+LOUD = 1000.0
+"""Norm of the place at which it ends: far above that of any token."""
+SURE = 60.0
+"""Logit of the end token there. A token repeats itself by √D, which is 23 for the base; so four
+beams are less than that apart, and all of them end rather than go on."""
+SAID = len(SPECIALS)
+"""The token that it says all the time."""
+SAMPLE = 4
+
+TYPES = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
+ROOM = 2
+"""The limit is so many times what is written: as in use, sentences end before it."""
+
 
 def hf_decoding(config: TransformerConfig, writing: DecodingWork, precision: str) -> Work:
     """A MarianMT model of the same shape."""
@@ -84,18 +99,6 @@ def hf_model(model: LanguageModel) -> Any:
         return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
-FAINT = 0.1
-"""Of what a sub-layer adds: random layers in full strength make all states alike."""
-LOUD = 1000.0
-"""Norm of the place at which it ends: far above that of any token."""
-SURE = 60.0
-"""Logit of the end token there. A token repeats itself by √D, which is 23 for the base; so four
-beams are less than that apart, and all of them end rather than go on."""
-SAID = len(SPECIALS)
-"""The token that it says all the time."""
-SAMPLE = 4
-
-
 def ending_model(config: TransformerConfig, n_new: int) -> Transformer:
     """It writes ``n_new`` tokens, whatever the source; the last of them is the end token.
 
@@ -128,11 +131,6 @@ def _states(model: Transformer, n_new: int) -> Tensor:
     target[:, 0] = BEGIN_ID
     logits = model(source, target).mean(dim=0)  # (n_new, V)
     return torch.linalg.lstsq(tokens, logits.T).solution.T
-
-
-TYPES = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
-ROOM = 2
-"""The limit is so many times what is written: as in use, sentences end before it."""
 
 
 def engine_decoding(config: TransformerConfig, writing: DecodingWork, precision: str) -> Work:

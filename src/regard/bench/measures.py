@@ -13,6 +13,16 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+_RESET, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+WIDTH = {"cpu": 2048, "cuda": 8192}
+TRIES, RATE_SECONDS = 5, 0.1
+"""How often it is timed, and for how long each time."""
+
+SHOWN = 3
+"""Operators that are named."""
+
 
 def seconds(work: Callable[[], object], device: torch.device, *, times: int = 1) -> float:
     """Seconds of ``times`` runs in a row.
@@ -46,9 +56,6 @@ def _by_events(work: Callable[[], object], device: torch.device, times: int) -> 
 def _wait(device: torch.device) -> None:
     if device.type != "cpu":
         torch.accelerator.synchronize()
-
-
-_RESET, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
 class Footprint:
@@ -102,12 +109,6 @@ def _status(name: str) -> int | None:
     return int(sizes[0]) * 1024 if sizes else None
 
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-WIDTH = {"cpu": 2048, "cuda": 8192}
-TRIES, RATE_SECONDS = 5, 0.1
-"""How often it is timed, and for how long each time."""
-
-
 def matrix_rates(precisions: Sequence[str], device: torch.device) -> dict[str, float]:
     """Precision -> FLOP/s, the best of some tries on random numbers: a ceiling is no median."""
     return {name: _rate(DTYPES[name], device) for name in precisions}
@@ -125,10 +126,6 @@ def _rate(dtype: torch.dtype, device: torch.device) -> float:
     times = math.ceil(RATE_SECONDS / seconds(multiply, device))
     best = min(seconds(multiply, device, times=times) for _ in range(TRIES))
     return times * 2 * n**3 / best
-
-
-SHOWN = 3
-"""Operators that are named."""
 
 
 def limit(work: Callable[[], object], device: torch.device) -> str:

@@ -16,6 +16,12 @@ OURS = "regard"
 LEFT_OUT = "left out"
 """How the error begins of who was not even started."""
 
+NONE = "–"
+HEADER = (
+    "Who", "Precision", "Parameters", "Median", "Slowest – fastest", "To best peer",
+    "Of matrix rate", "Memory, GiB",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRow:
@@ -84,13 +90,6 @@ class Bench:
             "matrix_flops_per_second": dict(self.matrix_rates),
             "rows": [{**asdict(row), "ratio": self.ratio(row)} for row in self.rows],
         }
-
-
-NONE = "–"
-HEADER = (
-    "Who", "Precision", "Parameters", "Median", "Slowest – fastest", "To best peer",
-    "Of matrix rate", "Memory, GiB",
-)  # fmt: skip
 
 
 def tables(bench: Bench) -> list[Table]:

@@ -36,6 +36,19 @@ N_BATCHES = {"cpu": 4, "cuda": 8}
 """Batches of a round."""
 UNIT = "target tokens/s"
 
+MEASURE = "bahdanau2015"
+SYSTEMS: Mapping[str, ModelSettings] = {
+    "transformer, score additive": ModelSettings(score="additive"),
+    "transformer, window local_p": ModelSettings(window="local_p"),
+    "sutskever2014": ModelSettings(preset="sutskever2014"),
+    "cs224n2019": ModelSettings(preset="cs224n2019"),
+    MEASURE: ModelSettings(preset=MEASURE),
+    "luong2015": ModelSettings(preset="luong2015"),
+    "luong2015, window local_p": ModelSettings(preset="luong2015", window="local_p"),
+    "graves2014": ModelSettings(preset="graves2014"),
+    "cheng2016": ModelSettings(preset="cheng2016"),
+}
+
 
 def train_bench(
     asked: BenchRequest,
@@ -153,20 +166,6 @@ def _point(
     flops = training_flops(config, text)
     task = Workload(what=f"training by {by}, {at:,}", unit=UNIT, flops=flops, by=by, at=at)
     return task, field.contenders(config, text)
-
-
-MEASURE = "bahdanau2015"
-SYSTEMS: Mapping[str, ModelSettings] = {
-    "transformer, score additive": ModelSettings(score="additive"),
-    "transformer, window local_p": ModelSettings(window="local_p"),
-    "sutskever2014": ModelSettings(preset="sutskever2014"),
-    "cs224n2019": ModelSettings(preset="cs224n2019"),
-    MEASURE: ModelSettings(preset=MEASURE),
-    "luong2015": ModelSettings(preset="luong2015"),
-    "luong2015, window local_p": ModelSettings(preset="luong2015", window="local_p"),
-    "graves2014": ModelSettings(preset="graves2014"),
-    "cheng2016": ModelSettings(preset="cheng2016"),
-}
 
 
 def systems_rows(

@@ -34,6 +34,8 @@ CORPUS, POOL = 30_000, 20
 """Sentences that batches are cut from, at least, and at least so many times those that are used:
 as in a real corpus, each finds others of its length."""
 
+LR, LABEL_SMOOTHING, CLIP = 1e-4, 0.1, 1.0
+
 
 def shape(size: str, vocab: int, *, max_len: int = 512) -> TransformerConfig:
     """The Transformer that every contender has to be."""
@@ -113,9 +115,6 @@ def training_flops(config: SequenceConfig, text: Sentences) -> float:
     formula = flop_formula(build(config))
     pairs = [(len(one.source) + 1, len(one.target) + 1) for one in text.examples]
     return BACKWARD * sum(formula.forward(*pair) for pair in pairs) / text.n_target_tokens
-
-
-LR, LABEL_SMOOTHING, CLIP = 1e-4, 0.1, 1.0
 
 
 def padded_training(

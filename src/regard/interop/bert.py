@@ -60,18 +60,6 @@ ARCHITECTURES = {
 WITHOUT_PREFIX = ("cls.", "classifier.", "qa_outputs.")
 """How the names of heads begin."""
 
-
-def rows(config: EncoderConfig) -> Iterator[Renaming]:
-    """The whole table for one encoder, tensor by tensor."""
-    yield from naming.table_rows((*TABLES, *((MASKED_BIAS,) if config.head == "masked" else ())))
-    layers = (("embeddings.LayerNorm", "embedding.norm"), *HEADS[config.head])
-    yield from naming.parts(layers, naming.WEIGHT_AND_BIAS)
-    for i in range(config.n_layers):
-        yield from naming.parts(
-            LAYER, naming.WEIGHT_AND_BIAS, f"encoder.layer.{i}.", f"layers.{i}."
-        )
-
-
 NAME = "BERT"
 
 FIELDS: dict[str, tuple[str, Any]] = {
@@ -106,6 +94,28 @@ _SUPPORTED: dict[str, tuple[Any, ...]] = {
 
 _OF_HEADS = {"cls.": "masked", "classifier.": "classify", "qa_outputs.": "spans"}
 """How the tensors of a head begin."""
+
+BUFFERS = ("embeddings.position_ids",)
+"""Numbers from 0 on, which old folders keep."""
+
+COPIES = (
+    ("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"),
+    ("cls.predictions.decoder.bias", "cls.predictions.bias"),
+)
+"""What the masked head may have twice, and where it is read from."""
+
+_LINEARS = tuple(f".{ours}.weight" for _, ours in LAYER if not ours.endswith("norm"))
+
+
+def rows(config: EncoderConfig) -> Iterator[Renaming]:
+    """The whole table for one encoder, tensor by tensor."""
+    yield from naming.table_rows((*TABLES, *((MASKED_BIAS,) if config.head == "masked" else ())))
+    layers = (("embeddings.LayerNorm", "embedding.norm"), *HEADS[config.head])
+    yield from naming.parts(layers, naming.WEIGHT_AND_BIAS)
+    for i in range(config.n_layers):
+        yield from naming.parts(
+            LAYER, naming.WEIGHT_AND_BIAS, f"encoder.layer.{i}.", f"layers.{i}."
+        )
 
 
 def config_of(raw: Mapping[str, Any], names: Iterable[str], path: Path) -> EncoderConfig:
@@ -183,18 +193,6 @@ def described(config: EncoderConfig) -> dict[str, Any]:
         found["id2label"] = dict(enumerate(names))
         found["label2id"] = {name: i for i, name in enumerate(names)}
     return found
-
-
-BUFFERS = ("embeddings.position_ids",)
-"""Numbers from 0 on, which old folders keep."""
-
-COPIES = (
-    ("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"),
-    ("cls.predictions.decoder.bias", "cls.predictions.bias"),
-)
-"""What the masked head may have twice, and where it is read from."""
-
-_LINEARS = tuple(f".{ours}.weight" for _, ours in LAYER if not ours.endswith("norm"))
 
 
 def read_bert(folder: Path) -> Imported:

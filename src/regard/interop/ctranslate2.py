@@ -66,6 +66,26 @@ DECODER_LINEARS: tuple[Names, ...] = (
 NORM = {"gamma": "weight", "beta": "bias"}
 """The tensors of a norm: theirs, ours."""
 
+NAME = "CTranslate2"
+LEAST_POSITIONS = 2048
+"""Rows of a table of sinusoids. Ours go on for ever; CTranslate2 ends with its table."""
+NORM_EPSILON = 1e-5
+"""Of ``torch.nn.LayerNorm``."""
+
+ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3}
+"""Their numbers for ours."""
+
+_COUNTERPARTS: dict[str, tuple[Any, ...]] = {
+    "score": ("scaled_dot", "dot"),
+    "norm": ("layer",),
+    "eps": (NORM_EPSILON,),
+    "n_kv_heads": (None,),
+    "positions": ("sinusoidal", "learned", "none"),
+    "activation": tuple(ACTIVATIONS),
+    "hidden_source_id": (None, END_ID),
+}
+"""The values of our settings that CTranslate2 can compute."""
+
 
 def rows(config: TransformerConfig) -> Iterator[Renaming]:
     """The whole table for one Transformer, tensor by tensor."""
@@ -87,27 +107,6 @@ def rows(config: TransformerConfig) -> Iterator[Renaming]:
             where = (f"{side}/layer_{i}/", f"{side}.layers.{i}.")
             yield from naming.parts(norms, NORM, *where, between="/")
             yield from naming.parts(linears, linear, *where, between="/")
-
-
-NAME = "CTranslate2"
-LEAST_POSITIONS = 2048
-"""Rows of a table of sinusoids. Ours go on for ever; CTranslate2 ends with its table."""
-NORM_EPSILON = 1e-5
-"""Of ``torch.nn.LayerNorm``."""
-
-ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3}
-"""Their numbers for ours."""
-
-_COUNTERPARTS: dict[str, tuple[Any, ...]] = {
-    "score": ("scaled_dot", "dot"),
-    "norm": ("layer",),
-    "eps": (NORM_EPSILON,),
-    "n_kv_heads": (None,),
-    "positions": ("sinusoidal", "learned", "none"),
-    "activation": tuple(ACTIVATIONS),
-    "hidden_source_id": (None, END_ID),
-}
-"""The values of our settings that CTranslate2 can compute."""
 
 
 def library() -> Any:

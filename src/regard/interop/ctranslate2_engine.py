@@ -43,6 +43,16 @@ from regard.text.specials import BEGIN, BEGIN_ID, END_ID, PAD, PAD_ID
 
 Ids = Sequence[int]
 
+FORMAT = "ctranslate2"
+FOLDER = "engines"
+"""In the run folder. Whoever finds it may delete it."""
+
+Found = dict[int, list[Hypothesis]]
+"""By the number of the sentence."""
+
+ENGINES: Registry[Callable[[Run, str | None], Engine]] = Registry("engine")
+"""What makes an engine of a run and of the numbers it is to compute with."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenTranslator:
@@ -143,11 +153,6 @@ def _vocabulary(folder: Path, side: str) -> list[str]:
     return tokens
 
 
-FORMAT = "ctranslate2"
-FOLDER = "engines"
-"""In the run folder. Whoever finds it may delete it."""
-
-
 @contextmanager
 def exported(run: Run) -> Iterator[Path]:
     """A folder with the run as CTranslate2 reads it, there while the block lasts.
@@ -186,10 +191,6 @@ def digest(model: SequenceModel) -> str:
         hashed.update(name.encode())
         hashed.update(tensor.detach().float().cpu().contiguous().numpy().data)
     return hashed.hexdigest()
-
-
-Found = dict[int, list[Hypothesis]]
-"""By the number of the sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,10 +325,6 @@ def _strays(hypothesis: Hypothesis) -> bool:
 def _ranked(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
     """Best first; what the limit cut off comes last."""
     return sorted(hypotheses, key=lambda one: (one.finished, one.score), reverse=True)
-
-
-ENGINES: Registry[Callable[[Run, str | None], Engine]] = Registry("engine")
-"""What makes an engine of a run and of the numbers it is to compute with."""
 
 
 def engine_for(run: Run, name: str, *, compute_type: str | None = None) -> Engine:

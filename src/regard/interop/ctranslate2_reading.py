@@ -36,6 +36,25 @@ OLD_TYPES = {4: torch.float32, 2: torch.int16, 1: torch.int8}
 SCALE = "_scale"
 """Ends the name of what whole numbers were multiplied with."""
 
+SHARED, SOURCE, TARGET = "shared_vocabulary", "source_vocabulary", "target_vocabulary"
+PADDINGS = (PAD, "<blank>")
+"""What padding is called, where there is a token for it."""
+
+SIDES = ("encoder", "decoder")
+N_PLACES = 512
+"""Rows of a table of positions that the file itself has not."""
+
+_TABLE = "position_encodings/encodings"
+
+MODEL = "model.bin"
+EMBEDDINGS = ("encoder/embeddings_0/weight", "decoder/embeddings/weight")
+HEADS = {"": 8, "TransformerBase": 8, "TransformerBig": 16}
+"""Of specifications that were too old to say it."""
+IGNORED = ("alignment_layer", "alignment_heads", "embeddings_merge")
+"""Numbers about other things than what is computed here."""
+
+_LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/")
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -119,11 +138,6 @@ def _in_full(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-SHARED, SOURCE, TARGET = "shared_vocabulary", "source_vocabulary", "target_vocabulary"
-PADDINGS = (PAD, "<blank>")
-"""What padding is called, where there is a token for it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Vocabularies:
     """Their tokens by their ids, and what their description says of them."""
@@ -193,13 +207,6 @@ def _tokens(folder: Path, name: str, n: int, unknown: str) -> tuple[str, ...] | 
     return tuple(found)
 
 
-SIDES = ("encoder", "decoder")
-N_PLACES = 512
-"""Rows of a table of positions that the file itself has not."""
-
-_TABLE = "position_encodings/encodings"
-
-
 def positions_of(tensors: Mapping[str, Tensor], d_model: int) -> dict[str, Any]:
     """Ours, where the table says so; else a table."""
     table = tensors.get(f"decoder/{_TABLE}")
@@ -243,16 +250,6 @@ def _their_sinusoid(n: int, d: int) -> Tensor:
     rates = torch.exp(torch.arange(d // 2, dtype=torch.float32) * -step)
     angles = torch.arange(1, n + 1, dtype=torch.float32).unsqueeze(1) * rates
     return torch.cat((angles.sin(), angles.cos()), dim=1)
-
-
-MODEL = "model.bin"
-EMBEDDINGS = ("encoder/embeddings_0/weight", "decoder/embeddings/weight")
-HEADS = {"": 8, "TransformerBase": 8, "TransformerBig": 16}
-"""Of specifications that were too old to say it."""
-IGNORED = ("alignment_layer", "alignment_heads", "embeddings_merge")
-"""Numbers about other things than what is computed here."""
-
-_LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/")
 
 
 def read_ctranslate2(folder: Path) -> tuple[Imported, list[str], list[str]]:

@@ -32,6 +32,9 @@ from regard.text.pretrained import PretrainedTokenizer
 from regard.text.specials import BEGIN, END, END_ID, PAD, UNKNOWN
 from regard.text.tokenizer import Tokenizer
 
+FORMATS: Registry[Callable[[Any, Path], None]] = Registry("export format")
+"""What writes a run into an empty folder."""
+
 
 def write_encoder(run: EncoderRun, folder: Path) -> None:
     """A BERT folder; a text is put between begin and end, and a second one after it."""
@@ -114,10 +117,6 @@ def _describe_tokenizer(folder: Path, longest: int, told: Mapping[str, object]) 
         **told,
     }
     write_json(folder / "tokenizer_config.json", described)
-
-
-FORMATS: Registry[Callable[[Any, Path], None]] = Registry("export format")
-"""What writes a run into an empty folder."""
 
 
 def export(run: Any, to: str, folder: Path) -> None:

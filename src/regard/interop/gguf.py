@@ -54,6 +54,10 @@ LINEARS: dict[str, tuple[Names, ...]] = {
     ),
 }
 
+FULL = ("F32", "F16", "BF16")
+"""Types of tensors that are not quantised."""
+SPECIAL_IDS = ("bos", "eos", "unknown", "padding")
+
 
 class Sizes(BaseModel):
     """Settings whose names begin with that of the kind."""
@@ -137,11 +141,6 @@ def rows(config: DecoderConfig, kind: str) -> Iterator[Renaming]:
     yield from naming.parts((("output_norm", "norm"),), norms)
     if not config.tied:
         yield Renaming(OUTPUT, ("to_logits.weight",))
-
-
-FULL = ("F32", "F16", "BF16")
-"""Types of tensors that are not quantised."""
-SPECIAL_IDS = ("bos", "eos", "unknown", "padding")
 
 
 @dataclass(frozen=True, slots=True)

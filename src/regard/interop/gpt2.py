@@ -33,6 +33,22 @@ FIELDS = {
 }
 """Their settings, and ours that have the same value."""
 
+PREFIX = "transformer."
+"""Before all names but the output's; some folders leave it out."""
+TOKENS, OUTPUT = "wte.weight", "lm_head.weight"
+
+LAYER: tuple[Names, ...] = (
+    ("ln_1", "around_self.norm"),
+    ("attn.c_attn", "self_attention.to_q", "self_attention.to_k", "self_attention.to_v"),
+    ("attn.c_proj", "self_attention.to_out"),
+    ("ln_2", "around_feed_forward.norm"),
+    ("mlp.c_fc", "feed_forward.inner"),
+    ("mlp.c_proj", "feed_forward.outer"),
+)
+BUFFERS = (".attn.bias", ".attn.masked_bias")
+"""Of a layer: masks, which some folders carry."""
+TURNED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
+
 
 class Gpt2Description(BaseModel):
     """What config.json says, as far as it decides what is computed."""
@@ -109,23 +125,6 @@ def described(config: DecoderConfig) -> dict[str, object]:
         **folders.NO_MARKS,
         "pad_token_id": config.pad_id,
     }
-
-
-PREFIX = "transformer."
-"""Before all names but the output's; some folders leave it out."""
-TOKENS, OUTPUT = "wte.weight", "lm_head.weight"
-
-LAYER: tuple[Names, ...] = (
-    ("ln_1", "around_self.norm"),
-    ("attn.c_attn", "self_attention.to_q", "self_attention.to_k", "self_attention.to_v"),
-    ("attn.c_proj", "self_attention.to_out"),
-    ("ln_2", "around_feed_forward.norm"),
-    ("mlp.c_fc", "feed_forward.inner"),
-    ("mlp.c_proj", "feed_forward.outer"),
-)
-BUFFERS = (".attn.bias", ".attn.masked_bias")
-"""Of a layer: masks, which some folders carry."""
-TURNED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
 
 
 def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Renaming]:

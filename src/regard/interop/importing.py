@@ -63,6 +63,25 @@ IMPORTERS: Registry[Importer] = Registry("kind of model")
 GGUF = ".gguf"
 TRANSLATORS = ("marian", "ctranslate2")
 
+TRAIN = {"max_steps": 1000, "lr": 1e-4, "warmup_steps": 100}
+
+TASKS: dict[str, str] = {
+    "none": "similarity",
+    "masked": "masked",
+    "classify": "classification",
+    "spans": "answers",
+}
+"""What an encoder is for, going by its head."""
+POSITIONS = "embedding.positions.table"
+NO_END = "it was to see an end token after each text (add_eos_token), which is not added here"
+
+SPM = ("source.spm", "target.spm")
+OUR_MARKS = SpecialIds(pad=PAD_ID, begin=BEGIN_ID, end=END_ID, unknown=UNKNOWN_ID)
+JOINTS = ("▁", "@@", "￭", "##", "Ġ")
+"""What pieces of words carry, in one tokenizer or another."""
+UNKNOWN_LANGUAGES = "und-und"
+"""ISO 639's code for a language that nobody told."""
+
 
 def import_model(source: Path, out: Path, direction: str | None = None) -> Notes:
     """Write a run folder, new or empty, whole or not at all; -> what a user should know.
@@ -113,9 +132,6 @@ def _supported() -> str:
     )
 
 
-TRAIN = {"max_steps": 1000, "lr": 1e-4, "warmup_steps": 100}
-
-
 def save_recipe(
     folder: RunFolder,
     config: ModelConfig,
@@ -141,17 +157,6 @@ def save_recipe(
         "text": {"kind": "bpe", "vocab_size": max(n_vocab, least), **sections.get("text", {})},
     }
     save_settings(folder, recipe_from(asked, "the imported run").model_dump(mode="json"))
-
-
-TASKS: dict[str, str] = {
-    "none": "similarity",
-    "masked": "masked",
-    "classify": "classification",
-    "spans": "answers",
-}
-"""What an encoder is for, going by its head."""
-POSITIONS = "embedding.positions.table"
-NO_END = "it was to see an end token after each text (add_eos_token), which is not added here"
 
 
 @IMPORTERS.add("bert")
@@ -275,14 +280,6 @@ def _write(
     tokenizer.save(folder.path / SHARED)
     save_model(folder, config, model.weights)
     return model.notes
-
-
-SPM = ("source.spm", "target.spm")
-OUR_MARKS = SpecialIds(pad=PAD_ID, begin=BEGIN_ID, end=END_ID, unknown=UNKNOWN_ID)
-JOINTS = ("▁", "@@", "￭", "##", "Ġ")
-"""What pieces of words carry, in one tokenizer or another."""
-UNKNOWN_LANGUAGES = "und-und"
-"""ISO 639's code for a language that nobody told."""
 
 
 @IMPORTERS.add("marian")

@@ -38,6 +38,26 @@ ARCHITECTURE = {"norm": "rms", "activation": "swiglu", "positions": "rotary"}
 
 One = Annotated[float, Field(ge=1.0, le=1.0)]
 
+PREFIX = "model."
+"""Before all names but the output's; some folders leave it out."""
+TOKENS, OUTPUT = "embed_tokens.weight", "lm_head.weight"
+
+NORMS: tuple[Names, ...] = (
+    ("input_layernorm", "around_self.norm"),
+    ("post_attention_layernorm", "around_feed_forward.norm"),
+)
+LINEARS: tuple[Names, ...] = (
+    ("self_attn.q_proj", "self_attention.to_q"),
+    ("self_attn.k_proj", "self_attention.to_k"),
+    ("self_attn.v_proj", "self_attention.to_v"),
+    ("self_attn.o_proj", "self_attention.to_out"),
+    ("mlp.gate_proj", "feed_forward.inner"),
+    ("mlp.up_proj", "feed_forward.beside"),
+    ("mlp.down_proj", "feed_forward.outer"),
+)
+BUFFERS = (".self_attn.rotary_emb.inv_freq",)
+"""Of a layer: angles, which old folders carry."""
+
 
 class Rope(BaseModel):
     """How rotary positions are stretched, which must be not at all."""
@@ -137,27 +157,6 @@ def described(config: DecoderConfig) -> dict[str, object]:
         **NO_MARKS,
         "pad_token_id": config.pad_id,
     }
-
-
-PREFIX = "model."
-"""Before all names but the output's; some folders leave it out."""
-TOKENS, OUTPUT = "embed_tokens.weight", "lm_head.weight"
-
-NORMS: tuple[Names, ...] = (
-    ("input_layernorm", "around_self.norm"),
-    ("post_attention_layernorm", "around_feed_forward.norm"),
-)
-LINEARS: tuple[Names, ...] = (
-    ("self_attn.q_proj", "self_attention.to_q"),
-    ("self_attn.k_proj", "self_attention.to_k"),
-    ("self_attn.v_proj", "self_attention.to_v"),
-    ("self_attn.o_proj", "self_attention.to_out"),
-    ("mlp.gate_proj", "feed_forward.inner"),
-    ("mlp.up_proj", "feed_forward.beside"),
-    ("mlp.down_proj", "feed_forward.outer"),
-)
-BUFFERS = (".self_attn.rotary_emb.inv_freq",)
-"""Of a layer: angles, which old folders carry."""
 
 
 def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Renaming]:

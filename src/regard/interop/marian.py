@@ -67,6 +67,37 @@ DECODER = (
 _READS = ("to_q.weight", "to_k.weight", "to_v.weight", "inner.weight", "tokens.weight")
 _WRITES = ("to_out.weight", "to_out.bias", "outer.weight", "outer.bias", "norm.weight", "norm.bias")
 
+NAME = "MarianMT"
+
+_ONLY = {
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "add_final_layer_norm": False,
+    "static_position_embeddings": True,
+    "is_encoder_decoder": True,
+}
+"""What Marian's description must say where it says anything."""
+_PAIRS = (
+    ("encoder_layers", "decoder_layers"),
+    ("encoder_attention_heads", "decoder_attention_heads"),
+    ("encoder_ffn_dim", "decoder_ffn_dim"),
+)
+"""What must be the same on both sides."""
+
+_COUNTERPARTS: dict[str, tuple[Any, ...]] = {
+    "norm_first": (False,),
+    "norm": ("layer",),
+    "eps": (1e-5,),
+    "n_kv_heads": (None,),
+    "bias": (True,),
+    "positions": ("sinusoidal",),
+    "activation": ("relu", "gelu", "gelu_tanh", "silu"),
+    "hidden_source_id": (None,),
+}
+"""The values of our settings that Marian can compute."""
+
+START = "decoder_start_token_id"
+
 
 def rows(config: TransformerConfig) -> Iterator[Renaming]:
     """The whole table for one Transformer, tensor by tensor."""
@@ -112,36 +143,6 @@ def _permuted(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]
         else:
             found[name] = tensor
     return found
-
-
-NAME = "MarianMT"
-
-_ONLY = {
-    "normalize_before": False,
-    "normalize_embedding": False,
-    "add_final_layer_norm": False,
-    "static_position_embeddings": True,
-    "is_encoder_decoder": True,
-}
-"""What Marian's description must say where it says anything."""
-_PAIRS = (
-    ("encoder_layers", "decoder_layers"),
-    ("encoder_attention_heads", "decoder_attention_heads"),
-    ("encoder_ffn_dim", "decoder_ffn_dim"),
-)
-"""What must be the same on both sides."""
-
-_COUNTERPARTS: dict[str, tuple[Any, ...]] = {
-    "norm_first": (False,),
-    "norm": ("layer",),
-    "eps": (1e-5,),
-    "n_kv_heads": (None,),
-    "bias": (True,),
-    "positions": ("sinusoidal",),
-    "activation": ("relu", "gelu", "gelu_tanh", "silu"),
-    "hidden_source_id": (None,),
-}
-"""The values of our settings that Marian can compute."""
 
 
 def config_of(raw: Mapping[str, Any], where: str) -> TransformerConfig:
@@ -205,6 +206,7 @@ def refusal(config: ModelConfig) -> str | None:
 
 def described(config: TransformerConfig) -> dict[str, Any]:
     """Marian's description of a model of ours, whose ids stay as they are."""
+    both = {"layers": config.n_layers, "attention_heads": config.n_heads, "ffn_dim": config.d_ff}
     return {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],
@@ -214,12 +216,7 @@ def described(config: TransformerConfig) -> dict[str, Any]:
         "share_encoder_decoder_embeddings": config.shared_vocab,
         "tie_word_embeddings": config.tied_output,
         "d_model": config.d_model,
-        "encoder_layers": config.n_layers,
-        "decoder_layers": config.n_layers,
-        "encoder_attention_heads": config.n_heads,
-        "decoder_attention_heads": config.n_heads,
-        "encoder_ffn_dim": config.d_ff,
-        "decoder_ffn_dim": config.d_ff,
+        **{f"{side}_{name}": n for name, n in both.items() for side in ("encoder", "decoder")},
         "dropout": config.dropout,
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,
@@ -230,13 +227,10 @@ def described(config: TransformerConfig) -> dict[str, Any]:
         "bos_token_id": BEGIN_ID,
         "eos_token_id": END_ID,
         "unk_token_id": UNKNOWN_ID,
-        "decoder_start_token_id": BEGIN_ID,
+        START: BEGIN_ID,
         "forced_eos_token_id": None,
         "torch_dtype": "float32",
     }
-
-
-START = "decoder_start_token_id"
 
 
 def read_marian(folder: Path) -> Imported:

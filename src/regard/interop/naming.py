@@ -23,10 +23,20 @@ Shape = tuple[int, ...]
 Names = tuple[str, ...]
 """A name of theirs, then those of ours that lie in it, one below the other."""
 
-
 WEIGHT = {"weight": "weight"}
 WEIGHT_AND_BIAS = {"weight": "weight", "bias": "bias"}
 """The tensors of a layer where theirs are called as ours."""
+
+OURS: Mapping[str, Collection[object]] = {
+    "score": ("scaled_dot",),
+    "window": ("global",),
+    "normaliser": ("softmax",),
+    "join": (None, "add"),
+    "d_positions": (None,),
+    "memory": ("last",),
+    "cross_after": ("attention",),
+}
+"""Settings that formats of others do not have, with what is computed there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +86,6 @@ def check_exportable(why_not: str | None) -> None:
     """Refuse a model that a format has no counterpart of."""
     if why_not:
         raise ConfigError(f"this model cannot be exported: {why_not}")
-
-
-OURS: Mapping[str, Collection[object]] = {
-    "score": ("scaled_dot",),
-    "window": ("global",),
-    "normaliser": ("softmax",),
-    "join": (None, "add"),
-    "d_positions": (None,),
-    "memory": ("last",),
-    "cross_after": ("attention",),
-}
-"""Settings that formats of others do not have, with what is computed there."""
 
 
 def no_counterpart(

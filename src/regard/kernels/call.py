@@ -17,6 +17,8 @@ from regard.functional.positions import Alibi, Bias
 from regard.functional.scores import Factors
 from regard.functional.windows import Nearby
 
+_reference_only: ContextVar[bool] = ContextVar("reference_only", default=False)
+
 
 class Call(NamedTuple):
     """One attention, normalised by softmax, which nobody wants to see inside."""
@@ -130,9 +132,6 @@ def _rows(x: Tensor, begin: int, end: int, n_keys: int) -> Tensor:
     if x.dim() > 1 and x.shape[-2] > 1:
         x = x[..., begin:end, :]
     return x[..., :n_keys] if x.dim() and x.shape[-1] > 1 else x
-
-
-_reference_only: ContextVar[bool] = ContextVar("reference_only", default=False)
 
 
 @contextmanager

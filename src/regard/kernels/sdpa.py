@@ -26,6 +26,13 @@ LONG_FIRST = [
 ]
 """For long texts on a GPU: cuDNN's is the fastest that a Hopper chip has (see RESULTS.md)."""
 
+ON_CPU = 2**20
+"""Numbers that a chunk may build: those that a processor's cache holds."""
+ON_GPU = 2**26
+"""The same for a GPU: enough to keep it busy, a small part of its memory."""
+WORTH = 4
+"""Fewer chunks than this are not worth computing everything twice."""
+
 
 def sdpa(call: Call) -> Tensor:
     """scaled_dot_product_attention, as torch picks. q, k, v (…, T or S, width) -> (…, T, Dv).
@@ -54,14 +61,6 @@ def sdpa_long(call: Call) -> Tensor:
     """The same with torch's kernels in the order that is fastest for long texts."""
     with sdpa_kernel(LONG_FIRST, set_priority=True):
         return sdpa(call)
-
-
-ON_CPU = 2**20
-"""Numbers that a chunk may build: those that a processor's cache holds."""
-ON_GPU = 2**26
-"""The same for a GPU: enough to keep it busy, a small part of its memory."""
-WORTH = 4
-"""Fewer chunks than this are not worth computing everything twice."""
 
 
 def room(call: Call) -> int:

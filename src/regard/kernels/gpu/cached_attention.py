@@ -21,6 +21,9 @@ LOG2_E = 1.0 / math.log(2.0)
 BLOCK = 32
 """Keys that a program handles at a time: sentences are short."""
 
+LONG_BLOCK = 128
+"""Keys that a program handles at a time: texts are long."""
+
 
 @triton.jit
 def _found(query, keys, values, seen, top, total, found):
@@ -135,10 +138,6 @@ def attend_source(
 def _warps(n_programs: int) -> int:
     """Few programs hurry one by one; of many, more run at once if each is small."""
     return 4 if n_programs < 1024 else 1
-
-
-LONG_BLOCK = 128
-"""Keys that a program handles at a time: texts are long."""
 
 
 @triton.jit

@@ -48,6 +48,9 @@ BUDGET = "3e12flops"
 SPLITS = (SPLIT, "long")
 """What is translated where the data has it; ``long`` only counts in the scores by length."""
 
+BEYOND = 5
+"""How far beyond its lower end a bucket without an upper one is drawn."""
+
 
 def compare(
     systems: Sequence[str],
@@ -131,10 +134,6 @@ class _Silent:
 
     def say(self, text: str) -> None:
         pass
-
-
-BEYOND = 5
-"""How far beyond its lower end a bucket without an upper one is drawn."""
 
 
 def write_comparison(comparison: Comparison, out: Path) -> None:

@@ -17,6 +17,27 @@ SPLIT = "test"
 SCORES = ("bleu", "chrf", "exact_match", "aer")
 """What is given with its deviation over the seeds."""
 
+NONE = "–"
+HARD = "\N{NO-BREAK SPACE}"
+HEADER = (
+    "System", "Parameters", "FLOPs", "Grid FLOPs", "Time", "Rate", "BLEU", "chrF", "Exact, %", "p",
+    "AER, %",
+)  # fmt: skip
+NOTES = (
+    ("±", "standard deviation over the seeds"),
+    ("FLOPs", "of one training, forward and backward, padding included; one count for all systems"),
+    ("Grid FLOPs", "spent once, to choose the learning rate by the loss on valid"),
+    ("Time", "of one training with its validations"),
+    (
+        "Rate",
+        "the best of the grid; * where it is the smallest or largest, so a better may be beyond",
+    ),
+    ("BLEU by length", "with effective order (eff:yes), since short buckets lack long n-grams"),
+    ("p", "paired bootstrap of BLEU, the largest p of all seeds; 1 where the best does not lead"),
+    ("AER", "alignment error rate of the attention that was chosen on valid"),
+)
+_LISTS = ("lr_grid", "by_length", "curve", "seeds")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemRow:
@@ -190,28 +211,6 @@ def _seed(
 ) -> dict[str, float]:
     kept = {key: scores[key] for key in SCORES if key in scores}
     return {"seed": seed, **kept, "flops": measured["flops"], "seconds": measured["seconds"]}
-
-
-NONE = "–"
-HARD = "\N{NO-BREAK SPACE}"
-HEADER = (
-    "System", "Parameters", "FLOPs", "Grid FLOPs", "Time", "Rate", "BLEU", "chrF", "Exact, %", "p",
-    "AER, %",
-)  # fmt: skip
-NOTES = (
-    ("±", "standard deviation over the seeds"),
-    ("FLOPs", "of one training, forward and backward, padding included; one count for all systems"),
-    ("Grid FLOPs", "spent once, to choose the learning rate by the loss on valid"),
-    ("Time", "of one training with its validations"),
-    (
-        "Rate",
-        "the best of the grid; * where it is the smallest or largest, so a better may be beyond",
-    ),
-    ("BLEU by length", "with effective order (eff:yes), since short buckets lack long n-grams"),
-    ("p", "paired bootstrap of BLEU, the largest p of all seeds; 1 where the best does not lead"),
-    ("AER", "alignment error rate of the attention that was chosen on valid"),
-)
-_LISTS = ("lr_grid", "by_length", "curve", "seeds")
 
 
 def scores_table(comparison: Comparison) -> Table:

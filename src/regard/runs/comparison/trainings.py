@@ -46,6 +46,11 @@ TRANSLATIONS = "translations.json"
 Pairs = Mapping[str, Sequence[Pair]]
 """Pairs to translate, by the name of their split."""
 
+GRID = (0.5, 1.0, 2.0)
+"""Learning rates that are tried, as multiples of the recipe's own."""
+GRID_SHARE = 0.25
+"""Of the budget, for each of them."""
+
 
 class Watcher(Protocol):
     """Is told of a training in numbers and in words."""
@@ -191,12 +196,6 @@ def _kept(file: Path) -> dict[str, list[str]] | None:
 def _keep(path: Path, translations: Mapping[str, Sequence[str]]) -> None:
     if translations:
         write_whole(path / TRANSLATIONS, json.dumps(translations, ensure_ascii=False) + "\n")
-
-
-GRID = (0.5, 1.0, 2.0)
-"""Learning rates that are tried, as multiples of the recipe's own."""
-GRID_SHARE = 0.25
-"""Of the budget, for each of them."""
 
 
 @dataclass(frozen=True, slots=True)
