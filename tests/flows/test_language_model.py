@@ -191,6 +191,18 @@ def test_a_stream_says_the_same(run, story_run):
     assert run(*words, "--stream", stdin="a\nd\n")[1] == run(*words, stdin="a\nd\n")[1]
 
 
+def test_beams_on_the_command_line(run, refused, story_run):
+    words = ("generate", story_run, "--max-new", "6", "--beam", "4", "--n-best", "2")
+    code, out, err = run(*words, "--json", stdin="a\n")
+    assert (code, err) == (0, "")
+    told = [json.loads(line) for line in out.splitlines()]
+    assert len(told) == 2
+    assert told[0]["score"] >= told[1]["score"]
+    plain = "".join(f"{one['text']}\t{one['score']:.4f}\n" for one in told)
+    assert run(*words, stdin="a\n")[1] == plain
+    assert "wider than the vocabulary" in refused("generate", story_run, "--beam", "9999")[1]
+
+
 def test_several_texts_a_prompt_and_a_stop(run, story_run):
     words = ("generate", story_run, "--n", "3", "--seed", "1", "--stop", "\n", "--json")
     found = [json.loads(line) for line in run(*words, stdin="a\n")[1].splitlines()]

@@ -73,6 +73,17 @@ def test_translate_as_json(run, run_path):
     assert len(second["hypotheses"]) == 2
 
 
+def test_translations_are_sampled_by_a_seed(run, run_path):
+    words = ("translate", run_path, "--temperature", "3", "--top-p", "0.99", "--seed")
+    first, again, other = (run(*words, seed, stdin="a b c d\n" * 5)[1] for seed in (1, 1, 2))
+    assert first == again != other
+    code, _, err = run("translate", run_path, "--beam", 4, "--top-k", 3, stdin="a\n")
+    assert code == 2
+    assert err == (
+        "regard: sampling keeps no beam: leave out beam=4, or temperature, top_k and top_p\n"
+    )
+
+
 def test_unknown_words_are_named_once_and_translated_all_the_same(run, run_path):
     code, out, err = run("translate", run_path, stdin="a zebra b\nzebra\n")
     assert code == 0

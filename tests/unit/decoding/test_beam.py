@@ -7,6 +7,7 @@ from table_model import TableModel, fixed_table, log_prob_by_forward, random_tab
 from regard.core.errors import CheckpointError, ConfigError, ShapeError
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
+from regard.decoding.protocol import ControlIds
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 
 ROWS = ((5, 4), (3,), (4, 4, 3, 5), (5, 5, 5), (3, 4))
@@ -236,6 +237,104 @@ def test_narrow_logits_are_summed_in_float32():
     assert found == beam_search(same_in_float32, sources(*ROWS), **settings)
 
 
+# The rule of the first K.
+
+
+def first_k_ended(table, row, limit, n_beams, n_best, alpha):
+    """The same search, which stops once as many have ended as there are beams."""
+    finished, open_ = [], [((), 0.0)]
+    for _ in range(limit):
+        grown = [
+            ((*ids, token), total + more)
+            for ids, total in open_
+            for token, more in log_probs_by_loops(table, row, ids).items()
+        ]
+        grown.sort(key=lambda pair: -pair[1])
+        finished += [pair for pair in grown[:n_beams] if pair[0][-1] == END_ID]
+        open_ = [pair for pair in grown if pair[0][-1] != END_ID][:n_beams]
+        best = max((total for _, total in finished), default=-math.inf)
+        ahead = alpha == 0 and len(finished) >= n_best and best >= open_[0][1]
+        if len(finished) >= n_beams or ahead:
+            break
+    return best_first(finished, open_, n_best, alpha)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
+@pytest.mark.parametrize("n_beams", [2, 3, 5])
+def test_the_first_k_that_end_stop_a_sentence(n_beams, alpha):
+    n_steps = {"exact": 0, "first": 0}
+    differ = 0
+    for seed in range(6):
+        table = random_table(seed, n_vocab=7, end=1.0)
+        for n_best in (1, n_beams):
+            settings = {"n_beams": n_beams, "n_best": n_best, "length_penalty": alpha}
+            models = {stop: TableModel(table) for stop in n_steps}
+            found = {
+                stop: beam_search(
+                    model, sources(*ROWS), limits=torch.tensor(LIMITS), stop=stop, **settings
+                )
+                for stop, model in models.items()
+            }
+            for stop, model in models.items():
+                n_steps[stop] += sum(model.rows)
+            differ += found["exact"] != found["first"]
+            for row, limit, hypotheses in zip(ROWS, LIMITS, found["first"], strict=True):
+                assert as_pairs(hypotheses) == first_k_ended(
+                    table, row, limit, n_beams, n_best, alpha
+                )
+    assert n_steps["first"] < n_steps["exact"]
+    assert alpha == 0 or differ > 0  # so it may miss a better target
+
+
+def test_beams_stay_full_however_many_tokens_may_end_a_text():
+    """Two ends have 0.4 each: all of the best four continuations of two hypotheses end."""
+    told, control = [], ControlIds(frozenset({2, 3}), (0, 1))
+    model = TableModel(fixed_table(0.0, 0.0, 0.4, 0.4, 0.11, 0.09))
+    settings = {"limits": torch.tensor([4]), "n_beams": 2, "n_best": 2, "control": control}
+    beam_search(model, sources((5,)), observer=told.append, length_penalty=3.0, **settings)
+    assert len(told) > 1
+    assert all((step.kept >= 0).all() for step in told)
+
+
+# Coverage.
+
+
+def test_the_coverage_penalty_worked_by_hand():
+    """Both words have 0.4, the end 0.2. Word 3 looks at the first of two source tokens, word 4 at
+    the second; the end at both alike. Only what says both covers the source.
+    """
+    table = fixed_table(0.0, 0.0, 0.2, 0.4, 0.4)
+    steps = []
+
+    class Looking(TableModel):
+        def step(self, ids, memory, state):
+            logits, state = super().step(ids, memory, state)
+            rows = {BEGIN_ID: [0.0, 0.0], 3: [1.0, 0.0], 4: [0.0, 1.0]}
+            steps.append(torch.tensor([rows.get(i, [0.0, 0.0]) for i in ids.tolist()]))
+            return logits, state
+
+    settings = {"limits": torch.tensor([3]), "n_beams": 16, "n_best": 7, "length_penalty": 0.0}
+    (plain,) = beam_search(Looking(table), sources((5, 6)), **settings)
+    assert plain[0].ids == ()
+    (found,) = beam_search(
+        Looking(table), sources((5, 6)), coverage_penalty=1.0,
+        attention=lambda: steps[-1], **settings,
+    )  # fmt: skip
+    assert {found[0].ids, found[1].ids} == {(3, 4), (4, 3)}
+    assert found[0].score == pytest.approx(2 * math.log(0.4) + math.log(0.2))  # all is covered
+    assert found[0].log_prob == pytest.approx(found[0].score)
+    half = next(one for one in found if one.ids in ((3,), (4,), (3, 3), (4, 4), ()))
+    assert half.score < half.log_prob + math.log(1e-5)  # one token got nothing
+
+
+def test_a_coverage_penalty_needs_attention_to_every_source_token():
+    with pytest.raises(ConfigError, match="each of the 2 source tokens, but the model looks at 3"):
+        beam_search(
+            TableModel(random_table(0, n_vocab=7)), sources((5, 6)), limits=torch.tensor([3]),
+            n_beams=2, coverage_penalty=0.2, attention=lambda: torch.ones(1, 3),
+        )  # fmt: skip
+
+
 # Work.
 
 
@@ -273,6 +372,10 @@ def test_the_source_is_read_once_and_memory_moves_only_when_sentences_leave():
         ({"n_beams": 2, "n_best": 0}, "n_best must be at least 1, got 0"),
         ({"n_beams": 2, "length_penalty": -1.0}, "length_penalty must be at least 0 .*got -1.0"),
         ({"n_beams": 2, "length_penalty": math.nan}, "length_penalty .*got nan"),
+        (
+            {"n_beams": 2, "coverage_penalty": -1.0, "attention": list},
+            "coverage_penalty .*got -1.0",
+        ),
         ({"n_beams": -3, "length_penalty": -1.0}, "n_beams .*; length_penalty "),
     ],
 )

@@ -116,9 +116,9 @@ def as_if_on_gpu(monkeypatch):
     return calls
 
 
-def played(calls, rng, n_beams, n_best, alpha, n_steps):
+def played(calls, rng, n_beams, n_best, alpha, n_steps, stop="exact"):
     """Both ways step by step; the numbers of sentences that had ended and hypotheses finished."""
-    plain, quick = (Play(n_beams, n_best, alpha, LIMITS) for _ in range(2))
+    plain, quick = (Play(n_beams, n_best, alpha, LIMITS, stop=stop) for _ in range(2))
     plain.ended[WAITING] = quick.ended[WAITING] = 1
     n_ended, n_done, calls.n = set(), set(), 0
     for _ in range(n_steps):
@@ -141,8 +141,9 @@ def played(calls, rng, n_beams, n_best, alpha, n_steps):
     ("n_beams", "n_best", "alpha"),
     [(1, 1, 0.6), (2, 1, 0.0), (3, 2, 1.0), (4, 1, 0.6), (4, 4, 0.6), (5, 3, 0.0), (8, 5, 1.0)],
 )
-def test_the_kernel_goes_on_as_the_search_does(rng, as_if_on_gpu, n_beams, n_best, alpha):
-    seen = [played(as_if_on_gpu, rng, n_beams, n_best, alpha, n_steps=9) for _ in range(2)]
+@pytest.mark.parametrize("stop", ["exact", "first"])
+def test_the_kernel_goes_on_as_the_search_does(rng, as_if_on_gpu, n_beams, n_best, alpha, stop):
+    seen = [played(as_if_on_gpu, rng, n_beams, n_best, alpha, 9, stop) for _ in range(2)]
     n_ended, n_done = (set.union(*both) for both in zip(*seen, strict=True))
     assert n_ended >= {2, 5}  # one at its limit of 1, at last all
     assert len(n_done) > 1
@@ -200,18 +201,19 @@ def ending_model(n_vocab):
     return model.eval()
 
 
+@pytest.mark.parametrize("stop", ["exact", "first"])
 @pytest.mark.parametrize(
     ("form", "recorded"),
     [(StaticTransformer, True), (StaticTransformer, False), (CpuTransformer, False)],
 )
-def test_the_whole_search_finds_the_same(rng, monkeypatch, as_if_on_gpu, form, recorded):
+def test_the_whole_search_finds_the_same(rng, monkeypatch, as_if_on_gpu, form, recorded, stop):
     monkeypatch.setattr(static, "are_captured", lambda _cache: recorded)
     model = ending_model(13)
     ready = form(model, torch.float32)
     for n in (5, 2):  # the second time in the same cache
         source = torch.randint(4, 13, (n, 6), generator=rng)
         limits = torch.randint(2, 14, (n,), generator=rng)
-        how = {"limits": limits, "n_beams": 4, "n_best": 2, "length_penalty": 0.8}
+        how = {"limits": limits, "n_beams": 4, "n_best": 2, "length_penalty": 0.8, "stop": stop}
         found, wanted = beam_search(ready, source, **how), beam_search(model, source, **how)
         for mine, theirs in zip(*map(chain.from_iterable, (found, wanted)), strict=True):
             assert (mine.ids, mine.finished) == (theirs.ids, theirs.finished)

@@ -102,13 +102,14 @@ def test_greedy_search_writes_the_same(rng, form, changes):
     assert ended == {True, False}
 
 
+@pytest.mark.parametrize("stop", ["exact", "first"])
 @pytest.mark.parametrize("changes", PLAIN, ids=str)
-def test_beam_search_writes_the_same(rng, form, changes):
+def test_beam_search_writes_the_same(rng, form, changes, stop):
     model = model_of(**changes)
     ready = form(model, torch.float32)
-    for n in (N, 1, 20):
+    for n, alpha in ((N, 0.8), (1, 0.8), (20, 0.0)):
         source, limits = work(rng, n)
-        how = {"limits": limits, "n_beams": 3, "n_best": 2, "length_penalty": 0.8}
+        how = {"limits": limits, "n_beams": 3, "n_best": 2, "length_penalty": alpha, "stop": stop}
         equal(flat(beam_search(ready, source, **how)), flat(beam_search(model, source, **how)))
 
 
