@@ -33,8 +33,8 @@ def test_sorting_needs_no_positions():
 
 
 def test_ways_are_sinusoids_and_tables_joined_in_both_manners_and_the_number_itself():
-    models = [load_recipe("copy", settings).model for settings in WAYS.values()]
-    assert {(model.positions, model.join) for model in models} == {
+    given = [load_recipe("copy", settings).model.given() for settings in WAYS.values()]
+    assert {(one["positions"], one.get("join")) for one in given} == {
         ("index", None),
         ("sinusoidal", "add"),
         ("sinusoidal", "concat"),
