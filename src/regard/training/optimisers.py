@@ -51,29 +51,11 @@ class AdamOptions(OptimiserOptions):
     eps: float = Field(1e-9, gt=0)
 
 
-def _adamw(groups: list[dict[str, Any]], options: AdamOptions, on_gpu: bool) -> list[Optimizer]:
-    from torch.optim import AdamW
-
-    return [AdamW(_plain(groups), **dict(options), fused=True, capturable=on_gpu)]
-
-
-def _adam(groups: list[dict[str, Any]], options: AdamOptions, on_gpu: bool) -> list[Optimizer]:
-    from torch.optim import Adam
-
-    return [Adam(_plain(groups), **dict(options), fused=True, capturable=on_gpu)]
-
-
 class SgdOptions(OptimiserOptions):
     """Of ``sgd``."""
 
     momentum: float = Field(0.9, ge=0, lt=1)
     nesterov: bool = False
-
-
-def _sgd(groups: list[dict[str, Any]], options: SgdOptions, _on_gpu: bool) -> list[Optimizer]:
-    from torch.optim import SGD
-
-    return [SGD(_plain(groups), lr=0.0, **dict(options), fused=True)]
 
 
 class AdafactorOptions(OptimiserOptions):
@@ -82,14 +64,6 @@ class AdafactorOptions(OptimiserOptions):
     beta2_decay: float = Field(-0.8, le=0)
     eps: tuple[float | None, float] = (None, 1e-3)
     d: float = Field(1.0, ge=1)
-
-
-def _adafactor(
-    groups: list[dict[str, Any]], options: AdafactorOptions, _on_gpu: bool
-) -> list[Optimizer]:
-    from torch.optim import Adafactor
-
-    return [Adafactor(_plain(groups), **dict(options))]
 
 
 class MuonOptions(OptimiserOptions):
@@ -116,10 +90,21 @@ def _muon(groups: list[dict[str, Any]], options: MuonOptions, _on_gpu: bool) -> 
     return [Muon(hidden, **own), *([beside] if beside else [])]
 
 
-OPTIMISERS.add("adamw")(OptimiserKind(AdamOptions, _adamw, capturable=True))
-OPTIMISERS.add("adam")(OptimiserKind(AdamOptions, _adam, capturable=True))
-OPTIMISERS.add("sgd")(OptimiserKind(SgdOptions, _sgd))
-OPTIMISERS.add("adafactor")(OptimiserKind(AdafactorOptions, _adafactor))
+def _from_torch(name: str, **fixed: bool) -> Callable[..., list[Optimizer]]:
+    """Builds a class of ``torch.optim`` by its name."""
+
+    def build(groups: list[dict[str, Any]], options: BaseModel, _on_gpu: bool) -> list[Optimizer]:
+        import torch
+
+        return [getattr(torch.optim, name)(groups, **dict(options), **fixed)]
+
+    return build
+
+
+OPTIMISERS.add("adamw")(OptimiserKind(AdamOptions, _from_torch("AdamW", fused=True), True))
+OPTIMISERS.add("adam")(OptimiserKind(AdamOptions, _from_torch("Adam", fused=True), True))
+OPTIMISERS.add("sgd")(OptimiserKind(SgdOptions, _from_torch("SGD", fused=True)))
+OPTIMISERS.add("adafactor")(OptimiserKind(AdafactorOptions, _from_torch("Adafactor")))
 OPTIMISERS.add("muon")(OptimiserKind(MuonOptions, _muon))
 
 
@@ -134,7 +119,10 @@ def make_optimisers(
 
     kind, on_gpu = OPTIMISERS[name], device.type == "cuda"
     for group in groups:  # each its own number, for it is changed in place
-        group["lr"] = torch.zeros((), device=device) if on_gpu and kind.capturable else 0.0
+        recorded = on_gpu and kind.capturable
+        group["lr"] = torch.zeros((), device=device) if recorded else 0.0
+        if recorded:
+            group["capturable"] = True  # nothing that a step needs to know is read by the host
     return kind.build(groups, kind.options(**options), on_gpu)
 
 
@@ -256,20 +244,15 @@ def _is_hidden_matrix(name: str, parameter: nn.Parameter) -> bool:
     return parameter.dim() == 2 and _TABLE_OR_OUTPUT.search(name) is None
 
 
-def _plain(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Groups as torch takes them."""
-    return _chosen(groups, lambda _name, _parameter: True)
-
-
 def _chosen(
     groups: list[dict[str, Any]], wanted: Callable[[str, nn.Parameter], bool]
 ) -> list[dict[str, Any]]:
-    """Groups of some of the weights; without names, which torch would want of every group."""
+    """Groups of some of the weights."""
     chosen = []
     for group in groups:
         pairs = zip(group["names"], group["params"], strict=True)
-        parameters = [parameter for name, parameter in pairs if wanted(name, parameter)]
-        rest = {key: value for key, value in group.items() if key not in ("names", "params")}
-        if parameters:
-            chosen.append({"params": parameters, **rest})
+        kept = [(name, parameter) for name, parameter in pairs if wanted(name, parameter)]
+        if kept:
+            names, parameters = zip(*kept, strict=True)
+            chosen.append({**group, "names": [*names], "params": [*parameters]})
     return chosen
