@@ -561,7 +561,7 @@ def test_heads_without_their_data_are_not_there(run, monkeypatch):
     def gone(_settings):
         raise DataError("secret place")
 
-    monkeypatch.setattr("regard.runs.heads.load_data", gone)
+    monkeypatch.setattr("regard.tasks.translation.load_data", gone)
     assert main(str(run.folder.path), "cpu") == CANNOT
     measuring = HeadMeasuring(run, seconds=30)
     measuring.words = ["nowhere", "cpu"]

@@ -12,7 +12,6 @@ from regard import __version__
 from regard.cli import (
     bench,
     catalogue,
-    chat,
     compare,
     evaluate,
     explain,
@@ -45,7 +44,6 @@ def make_app(asked: str | None) -> typer.Typer:
     app.command("demo")(train.demo)
     app.command("train")(train.train)
     add_verbs(app, asked)
-    app.command("chat")(chat.chat)
     app.command("evaluate")(evaluate.evaluate)
     app.command("score")(evaluate.score)
     app.command("explain")(explain.explain)

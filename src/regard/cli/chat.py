@@ -7,50 +7,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
-
-from regard.cli.terminal import (
-    Device,
-    Json,
-    RunPath,
-    Seed,
-    Side,
-    Stops,
-    Temperature,
-    TopK,
-    TopP,
-    stdin_lines,
-)
+from regard.cli.terminal import stdin_lines
 from regard.core.errors import DataError
 
 if TYPE_CHECKING:
     from regard.tasks.chat import Conversation
+    from regard.tasks.requests import ChatOptions
 
 ASK = "> "
 
 
-def chat(
-    path: RunPath,
-    message: Annotated[
-        str | None, typer.Option(help="Say this, print the answer, and end.")
-    ] = None,
-    system: Annotated[
-        str | None, typer.Option(help="What the model is told before the first turn.")
-    ] = None,
-    max_new: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 500,
-    temperature: Temperature = 1.0,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    seed: Seed = None,
-    stop: Stops = None,
-    truncate: Annotated[
-        Side | None, typer.Option(help="Drop the oldest turns of what is too long.")
-    ] = None,
-    device: Device = None,
-    as_json: Json = False,
-) -> None:
+def chat(path: Path, options: ChatOptions, device: str | None, as_json: bool) -> None:
     """Talk with a model in the words of its own template; each line is a turn, Ctrl-D ends it.
 
     Answers are printed while they are written. With --json one object a turn: message, answer,
@@ -59,18 +29,11 @@ def chat(
     from regard.tasks.writer import load_writer
 
     run = load_writer(path, device=device)  # a bad run fails on empty input too
-    talk = run.conversation(
-        [] if system is None else [{"role": "system", "content": system}],
-        max_new=max_new,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        seed=seed,
-        stop=tuple(stop or ()),
-        truncate=None if truncate is None else "left",
-    )
-    if message is not None:
-        _answer(talk, message, as_json)
+    how = options.model_dump(exclude={"message", "system"})
+    before = [] if options.system is None else [{"role": "system", "content": options.system}]
+    talk = run.conversation(before, **how)
+    if options.message is not None:
+        _answer(talk, options.message, as_json)
         return
     typed = sys.stdin.isatty()
     for number, words in enumerate(_typed() if typed else stdin_lines(), start=1):

@@ -12,11 +12,13 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
+from regard.cli.chat import chat
 from regard.cli.terminal import Device, Json, RunPath, chunks, note, stdin_lines
 from regard.core.errors import ConfigError
 from regard.tasks.base import Verb
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 
+Body = Callable[[Path, Any, str | None, bool], None]
+"""What a command does with a run folder, its options, a device, and whether to print JSON."""
+
+
 def add_verbs(app: typer.Typer, asked: str | None) -> None:
     """Add the commands. Only the one that is asked for gets its options.
 
@@ -34,29 +40,31 @@ def add_verbs(app: typer.Typer, asked: str | None) -> None:
     """
     for name, verb in verbs().items():
         if verb.command:
-            command = _command(verb) if name == asked else _summary(verb)
-            app.command(name, help=_help(verb))(command)
+            told = "\n\n".join(part for part in (verb.summary, verb.help) if part)
+            made = (
+                _command(verb.options, partial(answer_lines, verb)) if name == asked else _unasked
+            )
+            app.command(name, help=told)(made)
+    chats = _command(_chat_options(), chat) if asked == "chat" else _unasked
+    app.command("chat", help=chat.__doc__)(chats)
 
 
-def _help(verb: Verb) -> str:
-    return "\n\n".join(part for part in (verb.summary, verb.help) if part)
-
-
-def _summary(verb: Verb) -> Callable[[], None]:
+def _unasked() -> None:
     """Stands in the list of commands and is never called."""
 
-    def command() -> None:
-        raise AssertionError(f"{verb.name} was not the command that was asked for")
 
-    return command
+def _chat_options() -> type[BaseModel]:
+    from regard.tasks.requests import ChatOptions
+
+    return ChatOptions
 
 
-def _command(verb: Verb) -> Callable[..., None]:
-    model = verb.options
+def _command(model: type[BaseModel] | None, body: Body) -> Callable[..., None]:
+    """A command with the fields of a model as options."""
 
     def command(path: Path, device: str | None, as_json: bool, **given: Any) -> None:
         plain = {name: value for name, value in given.items() if value is not None}
-        answer_lines(verb, path, None if model is None else _checked(model, plain), device, as_json)
+        body(path, None if model is None else _checked(model, plain), device, as_json)
 
     fields = {} if model is None else model.model_fields
     parameters = [
@@ -109,8 +117,9 @@ def _checked(model: type[BaseModel], given: dict[str, Any]) -> Any:
         return model(**given)
     except ValidationError as error:
         first = error.errors()[0]
-        option = "--" + str(first["loc"][0] if first["loc"] else "").replace("_", "-")
-        raise ConfigError(f"{option}: {first['msg']}") from None
+        message = first["msg"].removeprefix("Value error, ")
+        option = "".join(f"--{name}: " for name in first["loc"][:1]).replace("_", "-")
+        raise ConfigError(f"{option}{message}") from None
 
 
 def answer_lines(verb: Verb, path: Path, options: Any, device: str | None, as_json: bool) -> None:

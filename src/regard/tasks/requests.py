@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 MAX_CHARACTERS = 5_000
 """In one text."""
@@ -63,10 +70,6 @@ class TranslateRequest(Request):
 class SamplingOptions(Options):
     """How tokens are sampled, or that they are not."""
 
-    beam: int | None = Field(None, ge=1, description="Hypotheses kept open; 1 is greedy.")
-    n_best: int | None = Field(
-        None, ge=1, description="Texts a line, the best first, with their scores."
-    )
     temperature: float | None = Field(
         None, description="Sample: below 1 surer, above 1 bolder; 0 is the most probable each time."
     )
@@ -76,13 +79,32 @@ class SamplingOptions(Options):
     )
     seed: int | None = Field(None, description="Decides what is sampled.")
 
+    @model_validator(mode="after")
+    def _within_bounds(self) -> Self:
+        if self.temperature is not None and not self.temperature >= 0:
+            raise ValueError(f"temperature must be at least 0, got {self.temperature:g}")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k must be at least 1, got {self.top_k}")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p:g}")
+        return self
+
     @property
     def sampling(self) -> dict[str, Any]:
         """What was told, as runs take it."""
         return {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "seed")}
 
 
-class TranslateOptions(SamplingOptions):
+class SearchOptions(SamplingOptions):
+    """How texts are searched for, or sampled."""
+
+    beam: int | None = Field(None, ge=1, description="Hypotheses kept open; 1 is greedy.")
+    n_best: int | None = Field(
+        None, ge=1, description="Texts a line, the best first, with their scores."
+    )
+
+
+class TranslateOptions(SearchOptions):
     """How the command line translates."""
 
     batch_tokens: int = Field(16384, ge=1, description="Source tokens at once.")
@@ -181,7 +203,7 @@ class GenerateRequest(Request):
     seed: int | None = Field(None, ge=0, lt=2**53, description="For the same text again.")
 
 
-class GenerateOptions(SamplingOptions):
+class GenerateOptions(SearchOptions):
     """How the command line writes on: it samples with temperature 1 where nothing is told."""
 
     max_new: int = Field(200, ge=1, description="Most tokens to write.")
@@ -191,3 +213,15 @@ class GenerateOptions(SamplingOptions):
         None, description="Cut off the beginning of a prompt that is too long."
     )
     stream: bool = Field(False, description="Print while writing.")
+
+
+class ChatOptions(SamplingOptions):
+    """How the command line talks."""
+
+    message: str | None = Field(None, description="Say this, print the answer, and end.")
+    system: str | None = Field(None, description="What the model is told before the first turn.")
+    max_new: int = Field(500, ge=1, description="Most tokens of an answer.")
+    stop: list[str] = Field([], description="End before these words; may be given again.")
+    truncate: Literal["left"] | None = Field(
+        None, description="Drop the oldest turns of what is too long."
+    )
