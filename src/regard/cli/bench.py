@@ -206,9 +206,9 @@ def _give(bench: Bench, out: Path | None, as_json: bool) -> None:
 
 def _show(bench: Bench) -> None:
     from rich.console import Console
-    from rich.table import Column, Table
 
     from regard.bench.results import remarks, tables
+    from regard.visual.tables import show_table
 
     width = None if sys.stdout.isatty() else 1000  # in a file, lines may be long
     console = Console(markup=False, highlight=False, width=width)
@@ -216,10 +216,6 @@ def _show(bench: Bench) -> None:
     console.print(f"{bench.device}; matrices in TFLOP/s: {rates}", soft_wrap=True)
     for table in tables(bench):
         console.print(f"\n{table.caption}", soft_wrap=True)
-        name, *others = table.header
-        grid = Table(name, *(Column(other, justify="right", no_wrap=True) for other in others))
-        for row in table.rows:
-            grid.add_row(*row)
-        console.print(grid)
+        show_table(table, console, ruled=True)
     for line in remarks(bench):
         console.print(line, soft_wrap=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,15 +27,8 @@ if TYPE_CHECKING:
     from regard.visual.payload import Selected
 
 
-class LookFormat(StrEnum):
-    """How a look is shown."""
-
-    text = "text"
-    html = "html"
-    svg = "svg"
-    json = "json"
-    csv = "csv"
-    tex = "tex"
+LookFormat = StrEnum("LookFormat", ["text", "html", "svg", "json", "csv", "tex"])
+"""How a look is shown."""
 
 
 def explain(
@@ -160,14 +154,8 @@ WIDE = 100
 """Of a table in a file; in a terminal it fits the terminal."""
 
 
-class HeadsFormat(StrEnum):
-    """How the measures are shown."""
-
-    text = "text"
-    json = "json"
-    svg = "svg"
-    csv = "csv"
-    tex = "tex"
+HeadsFormat = StrEnum("HeadsFormat", ["text", "json", "svg", "csv", "tex"])
+"""How the measures of heads are shown."""
 
 
 def heads(
@@ -206,7 +194,7 @@ def heads(
         found = _measured(run, split or "valid", texts, sentences, tick).as_json()
     if wanted is HeadsFormat.text:
         fits = out is None and sys.stdout.isatty()
-        write(heads_text(found, _width() if fits else WIDE), out)
+        write(heads_text(found, get_terminal_size().columns if fits else WIDE), out)
     else:
         write(_heads_file(found, wanted), out)
 
@@ -239,12 +227,6 @@ def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str:
     if wanted is HeadsFormat.csv:
         return csv_table(plain_table(found))
     return latex_table(all_heads_table(found))
-
-
-def _width() -> int:
-    from rich.console import Console
-
-    return Console().width
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from fastapi import APIRouter
@@ -26,9 +26,9 @@ from regard.server.limits import MAX_TEXTS
 from regard.server.schemas import texts_check
 from regard.server.service import Service
 from regard.server.streaming import Event, Stream, stream_response
-from regard.tasks.chat import Chat, chat_of, has_template
+from regard.tasks.chat import chat_of, has_template
 from regard.tasks.encoding import EncoderRun
-from regard.tasks.generation import GeneratedText
+from regard.tasks.generation import GenerationConfig, TextGenerator
 from regard.tasks.requests import MAX_NAME, MAX_NEW, MAX_STOPS, Name, Numbered, Stop, Text
 from regard.tasks.verbs import EMBED, GENERATE, check_length
 from regard.tasks.writer import Writer
@@ -199,11 +199,42 @@ class EmbeddingRequest(_OpenAIRequest):
 
 # ------------------------------------------------------------------ paths
 
-COMPLETIONS, CHAT = "/completions", "/chat/completions"
 NO_MODEL: dict[int | str, dict[str, Any]] = {404: {"description": "There is no such model."}}
 DONE = "data: [DONE]"
-Frame = Callable[[str, str | None], dict[str, Any]]
-"""A piece, and after the last one why it was the last → what is sent of it."""
+
+
+class _Style(NamedTuple):
+    """How OpenAI writes the answers of a path."""
+
+    path: str
+    mark: str
+    """Before the number of an answer."""
+    whole: str
+    """What an answer is called."""
+    piece: str
+    """What a part of it is called, in a stream."""
+    choice: Callable[[str], dict[str, Any]]
+    """A text → how it is told."""
+    delta: Callable[[str, str | None], dict[str, Any]]
+    """A piece, and after the last one why it was the last → how it is told."""
+
+
+COMPLETION = _Style(
+    "/completions",
+    "cmpl",
+    "text_completion",
+    "text_completion",
+    lambda text: {"text": text},
+    lambda text, _why: {"text": text},
+)
+CHAT = _Style(
+    "/chat/completions",
+    "chatcmpl",
+    "chat.completion",
+    "chat.completion.chunk",
+    lambda text: {"message": {"role": "assistant", "content": text}},
+    lambda text, why: {"delta": {"role": "assistant", "content": text} if why is None else {}},
+)
 
 
 def openai_routes(service: Service) -> APIRouter:
@@ -243,12 +274,12 @@ def _json(value: Any) -> Response:
     return json_response(as_json(value))
 
 
-# ------------------------------------------------------------------ completions
+# ------------------------------------------------------------------ completions and conversations
 
 
 def _add_completions(router: APIRouter, service: Service, run: Writer) -> None:
     @router.post(
-        COMPLETIONS,
+        COMPLETION.path,
         summary="Write on from a prompt, or from each of several.",
         response_model=None,
         responses=NO_MODEL,
@@ -258,28 +289,101 @@ def _add_completions(router: APIRouter, service: Service, run: Writer) -> None:
         for prompt in asked.prompts:
             GENERATE.check(run, GENERATE.request(prompt=prompt), service.limits.tokens)
         _check_written(service, len(asked.prompts) * (asked.n or 1), asked.max_new)
-        return await _completed(service, run, asked)
-
-
-async def _completed(service: Service, run: Writer, asked: CompletionRequest) -> Response:
-    config, frame = run.generation(**asked.sampling()), _head("cmpl", "text_completion", service)
-    dropped = threading.Event()
-    how = _how(asked, dropped)
-    if asked.stream:
-        if len(asked.prompts) > 1 or (asked.n or 1) > 1:
+        if asked.stream and len(asked.prompts) > 1:
             raise RefusedError(422, "a stream holds one text: send one prompt, and n 1")
-        ids = run.prompt_ids(asked.prompts[0], asked.max_new)
-        events = _events(
-            run.generator.pieces(ids, config, **how),
-            lambda text, why: frame | {"choices": [_choice(0, text, why)]},
-        )
-        stream = Stream(events, f"POST /v1{COMPLETIONS}", dropped, error_name=None)
+        ids = [run.prompt_ids(prompt, asked.max_new) for prompt in asked.prompts]
+        config = run.generation(**asked.sampling())
+        return await _generated(service, asked, COMPLETION, run.generator, ids, config)
+
+
+def _add_chat(router: APIRouter, service: Service, run: Writer) -> None:
+    """Where the run has no template for conversations, the path says so, and is in no manual."""
+    able = has_template(run.folder.path)
+    chat = chat_of(run) if able else None
+
+    @router.post(
+        CHAT.path,
+        summary="The next turn of a conversation.",
+        response_model=None,
+        include_in_schema=able,
+        responses=NO_MODEL,
+    )
+    async def answer(asked: ChatRequest) -> Response:
+        _check_name(service, asked.model)
+        if chat is None:
+            why = "has no template for conversations; write on from a text with /v1/completions"
+            raise RefusedError(404, f"the model {service.name!r} {why}")
+        _check_written(service, asked.n or 1, asked.max_new)
+        ids = await service.worker.call(partial(chat.prompts.ids, asked.turns))
+        if len(ids) > run.context:
+            found = f"{len(ids)} tokens, but the model's context holds {run.context}"
+            raise RefusedError(422, f"the conversation has {found}; shorten it")
+        config = chat.ending(run.generation(**asked.sampling()))
+        return await _generated(service, asked, CHAT, chat.generator, [ids], config)
+
+
+async def _generated(
+    service: Service,
+    asked: SamplingRequest,
+    style: _Style,
+    generator: TextGenerator,
+    ids: list[list[int]],
+    config: GenerationConfig,
+) -> Response:
+    """What follows each prompt, whole or as it comes."""
+    n, dropped = asked.n or 1, threading.Event()
+    head = {
+        "id": f"{style.mark}-{uuid.uuid4().hex}",
+        "object": style.whole,
+        "created": int(time.time()),
+        "model": service.name,
+    }
+    how: dict[str, Any] = {
+        "rng": seeded(asked.seed),
+        "stop": asked.stops,
+        "dropped": dropped.is_set,
+    }
+    if asked.stream:
+        if n > 1:
+            raise RefusedError(422, "a stream holds one text: send n 1")
+        events = _events(generator.pieces(ids[0], config, **how), head, style)
+        stream = Stream(events, f"POST /v1{style.path}", dropped, error_name=None)
         return await stream_response(service.worker, stream)
-    work = partial(run.written, asked.prompts, config, n=asked.n or 1, **how)
-    texts = [one for several in await service.worker.call(work, dropped) for one in several]
-    choices = [_choice(i, one.text, _reason(one.finished)) for i, one in enumerate(texts)]
-    n_read = sum(len(run.framing.read(prompt)) for prompt in asked.prompts)
-    return _json(frame | {"choices": choices, "usage": _usage(n_read, texts)})
+    found = await service.worker.call(partial(generator.texts, ids, config, n=n, **how), dropped)
+    texts = [one for several in found for one in several]
+    choices = [
+        _choice(i, style.choice(one.text), _reason(one.finished)) for i, one in enumerate(texts)
+    ]
+    n_read, n_written = sum(map(len, ids)), sum(len(one.tokens) for one in texts)
+    usage = {"prompt_tokens": n_read, "completion_tokens": n_written}
+    usage["total_tokens"] = n_read + n_written
+    return _json(head | {"choices": choices, "usage": usage})
+
+
+def _events(
+    pieces: Generator[str, None, bool], head: dict[str, Any], style: _Style
+) -> Iterator[Event]:
+    """A frame a piece, one more that says why it was the last, and OpenAI's mark of the end."""
+
+    def frame(text: str, why: str | None) -> dict[str, Any]:
+        return head | {"object": style.piece, "choices": [_choice(0, style.delta(text, why), why)]}
+
+    finished = None
+    while finished is None:
+        try:
+            yield Event(frame(next(pieces), None))
+        except StopIteration as end:
+            finished = bool(end.value)
+    yield Event(f"{json.dumps(frame('', _reason(finished)))}\n\n{DONE}", last=True)
+
+
+def _choice(index: int, told: dict[str, Any], reason: str | None) -> dict[str, Any]:
+    return {"index": index, **told, "logprobs": None, "finish_reason": reason}
+
+
+def _reason(finished: bool) -> str:
+    """Why a text has ended, in OpenAI's words."""
+    return "stop" if finished else "length"
 
 
 def _check_written(service: Service, n_texts: int, max_new: int) -> None:
@@ -291,106 +395,6 @@ def _check_written(service: Service, n_texts: int, max_new: int) -> None:
             f"{n_texts} texts of up to {each} tokens are {n_texts * each:,} tokens, and one "
             f"request may ask for {most:,}; ask for fewer texts, or for shorter ones",
         )
-
-
-def _how(asked: SamplingRequest, dropped: threading.Event) -> dict[str, Any]:
-    return {"rng": seeded(asked.seed), "stop": asked.stops, "dropped": dropped.is_set}
-
-
-def _choice(index: int, text: str, reason: str | None) -> dict[str, Any]:
-    return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
-
-
-def _head(kind: str, called: str, service: Service) -> dict[str, Any]:
-    """What every answer begins with."""
-    return {
-        "id": f"{kind}-{uuid.uuid4().hex}",
-        "object": called,
-        "created": int(time.time()),
-        "model": service.name,
-    }
-
-
-def _reason(finished: bool) -> str:
-    """Why a text has ended, in OpenAI's words."""
-    return "stop" if finished else "length"
-
-
-def _usage(n_read: int, texts: list[GeneratedText]) -> dict[str, int]:
-    """Tokens read and written."""
-    written = sum(len(one.tokens) for one in texts)
-    return {"prompt_tokens": n_read, "completion_tokens": written, "total_tokens": n_read + written}
-
-
-def _events(pieces: Generator[str, None, bool], frame: Frame) -> Iterator[Event]:
-    """A frame a piece, one more that says why it was the last, and OpenAI's mark of the end."""
-    finished = None
-    while finished is None:
-        try:
-            yield Event(frame(next(pieces), None))
-        except StopIteration as end:
-            finished = bool(end.value)
-    yield Event(f"{json.dumps(frame('', _reason(finished)))}\n\n{DONE}", last=True)
-
-
-# ------------------------------------------------------------------ conversations
-
-
-def _add_chat(router: APIRouter, service: Service, run: Writer) -> None:
-    """Where the run has no template for conversations, the path says so, and is in no manual."""
-    able = has_template(run.folder.path)
-    chat = chat_of(run) if able else None
-
-    @router.post(
-        CHAT,
-        summary="The next turn of a conversation.",
-        response_model=None,
-        include_in_schema=able,
-        responses=NO_MODEL,
-    )
-    async def answer(asked: ChatRequest) -> Response:
-        _check_name(service, asked.model)
-        if chat is None:
-            why = "has no template for conversations; write on from a text with /v1/completions"
-            raise RefusedError(404, f"the model {service.name!r} {why}")
-        return await _answered(service, run, chat, asked)
-
-
-async def _answered(service: Service, run: Writer, chat: Chat, asked: ChatRequest) -> Response:
-    _check_written(service, asked.n or 1, asked.max_new)
-    config = chat.ending(run.generation(**asked.sampling()))
-    dropped, frame = threading.Event(), _head("chatcmpl", "chat.completion", service)
-    how = _how(asked, dropped)
-    ids = await service.worker.call(partial(chat.prompts.ids, asked.turns))
-    if len(ids) > run.context:
-        found = f"{len(ids)} tokens, but the model's context holds {run.context}"
-        raise RefusedError(422, f"the conversation has {found}; shorten it")
-    if asked.stream:
-        if (asked.n or 1) > 1:
-            raise RefusedError(422, "a stream holds one text: send n 1")
-        events = _events(chat.generator.pieces(ids, config, **how), partial(_chunk, frame))
-        stream = Stream(events, f"POST /v1{CHAT}", dropped, error_name=None)
-        return await stream_response(service.worker, stream)
-    work = partial(chat.generator.texts, [ids], config, n=asked.n or 1, **how)
-    (texts,) = await service.worker.call(work, dropped)
-    choices = [_message(i, one) for i, one in enumerate(texts)]
-    return _json(frame | {"choices": choices, "usage": _usage(len(ids), texts)})
-
-
-def _message(index: int, one: GeneratedText) -> dict[str, Any]:
-    return {
-        "index": index,
-        "message": {"role": "assistant", "content": one.text},
-        "logprobs": None,
-        "finish_reason": _reason(one.finished),
-    }
-
-
-def _chunk(frame: dict[str, Any], text: str, why: str | None) -> dict[str, Any]:
-    """A piece of an answer; the last one says nothing but why."""
-    delta = {"role": "assistant", "content": text} if why is None else {}
-    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": why}
-    return frame | {"object": "chat.completion.chunk", "choices": [choice]}
 
 
 # ------------------------------------------------------------------ embeddings

@@ -299,42 +299,25 @@ def greedy_events(run: Run, source: str) -> Iterator[Event]:
     ``text`` is the translation so far. ``done`` also has the words that the model does not know,
     and what else a reader should know about the translation.
     """
-    translated: list[str] = []
-    found: list[Hypothesis] = []
+    greedy = run.recipe.decode.chosen(beam=1)
+    text, found = "", list[Hypothesis]()
     lines = nonempty_lines([source])
-    for line in lines:
-        before = _so_far(source, translated)
+    for i, line in enumerate(lines_of(source)):
+        text += "\n" if i else ""
+        if not line.strip():
+            continue
         ids: list[int] = []
-        for number in _greedy(run, run.tokenizers.source.encode(line)):
+        read = run.tokenizers.source.encode(line)
+        for number in target_ids(run.model, read, greedy, device=run.device) if read else ():
             ids.append(number)
             token = run.tokenizers.target.tokens([number])[0]
-            text = before + run.tokenizers.target.decode(ids)
-            yield Event({"token": token, "text": text}, "token")
+            said = text + run.tokenizers.target.decode(ids)
+            yield Event({"token": token, "text": said}, "token")
         found.append(Hypothesis(ids=tuple(ids), log_prob=0.0, score=0.0, finished=True))
-        translated.append(run.text(line, found[-1]))
+        text += run.text(line, found[-1])
     done = {
-        "translation": joined([source], translated)[0],
+        "translation": text,
         "unknown": [word for line in lines for word in run.unknown_words(line)],
         "notes": run.length_warnings(lines, found).lines(),
     }
     yield Event(done, "done", last=True)
-
-
-def _so_far(source: str, translated: list[str]) -> str:
-    """The lines that are translated, and an empty one for each that has nothing in it."""
-    left = iter(translated)
-    begun: list[str] = []
-    for line in lines_of(source):
-        text = next(left, None) if line.strip() else ""
-        if text is None:
-            break
-        begun.append(text + "\n")
-    return "".join(begun)
-
-
-def _greedy(run: Run, read: list[int]) -> Iterator[int]:
-    """The ids of the target, without the end token."""
-    if not read:
-        return iter(())
-    settings = run.recipe.decode.chosen(beam=1)
-    return target_ids(run.model, read, settings, device=run.device)
