@@ -1,5 +1,6 @@
 # make demo   train the built-in translator and show what it does
-# make test   run every test; says what it left out
+# make test   the tests to run before every push: all but slow ones and the browser's
+# make test-all   every test; says what it left out
 # make browser   get a Chromium for the tests of the page
 # make references   get public implementations and weights for the tests that compare with them
 # make check  format, lint, types, imports
@@ -9,7 +10,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test browser references check setup format clean
+.PHONY: demo test test-all browser references check setup format clean
 
 setup: $(STAMP)
 
@@ -22,6 +23,9 @@ demo: $(STAMP)
 	$(BIN)/regard demo --no-serve --overwrite
 
 test: $(STAMP)
+	$(BIN)/pytest -rs -m 'not slow' --ignore=tests/browser
+
+test-all: $(STAMP)
 	$(BIN)/pytest -rs --ignore=tests/browser
 	$(BIN)/pytest -rs -n 1 tests/browser  # a process of their own: a browser brings an event loop
 
