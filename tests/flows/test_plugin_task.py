@@ -134,6 +134,16 @@ def test_it_is_served_and_has_a_form(run):
     assert look == 200
 
 
+def test_a_run_names_the_plug_in_of_the_flag(folder, tmp_path):
+    recipe = tmp_path / "mine.yaml"
+    lines = Path(RECIPE).read_text().splitlines()
+    recipe.write_text("\n".join(line for line in lines if not line.startswith("plugins")))
+    words = ("train", recipe, "--out", tmp_path / "run", "--set", f"data.folder={folder}")
+    assert regard(*words, "--set", "max_steps=2", "--set", "warmup_steps=1").returncode == 0
+    assert PLUGIN in (tmp_path / "run" / "config.yaml").read_text()
+    assert "task='motions'" in regard(*words, plugin=False).stderr
+
+
 def test_without_the_plug_in_its_run_asks_for_the_flag(run):
     refused = regard("info", run, plugin=False)
     assert refused.returncode == 2

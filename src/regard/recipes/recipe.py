@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import yaml
 
 from regard.core.errors import ConfigError
-from regard.core.plugins import load_plugins
+from regard.core.plugins import load_plugins, loaded_plugins, module_name
 from regard.core.registry import did_you_mean
 from regard.core.settings import parse
 from regard.models.presets import ModelSettings, resolve_for
@@ -21,7 +21,10 @@ T = TypeVar("T")
 
 
 def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
-    """A built-in recipe by name, or a YAML file; then ``section.key=value`` for each override."""
+    """A built-in recipe by name, or a YAML file; then ``section.key=value`` for each override.
+
+    Its plug-ins are loaded; those that were loaded before become its own, for its run needs them.
+    """
     raw, overrides = _read(name), [*overrides]
     load_plugins(_plugins(raw))
     _resize(raw, overrides)
@@ -32,7 +35,9 @@ def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     _noting(problems, lambda: _check_model(raw))
     if problems or recipe is None:
         raise ConfigError("; ".join(problems))
-    return recipe
+    known = {*map(module_name, recipe.plugins)}
+    more = [one for one in loaded_plugins() if module_name(one) not in known]
+    return recipe.model_copy(update={"plugins": (*recipe.plugins, *more)})
 
 
 def _resize(raw: dict[str, Any], overrides: Sequence[str]) -> None:
