@@ -239,14 +239,13 @@ class Recogniser:
         shares = output[0].softmax(dim=-1).tolist()
         choices = sorted(map(Choice, self.labels, shares), key=lambda one: -one.probability)
         names = tuple(str(i) for i in range(len(frames)))
-        return Look(
+        return Look.of(
+            found,
+            changes,
             source=json.dumps(frames.tolist()),
             source_tokens=names,
             target_tokens=(),
             answer=choices[0].text,
-            attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
-            records=found,
-            edits=tuple(map(edits.as_json, changes)),
             task=self.task,
             outcome=Prediction("label", choices[0].text, (Candidates(None, tuple(choices)),)),
             axes={name: {"rows": "source", "columns": "source"} for name in found},

@@ -180,14 +180,13 @@ class EncoderRun(ABC):
         outcome = self.outcome(output[0], laid)
         most = self.model.config.max_len
         cut = f"the text is longer than the {most:,} tokens that the model reads: it was cut"
-        return Look(
+        return Look.of(
+            found,
+            changes,
             source=source,
             source_tokens=tuple(self.tokenizer.tokens(laid.ids)),
             target_tokens=(outcome.text,) if POOL in found else (),
             answer=outcome.text,
-            attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
-            records=found,
-            edits=tuple(map(edits.as_json, changes)),
             warnings=(cut,) if laid.cut else (),
             task=self.task,
             outcome=outcome,

@@ -18,7 +18,6 @@ from regard.core.files import write_whole
 from regard.core.settings import parse
 from regard.data.batch import Batch
 from regard.data.corpora import read_corpus
-from regard.data.examples import Ids
 from regard.data.language_texts import Texts, prompted_splits, read_texts, text_splits
 from regard.data.language_windows import Tape, window_stream
 from regard.data.splits import split_of, test_sets_of
@@ -29,7 +28,7 @@ from regard.models.base import LazyLogits
 from regard.models.decoder import LanguageModel
 from regard.models.presets import build, resolve_for
 from regard.models.settings import DecoderConfig
-from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared
+from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared, Scoring
 from regard.tasks.data import check_data
 from regard.tasks.encoding import TEXTS_INSTEAD
 from regard.tasks.generation import Framing, framing_for
@@ -73,21 +72,15 @@ def begin_language(
     known = begun or (None if init is None else Path(init))  # the weights there know no other ids
     tokenizer = Tokenizer.train(texts, recipe.text) if known is None else load_tokenizer(known)
     torch.manual_seed(recipe.train.seed)
-    if begun is not None:
-        return _again(begun, tokenizer, device)
-    if init is not None:
+    if begun is None and init is not None:
         return _from_init(recipe, RunFolder(Path(init)), tokenizer, device)
-    config = resolve_for("language", DecoderConfig, recipe.model, n_vocab=tokenizer.n_vocab)
+    if begun is None:
+        config = resolve_for("language", DecoderConfig, recipe.model, n_vocab=tokenizer.n_vocab)
+    else:
+        config = load_config(RunFolder(begun))
     check_memory(config, device)
-    return BegunLanguage(cast("LanguageModel", build(config)), tokenizer, None, ())
-
-
-def _again(begun: Path, tokenizer: Tokenizer, device: torch.device) -> BegunLanguage:
-    """A model as that of the run that goes on; its weights come from a snapshot."""
-    config = load_config(RunFolder(begun))
-    check_memory(config, device)
-    model = cast("LanguageModel", build(config))
-    return BegunLanguage(model, tokenizer, _template(begun), ())
+    template = None if begun is None else _template(begun)
+    return BegunLanguage(cast("LanguageModel", build(config)), tokenizer, template, ())
 
 
 def _from_init(
@@ -137,22 +130,6 @@ class NextTokenLoss(StatelessObjective):
 
 def _lazy_logits(model: LanguageModel, ids: Tensor) -> LazyLogits:
     return model(ids, lazy=True)
-
-
-class LanguageValidation:
-    """An evaluator for the training loop, on windows that do not overlap."""
-
-    def __init__(self, ids: Ids, device: torch.device) -> None:
-        self.ids, self.device = ids, device
-
-    def __call__(self, model: LanguageModel) -> Mapping[str, float]:
-        """``loss`` in nats a token, without smoothing, and ``perplexity``."""
-        scores = summed_up(judged(model, self.ids, device=self.device))
-        return {name: scores[name] for name in ("loss", "perplexity", "accuracy")}
-
-    def rehearse(self, model: LanguageModel) -> None:
-        """As much as a validation."""
-        self(model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,8 +186,15 @@ class PreparedLanguage(Prepared):
         return NextTokenLoss(self.recipe.train, compiled=self.compiled)
 
     @override
-    def validation(self) -> LanguageValidation:
-        return LanguageValidation(self.framing.laid(self.splits["valid"]), self.device)
+    def validation(self) -> Scoring:
+        """On windows that do not overlap, in nats a token, without smoothing."""
+        ids = self.framing.laid(self.splits["valid"])
+
+        def scores(model: LanguageModel) -> dict[str, float]:
+            found = summed_up(judged(model, ids, device=self.device))
+            return {name: found[name] for name in ("loss", "perplexity", "accuracy")}
+
+        return Scoring(scores)
 
     @override
     def flops(self, batch: Batch) -> float:

@@ -7,7 +7,7 @@ visual knows pictures and no models.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
@@ -24,6 +24,7 @@ from regard.inspection.capture import POOL, Weights
 from regard.inspection.heads import rollout
 from regard.inspection.records import Record, Steps, steps_of
 from regard.models.settings import DecoderConfig, EncoderConfig
+from regard.tasks.edits import AnyEdit, as_json
 from regard.text.tokenizer import SPACE
 from regard.visual.axes import Axis, named_sides, token_sides
 from regard.visual.html import look_fragment
@@ -131,6 +132,10 @@ def steps_shown(
         yield {field.name: getattr(one, field.name) for field in fields(one)}
 
 
+Records = Mapping[str, tuple[Record, ...]]
+"""Name of an attention -> all that each layer was given and made of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """Tokens, translation and weights by name; the end token is in both lists.
@@ -154,8 +159,8 @@ class Look:
     """Name, such as ``decoder.cross`` -> weights of each layer."""
     source: str = ""
     """The text that was read."""
-    records: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
-    """Name -> all that each layer was given and made of it; ``steps`` reads it."""
+    records: Records = field(default_factory=dict)
+    """What ``steps`` reads."""
     edits: tuple[Mapping[str, Any], ...] = ()
     """What was changed in the model or the texts, as JSON; nothing, if nothing was."""
     warnings: tuple[str, ...] = ()
@@ -167,6 +172,13 @@ class Look:
     """Attention -> the sides that are its ``rows`` and ``columns``, where its name does not say."""
     sides: Mapping[str, Axis] = field(default_factory=dict)
     """Sides that are no tokens, such as a ``source`` of patches."""
+
+    @classmethod
+    def of(cls, found: Records, changes: Sequence[AnyEdit] = (), **fields: Any) -> Look:
+        """A look at what was recorded of every attention, under what was changed."""
+        weights = {name: tuple(one.weights for one in layers) for name, layers in found.items()}
+        changed = tuple(map(as_json, changes))
+        return cls(attentions=weights, records=found, edits=changed, **fields)
 
     @property
     def translation(self) -> str:

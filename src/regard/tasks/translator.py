@@ -332,14 +332,13 @@ class Run:
         n_own = len(written) if target is None else 0
         warnings = self._no_warnings().having(len(sentence.read), n_own)
         warnings.log()
-        return Look(
+        return Look.of(
+            found,
+            changes,
             source=source,
             source_tokens=tuple(self.tokenizers.source.tokens([*sentence.read, END_ID])),
             target_tokens=tuple(self.tokenizers.target.tokens([*written, END_ID])),
             answer=self.tokenizers.target.decode(written),
-            attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
-            records=found,
-            edits=tuple(map(edits.as_json, changes)),
             warnings=tuple(warnings.lines()),
         )
 

@@ -85,14 +85,13 @@ class Prompt:
             logits, found = recorded_call(self.model, torch.tensor([seen], device=self.device))
         edits.check_keys(changes, found)
         said, tokens = self.framing.said_after(read, written), self.framing.tokenizer.tokens
-        return Look(
+        return Look.of(
+            found,
+            changes,
             source=prompt,
             source_tokens=tuple(tokens(read)),
             target_tokens=tuple(tokens(seen[len(read) :])),
             answer=said,
-            attentions={name: tuple(one.weights for one in all_) for name, all_ in found.items()},
-            records=found,
-            edits=tuple(map(edits.as_json, changes)),
             task="language",
             axes={name: {"rows": "text", "columns": "text"} for name in found},
             outcome=next_tokens(logits[0], self.framing.tokenizer, said),
