@@ -59,7 +59,7 @@ class Sentences:
     @property
     def n_target_tokens(self) -> int:
         """End tokens counted, padding not."""
-        return sum(batch.n_target_tokens for batch in self.batches)
+        return sum(batch.count for batch in self.batches)
 
     @property
     def padding(self) -> float:
@@ -80,8 +80,8 @@ def sentences(
     corpus = random_examples(n_corpus, vocab, length=length, seed=seed)
     stream = padded_stream(corpus, batch_tokens=batch_tokens, seed=seed)
     cut = [stream.next() for _ in range(stream.n_batches)]
-    fullest = max(batch.n_target_tokens for batch in cut)
-    whole = [batch for batch in cut if batch.n_target_tokens > fullest / 2]
+    fullest = max(batch.count for batch in cut)
+    whole = [batch for batch in cut if batch.count > fullest / 2]
     whole.sort(key=lambda batch: batch.target.shape[1])
     middles = [(2 * i + 1) * len(whole) // (2 * n_batches) for i in range(n_batches)]
     chosen = [whole[i] for i in middles]
@@ -130,7 +130,7 @@ def padded_training(
     def loss(forward: Callable[..., Tensor], batch: Batch) -> Tensor:
         logits = forward(batch.source, batch.target_in)
         total = cross_entropy(logits, batch.target_out, pad=PAD_ID, label_smoothing=LABEL_SMOOTHING)
-        return total / batch.n_target_tokens
+        return total / batch.count
 
     run = plain_updates(
         model, batches, loss, device=device, precision=precision, compiled=compiled, dynamic=True
@@ -155,7 +155,7 @@ def plain_updates(
     if compiled:
         forward = torch.compile(model, dynamic=dynamic)
     here = [batch.to(device) for batch in batches]
-    n_tokens = sum(batch.n_target_tokens for batch in here)
+    n_tokens = sum(batch.count for batch in here)
 
     def run() -> float:
         for batch in here:
@@ -183,7 +183,7 @@ def our_updates(
     make = CapturedUpdate if captured else Update
     update = make(model.to(device).train(), objective, settings, device)
     here = [batch.to(device) for batch in batches]
-    n_tokens = sum(batch.n_target_tokens for batch in here)
+    n_tokens = sum(batch.count for batch in here)
 
     def run() -> float:
         for batch in here:
@@ -219,7 +219,7 @@ def our_training(
         }
     )
     batches = _packed(text) if fast else text.batches
-    n_tokens = sum(batch.n_target_tokens for batch in batches)
+    n_tokens = sum(batch.count for batch in batches)
     assert n_tokens == text.n_target_tokens, "everybody learns from the same sentences"
     objective = TokenLoss(settings, compiled=fast)
     run = our_updates(model, objective, batches, settings, device, captured=fast)

@@ -48,11 +48,6 @@ class Batch:
         return self.target[:, 1:] if found is None else found
 
     @property
-    def n_target_tokens(self) -> int:
-        """The same as ``count``."""
-        return self.count
-
-    @property
     def packed(self) -> bool:
         """Whether texts lie end to end in one row."""
         return "spans" in self.tensors and "source_bounds" in self.tensors

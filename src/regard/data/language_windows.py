@@ -29,7 +29,7 @@ def laid(
 
     The last one lacks it where it is not ``closed``.
     """
-    end = tokenizer.marks.end
+    end = tokenizer.specials.end
     parts = [np.array(opening, np.int32)]
     for begin in range(0, len(texts), AT_ONCE):  # lists of Python numbers are large
         found = tokenizer.encode_batch(texts[begin : begin + AT_ONCE])

@@ -38,10 +38,10 @@ class Masking:
     @classmethod
     def of(cls, layout: Layout, n_vocab: int) -> Masking:
         """For a vocabulary of so many ids."""
-        mask = layout.marks.mask
+        mask = layout.specials.mask
         if mask is None:
             raise ConfigError("the tokenizer has no token for masked words; train a new one")
-        special = [*layout.marks.named().values()]
+        special = [*layout.specials.named().values()]
         return cls(layout, mask, np.setdiff1d(np.arange(n_vocab), special))
 
     def batch(self, table: Table, rows: Ints, rng: np.random.Generator) -> Batch:
@@ -67,8 +67,9 @@ class Masking:
         return Batch(tensors, numbers=tuple(rows.tolist()), count=len(positions))
 
     def _around(self) -> set[int]:
-        marks = self.layout.marks
-        return {mark for mark in (marks.pad, marks.begin, marks.end) if mark is not None}
+        specials = self.layout.specials
+        around = specials.pad, specials.begin, specials.end
+        return {one for one in around if one is not None}
 
     def _shown(self, targets: Ints, rng: np.random.Generator) -> Ints:
         fate = rng.random(len(targets))

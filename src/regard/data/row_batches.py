@@ -31,7 +31,7 @@ NOT_HERE = 0
 class Layout:
     """How texts become rows: which ids stand around them, and how long a row may be."""
 
-    marks: SpecialIds
+    specials: SpecialIds
     max_len: int
     joined: bool = True
     """Whether the two texts of a pair stand in one row; else each is a row of its own."""
@@ -39,7 +39,7 @@ class Layout:
     @property
     def n_begin(self) -> int:
         """Positions before a text."""
-        return int(self.marks.begin is not None)
+        return int(self.specials.begin is not None)
 
     def cut(self, examples: Sequence[Example]) -> tuple[Table, int]:
         """Texts that fit, and how many had to be cut for it; the longer of two is cut first."""
@@ -72,18 +72,18 @@ class Layout:
 
     def row(self, first: Sequence[int], second: Sequence[int] = ()) -> tuple[list[int], list[int]]:
         """Ids and segments of one text or pair."""
-        begin = [] if self.marks.begin is None else [self.marks.begin]
-        ids = [*begin, *first, self.marks.end]
+        begin = [] if self.specials.begin is None else [self.specials.begin]
+        ids = [*begin, *first, self.specials.end]
         segments = [0] * len(ids)
         if len(second):
-            ids += [*second, self.marks.end]
+            ids += [*second, self.specials.end]
             segments += [1] * (len(second) + 1)
         return ids, segments
 
     def padded(self, rows: Sequence[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
         """Ids (B, S) and segments (B, S), padding behind the shorter ones."""
         longest = max(len(ids) for ids, _ in rows)
-        both = np.full((2, len(rows), longest), self.marks.pad, dtype=np.int64)
+        both = np.full((2, len(rows), longest), self.specials.pad, dtype=np.int64)
         both[1] = 0
         for i, (ids, segments) in enumerate(rows):
             both[0, i, : len(ids)] = ids

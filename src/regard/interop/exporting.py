@@ -42,7 +42,7 @@ def write_encoder(run: EncoderRun, folder: Path) -> None:
     if isinstance(run, Classifier):
         names = dict(enumerate(run.labels.names))
         _tell(folder, id2label=names, label2id={name: number for number, name in names.items()})
-    marks = run.tokenizer.marks
+    marks = run.tokenizer.specials
     assert marks.begin is not None, "texts of an encoder begin with a token of their own"
     begin, end = run.tokenizer.tokens([marks.begin, marks.end])
     template = processors.TemplateProcessing(
@@ -71,7 +71,7 @@ def write_language_model(run: Writer, folder: Path) -> None:
         write_llama(config, weights, folder)
     else:
         raise ConfigError(f"this model cannot be exported: {reasons[0]}; {reasons[1]}")
-    marks, opening = run.tokenizer.marks, run.framing.opening
+    marks, opening = run.tokenizer.specials, run.framing.opening
     _tell(folder, bos_token_id=marks.begin, eos_token_id=marks.end)
     before = run.tokenizer.tokens(opening)
     template = processors.TemplateProcessing(
@@ -104,7 +104,7 @@ def _write_tokenizer(
     names = {**roles, "unknown": "unk_token", "mask": "mask_token"}
     special = {
         names[role]: tokenizer.tokens([number])[0]
-        for role, number in tokenizer.marks.named().items()
+        for role, number in tokenizer.specials.named().items()
     }
     _describe_tokenizer(folder, longest, {**special, **told})
 

@@ -50,7 +50,7 @@ def estimate(prepared: Prepared) -> Estimate:
     """Count the FLOPs of some batches and time training steps on a copy of the model."""
     stream = prepared.stream()
     batches = [stream.next() for _ in range(SAMPLE)]
-    tokens = sum(batch.n_target_tokens for batch in batches)
+    tokens = sum(batch.count for batch in batches)
     flops_per_token = sum(prepared.flops(batch) for batch in batches) / tokens
     settings = prepared.recipe.train
     flops_per_step = tokens / len(batches) * settings.accumulate * flops_per_token
@@ -179,7 +179,7 @@ def _by_count(budget: Budget, prepared: Prepared) -> int:
 
 
 def _cost(batch: Batch, unit: BudgetUnit, prepared: Prepared) -> float:
-    return prepared.flops(batch) if unit == "flops" else batch.n_target_tokens
+    return prepared.flops(batch) if unit == "flops" else batch.count
 
 
 def _in_time(budget: Budget, prepared: Prepared, validations: int) -> int:

@@ -283,7 +283,7 @@ class SpanLoss(StatelessObjective):
         """Of a batch."""
         logits = model(*unwrapped(model).inputs(batch.ids, batch.segments))
         loss = span_loss(logits, batch, self.smoothing)
-        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
+        return Losses.of("cross_entropy", loss, batch.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,7 +389,7 @@ def prepare_answers(
     data = load_records(recipe.data, "question")
     examples = data.splits["train"]
     start = begin(EncoderSpec(recipe, "spans"), lambda: all_texts(examples), device, begun)
-    layout = Layout(start.tokenizer.marks, start.config.max_len)
+    layout = Layout(start.tokenizer.specials, start.config.max_len)
     train, valid = (
         Learned.of(data.splits[name], start.tokenizer, layout) for name in ("train", "valid")
     )

@@ -111,7 +111,7 @@ def load_prompts(folder: Path, tokenizer: Tokenizer, context: int) -> ChatPrompt
     except (OSError, UnicodeDecodeError) as error:
         raise CheckpointError(f"cannot read {path}: {error}") from error
     spelled = {number: token for token, number in tokenizer.special_ids.items()}
-    marks = tokenizer.marks.named()
+    marks = tokenizer.specials.named()
     special = {NAMES[mark]: spelled[number] for mark, number in marks.items() if mark in NAMES}
     template = ChatTemplate(source, special, where=str(path))
     return ChatPrompts(template, ChatReader(tokenizer), context)

@@ -217,7 +217,7 @@ class LabelLoss(StatelessObjective):
         """Of a batch."""
         logits = model(*unwrapped(model).inputs(batch.ids, batch.segments))
         loss = cross_entropy(logits, batch.labels, label_smoothing=self.smoothing)
-        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
+        return Losses.of("cross_entropy", loss, batch.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +307,7 @@ def prepare_classification(
         pairs=bool(labels.pairs),
     )
     start = begin(wish, lambda: all_texts(examples), device, begun)
-    layout = Layout(start.tokenizer.marks, start.config.max_len)
+    layout = Layout(start.tokenizer.specials, start.config.max_len)
     return PreparedClassification(
         **parts(recipe, data, start, layout, device),
         labels=labels,

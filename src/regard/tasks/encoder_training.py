@@ -87,7 +87,7 @@ def begin(
 def _fresh(wish: EncoderSpec, tokenizer: Tokenizer) -> ModelConfig:
     """What the recipe asks for, its vocabulary and its head filled in."""
     recipe = wish.recipe
-    sizes: dict[str, Any] = {"n_vocab": tokenizer.n_vocab, "pad_id": tokenizer.marks.pad}
+    sizes: dict[str, Any] = {"n_vocab": tokenizer.n_vocab, "pad_id": tokenizer.specials.pad}
     sizes |= {"head": wish.head, "n_labels": wish.n_labels}
     return resolve_for(recipe.task, EncoderConfig, recipe.model, **sizes)
 
@@ -196,7 +196,7 @@ class PreparedEncoding(Prepared):
     @override
     def flops(self, batch: Any) -> float:
         n_rows, n_tokens = batch.ids.shape
-        return self.formula.training(n_rows, n_tokens, batch.n_target_tokens)
+        return self.formula.training(n_rows, n_tokens, batch.count)
 
     @override
     def example(self, number: int) -> str:

@@ -103,7 +103,7 @@ class EncoderRun(ABC):
     @property
     def layout(self) -> Layout:
         """How texts are laid out for the model."""
-        return Layout(self.tokenizer.marks, self.model.config.max_len)
+        return Layout(self.tokenizer.specials, self.model.config.max_len)
 
     def embed(self, texts: str | Sequence[str], *, normalised: bool = True) -> Vectors:
         """The mean of each text's vectors: str -> (d,), list -> (n, d).
@@ -288,7 +288,7 @@ def encoder_in(folder: RunFolder) -> Encoder:
 
 def encoder_readings(run: EncoderRun, texts: Texts) -> Iterator[Reading]:
     """Texts or pairs, longest first."""
-    table, marks = run.table(texts), run.tokenizer.marks
+    table, marks = run.table(texts), run.tokenizer.specials
     rows = [run.layout.row(table.source[i], table.target[i]) for i in range(len(table))]
     for some in batched([ids for ids, _ in rows], run.model.config):
         n = len(some[0][1])

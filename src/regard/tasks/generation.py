@@ -62,18 +62,18 @@ class Framing:
     @property
     def end(self) -> int:
         """The end token."""
-        return self.tokenizer.marks.end
+        return self.tokenizer.specials.end
 
     @property
     def end_ids(self) -> frozenset[int]:
         """What ends a text that is written."""
-        marks = self.tokenizer.marks
+        marks = self.tokenizer.specials
         return frozenset() if self.lines else frozenset({marks.end, *marks.other_ends})
 
     @property
     def hidden_ids(self) -> tuple[int, ...]:
         """What is never written: all that is no text, unless it is the end as well."""
-        marks = self.tokenizer.marks
+        marks = self.tokenizer.specials
         silent = {marks.pad, marks.begin, marks.unknown} - {None, marks.end, *marks.other_ends}
         return tuple(sorted(number for number in silent if number is not None))
 
@@ -121,7 +121,7 @@ def framing_for(tokenizer: Tokenizer, data: DataSettings) -> Framing:
     """As a run with such data has it. Foreign texts stand alone, and nothing closes them."""
     if isinstance(tokenizer, PretrainedTokenizer):
         return Framing(tokenizer, _put_before(tokenizer), closed=False, lines=False)
-    return Framing(tokenizer, (tokenizer.marks.end,), closed=True, lines=lines_go_on(data))
+    return Framing(tokenizer, (tokenizer.specials.end,), closed=True, lines=lines_go_on(data))
 
 
 def _put_before(tokenizer: PretrainedTokenizer) -> tuple[int, ...]:

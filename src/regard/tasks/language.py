@@ -125,7 +125,7 @@ class NextTokenLoss(StatelessObjective):
         """Without the logits of all tokens at once."""
         logits = self._lazy_logits(model, batch.target_in)
         loss = cross_entropy(logits, batch.target_out, label_smoothing=self.smoothing)
-        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
+        return Losses.of("cross_entropy", loss, batch.count)
 
 
 def _lazy_logits(model: LanguageModel, ids: Tensor) -> LazyLogits:
@@ -259,7 +259,7 @@ def prepare_language(
 
 def _notes(framing: Framing, splits: Mapping[str, Texts]) -> tuple[str, ...]:
     """Unknown words make a model look better than it is."""
-    unknown = framing.tokenizer.marks.unknown
+    unknown = framing.tokenizer.specials.unknown
     if framing.tokenizer.kind == "bpe" or unknown is None:
         return ()
     ids = framing.laid(splits["valid"])
@@ -280,7 +280,7 @@ def writer_readings(run: Writer, texts: Sequence[str]) -> Iterator[Reading]:
         read = [run.framing.read(text)[: run.context] for text in texts]
     for some in batched(read, run.model.config):
         ids = padded([ids for _, ids in some], len(some[0][1]), run.model.config.pad_id)
-        yield Reading((ids,), special_ids(some, run.tokenizer.marks))
+        yield Reading((ids,), special_ids(some, run.tokenizer.specials))
 
 
 class LanguageTask(TextTask):

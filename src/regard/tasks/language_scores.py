@@ -191,7 +191,7 @@ class Judge:
         scores = {"n": len(texts), **summed_up(found)}
         if stride is not None:
             scores["stride"] = stride
-        unread = self.framing.tokenizer.marks.unread
+        unread = self.framing.tokenizer.specials.unread
         n_unknown = 0 if unread is None else int((ids[1:] == unread).sum())
         if n_unknown:
             return {**scores, "unknown": n_unknown}

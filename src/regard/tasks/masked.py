@@ -73,11 +73,11 @@ class Filler(EncoderRun):
 
     def _filled(self, logits: Tensor, read: Sequence[int], n: int) -> Filled:
         """The guesses for each mask of what was read, given logits (S, V)."""
-        mask = self.tokenizer.marks.mask
+        mask = self.tokenizer.specials.mask
         places = [i for i, token in enumerate(read) if token == mask]
         shares = logits[places].float().softmax(dim=-1).cpu()
         width = shares.shape[-1]
-        silent = {*self.tokenizer.marks.named().values(), *self.tokenizer.nameless(width)}
+        silent = {*self.tokenizer.specials.named().values(), *self.tokenizer.nameless(width)}
         shares[:, [*silent]] = -1  # they are no words, and come after all of them
         best = shares.topk(min(n, width - len(silent)))
         chosen = iter(best.indices[:, 0].tolist())
@@ -96,7 +96,7 @@ class Filler(EncoderRun):
     def outcome(self, output: Tensor, laid: EncoderInput) -> Prediction:
         """The text with its masks filled, and the guesses for each."""
         found = self._filled(output, laid.ids, MOST)
-        mask = self.tokenizer.marks.mask
+        mask = self.tokenizer.specials.mask
         rows = [(i, i + 1) for i, token in enumerate(laid.ids) if token == mask]
         places = [
             Candidates(row, tuple(Choice(*guess) for guess in guesses))
@@ -106,13 +106,13 @@ class Filler(EncoderRun):
 
     def _marked(self, text: str) -> str:
         """The text with our mask, if it was written with the tokenizer's own, such as [MASK]."""
-        mask = self.tokenizer.marks.mask
+        mask = self.tokenizer.specials.mask
         return text if mask is None else text.replace(self.tokenizer.tokens([mask])[0], MASK)
 
     def _masked(self, text: str) -> list[int]:
         """Ids of a text with masks; a piece takes the space before it along, so a mask does."""
         first, *others = self._marked(text).split(MASK)
-        mask = self.tokenizer.marks.mask
+        mask = self.tokenizer.specials.mask
         if not others or mask is None:
             raise DataError(f"there is no {MASK} in {text!r}; write it where a word is left out")
         ids = self.tokenizer.encode(first.rstrip())
@@ -182,7 +182,7 @@ class MaskedLoss(StatelessObjective):
         inputs = unwrapped(model).inputs(batch.ids, batch.segments)
         logits = self._lazy_logits(model, batch.positions, *inputs)
         loss = cross_entropy(logits, batch.targets, label_smoothing=self.smoothing)
-        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
+        return Losses.of("cross_entropy", loss, batch.count)
 
 
 def _lazy_logits(model: Encoder, places: Tensor, *inputs: Tensor) -> LazyLogits:
@@ -234,7 +234,7 @@ def prepare_masked(
     start = begin(
         EncoderSpec(recipe, "masked"), lambda: all_texts(data.splits["train"]), device, begun
     )
-    layout = Layout(start.tokenizer.marks, start.config.max_len)
+    layout = Layout(start.tokenizer.specials, start.config.max_len)
     return PreparedMasked(
         **parts(recipe, data, start, layout, device),
         masking=Masking.of(layout, start.tokenizer.n_vocab),

@@ -138,7 +138,7 @@ class SimilarityLoss(StatelessObjective):
     def __call__(self, model: Encoder, batch: Batch) -> Losses:
         """Summed over the pairs of a batch."""
         first, second = vectors(model, batch)
-        n_pairs = batch.n_target_tokens
+        n_pairs = batch.count
         if len(batch.scores):
             return Losses.of("regression", regression(first, second, batch.scores), n_pairs)
         return Losses.of("contrast", contrast(first, second), n_pairs)
@@ -215,7 +215,7 @@ def prepare_similarity(
     data = load_records(recipe.data, "score")
     pairs = data.splits["train"]
     start = begin(EncoderSpec(recipe, "none"), lambda: all_texts(pairs), device, begun)
-    layout = Layout(start.tokenizer.marks, start.config.max_len, joined=False)
+    layout = Layout(start.tokenizer.specials, start.config.max_len, joined=False)
     prepared = PreparedSimilarity(
         **parts(recipe, data, start, layout, device),
         train_scores=_scaled(pairs, pairs),

@@ -99,13 +99,13 @@ class TokenLoss:
             real = batch.target_out != PAD_ID
             gains = self.baseline.gains(token_log_probs(logits, batch.target_out), real)
             reinforced = torch.stack([surrogate(one, gains, real) for one in drawn.values()]).sum()
-            losses += Losses.of("reinforce", reinforced, batch.n_target_tokens)
+            losses += Losses.of("reinforce", reinforced, batch.count)
         return losses
 
     def _losses(self, logits: Tensor | LazyLogits, batch: Batch) -> Losses:
         smoothing = self.settings.label_smoothing
         loss = cross_entropy(logits, batch.target_out, pad=PAD_ID, label_smoothing=smoothing)
-        return Losses.of("cross_entropy", loss, batch.n_target_tokens)
+        return Losses.of("cross_entropy", loss, batch.count)
 
     def state(self) -> dict[str, Any]:
         """What it remembers, as JSON."""
@@ -184,7 +184,7 @@ class TranslationValidation:
     @property
     def mean_length(self) -> int:
         """Tokens of a target, the end token included."""
-        n_tokens = sum(batch.n_target_tokens for batch in self.batches)
+        n_tokens = sum(batch.count for batch in self.batches)
         return round(n_tokens / sum(len(batch.numbers) for batch in self.batches))
 
     @torch.inference_mode()
@@ -196,7 +196,7 @@ class TranslationValidation:
         total = sum(
             self.objective(model, batch.to(self.device)).total.item() for batch in self.batches
         )
-        return total / sum(batch.n_target_tokens for batch in self.batches)
+        return total / sum(batch.count for batch in self.batches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,7 +425,7 @@ def _loss(run: Run, batches: Sequence[Batch]) -> float:
     for batch in batches:
         logits = run.model(batch.source, batch.target_in)
         total += cross_entropy(logits, batch.target_out, pad=PAD_ID, label_smoothing=0.0).item()
-    return total / sum(batch.n_target_tokens for batch in batches)
+    return total / sum(batch.count for batch in batches)
 
 
 def _bleu(run: Run, pairs: Sequence[Pair]) -> float:

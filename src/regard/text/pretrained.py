@@ -56,15 +56,15 @@ MOST_IDS = 2**31
 class PretrainedTokenizer(Tokenizer):
     """Strings ↔ ids as somebody else's model knows them."""
 
-    def __init__(self, inner: tokenizers.Tokenizer, marks: SpecialIds) -> None:
+    def __init__(self, inner: tokenizers.Tokenizer, specials: SpecialIds) -> None:
         inner.no_padding()
         inner.no_truncation()
         super().__init__(inner)
-        self._marks = marks
+        self._specials = specials
         self._in_bytes = _in_bytes(inner)
         self.kind: Kind = "bpe"  # pieces of words, whatever they are called
         self.n_vocab: int = max(self._tokens, default=-1) + 1
-        if strange := marks.unknown_to(self._tokens):
+        if strange := specials.unknown_to(self._tokens):
             raise CheckpointError(
                 f"special tokens must be ids of the tokenizer, 0 to {self.n_vocab - 1}, but found "
                 f"{', '.join(strange)}: the tokenizer and what names its special tokens do not "
@@ -76,7 +76,7 @@ class PretrainedTokenizer(Tokenizer):
         """The tokenizer that ``save`` wrote."""
         try:
             inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-            marks = SpecialIds.from_json(
+            specials = SpecialIds.from_json(
                 json.loads(path.with_name(MARKS).read_text(encoding="utf-8"))
             )
         except OSError as error:
@@ -84,28 +84,28 @@ class PretrainedTokenizer(Tokenizer):
         except Exception as error:  # the library raises bare Exception
             raise CheckpointError(f"{path} or its {MARKS} is damaged: {error}") from error
         try:
-            return cls(inner, marks)
+            return cls(inner, specials)
         except CheckpointError as error:
             raise CheckpointError(f"{path.with_name(MARKS)} is damaged: {error}") from None
 
     def save(self, path: Path) -> None:
-        """Write the file, and the marks beside it."""
+        """Write the file, and the ids of its special tokens beside it."""
         super().save(path)
-        write_whole(path.with_name(MARKS), json.dumps(asdict(self._marks), indent=2) + "\n")
+        write_whole(path.with_name(MARKS), json.dumps(asdict(self._specials), indent=2) + "\n")
 
     @property
     def special_ids(self) -> dict[str, int]:
         """Tokens that are no text, and their ids."""
-        return {self._tokens[number]: number for number in self._marks.named().values()}
+        return {self._tokens[number]: number for number in self._specials.named().values()}
 
     @property
-    def marks(self) -> SpecialIds:
+    def specials(self) -> SpecialIds:
         """Ids of the special tokens by what they are for."""
-        return self._marks
+        return self._specials
 
     def decode(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
         """Ids to text. Padding, begin and end vanish."""
-        silent = {self._marks.pad, self._marks.begin, self._marks.end}
+        silent = {self._specials.pad, self._specials.begin, self._specials.end}
         spoken = [number for number in ids if number not in silent]
         return self._inner.decode(spoken, skip_special_tokens=False)
 
@@ -151,14 +151,14 @@ def word_pieces(folder: Path) -> PretrainedTokenizer:
     missing = [name for name in ("cls_token", "sep_token") if name not in ids]
     if missing:
         raise CheckpointError(f"the tokenizer in {folder} has no {' and no '.join(missing)}")
-    marks = SpecialIds(
+    specials = SpecialIds(
         pad=ids.get("pad_token", 0),
         begin=ids["cls_token"],
         end=ids["sep_token"],
         unknown=ids.get("unk_token"),
         mask=ids.get("mask_token"),
     )
-    return PretrainedTokenizer(inner, marks)
+    return PretrainedTokenizer(inner, specials)
 
 
 def pieces_in_bytes(folder: Path, ends: Sequence[int]) -> PretrainedTokenizer:
@@ -172,14 +172,14 @@ def pieces_in_bytes(folder: Path, ends: Sequence[int]) -> PretrainedTokenizer:
     if not every:
         raise CheckpointError(f"neither the tokenizer nor the model in {folder} names an end token")
     end, *others = dict.fromkeys(every)
-    marks = SpecialIds(
+    specials = SpecialIds(
         pad=ids.get("pad_token", end),
         begin=ids.get("bos_token"),
         end=end,
         unknown=ids.get("unk_token"),
         other_ends=tuple(others),
     )
-    return PretrainedTokenizer(inner, marks)
+    return PretrainedTokenizer(inner, specials)
 
 
 def published_template(folder: Path) -> str | None:

@@ -127,7 +127,7 @@ class Tokenizer:
         return {token: self._ids[token] for token in (*SPECIALS, MASK) if token in self._ids}
 
     @property
-    def marks(self) -> SpecialIds:
+    def specials(self) -> SpecialIds:
         """Ids of the special tokens by what they are for."""
         return SpecialIds(PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID, self._ids.get(MASK))
 
@@ -330,6 +330,6 @@ def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
     A word that stands there twice is named twice.
     """
     ids, numbers = tokenizer.encode(text), tokenizer.word_ids(text)
-    known, unread = words.split(text), tokenizer.marks.unread
+    known, unread = words.split(text), tokenizer.specials.unread
     strange = [n for i, n in zip(ids, numbers, strict=True) if i == unread]
     return [known[n] for n in dict.fromkeys(strange) if n is not None]

@@ -71,7 +71,7 @@ class Update:
         self, batches: Sequence[Batch], lr: float, observe: Observer = lambda _result: None
     ) -> None:
         """Change the weights once. An observer that raises leaves them as they are."""
-        n_local = sum(batch.n_target_tokens for batch in batches)
+        n_local = sum(batch.count for batch in batches)
         n_tokens = int(self.ranks.add([n_local], self.device)[0])
         losses = self.backward(batches[0].to(self.device), n_tokens)
         for batch in batches[1:]:
@@ -129,16 +129,16 @@ class CapturedUpdate(Update):
             self._record(batch)
         for here, there in zip(batch_tensors(self._batch), batch_tensors(batch), strict=True):
             here.copy_(there, non_blocking=True)
-        self._n_tokens.fill_(batch.n_target_tokens)
+        self._n_tokens.fill_(batch.count)
         set_learning_rate(self.optimisers, lr)
         assert self._graph is not None
         self._graph.replay()
         if not self._records_step:
             self.step()
         sums = {name: value.clone() for name, value in self._result.losses.sums.items()}
-        counts = dict.fromkeys(sums, batch.n_target_tokens)
+        counts = dict.fromkeys(sums, batch.count)
         norm = self._result.norm.clone()
-        observe(UpdateResult(Losses(sums, counts), batch.n_target_tokens, norm))
+        observe(UpdateResult(Losses(sums, counts), batch.count, norm))
 
     @property
     def _records_step(self) -> bool:
@@ -152,7 +152,7 @@ class CapturedUpdate(Update):
         # Other threads go on meanwhile: the one that makes batches pins memory.
         with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             losses = self.backward(self._batch, self._n_tokens)
-            self._result = UpdateResult(losses, batch.n_target_tokens, self.clip())
+            self._result = UpdateResult(losses, batch.count, self.clip())
             if self._records_step:
                 self.step()
 

@@ -27,7 +27,7 @@ def test_texts_lie_end_to_end_with_the_end_token_after_each():
     texts = ["a b", "", "b"]
     words = Tokenizer.train(texts, TextSettings(kind="word"))
     a, b = words.encode("a b")
-    end = words.marks.end
+    end = words.specials.end
     assert laid(texts, words, opening=(end,)).tolist() == [end, a, b, end, end, b, end]
     assert laid(texts, words, opening=(), closed=False).tolist() == [a, b, end, end, b]
     assert laid([], words, opening=(end,), closed=False).tolist() == [end]
@@ -36,7 +36,7 @@ def test_texts_lie_end_to_end_with_the_end_token_after_each():
 def test_windows_are_runs_of_the_text_and_inputs_and_targets_are_shifted_by_one():
     for batch in epoch_of(stream()):
         assert batch.target.shape == (3, 8)
-        assert batch.n_target_tokens == 21
+        assert batch.count == 21
         for row, number in zip(batch.target.tolist(), batch.numbers, strict=True):
             assert row == list(range(number, number + 8))
         assert (batch.target_out - batch.target_in == 1).all()

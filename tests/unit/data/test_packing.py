@@ -182,13 +182,13 @@ def test_blocks_are_well_filled():
     stream = packed_stream(realistic(20000, longest=63), batch_tokens=8192, seed=0)
     batches = epoch_of(stream)
     n_blocks = sum(int((batch.spans[:, 1] > 0).sum()) for batch in batches)
-    assert sum(batch.n_target_tokens for batch in batches) > 0.9 * 64 * n_blocks
+    assert sum(batch.count for batch in batches) > 0.9 * 64 * n_blocks
     assert n_blocks > 0.97 * sum(len(batch.spans) for batch in batches)
 
 
 def test_an_epoch_leaves_no_batch_half_empty():
     stream = packed_stream(realistic(2000, longest=63), batch_tokens=20000, seed=0)
-    filled = [batch.n_target_tokens for batch in epoch_of(stream)]
+    filled = [batch.count for batch in epoch_of(stream)]
     assert len(filled) > 1
     assert min(filled) > 0.95 * max(filled)
 
@@ -200,7 +200,7 @@ def test_texts_meet_in_other_company_each_epoch_whatever_their_length():
         for other in second:
             shared = len(set(batch.numbers) & set(other.numbers))
             assert shared < 0.5 * len(batch.numbers)
-    means = [batch.n_target_tokens / len(batch.numbers) for batch in first]
+    means = [batch.count / len(batch.numbers) for batch in first]
     assert max(means) < 1.2 * min(means)
 
 

@@ -62,7 +62,7 @@ def test_a_batch_holds_each_text_followed_by_padding_and_counts_the_rest(sizes):
         assert target[: len(one.target) + 2] == [1, *one.target, 2]
         assert not any(source[len(one.source) + 1 :])
         assert not any(target[len(one.target) + 2 :])
-    assert batch.n_target_tokens == int((batch.target_out != 0).sum())
+    assert batch.count == int((batch.target_out != 0).sum())
     assert batch.source.shape[1] == max(s for s, _ in sizes) + 1
     assert batch.target.shape[1] == max(t for _, t in sizes) + 2
 
@@ -71,7 +71,7 @@ def test_a_batch_goes_to_a_device_whole():
     batch = collate_pairs(made(3))
     moved = batch.to("meta")
     assert moved.source.device.type == moved.target.device.type == "meta"
-    assert (moved.numbers, moved.n_target_tokens) == (batch.numbers, batch.n_target_tokens)
+    assert (moved.numbers, moved.count) == (batch.numbers, batch.count)
     assert batch.source.device.type == "cpu"
 
 
@@ -187,7 +187,7 @@ def test_less_than_a_twentieth_of_target_positions_is_padding(mean):
     sources = [max(1, round(rng.lognormvariate(0, 0.6) * mean)) for _ in range(5000)]
     examples = [Example([5] * n, [5] * max(1, n + rng.randint(-3, 4))) for n in sources]
     batches = epoch_of(padded_stream(examples, batch_tokens=1000, seed=0))
-    said = sum(batch.n_target_tokens for batch in batches)
+    said = sum(batch.count for batch in batches)
     assert said / sum(batch.target_out.numel() for batch in batches) > 0.95
     heard = sum(int((batch.source != 0).sum()) for batch in batches)
     assert heard / sum(batch.source.numel() for batch in batches) > 0.85

@@ -104,7 +104,7 @@ def test_only_the_text_and_the_first_position_may_be_chosen():
     assert batch.ids.tolist() == [[1, 5, 6, 2, 7, 8, 2], [1, 5, 2, 9, 2, 0, 0]]
     assert batch.allowed.int().tolist() == [[1, 0, 0, 0, 1, 1, 0], [1, 0, 0, 1, 0, 0, 0]]
     assert batch.spans.tolist() == spans.tolist()
-    assert batch.n_target_tokens == 2
+    assert batch.count == 2
 
 
 def test_every_question_comes_once_an_epoch_with_its_own_answer():

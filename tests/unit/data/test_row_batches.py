@@ -64,7 +64,7 @@ def test_a_text_stands_between_begin_and_end_and_a_second_one_after_it():
     assert batch.ids.tolist() == [[1, 5, 6, 2, 7, 2], [1, 8, 2, 0, 0, 0]]
     assert batch.segments.tolist() == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0]]
     assert batch.labels.tolist() == [1, 0]
-    assert batch.n_target_tokens == 2
+    assert batch.count == 2
 
 
 def test_a_tokenizer_without_a_begin_token_gives_none():
@@ -207,9 +207,7 @@ def test_targets_are_what_stood_there_and_all_other_places_are_untouched():
         again = batch.ids.clone()
         again.view(-1)[batch.positions] = batch.targets
         assert torch.equal(again, whole)
-        assert (
-            len(batch.positions) == len(set(batch.positions.tolist())) == batch.n_target_tokens > 0
-        )
+        assert len(batch.positions) == len(set(batch.positions.tolist())) == batch.count > 0
         assert not torch.isin(batch.targets, torch.tensor([0, 1, 2, 4])).any()
 
 
@@ -245,7 +243,7 @@ def test_for_scoring_the_same_words_are_left_out_each_time():
 def test_a_batch_of_one_word_has_something_to_guess():
     masking = Masking.of(LAYOUT, 90)
     one = masked_stream([Example([7], ())], masking, batch_tokens=8, seed=0)
-    assert all(one.next().n_target_tokens == 1 for _ in range(20))
+    assert all(one.next().count == 1 for _ in range(20))
 
 
 def test_a_text_without_words_is_never_learned_from():

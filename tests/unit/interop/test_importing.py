@@ -179,7 +179,7 @@ def test_every_end_that_a_model_was_taught_ends_a_text(tmp_path):
     (folder / "generation_config.json").write_text('{"eos_token_id": [5, 7]}')
     import_model(folder, tmp_path / "run")
     run = load(tmp_path / "run", device="cpu")
-    assert run.tokenizer.marks.end == 0
+    assert run.tokenizer.specials.end == 0
     assert run.framing.end_ids == {0, 5, 7}
 
 
@@ -228,7 +228,7 @@ def test_a_gguf_file_brings_its_tokenizer(tmp_path):
     import_model(path, tmp_path / "run")
     run = load(tmp_path / "run", device="cpu")
     assert run.tokenizer.tokens(run.tokenizer.encode("ab")) == ["ab"]
-    assert run.tokenizer.marks.end == TOKENS.index("</s>")
+    assert run.tokenizer.specials.end == TOKENS.index("</s>")
     assert (tmp_path / "run" / "chat_template.jinja").read_text() == "{{ messages }}"
 
 

@@ -59,7 +59,7 @@ def test_steps_spend_the_budget_but_never_more(prepared, unit):
     stream, costs = prepared.stream(), []
     for _ in range(12):
         two = [stream.next(), stream.next()]
-        costs.append(sum(prepared.flops(b) if unit == "flops" else b.n_target_tokens for b in two))
+        costs.append(sum(prepared.flops(b) if unit == "flops" else b.count for b in two))
     exact = Budget(sum(costs[:9]), unit)
     assert steps_within(exact, prepared, validations=1) == 9
     assert steps_within(exact.share(1 - 1e-9), prepared, validations=1) == 8

@@ -74,7 +74,7 @@ def word_tokenizer(kind="word"):
 
 def asked(pairs, max_len=32, kind="word"):
     tokenizer = word_tokenizer(kind)
-    return Asked.of(pairs, tokenizer, Layout(tokenizer.marks, max_len))
+    return Asked.of(pairs, tokenizer, Layout(tokenizer.specials, max_len))
 
 
 def logits_of(rows, lengths, best):
@@ -168,7 +168,7 @@ def test_what_is_learned_is_what_would_be_said():
         Question.of("who?", context, (answer,), context.index(answer))
         for answer in ("a", "c d", "j", "g h")
     ]
-    learned = Learned.of(questions, tokenizer, Layout(tokenizer.marks, 10))
+    learned = Learned.of(questions, tokenizer, Layout(tokenizer.specials, 10))
     table = learned.asked.windows.table
     assert len(table) > len(questions)
     batch = span_batch(
@@ -183,7 +183,7 @@ def test_what_is_learned_is_what_would_be_said():
     long = Learned.of(
         [Question.of("who met Bob? " * 3, context, ("a b c d e f",), 0)],
         tokenizer,
-        Layout(tokenizer.marks, 10),
+        Layout(tokenizer.specials, 10),
     )
     told = long.notes("x")
     assert "x: 1 question cut to half of max_len" in told

@@ -67,7 +67,7 @@ def test_it_is_the_same_after_saving(tmp_path, request, which):
     tokenizer = request.getfixturevalue(which)
     tokenizer.save(tmp_path / "tokenizer.json")
     again = PretrainedTokenizer.load(tmp_path / "tokenizer.json")
-    assert again.marks == tokenizer.marks
+    assert again.specials == tokenizer.specials
     assert again.special_ids == tokenizer.special_ids
     assert again.n_vocab == tokenizer.n_vocab
     for text in TEXTS:
@@ -108,4 +108,4 @@ def test_other_ends_are_kept_and_have_no_name(tmp_path, pieces):
     pieces.save(tmp_path / "tokenizer.json")
     inner = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     PretrainedTokenizer(inner, marks).save(tmp_path / "tokenizer.json")
-    assert PretrainedTokenizer.load(tmp_path / "tokenizer.json").marks == marks
+    assert PretrainedTokenizer.load(tmp_path / "tokenizer.json").specials == marks

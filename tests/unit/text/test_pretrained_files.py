@@ -41,10 +41,10 @@ def test_word_pieces_are_lower_case_unless_a_folder_says_otherwise(tmp_path):
 
 
 def test_special_tokens_are_for_what_bert_or_the_folder_calls_them(tmp_path):
-    found = word_pieces(words(tmp_path)).marks
+    found = word_pieces(words(tmp_path)).specials
     assert found == SpecialIds(pad=0, begin=2, end=3, unknown=1, mask=4)
     (tmp_path / "special_tokens_map.json").write_text('{"mask_token": {"content": "cat"}}')
-    assert word_pieces(tmp_path).marks.mask == 7
+    assert word_pieces(tmp_path).specials.mask == 7
     lines = [word for word in WORDS if word not in ("[CLS]", "[SEP]")]
     with pytest.raises(CheckpointError, match="has no cls_token and no sep_token"):
         word_pieces(words(tmp_path, lines))
@@ -70,9 +70,9 @@ def test_a_number_left_out_of_a_vocabulary_moves_no_other(tmp_path):
 
 def test_the_first_end_is_the_tokenizers_and_the_others_end_as_well(tmp_path):
     ids = merges(tmp_path)
-    assert pieces_in_bytes(tmp_path, (7, 9, 7)).marks == SpecialIds(7, None, 7, None, None, (9,))
+    assert pieces_in_bytes(tmp_path, (7, 9, 7)).specials == SpecialIds(7, None, 7, None, None, (9,))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": END}))
-    marks = pieces_in_bytes(tmp_path, (7, ids[END])).marks
+    marks = pieces_in_bytes(tmp_path, (7, ids[END])).specials
     assert (marks.end, marks.other_ends) == (ids[END], (7,))
     (tmp_path / "tokenizer_config.json").unlink()
     with pytest.raises(CheckpointError, match="neither the tokenizer nor the model .* end token"):

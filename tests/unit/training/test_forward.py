@@ -118,7 +118,7 @@ def test_a_model_may_be_wrapped(case):
     found = other_objective(wrapped, batch)
     assert wrapped.n_calls
     assert found.sums.keys() == plain.sums.keys()
-    assert set(found.counts.values()) == {batch.n_target_tokens}
+    assert set(found.counts.values()) == {batch.count}
     for name, value in plain.sums.items():
         assert torch.equal(found.sums[name], value)
 

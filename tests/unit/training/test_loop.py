@@ -28,7 +28,7 @@ def examples(n=40):
 def objective(model, batch):
     logits = model(batch.source, batch.target_in)
     loss = cross_entropy(logits, batch.target_out, pad=0, label_smoothing=0.1)
-    return Losses.of("cross_entropy", loss, batch.n_target_tokens)
+    return Losses.of("cross_entropy", loss, batch.count)
 
 
 def times(losses, factor):
@@ -181,11 +181,11 @@ def test_accumulated_micro_batches_are_one_batch(tmp_path):
     one = trainer(tmp_path, dropout=0.0, clip=1e9)
     model = one.model
     batches = [one.setup.stream.next() for _ in range(3)]
-    assert len({batch.n_target_tokens for batch in batches}) > 1
+    assert len({batch.count for batch in batches}) > 1
     total = sum(
         objective(model, batch).total * (1 + n / 100) for n, batch in enumerate(batches, start=1)
     )
-    (total / sum(batch.n_target_tokens for batch in batches)).backward()
+    (total / sum(batch.count for batch in batches)).backward()
     wanted = {name: p.grad.clone() for name, p in model.named_parameters()}
     model.zero_grad()
     one.update.step = lambda: None
@@ -218,7 +218,7 @@ def test_it_can_learn(tmp_path):
         objective=lambda m, b: Losses.of(
             "cross_entropy",
             cross_entropy(m(b.source, b.target_in), b.target_out, pad=0),
-            b.n_target_tokens,
+            b.count,
         ),
     )
     one.setup.stream.__dict__ = vars(padded_stream(examples(8), batch_tokens=60, seed=1))

@@ -19,7 +19,7 @@ class Batch:
     """Three texts."""
 
     numbers = (0, 1, 2)
-    n_target_tokens = 3
+    count = 3
     ids = torch.tensor([[1, 5, 2], [1, 6, 2], [1, 7, 2]])
 
     def to(self, device):
