@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import override
 
 LEVELS = 2**16
 """Chances are multiples of 1/65,536, and so is the share that is kept: the mean stays exact."""
@@ -40,7 +41,7 @@ class Dropout(nn.Module):
         return f"p={self.p}"
 
 
-class TokenDropout(nn.Module):
+class TokenDropout(Dropout):
     """Hides whole words, a share ``p`` of them, while training: a text must be understood without
     some of its words (Iyyer et al. 2015).
 
@@ -49,41 +50,25 @@ class TokenDropout(nn.Module):
     vector stays zero through every layer, and each norm multiplies its gradient by 1/sqrt(eps).
     """
 
-    def __init__(self, p: float) -> None:
-        super().__init__()
-        self.p = p
-
+    @override
     def forward(self, x: Tensor) -> Tensor:
-        """(…, D) -> (…, D)"""
         if not self.training or self.p == 0:
             return x
         hidden = torch.rand(*x.shape[:-1], 1, device=x.device) < self.p
         return torch.where(hidden, _hidden_word(x), x)
 
-    def extra_repr(self) -> str:
-        """For printing a model."""
-        return f"p={self.p}"
 
-
-class DropPath(nn.Module):
+class DropPath(Dropout):
     """Stochastic depth (Huang et al. 2016): a share ``p`` of the texts skips what is added here.
 
     Only while training; what the others add is scaled up.
     """
 
-    def __init__(self, p: float) -> None:
-        super().__init__()
-        self.p = p
-
-    def forward(self, added: Tensor) -> Tensor:
-        """(B, T, D) -> (B, T, D): some rows of the batch become zeros."""
+    @override
+    def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
-            return added
-        return added * F.dropout(added.new_ones(added.shape[0], 1, 1), self.p)
-
-    def extra_repr(self) -> str:
-        """For printing a model."""
-        return f"p={self.p}"
+            return x
+        return x * F.dropout(x.new_ones(x.shape[0], 1, 1), self.p)
 
 
 def _hidden_word(x: Tensor) -> Tensor:
