@@ -143,7 +143,7 @@ def test_a_wrong_shape_is_told_with_both(folder):
     ("changes", "words"),
     [
         ({"norm_first": True}, "norm_first=True"),
-        ({"score": "additive", "bias": False}, "bias=False, score='additive'"),
+        ({"score": "additive", "bias": False}, "score='additive', bias=False"),
         ({"positions": "learned"}, "positions='learned'"),
         ({"window": "local_m"}, "window='local_m'"),
         ({"activation": "swiglu"}, "activation='swiglu'"),
