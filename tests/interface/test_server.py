@@ -558,10 +558,10 @@ def test_heads_are_measured_once_by_a_process_of_their_own(client, run, monkeypa
 
 
 def test_heads_without_their_data_are_not_there(run, monkeypatch):
-    def gone(_settings):
+    def gone(_settings, _kind):
         raise DataError("secret place")
 
-    monkeypatch.setattr("regard.tasks.translation.load_data", gone)
+    monkeypatch.setattr("regard.tasks.translation.load_records", gone)
     assert main(str(run.folder.path), "cpu") == CANNOT
     measuring = HeadMeasuring(run, seconds=30)
     measuring.words = ["nowhere", "cpu"]
