@@ -164,7 +164,7 @@ def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) ->
 
 
 def encode_table(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> Table:
-    """As ``encode_pairs``, for a whole corpus: a few bytes a token and no more."""
+    """A whole corpus to ids, which takes a few bytes a token and no more."""
     return Table(
         _encoded([pair.source for pair in pairs], source),
         _encoded([pair.target for pair in pairs], target),

@@ -172,7 +172,7 @@ def _kin_held_out(pairs: tuple[S, ...], n: int, seed: int) -> tuple[tuple[S, ...
 
 
 def hold_out_linked(pairs: tuple[S, ...], n: int, seed: int) -> tuple[tuple[S, ...], tuple[S, ...]]:
-    """As ``hold_out``; pairs that share a source *or a target* go to the same side, and their kin.
+    """Pairs to keep and ``n`` to hold out; those that share a source *or a target* stay together.
 
     A sentence of either language is on one side only, and both directions are parted alike.
     """
