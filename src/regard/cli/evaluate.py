@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.terminal import Beam, Device, Json, RunPath, note, note_unknown
+from regard.cli.terminal import (
+    Beam,
+    Device,
+    Json,
+    RunPath,
+    note,
+    note_unknown,
+    score_text,
+    score_title,
+)
 from regard.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -205,9 +214,8 @@ def _too_long(run: Run, files: tuple[Path, Path], row: tuple[str, str], number: 
 
 # ------------------------------------------------------------------ tables of scores
 
-TRANSLATION = {"n": "", "exact_match": "", "bleu": ".2f", "chrf": ".2f", "perplexity": ".3f"}
-"""Of a translator's many scores, those that its table shows, and how they are written."""
-TITLES = {"n": "sentences", "bleu": "BLEU", "chrf": "chrF"}
+TRANSLATION = ("n", "exact_match", "bleu", "chrf", "perplexity")
+"""Of a translator's many scores, those that its table shows."""
 
 
 def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = False) -> None:
@@ -232,39 +240,29 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
         console.print(one["bleu_signature"], one["chrf_signature"], sep="\n")
 
 
-def _numbers_in(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """All numbers there are of any task, and how they are written."""
-    return {
-        name: ".4g"
+def _numbers_in(scores: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
+    """All numbers there are of any task."""
+    return dict.fromkeys(
+        name
         for one in scores.values()
         for name, value in one.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
-    }
+    )
 
 
-def _table(scores: Mapping[str, Mapping[str, Any]], formats: Mapping[str, str]) -> Table:
+def _table(scores: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> Table:
     """A row a test set and, where it has tags, a row each of them; a column a score."""
     from rich.table import Column, Table
 
-    titles = [TITLES.get(name, name.replace("_", " ")) for name in formats]
-    columns = [Column(title, justify="right", no_wrap=formats is TRANSLATION) for title in titles]
+    titles = {"n": "sentences"} if names is TRANSLATION else {}
+    columns = [Column(titles.get(name) or score_title(name), justify="right") for name in names]
     table = Table(Column("test set", no_wrap=True), *columns)
     for test_set, one in scores.items():
-        table.add_row(test_set, *(_number(name, one.get(name), formats[name]) for name in formats))
+        table.add_row(test_set, *(score_text(name, one.get(name)) for name in names))
         for tag, part in one.get("exact_match_by_tag", {}).items():
-            told = [_number(name, part[name], "") for name in ("n", "exact_match")]
+            told = [score_text(name, part[name]) for name in ("n", "exact_match")]
             table.add_row(f"  {tag}", *told)
     return table
-
-
-def _number(name: str, value: float | None, form: str) -> str:
-    if value is None:
-        return "–"
-    from regard.evaluation.metrics import METRICS
-
-    if name in METRICS and METRICS[name].unit == "share":
-        return f"{100 * value:.1f} %"
-    return f"{value:,}" if isinstance(value, int) else f"{value:{form}}"
 
 
 def attention_lines(scores: Mapping[str, Any]) -> list[str]:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from regard.cli.terminal import score_text, score_title
+from regard.evaluation.metrics import METRICS
 from regard.tasks.base import TOKEN, Unit
 from regard.training.settings import TrainSettings
-
-SCORES: Mapping[str, Callable[[float], str]] = {
-    "bleu": lambda value: f"BLEU {value:.2f}",
-    "exact_match": lambda value: f"exact match {100 * value:.1f} %",
-    "perplexity": lambda value: f"perplexity {value:.3f}",
-    "accuracy": lambda value: f"accuracy {100 * value:.1f} %",
-}
-"""What a validation tells beside its loss, in this order, as far as a task has it."""
 
 
 class Shown(Protocol):
@@ -99,7 +93,8 @@ class Bar:
 def described(line: Mapping[str, Any], unit: Unit) -> str:
     """A line of metrics in words."""
     if line["kind"] == "valid":
-        told = [show(line[name]) for name, show in SCORES.items() if name in line]
+        names = (name for name in METRICS if name in line and name != "loss")
+        told = [f"{score_title(name)} {score_text(name, line[name])}" for name in names]
         scores = "  ".join([f"validation loss {line['loss']:.4f}", *told])
         return f"step {line['step']:,}  {scores}{'  best' if line['best'] else ''}"
     short = _short(line, unit)

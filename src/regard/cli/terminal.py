@@ -146,3 +146,29 @@ def chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
             chunk = []
     if chunk:
         yield chunk
+
+
+# ------------------------------------------------------------------ scores
+
+_DIGITS = {"points": ".2f", "perplexity": ".3f"}
+"""How scores of a unit are written; others have four digits."""
+
+
+def score_title(name: str) -> str:
+    """What people call a score."""
+    from regard.evaluation.metrics import METRICS
+
+    return METRICS[name].title if name in METRICS else name.replace("_", " ")
+
+
+def score_text(name: str, value: float | None) -> str:
+    """A score as people write it, a share in percent; numbers of things have no unit."""
+    from regard.evaluation.metrics import METRICS
+
+    if value is None:
+        return "–"
+    unit = METRICS[name].unit if name in METRICS else ""
+    if unit == "share":
+        return f"{100 * value:.1f} %"
+    counted_things = isinstance(value, int) and not unit
+    return f"{value:,}" if counted_things else f"{value:{_DIGITS.get(unit, '.4g')}}"
