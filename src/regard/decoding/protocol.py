@@ -25,6 +25,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from regard.core.errors import ConfigError, ShapeError
 from regard.kernels.steps import Best, best_tokens, log_probs
@@ -188,7 +189,7 @@ class Session(Protocol):
         ...
 
 
-class PlainSession:
+class PlainSession(Session):
     """A session of any generator, with the state that it returns."""
 
     ahead = False
@@ -198,8 +199,8 @@ class PlainSession:
         self.memory: Any = None
         self.state: Any = None
 
+    @override
     def begin(self, source: Tensor, prompt: Tensor) -> Tensor:
-        """Read sources (B, S) and prompts (B, P) -> logits (B, V) of the next token."""
         model = self.model
         self.memory = model.encode(source)
         self.state = model.start(self.memory)
@@ -210,18 +211,18 @@ class PlainSession:
             logits = self.step(ids)
         return logits
 
+    @override
     def step(self, ids: Tensor) -> Tensor:
-        """The next ids (R,) of all rows -> logits (R, V) after them."""
         logits, self.state = self.model.step(ids, self.memory, self.state)
         return logits
 
+    @override
     def select(self, rows: Tensor) -> None:
-        """Go on with these rows, by index, in this order."""
         self.memory, self.state = self.memory.select(rows), self.state.select(rows)
 
+    @override
     def reorder(self, rows: Tensor) -> None:
-        """The memory of rows that share a source is the same."""
-        self.state = self.state.select(rows)
+        self.state = self.state.select(rows)  # rows that share a source share its memory
 
 
 @runtime_checkable

@@ -16,6 +16,7 @@ from regard.core.errors import ShapeError
 from regard.decoding.beam import BeamStep, beam_search
 from regard.decoding.hypothesis import Hypothesis, penalty
 from regard.decoding.protocol import TRANSLATOR, ControlIds, Generator
+from regard.decoding.search import BeamSettings
 from regard.decoding.settings import LENGTH_PENALTY, StopRule
 from regard.text.specials import BEGIN_ID
 
@@ -44,22 +45,10 @@ class Node:
 class Trace:
     """An observer of the search of one sentence, which grows the tree step by step."""
 
-    def __init__(
-        self,
-        *,
-        n_beams: int,
-        limit: int,
-        length_penalty: float,
-        n_given: int,
-        control: ControlIds = TRANSLATOR,
-        stop: StopRule = "exact",
-    ) -> None:
-        self.n_beams = n_beams
+    def __init__(self, settings: BeamSettings, limit: int, n_given: int) -> None:
+        self.settings = settings
         self.limit = limit
-        self.length_penalty = length_penalty
         self.n_given = n_given
-        self.control = control
-        self.stop = stop
         self.nodes = [Node(0, None, 0, BEGIN_ID, 0.0, 0.0, 0.0, "open", "the beginning")]
         self.open = [0]
         """Ids of the nodes that go on, most probable first."""
@@ -81,7 +70,7 @@ class Trace:
                 continue
             state, why = self._fate(rank, token, rank in kept, n)
             ended = state == "finished"
-            score = total / penalty(n, self.length_penalty) if ended else total
+            score = total / penalty(n, self.settings.length_penalty) if ended else total
             entered[rank] = len(self.nodes)
             node = Node(
                 len(self.nodes), before[parent], n, token, log_prob, total, score, state, why
@@ -90,12 +79,15 @@ class Trace:
         self.open = [entered[rank] for rank in kept]
 
     def _fate(self, rank: int, token: int, kept: bool, n: int) -> tuple[Fate, str]:
-        ends = token in self.control.ends
-        if ends and rank < self.n_beams:
+        ends = token in self.settings.control.ends
+        if ends and rank < self.settings.n_beams:
             return "finished", "finished"
         if kept:
-            return "open", "given" if n <= self.n_given else f"among the best {self.n_beams}"
-        best = f"outside the best {self.n_beams}"
+            return (
+                "open",
+                "given" if n <= self.n_given else f"among the best {self.settings.n_beams}",
+            )
+        best = f"outside the best {self.settings.n_beams}"
         return "pruned", f"ended {best}" if ends else best
 
     def concluded(self, best: Hypothesis) -> tuple[Node, ...]:
@@ -109,7 +101,7 @@ class Trace:
                 nodes[node.id] = replace(node, why=why)
         for number in self.open:
             cut = self.nodes[number].step >= self.limit
-            left = "cannot win any more" if self.stop == "exact" else "others had ended"
+            left = "cannot win any more" if self.settings.stop == "exact" else "others had ended"
             why = f"cut off by the limit of {self.limit}" if cut else left
             nodes[number] = replace(self.nodes[number], state="pruned", why=why)
         why = "the best that finished" if best.finished else "the best, cut off by the limit"
@@ -128,7 +120,7 @@ class Trace:
             return number
         ends = [
             self.nodes[children[number][end]]
-            for end in self.control.ends
+            for end in self.settings.control.ends
             if end in children[number]
         ]
         return max((node for node in ends if node.state == "finished"), key=lambda n: n.score).id
@@ -149,24 +141,10 @@ def trace(
     """The tree of the search for one sentence (1, S); nothing about the search is changed by it."""
     if source.shape[0] != 1:
         raise ShapeError(f"a tree is of one sentence, got {source.shape[0]}")
-    observer = Trace(
-        n_beams=n_beams,
-        limit=int(limits[0]),
-        length_penalty=length_penalty,
-        n_given=len(prefix),
-        control=control,
-        stop=stop,
-    )
+    settings = BeamSettings(n_beams, 1, length_penalty, stop=stop, control=control)
+    observer = Trace(settings, int(limits[0]), len(prefix))
     ((best,),) = beam_search(
-        model,
-        source,
-        limits=limits,
-        n_beams=n_beams,
-        length_penalty=length_penalty,
-        prefix=prefix,
-        prompt=prompt,
-        control=control,
-        stop=stop,
-        observer=observer,
-    )
+        model, source, limits=limits, n_beams=n_beams, length_penalty=length_penalty, stop=stop,
+        prefix=prefix, prompt=prompt, control=control, observer=observer,
+    )  # fmt: skip
     return observer.concluded(best)

@@ -1,7 +1,7 @@
 """An encoder as decoding wants it: weights joined, and no more calls than there are kernels.
 
-Reading takes a few milliseconds however few the words are, if every layer is asked politely. A
-short translation on a GPU takes not much longer.
+Reading takes a few milliseconds however few the words are, if every layer makes its calls one
+by one. A short translation on a GPU takes not much longer.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.fast.weights import Dense, Norm
 from regard.functional.packing import packed_rows
@@ -21,31 +21,15 @@ from regard.functional.scores import Factors
 from regard.kernels import packed, steps
 from regard.kernels.call import Call
 from regard.kernels.gpu import HAS_TRITON
-from regard.layers.attention import MultiHeadAttention
-from regard.layers.blocks import FeedForward, Residual
-from regard.layers.embeddings import InputEmbedding
+from regard.layers.blocks import EncoderBlock
+from regard.models.transformer import TransformerEncoder
 
 Look = Callable[[Tensor], Tensor]
 
 
-class LayerParts(Protocol):
-    """What a layer of the encoder consists of."""
+class JoinedEncoderLayer(NamedTuple):
+    """One layer of the encoder."""
 
-    self_attention: MultiHeadAttention
-    feed_forward: FeedForward
-    around_self: Residual
-    around_feed_forward: Residual
-
-
-class EncoderParts(Protocol):
-    """What an encoder consists of."""
-
-    embedding: InputEmbedding
-    layers: nn.ModuleList
-    norm: nn.Module
-
-
-class _Layer(NamedTuple):
     to_qkv: Dense
     from_self: Dense
     after_self: Norm
@@ -57,8 +41,8 @@ class _Layer(NamedTuple):
 class JoinedEncoder:
     """An encoder's weights, copied once."""
 
-    def __init__(self, encoder: EncoderParts, dtype: torch.dtype) -> None:
-        layers = list(cast("Iterable[LayerParts]", encoder.layers))
+    def __init__(self, encoder: TransformerEncoder, dtype: torch.dtype) -> None:
+        layers = list(cast("Iterable[EncoderBlock]", encoder.layers))
         attention = layers[0].self_attention
         self.n_heads = attention.n_heads
         d_head = attention.to_q.out_features // attention.n_heads
@@ -71,7 +55,7 @@ class JoinedEncoder:
         first, after = (norms[0], [*norms[1:], encoder.norm]) if self.norm_first else (None, norms)
         self.first_norm = None if first is None else Norm.of(first, dtype)
         self.layers = [
-            _Layer(
+            JoinedEncoderLayer(
                 Dense.of((own.to_q, own.to_k, own.to_v), dtype),
                 Dense.of((own.to_out,), dtype),
                 Norm.of(after[2 * i], dtype),
@@ -83,7 +67,7 @@ class JoinedEncoder:
             for own in (layer.self_attention,)
         ]
 
-    def update(self, encoder: EncoderParts) -> None:
+    def update(self, encoder: TransformerEncoder) -> None:
         """The weights that the encoder has now, where these lie."""
         other = JoinedEncoder(encoder, self.embedding.tokens.weight.dtype)
         self.embedding.load_state_dict(other.embedding.state_dict())
@@ -115,7 +99,9 @@ class JoinedEncoder:
 
         return look
 
-    def _layer(self, layer: _Layer, x: Tensor, y: Tensor, look: Look) -> tuple[Tensor, Tensor]:
+    def _layer(
+        self, layer: JoinedEncoderLayer, x: Tensor, y: Tensor, look: Look
+    ) -> tuple[Tensor, Tensor]:
         """The stream x (N, D), and y that enters the layer -> the same for the next layer."""
         found = look(F.linear(y, *layer.to_qkv).unflatten(1, (3, self.n_heads, -1)))
         added = F.linear(found, *layer.from_self)

@@ -22,7 +22,7 @@ from regard.core.numbers import power_of_two
 from regard.decoding.static import Graphed, shared_pool
 from regard.fast.prepacked import Prepacked
 from regard.fast.transformer_gpu import wide_product
-from regard.fast.weights import Dense, place_codes
+from regard.fast.weights import Dense, position_codes
 from regard.functional.attend import wide
 from regard.functional.positions import sinusoid
 from regard.kernels import small_batch
@@ -82,7 +82,7 @@ class TextLayer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class JoinedText:
+class JoinedLanguageModel:
     """All that a step needs to know of a language model."""
 
     tokens: Tensor
@@ -110,11 +110,11 @@ class JoinedText:
         return act(first) * beside
 
 
-def joined_text(model: LanguageModel, dtype: torch.dtype) -> JoinedText:
+def joined_language_model(model: LanguageModel, dtype: torch.dtype) -> JoinedLanguageModel:
     """A model's weights joined; what needs no change is no copy."""
     config = model.config
     layers = cast("Iterable[DecoderBlock]", model.layers)
-    return JoinedText(
+    return JoinedLanguageModel(
         tokens=model.embedding.tokens.weight.detach().to(dtype),
         layers=tuple(_layer(layer, dtype) for layer in layers),
         norm=TextNorm.of(model.norm, dtype),
@@ -161,7 +161,7 @@ class PositionTables(NamedTuple):
             return cls(None, torch.complex(cos, sin))
         if config.positions == "none":
             return cls(None, None)
-        return cls(place_codes(model, n).to(dtype), None)
+        return cls(position_codes(model.embedding, n).to(dtype), None)
 
     def n_known(self, n: int) -> int:
         """How many of n places there are codes for: learned ones end with their table."""
@@ -181,7 +181,7 @@ class StaticLanguageModel:
         self.dtype = dtype
         self.device: torch.device = model.embedding.tokens.weight.device
         self.longest: int | None = model.config.longest
-        self.weights = joined_text(model, dtype)
+        self.weights = joined_language_model(model, dtype)
         self._caches: list[TextCache] = []
         self._lock = Lock()
 

@@ -20,7 +20,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from regard.fast.language_model import StaticLanguageModel
 from regard.fast.prepacked import can_pack
 from regard.fast.transformer_cpu import CpuTransformer
-from regard.fast.transformer_gpu import StaticTransformer
+from regard.fast.transformer_gpu import GpuTransformer
 from regard.kernels.call import may_fuse
 from regard.kernels.gpu import HAS_TRITON
 from regard.kernels.small_batch import Then
@@ -70,7 +70,7 @@ def _transformer(model: Transformer, weight: Tensor) -> Make | None:
         return None
     if weight.is_cuda:
         fits = HAS_TRITON and config.d_model // config.n_heads in WIDTHS
-        return StaticTransformer if fits and weight.dtype in GPU_TYPES else None
+        return GpuTransformer if fits and weight.dtype in GPU_TYPES else None
     return CpuTransformer if can_pack(weight) else None
 
 

@@ -16,13 +16,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.fast.prepacked import Prepacked, prepack
-from regard.fast.weights import Dense, Form, JoinedLayer, joined, place_codes
+from regard.fast.weights import Dense, FastTransformer, JoinedLayer, joined, position_codes
 from regard.functional import masks
 from regard.kernels.steps import Best, best_tokens
 from regard.models.transformer import Transformer
 
 
-class CpuTransformer(Form):
+class CpuTransformer(FastTransformer):
     """A Transformer's weights, laid out for the CPU."""
 
     def __init__(self, model: Transformer, dtype: torch.dtype) -> None:
@@ -32,11 +32,11 @@ class CpuTransformer(Form):
     def update(self, model: Transformer) -> None:
         """The weights that the model has now."""
         dtype = self.dtype
-        self.codes.copy_(place_codes(model.decoder, len(self.codes)))
+        self.codes.copy_(position_codes(model.decoder.embedding, len(self.codes)))
         self.encoder = prepack(copy.deepcopy(model.encoder).to(dtype).requires_grad_(False))
         weights = joined(model.decoder, dtype)
         self.weights = weights
-        self.layers = [_Layer(layer, weights.scale) for layer in weights.layers]
+        self.layers = [_PackedLayer(layer, weights.scale) for layer in weights.layers]
         self.to_source = Prepacked.of(*weights.to_source)
         self.to_logits = Prepacked.of(weights.tokens, None)
 
@@ -45,7 +45,7 @@ class CpuTransformer(Form):
         return CpuCache(self, n_rows, n_steps, n_tokens, n_beams)
 
 
-class _Layer:
+class _PackedLayer:
     """A layer of the decoder; the scores' scale is in the weights of the queries."""
 
     def __init__(self, layer: JoinedLayer, scale: float) -> None:
@@ -127,7 +127,7 @@ class CpuCache:
         return self.others[:n, :, : t + 1].flatten(2).unsqueeze(1)
 
     def _layer(
-        self, layer: _Layer, i: int, t: int, x: Tensor, y: Tensor, hidden: Tensor | None
+        self, layer: _PackedLayer, i: int, t: int, x: Tensor, y: Tensor, hidden: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """The stream x (R, D), and y that enters the layer -> the same for the next layer."""
         K, keep = self.n_beams, self.model.weights.norm_first

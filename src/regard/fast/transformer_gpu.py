@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.decoding.static import Graphed, shared_pool
 from regard.fast.encoder import JoinedEncoder
-from regard.fast.weights import Dense, Form, JoinedLayer, Norm, joined, place_codes
+from regard.fast.weights import Dense, FastTransformer, JoinedLayer, Norm, joined, position_codes
 from regard.functional import masks
 from regard.kernels import small_batch, steps
 from regard.kernels.steps import Best
@@ -29,7 +29,7 @@ MOST_READERS = 32
 """Recordings that are kept, and sizes that are remembered."""
 
 
-class StaticTransformer(Form):
+class GpuTransformer(FastTransformer):
     """A Transformer's weights, copied once, to write in place with."""
 
     def __init__(self, model: Transformer, dtype: torch.dtype) -> None:
@@ -44,7 +44,7 @@ class StaticTransformer(Form):
         """The weights that the model has now."""
         self.encoder.update(model.encoder)
         self.joined.update(joined(model.decoder, self.dtype))
-        self.codes.copy_(place_codes(model.decoder, len(self.codes)))
+        self.codes.copy_(position_codes(model.decoder.embedding, len(self.codes)))
 
     def cache(self, n_rows: int, n_steps: int, n_tokens: int, n_beams: int) -> GpuCache:
         """Cache for so many rows of so many steps, and sources of so many tokens in all."""
@@ -77,7 +77,7 @@ class StaticTransformer(Form):
 class _Reader:
     """The encoder for sources of one shape, recorded."""
 
-    def __init__(self, model: StaticTransformer, n_rows: int, n_tokens: int, pool: Any) -> None:
+    def __init__(self, model: GpuTransformer, n_rows: int, n_tokens: int, pool: Any) -> None:
         d_model = model.joined.tokens.shape[1]
         self.model = model
         with model.device:
@@ -100,7 +100,7 @@ class GpuCache:
     """Where up to P hypotheses are written. Rows from 0 on are in use, as many as one asks for."""
 
     def __init__(
-        self, model: StaticTransformer, n_rows: int, n_steps: int, n_tokens: int, n_beams: int
+        self, model: GpuTransformer, n_rows: int, n_steps: int, n_tokens: int, n_beams: int
     ) -> None:
         weights = model.joined
         n_layers, H, D = len(weights.layers), weights.n_heads, weights.d_head

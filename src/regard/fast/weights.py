@@ -11,17 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from threading import Lock
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from regard.functional.positions import sinusoid
-from regard.layers.attention import MultiHeadAttention
-from regard.layers.blocks import FeedForward, Residual
+from regard.layers.blocks import DecoderBlock
 from regard.layers.embeddings import InputEmbedding
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
-from regard.models.transformer import Transformer
+from regard.models.transformer import Transformer, TransformerDecoder
 
 
 class Dense(NamedTuple):
@@ -68,7 +67,7 @@ class JoinedLayer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedDecoder:
     """All that a step needs to know of a decoder."""
 
     tokens: Tensor
@@ -89,7 +88,7 @@ class Joined:
         """Width of a head."""
         return self.tokens.shape[1] // self.n_heads
 
-    def update(self, other: Joined) -> None:
+    def update(self, other: JoinedDecoder) -> None:
         """The other's weights, where these lie."""
         for mine, theirs in zip(self._tensors(), other._tensors(), strict=True):
             mine.copy_(theirs)
@@ -106,40 +105,22 @@ def _tensors(part: object) -> Iterator[Tensor]:
             yield from _tensors(one)
 
 
-class LayerParts(Protocol):
-    """What a layer of the decoder consists of."""
-
-    self_attention: MultiHeadAttention
-    cross_attention: MultiHeadAttention
-    feed_forward: FeedForward
-    around_self: Residual
-    around_cross: Residual
-    around_feed_forward: Residual
-
-
-class DecoderParts(Protocol):
-    """What a decoder consists of."""
-
-    embedding: InputEmbedding
-    layers: nn.ModuleList
-    norm: nn.Module
-
-
-def joined(decoder: DecoderParts, dtype: torch.dtype) -> Joined:
+def joined(decoder: TransformerDecoder, dtype: torch.dtype) -> JoinedDecoder:
     """A decoder's weights joined; a copy."""
-    layers = list(cast("Iterable[LayerParts]", decoder.layers))
+    layers = list(cast("Iterable[DecoderBlock]", decoder.layers))
     first = layers[0]
     attention = first.self_attention
     norm_first = first.around_self.norm_first
-    entries = [
-        (layer.around_self, layer.around_cross, layer.around_feed_forward) for layer in layers
-    ]
-    norms: list[nn.Module] = [around.norm for around in chain(*entries)]
+    norms: list[nn.Module] = []
+    for layer in layers:
+        assert layer.around_cross is not None, "a decoder that looks at a source"
+        around = (layer.around_self, layer.around_cross, layer.around_feed_forward)
+        norms += [one.norm for one in around]
     if norm_first:
         norms = [*norms[1:], decoder.norm]  # what comes after a sub-layer enters the next
     after = [Norm.of(norm, dtype) for norm in norms]
     d_head = attention.to_q.out_features // attention.n_heads
-    return Joined(
+    return JoinedDecoder(
         tokens=decoder.embedding.tokens.weight.detach().to(dtype, copy=True),
         embedding_scale=decoder.embedding.scale,
         first_norm=Norm.of(first.around_self.norm, dtype) if norm_first else None,
@@ -153,12 +134,14 @@ def joined(decoder: DecoderParts, dtype: torch.dtype) -> Joined:
     )
 
 
-def _kv(layer: LayerParts) -> tuple[nn.Linear, nn.Linear]:
+def _kv(layer: DecoderBlock) -> tuple[nn.Linear, nn.Linear]:
+    assert layer.cross_attention is not None
     return layer.cross_attention.to_k, layer.cross_attention.to_v
 
 
-def _layer(layer: LayerParts, after: Sequence[Norm], dtype: torch.dtype) -> JoinedLayer:
+def _layer(layer: DecoderBlock, after: Sequence[Norm], dtype: torch.dtype) -> JoinedLayer:
     own, across, forward = layer.self_attention, layer.cross_attention, layer.feed_forward
+    assert across is not None
     return JoinedLayer(
         to_qkv=Dense.of((own.to_q, own.to_k, own.to_v), dtype),
         from_self=Dense.of((own.to_out,), dtype),
@@ -172,9 +155,9 @@ def _layer(layer: LayerParts, after: Sequence[Norm], dtype: torch.dtype) -> Join
     )
 
 
-def place_codes(decoder: DecoderParts, n: int) -> Tensor:
-    """(n, D): what is added to a token at each of n places; a learned table has no more."""
-    positions, weight = decoder.embedding.positions, decoder.embedding.tokens.weight
+def position_codes(embedding: InputEmbedding, n: int) -> Tensor:
+    """(n, D): what is added to a token at each of n positions; a learned table has no more."""
+    positions, weight = embedding.positions, embedding.tokens.weight
     if isinstance(positions, LearnedPositions):
         return positions.table.detach()[:n]
     codes = weight.new_zeros(n, weight.shape[1])
@@ -184,14 +167,14 @@ def place_codes(decoder: DecoderParts, n: int) -> Tensor:
 
 
 def further_codes(codes: Tensor, n: int) -> Tensor:
-    """The same for more places: sinusoids go on, and nothing stays nothing."""
+    """The same for more positions: sinusoids go on, and nothing stays nothing."""
     if not codes.any():
         return codes.new_zeros(n, codes.shape[1])
     return sinusoid(torch.arange(n, device=codes.device), codes.shape[1]).to(codes.dtype)
 
 
-class Form:
-    """A Transformer's weights in other places, speaking the protocol of ``regard.decoding``.
+class FastTransformer:
+    """A Transformer's weights laid out anew, speaking the protocol of ``regard.decoding``.
 
     Searches that cannot write in place are served by the model itself.
     """
@@ -205,17 +188,19 @@ class Form:
         self.pad_id: int = model.config.pad_id
         self.longest: int | None = model.config.longest
         self.n_vocab: int = model.config.n_target_vocab
-        self.codes = place_codes(model.decoder, model.config.max_len).to(dtype, copy=True)
+        self.codes = position_codes(model.decoder.embedding, model.config.max_len).to(
+            dtype, copy=True
+        )
         self.lock = Lock()
         self.searches: dict[object, Any] = {}
-        """What searches keep here for the next time."""
+        """Searches with their caches, kept for the next time."""
 
     def __call__(self, source: Tensor, target: Tensor) -> Tensor:
         """All positions at once are the model's own work."""
         return self.model(source, target)
 
     def codes_for(self, n: int) -> Tensor:
-        """What is added to tokens at n places at least; a learned table has no more than it has."""
+        """What is added to tokens at n positions at least; a learned table has no more."""
         if n <= len(self.codes) or self.longest is not None:
             return self.codes
         return further_codes(self.codes, n)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from typing_extensions import override
 
@@ -23,7 +24,6 @@ from regard.data.records import Question
 from regard.data.row_batches import NOT_HERE, Layout, ordered_rows, row_stream, span_batch
 from regard.data.splits import Data, load_records
 from regard.data.stream import Stream
-from regard.decoding.spans import best_spans
 from regard.evaluation.metrics import computed, values
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring
@@ -47,6 +47,8 @@ from regard.training.losses import Losses, StatelessObjective, choice_cross_entr
 
 OWN_METRICS = ("exact_match", "f1")
 """Of a validation, beside the loss and what the recipe names."""
+LONGEST = 30
+"""Tokens of an answer."""
 
 
 class Answer(NamedTuple):
@@ -146,6 +148,24 @@ def said(context: str, place: tuple[int, int], score: float) -> Answer:
     text = context[begin:end]
     begin += len(text) - len(text.lstrip())
     return Answer(text.strip(), begin, begin + len(text.strip()), math.exp(score))
+
+
+def best_spans(
+    starts: Tensor, ends: Tensor, *, longest: int = LONGEST, n: int = 1
+) -> list[tuple[int, int, float]]:
+    """(first token, last token, sum of their scores) of the ``n`` best spans, best first.
+
+    starts (C,), ends (C,): scores, such as log-probabilities, -inf where a span may not start or
+    end. A span is no longer than ``longest`` tokens; there may be fewer than ``n``.
+    """
+    behind = F.pad(ends, (0, longest - 1), value=-torch.inf).unfold(0, longest, 1)
+    scores = (starts.unsqueeze(1) + behind).flatten()  # (C · longest), by first token and length
+    best = scores.topk(min(n, len(scores)))
+    return [
+        (place // longest, place // longest + place % longest, score)
+        for score, place in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        if score > -torch.inf
+    ]
 
 
 def spans_of(logits: Tensor, begin: int, edges: Tensor, n: int) -> list[tuple[int, int, float]]:

@@ -17,7 +17,7 @@ from regard.decoding.protocol import StaticCache
 from regard.decoding.search import BeamSettings, Search, read
 from regard.decoding.static_search import go_on
 from regard.fast.transformer_cpu import CpuTransformer
-from regard.fast.transformer_gpu import StaticTransformer
+from regard.fast.transformer_gpu import GpuTransformer
 from regard.kernels.steps import Best
 from regard.models.transformer import Transformer
 from regard.text.specials import BEGIN_ID, END_ID
@@ -204,7 +204,7 @@ def ending_model(n_vocab):
 @pytest.mark.parametrize("stop", ["exact", "first"])
 @pytest.mark.parametrize(
     ("form", "recorded"),
-    [(StaticTransformer, True), (StaticTransformer, False), (CpuTransformer, False)],
+    [(GpuTransformer, True), (GpuTransformer, False), (CpuTransformer, False)],
 )
 def test_the_whole_search_finds_the_same(rng, monkeypatch, as_if_on_gpu, form, recorded, stop):
     monkeypatch.setattr(static, "are_captured", lambda _cache: recorded)
@@ -218,4 +218,4 @@ def test_the_whole_search_finds_the_same(rng, monkeypatch, as_if_on_gpu, form, r
         for mine, theirs in zip(*map(chain.from_iterable, (found, wanted)), strict=True):
             assert (mine.ids, mine.finished) == (theirs.ids, theirs.finished)
             assert mine.score == pytest.approx(theirs.score, abs=1e-4)
-    assert (as_if_on_gpu.n > 0) == (form is StaticTransformer)
+    assert (as_if_on_gpu.n > 0) == (form is GpuTransformer)

@@ -155,6 +155,21 @@ def test_the_model_itself_writes_where_there_is_no_such_form():
     assert quickened(double) is double
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"score": "additive"},
+        {"window": "local_m"},
+        {"norm_first": False},
+        {"join": "concat", "positions": "sinusoidal"},
+    ],
+    ids=str,
+)
+def test_what_the_cache_does_not_compute_is_left_to_the_model(changes):
+    model = language_model(**changes)
+    assert quickened(model) is model
+
+
 def test_a_copy_has_nothing_of_the_original():
     model = language_model()
     form = quickened(model)

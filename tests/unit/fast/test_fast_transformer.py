@@ -14,13 +14,13 @@ from regard.decoding.search import BeamSettings
 from regard.decoding.static_search import StaticBeam, StaticGreedy
 from regard.fast.quick import quickened
 from regard.fast.transformer_cpu import CpuTransformer
-from regard.fast.transformer_gpu import StaticTransformer
+from regard.fast.transformer_gpu import GpuTransformer
 from regard.kernels.call import reference_only
 from regard.models.presets import build
 from regard.models.transformer import Transformer
 from regard.text.specials import BEGIN_ID, END_ID
 
-FORMS = [CpuTransformer, StaticTransformer]
+FORMS = [CpuTransformer, GpuTransformer]
 PLAIN = [
     {},
     {"norm_first": True},
@@ -38,6 +38,11 @@ OTHER = [
     {"join": "concat"},
     {"positions": "alibi"},
     {"positions": "rotary"},
+    {"memory": "each"},
+    {"cross_after": "feed_forward"},
+    {"norm": "rms"},
+    {"n_kv_heads": 1},
+    {"tied_output": False},
 ]
 N = 11
 
@@ -86,7 +91,7 @@ def form(request, monkeypatch):
     """As if recorded: steps of few sizes, looked at one step later; but nothing is recorded."""
     recorded = request.param == "as if recorded"
     monkeypatch.setattr(static, "are_captured", lambda _cache: recorded)
-    return CpuTransformer if request.param == "cpu" else StaticTransformer
+    return CpuTransformer if request.param == "cpu" else GpuTransformer
 
 
 @pytest.mark.parametrize("changes", PLAIN, ids=str)
@@ -172,7 +177,7 @@ def test_a_step_beyond_the_last_does_no_harm(rng, n_beams):
     """Whoever records a step tries it out before, also in the last place there is."""
     source, _ = work(rng, 4)
     with torch.inference_mode():
-        cache = StaticTransformer(model_of(), torch.float32).cache(4 * n_beams, 8, 64, n_beams)
+        cache = GpuTransformer(model_of(), torch.float32).cache(4 * n_beams, 8, 64, n_beams)
         if n_beams == 1:
             search = StaticGreedy(cache)
             search.limits[:] = 8
@@ -291,7 +296,7 @@ def test_a_fused_optimiser_outdates_it_without_a_word_of_training(rng):
 
 def test_sources_are_padded_no_further_than_learned_positions_go():
     learned, free = (
-        StaticTransformer(build(tiny_config(positions=name, max_len=20)), torch.float32)
+        GpuTransformer(build(tiny_config(positions=name, max_len=20)), torch.float32)
         for name in ("learned", "sinusoidal")
     )
     assert [learned._padded(n) for n in (1, 16, 17, 20)] == [16, 16, 20, 20]

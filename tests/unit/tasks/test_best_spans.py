@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.decoding.spans import best_spans
+from regard.tasks.answers import best_spans
 
 NEVER = -math.inf
 scores = st.lists(
