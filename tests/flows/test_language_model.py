@@ -247,9 +247,9 @@ def test_a_prompt_beyond_the_context(run, refused, story_run):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--temperature", "-1"], "temperature=-1.0: input should be greater"),
-        (["--top-p", "2"], "top_p=2.0: input should be less"),
-        (["--top-k", "0"], "top_k=0: input should be greater"),
+        (["--temperature", "-1"], "temperature must be at least 0"),
+        (["--top-p", "2"], "top_p must be above 0"),
+        (["--top-k", "0"], "top_k must be at least 1"),
         (["--stream", "--json"], "leave out --json"),
         (["--seed", "-3"], "a seed must be"),
         (["--truncate", "right"], "right"),
