@@ -10,6 +10,8 @@ import pytest
 from regard.bench.decoding import SHAPES
 from regard.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 TINY = ["--size", "tiny", "--vocab", "40", "--rounds", "1", "--device", "cpu"]
 
 

@@ -75,4 +75,4 @@ def test_runs_that_cannot_talk(refused, folder, run_path, tmp_path):
     plain = chat_folder(tmp_path, template=None)
     assert "has no chat_template.jinja" in refused("chat", plain)
     assert "use `regard translate` with it" in refused("chat", run_path)
-    assert "temperature=-1.0: input should be" in refused("chat", folder, "--temperature", "-1")
+    assert "temperature must be at least 0" in refused("chat", folder, "--temperature", "-1")

@@ -7,6 +7,8 @@ from regard.bench.attention import Inputs, attention_bench, why_table
 from regard.bench.run import BenchRequest
 from regard.kernels.table import TABLE
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 

@@ -5,6 +5,8 @@ from regard.bench import contest
 from regard.bench.contest import Contender, Plan, Work, Workload, compete, grow, why
 from regard.bench.measures import Footprint, seconds
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 TASK = Workload(what="digging", unit="holes/s")
 

@@ -3,6 +3,8 @@ import pytest
 from regard import lab
 from regard.lab.claims.depth import Size, _shared_out
 
+pytestmark = pytest.mark.slow
+
 TINY = {"depths": (1, 2), "steps": 40}
 
 

@@ -2,6 +2,8 @@ import pytest
 
 from regard import lab
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def forced():
