@@ -21,10 +21,11 @@ from regard.bench.work import (
 from regard.core.errors import ConfigError
 from regard.models.presets import build, n_parameters
 
-pytestmark = pytest.mark.slow
-
 CPU = torch.device("cpu")
-pytestmark = pytest.mark.filterwarnings("ignore")  # what peers warn of is their affair
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),  # what peers warn of is their affair
+]
 
 
 @pytest.fixture(scope="module")
