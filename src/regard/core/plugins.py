@@ -71,7 +71,7 @@ def require_plugins(names: Iterable[str], who: str) -> None:
 def module_name(name: str) -> str:
     """The module that a plug-in becomes: the same wherever its file lies.
 
-    >>> module_name("examples/plugin/"), module_name("/home/me/mine.py"), module_name("lab.mine")
+    >>> module_name("examples/plugin/"), module_name("../mine.py"), module_name("lab.mine")
     ('plugin', 'mine', 'lab.mine')
     """
     if "/" in name or "\\" in name or name.endswith(".py"):
