@@ -18,13 +18,13 @@ from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
 from regard.functional.positions import sinusoid
 from regard.interop import folders, naming
-from regard.interop.naming import Imported, Names, Renaming
+from regard.interop.naming import Imported, Names
 from regard.models.encoder import POOLINGS
 from regard.models.settings import EncoderConfig, ModelConfig
 
 TABLES: tuple[Names, ...] = (
     ("embeddings.word_embeddings.weight", "embedding.tokens.weight"),
-    ("embeddings.position_embeddings.weight", "embedding.positions.table"),
+    ("embeddings.position_embeddings.weight", naming.POSITIONS),
     ("embeddings.token_type_embeddings.weight", "embedding.segments.weight"),
 )
 LAYER: tuple[Names, ...] = (
@@ -56,9 +56,6 @@ ARCHITECTURES = {
     "spans": "BertForQuestionAnswering",
 }
 """Our heads, their classes."""
-
-WITHOUT_PREFIX = ("cls.", "classifier.", "qa_outputs.")
-"""How the names of heads begin."""
 
 NAME = "BERT"
 
@@ -93,7 +90,10 @@ _SUPPORTED: dict[str, tuple[Any, ...]] = {
 """Their settings of which we have a counterpart for these values only."""
 
 _OF_HEADS = {"cls.": "masked", "classifier.": "classify", "qa_outputs.": "spans"}
-"""How the tensors of a head begin."""
+"""How the names of a head's tensors begin, which have no prefix."""
+
+_UNREAD = {"classify": (), "masked": ("pooler.", "cls.seq_relationship.")}
+"""By head: what BERT was trained with and the head does not read; of others, the pooler."""
 
 BUFFERS = ("embeddings.position_ids",)
 """Numbers from 0 on, which old folders keep."""
@@ -104,24 +104,32 @@ COPIES = (
 )
 """What the masked head may have twice, and where it is read from."""
 
-_LINEARS = tuple(f".{ours}.weight" for _, ours in LAYER if not ours.endswith("norm"))
+MODULES, READING = "modules.json", "sentence_bert_config.json"
+MEAN = "pooling_mode_mean_tokens"
+STEPS = ("Transformer", "Pooling", "Normalize")
+"""Of sentence encoders. Vectors of length 1 are what ``embed`` gives anyway."""
 
 
-def rows(config: EncoderConfig) -> Iterator[Renaming]:
+def rows(config: EncoderConfig) -> Iterator[Names]:
     """The whole table for one encoder, tensor by tensor."""
-    yield from naming.table_rows((*TABLES, *((MASKED_BIAS,) if config.head == "masked" else ())))
+    yield from TABLES
+    if config.head == "masked":
+        yield MASKED_BIAS
     layers = (("embeddings.LayerNorm", "embedding.norm"), *HEADS[config.head])
     yield from naming.parts(layers, naming.WEIGHT_AND_BIAS)
     for i in range(config.n_layers):
-        yield from naming.parts(
-            LAYER, naming.WEIGHT_AND_BIAS, f"encoder.layer.{i}.", f"layers.{i}."
-        )
+        theirs, ours = f"encoder.layer.{i}.", f"layers.{i}."
+        yield from naming.parts(LAYER, naming.WEIGHT_AND_BIAS, theirs, ours)
 
 
 def config_of(raw: Mapping[str, Any], names: Iterable[str], path: Path) -> EncoderConfig:
     """Ours for config.json at ``path``; where it names no class, the tensors' names tell."""
     head = _head(raw, names)
-    problems = _without_counterpart(raw)
+    problems = naming.unsupported(raw, _SUPPORTED)
+    if raw.get("type_vocab_size", 2) == 0:
+        problems.append("type_vocab_size=0 (supported: 1 or more)")
+    if raw.get("pad_token_id", 0) is None:
+        problems.append("pad_token_id=None (supported: the id of the padding token)")
     if head is None:
         known = ", ".join(READABLE)
         problems.append(f"architectures={raw['architectures']!r} (supported: one of {known})")
@@ -129,8 +137,10 @@ def config_of(raw: Mapping[str, Any], names: Iterable[str], path: Path) -> Encod
         raise CheckpointError(f"{path} describes no encoder that we have: {'; '.join(problems)}")
     ours = {ours: raw.get(theirs, default) for theirs, (ours, default) in FIELDS.items()}
     ours |= {"head": head, "activation": folders.ACTIVATIONS[raw.get("hidden_act", "gelu")]}
-    if head == "classify":
-        ours["n_labels"] = _n_labels(raw)
+    if head == "classify":  # labels with names are counted; of others there is a number, or two
+        named = raw.get("id2label")
+        n_named = len(named) if isinstance(named, dict) else 0
+        ours["n_labels"] = n_named or raw.get("num_labels", 2)
     try:
         return parse(EncoderConfig, ours, "")
     except ConfigError as error:
@@ -144,25 +154,6 @@ def _head(raw: Mapping[str, Any], names: Iterable[str]) -> str | None:
         return READABLE.get(found[0]) if only else None
     present = {_OF_HEADS[start] for name in names for start in _OF_HEADS if name.startswith(start)}
     return min(present, default="none")  # of several, the tensors of the others are told as unused
-
-
-def _without_counterpart(raw: Mapping[str, Any]) -> list[str]:
-    problems = [
-        f"{field}={raw[field]!r} (supported: {', '.join(map(str, known))})"
-        for field, known in _SUPPORTED.items()
-        if field in raw and raw[field] not in known
-    ]
-    if raw.get("type_vocab_size", 2) == 0:
-        problems.append("type_vocab_size=0 (supported: 1 or more)")
-    if raw.get("pad_token_id", 0) is None:
-        problems.append("pad_token_id=None (supported: the id of the padding token)")
-    return problems
-
-
-def _n_labels(raw: Mapping[str, Any]) -> Any:
-    """Labels with names are counted; of others there is a number, or there are two."""
-    named = raw.get("id2label")
-    return len(named) if isinstance(named, dict) and named else raw.get("num_labels", 2)
 
 
 def refusal(config: ModelConfig) -> str | None:
@@ -202,11 +193,18 @@ def read_bert(folder: Path) -> Imported:
     config = config_of(raw, tensors, folder / folders.CONFIG)
     if config.head == "masked":
         tensors = _without_copies(tensors, folder)
-    aside = _set_aside(config, tensors)
-    weights = naming.fitted(
-        config, rows(config), tensors, str(folder), passed_over=(*BUFFERS, *aside)
-    )
-    return Imported(config, weights, (*_told(aside), *_of_training(raw, config)))
+    aside = [name for name in tensors if name.startswith(_UNREAD.get(config.head, ("pooler.",)))]
+    weights = naming.fitted(config, rows(config), tensors, str(folder), (*BUFFERS, *aside))
+    notes = [f"left aside, for no head here reads it: {', '.join(aside)}"] if aside else []
+    shares = {"attention_probs_dropout_prob": raw.get("attention_probs_dropout_prob", 0.1)}
+    if config.head == "classify" and raw.get("classifier_dropout") != config.dropout:
+        shares["classifier_dropout"] = raw.get("classifier_dropout")
+    notes += [
+        f"{field}={share} has no counterpart; it matters in training only"
+        for field, share in shares.items()
+        if share
+    ]
+    return Imported(config, weights, tuple(notes))
 
 
 def _plain(tensors: Mapping[str, Tensor], folder: Path) -> dict[str, Tensor]:
@@ -236,28 +234,6 @@ def _without_copies(tensors: Mapping[str, Tensor], folder: Path) -> dict[str, Te
     return left
 
 
-def _set_aside(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> list[str]:
-    """Heads that BERT has been trained with and that are not asked for."""
-    heads = {"classify": (), "masked": ("pooler.", "cls.seq_relationship.")}
-    unread = heads.get(config.head, ("pooler.",))
-    return [name for name in tensors if name.startswith(unread)]
-
-
-def _told(aside: list[str]) -> list[str]:
-    return [f"left aside, for no head here reads it: {', '.join(aside)}"] if aside else []
-
-
-def _of_training(raw: Mapping[str, Any], config: EncoderConfig) -> list[str]:
-    shares = {"attention_probs_dropout_prob": raw.get("attention_probs_dropout_prob", 0.1)}
-    if config.head == "classify" and raw.get("classifier_dropout") != config.dropout:
-        shares["classifier_dropout"] = raw.get("classifier_dropout")
-    return [
-        f"{field}={share} has no counterpart; it matters in training only"
-        for field, share in shares.items()
-        if share
-    ]
-
-
 def write_bert(config: ModelConfig, weights: Mapping[str, Tensor], folder: Path) -> None:
     """Write config.json and model.safetensors; the weights are those of ``named_parameters``.
 
@@ -267,28 +243,54 @@ def write_bert(config: ModelConfig, weights: Mapping[str, Tensor], folder: Path)
     """
     naming.check_exportable(refusal(config))
     assert isinstance(config, EncoderConfig)
-    found = naming.renamed(rows(config), _complete(config, weights), NAME)
+    more = {"bias": True, "positions": "learned", "n_segments": max(1, config.n_segments)}
+    complete = {**weights, **naming.zeros_beyond(config, config.model_copy(update=more))}
+    if config.positions == "sinusoidal":
+        table = sinusoid(torch.arange(config.max_len), config.d_model)
+        complete[naming.POSITIONS] = table / math.sqrt(config.d_model)
+    found = naming.renamed(rows(config), complete, NAME)
     if config.head != "none":
-        found = {_prefixed(name): tensor for name, tensor in found.items()}
+        heads = tuple(_OF_HEADS)
+        found = {x if x.startswith(heads) else f"bert.{x}": found[x] for x in found}
     folders.write_hf(folder, described(config), found)
 
 
-def _prefixed(name: str) -> str:
-    return name if name.startswith(WITHOUT_PREFIX) else f"bert.{name}"
+# Sentence encoders: a folder of ``sentence_transformers`` says beside its BERT how the vectors of
+# tokens become one (modules.json, 1_Pooling), and how much of a text is read.
 
 
-def _complete(config: EncoderConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights, and what BERT has besides."""
-    D, found = config.d_model, dict(weights)
-    if config.positions == "sinusoidal":
-        table = sinusoid(torch.arange(config.max_len), D) / math.sqrt(D)
-        found["embedding.positions.table"] = table
-    if config.positions == "none":
-        found["embedding.positions.table"] = torch.zeros(config.max_len, D)
-    if not config.n_segments:
-        found["embedding.segments.weight"] = torch.zeros(1, D)
-    if not config.bias:
-        for name in [name for name in weights if name.endswith(_LINEARS)]:
-            bias = name.removesuffix("weight") + "bias"
-            found[bias] = torch.zeros(weights[name].shape[0])
+def check_pooling(folder: Path) -> None:
+    """Our vectors are means of tokens: whatever was trained to be used otherwise is refused."""
+    problems: list[str] = []
+    if (path := folder / MODULES).exists():
+        steps = folders.read_json(path, list)
+        if not all(isinstance(one, dict) for one in steps):
+            raise CheckpointError(f"{path} must hold a list of objects")
+        kinds = [str(one.get("type")).rpartition(".")[2] for one in steps]
+        problems += [f"{MODULES} has a {kind}" for kind in kinds if kind not in STEPS]
+    if (path := folder / "1_Pooling" / folders.CONFIG).exists():
+        problems += _other_pooling(folders.read_json(path))
+    if problems:
+        raise CheckpointError(
+            f"{folder} makes the vector of a text in a way that Regard has no counterpart of: "
+            f"{'; '.join(problems)} (supported: the mean of its tokens, {MEAN}=true alone)"
+        )
+
+
+def _other_pooling(said: dict[str, Any]) -> list[str]:
+    modes = {name: on for name, on in said.items() if name.startswith("pooling_mode_")}
+    problems = [f"{name}=true" for name, on in modes.items() if on and name != MEAN]
+    if not problems and not modes.get(MEAN, True):
+        problems.append(f"{MEAN}=false")
+    if said.get("pooling_mode", "mean") != "mean":
+        problems.append(f"pooling_mode={said['pooling_mode']!r}")
+    return problems
+
+
+def max_tokens(folder: Path) -> int | None:
+    """How many tokens of a text such a folder reads, where it says so."""
+    path = folder / READING
+    found = folders.read_json(path).get("max_seq_length") if path.exists() else None
+    if found is not None and (type(found) is not int or found < 1):
+        raise CheckpointError(f"{path} must say max_seq_length as a number from 1, found {found!r}")
     return found

@@ -17,45 +17,22 @@ from regard.core.errors import CheckpointError
 from regard.functional.positions import sinusoid
 from regard.interop import naming
 from regard.interop.folders import optional_package
-from regard.interop.naming import Names, Renaming
+from regard.interop.naming import Names
 from regard.models.base import SequenceModel
 from regard.models.settings import SequenceConfig, TransformerConfig
 from regard.text.specials import BEGIN, END, END_ID, UNKNOWN
 
-TENSORS: tuple[Names, ...] = (
-    ("encoder/embeddings_0/weight", "encoder.embedding.tokens.weight"),
-    ("decoder/embeddings/weight", "decoder.embedding.tokens.weight"),
-)
-TIED_OUTPUT: tuple[Names, ...] = (("decoder/projection/weight", "decoder.embedding.tokens.weight"),)
-OWN_OUTPUT: tuple[Names, ...] = (("decoder/projection/weight", "decoder.output_weight"),)
-OUTPUT_BIAS: tuple[Names, ...] = (("decoder/projection/bias", "decoder.output_bias"),)
-LEARNED_POSITIONS: tuple[Names, ...] = (
-    ("encoder/position_encodings/encodings", "encoder.embedding.positions.table"),
-    ("decoder/position_encodings/encodings", "decoder.embedding.positions.table"),
-)
-LAST_NORMS: tuple[Names, ...] = (
-    ("encoder/layer_norm", "encoder.norm"),
-    ("decoder/layer_norm", "decoder.norm"),
-)
 ENCODER_NORMS: tuple[Names, ...] = (
     ("self_attention/layer_norm", "around_self.norm"),
     ("ffn/layer_norm", "around_feed_forward.norm"),
 )
 ENCODER_LINEARS: tuple[Names, ...] = (
-    (
-        "self_attention/linear_0",
-        "self_attention.to_q",
-        "self_attention.to_k",
-        "self_attention.to_v",
-    ),
+    ("self_attention/linear_0", *(f"self_attention.to_{part}" for part in "qkv")),
     ("self_attention/linear_1", "self_attention.to_out"),
     ("ffn/linear_0", "feed_forward.inner"),
     ("ffn/linear_1", "feed_forward.outer"),
 )
-DECODER_NORMS: tuple[Names, ...] = (
-    *ENCODER_NORMS,
-    ("attention/layer_norm", "around_cross.norm"),
-)
+DECODER_NORMS: tuple[Names, ...] = (*ENCODER_NORMS, ("attention/layer_norm", "around_cross.norm"))
 DECODER_LINEARS: tuple[Names, ...] = (
     *ENCODER_LINEARS,
     ("attention/linear_0", "cross_attention.to_q"),
@@ -87,23 +64,25 @@ _COUNTERPARTS: dict[str, tuple[Any, ...]] = {
 """The values of our settings that CTranslate2 can compute."""
 
 
-def rows(config: TransformerConfig) -> Iterator[Renaming]:
+def rows(config: TransformerConfig) -> Iterator[Names]:
     """The whole table for one Transformer, tensor by tensor."""
+    output = naming.TARGET_TOKENS if config.tied_output else naming.OUTPUT_WEIGHT
+    yield "encoder/embeddings_0/weight", naming.SOURCE_TOKENS
+    yield "decoder/embeddings/weight", naming.TARGET_TOKENS
+    yield "decoder/projection/weight", output
+    if config.output_bias:
+        yield "decoder/projection/bias", naming.OUTPUT_BIAS
     linear = naming.WEIGHT_AND_BIAS if config.bias else naming.WEIGHT
-    whole = (
-        *TENSORS,
-        *(TIED_OUTPUT if config.tied_output else OWN_OUTPUT),
-        *(OUTPUT_BIAS if config.output_bias else ()),
-        *(LEARNED_POSITIONS if config.positions == "learned" else ()),
-    )
-    yield from naming.table_rows(whole)
-    if config.norm_first:
-        yield from naming.parts(LAST_NORMS, NORM, between="/")
-    for i in range(config.n_layers):
-        for side, norms, linears in (
-            ("encoder", ENCODER_NORMS, ENCODER_LINEARS),
-            ("decoder", DECODER_NORMS, DECODER_LINEARS),
-        ):
+    for side, norms, linears in (
+        ("encoder", ENCODER_NORMS, ENCODER_LINEARS),
+        ("decoder", DECODER_NORMS, DECODER_LINEARS),
+    ):
+        if config.positions == "learned":
+            yield f"{side}/position_encodings/encodings", f"{side}.{naming.POSITIONS}"
+        if config.norm_first:
+            last = ((f"{side}/layer_norm", f"{side}.norm"),)
+            yield from naming.parts(last, NORM, between="/")
+        for i in range(config.n_layers):
             where = (f"{side}/layer_{i}/", f"{side}.layers.{i}.")
             yield from naming.parts(norms, NORM, *where, between="/")
             yield from naming.parts(linears, linear, *where, between="/")
@@ -149,8 +128,22 @@ def write_ctranslate2(
         activation=specs.Activation(ACTIVATIONS[config.activation]),
     )
     weights = dict(model.named_parameters(remove_duplicate=False))
-    _fill(spec, config, naming.renamed(rows(config), weights, NAME), specs.model_spec.index_spec)
-    _describe(spec, config)
+    for name, tensor in naming.renamed(rows(config), weights, NAME).items():
+        part, attribute = name.rsplit("/", 1)
+        setattr(specs.model_spec.index_spec(spec, part), attribute, tensor)
+    for side in (spec.encoder, spec.decoder):
+        side.scale_embeddings = config.embedding_scale
+        if config.positions != "learned":
+            side.position_encodings.encodings = _added_positions(config)
+        for layer in side.layer if config.score == "dot" else ():
+            layer.self_attention.queries_scale = 1.0
+            if side is spec.decoder:
+                layer.attention.queries_scale = 1.0
+    spec.config.unk_token = UNKNOWN
+    spec.config.bos_token = spec.config.decoder_start_token = BEGIN
+    spec.config.eos_token = END
+    spec.config.add_source_eos = config.hidden_source_id is None
+    spec.config.layer_norm_epsilon = NORM_EPSILON
     spec.register_source_vocabulary(list(source_tokens))
     spec.register_target_vocabulary(list(target_tokens))
     try:
@@ -161,34 +154,7 @@ def write_ctranslate2(
     spec.save(str(folder))
 
 
-def _fill(spec: Any, config: TransformerConfig, tensors: dict[str, Tensor], part_of: Any) -> None:
-    for name, tensor in tensors.items():
-        part, attribute = name.rsplit("/", 1)
-        setattr(part_of(spec, part), attribute, tensor)
-    if config.positions != "learned":
-        table = _table(config)
-        spec.encoder.position_encodings.encodings = table
-        spec.decoder.position_encodings.encodings = table
-    if config.score == "dot":
-        for layer in spec.encoder.layer:
-            layer.self_attention.queries_scale = 1.0
-        for layer in spec.decoder.layer:
-            layer.self_attention.queries_scale = 1.0
-            layer.attention.queries_scale = 1.0
-
-
-def _table(config: TransformerConfig) -> Tensor:
-    """What is added to the embeddings at each place (n_positions, D)."""
-    if config.positions == "none":
-        return torch.zeros(n_positions(config), config.d_model)
-    return sinusoid(torch.arange(n_positions(config)), config.d_model)
-
-
-def _describe(spec: Any, config: TransformerConfig) -> None:
-    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = config.embedding_scale
-    spec.config.unk_token = UNKNOWN
-    spec.config.bos_token = BEGIN
-    spec.config.eos_token = END
-    spec.config.decoder_start_token = BEGIN
-    spec.config.add_source_eos = config.hidden_source_id is None
-    spec.config.layer_norm_epsilon = NORM_EPSILON
+def _added_positions(config: TransformerConfig) -> Tensor:
+    """What is added to the embeddings at each position (n_positions, D)."""
+    table = sinusoid(torch.arange(n_positions(config)), config.d_model)
+    return table if config.positions == "sinusoidal" else torch.zeros_like(table)

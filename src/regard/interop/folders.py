@@ -98,12 +98,10 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     )
 
 
-def write_hf(
-    folder: Path, description: Mapping[str, object], tensors: Mapping[str, Tensor]
-) -> None:
+def write_hf(folder: Path, description: Mapping[str, object], tensors: dict[str, Tensor]) -> None:
     """A config.json and a model.safetensors, as ``transformers`` reads them."""
     write_json(folder / CONFIG, description)
-    write_whole(folder / WEIGHTS, save(dict(tensors), metadata={"format": "pt"}))
+    write_whole(folder / WEIGHTS, save(tensors, metadata={"format": "pt"}))
 
 
 def write_json(path: Path, told: Mapping[str, object]) -> None:
@@ -136,42 +134,38 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _read_pickle(path: Path) -> dict[str, Tensor]:
+    remedy = f"save its state dict alone, or better {WEIGHTS}"
     try:
         with warnings.catch_warnings(action="ignore"):  # of the pickle's protocol
             found = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError:
         raise CheckpointError(
             f"{path} holds more than tensors, and reading the rest would run code from the file; "
-            f"save its state dict alone, or better {WEIGHTS}"
+            f"{remedy}"
         ) from None
     except Exception as error:  # a torn pickle fails in any way
         raise CheckpointError(f"{path} is damaged ({error}); copy it again") from error
-    plain = isinstance(found, dict) and all(
-        isinstance(name, str) and _is_plain(one) for name, one in found.items()
+    if isinstance(found, dict):
+        others = [str(name) for name, one in found.items() if not _is_dense(one)]
+        if not others and all(isinstance(name, str) for name in found):
+            return dict(found)
+        shown = ", ".join(others[:5]) + (", …" if len(others) > 5 else "")
+        what = f"other things in it: {shown}" if others else "names of no text"
+        told = f"a dict with {what}"
+    else:
+        told = f"a {type(found).__name__}"
+    raise CheckpointError(
+        f"{path} is no plain state dict (dense tensors by name), but {told}; {remedy}"
     )
-    if not plain:
-        raise CheckpointError(
-            f"{path} is no plain state dict (dense tensors by name), but {_told(found)}; "
-            f"save its state dict alone, or better {WEIGHTS}"
-        )
-    return dict(found)
 
 
-def _is_plain(one: object) -> bool:
+def _is_dense(one: object) -> bool:
     """Whether it is a tensor with all its numbers: not sparse, not without any, not quantised."""
     return (
         isinstance(one, Tensor)
         and one.layout is torch.strided
         and not (one.is_meta or one.is_quantized or one.is_nested)
     )
-
-
-def _told(found: object) -> str:
-    if not isinstance(found, dict):
-        return f"a {type(found).__name__}"
-    others = [str(name) for name, one in found.items() if not _is_plain(one)]
-    shown = ", ".join(others[:5]) + (", …" if len(others) > 5 else "")
-    return f"a dict with other things in it: {shown}" if others else "a dict with names of no text"
 
 
 def optional_package(name: str, called: str) -> Any:
@@ -192,6 +186,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
     There may be nothing at ``path`` but an empty folder.
     """
     with telling(path):
+        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+            raise CheckpointError(
+                f"{path} exists already; name a folder that is new or empty, or delete it first"
+            )
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(suffix=PARTIAL, prefix=f"{path.name}.", dir=path.parent))
         try:
@@ -199,30 +197,14 @@ def whole_folder(path: Path) -> Iterator[Path]:
             inside.mkdir()
             yield inside
             for file in inside.iterdir():
-                _flush(file)
+                with file.open("rb") as written:
+                    os.fsync(written.fileno())
             inside.replace(path)
         except OSError as error:
-            _refuse_unread(error, partial)
+            # What is wrong with a file outside the folder is wrong with what was read to fill it.
+            names = [name for name in (error.filename, error.filename2) if name is not None]
+            if names and not any(Path(os.fsdecode(one)).is_relative_to(partial) for one in names):
+                raise CheckpointError(f"cannot read {names[0]}: {error.strerror}") from error
             raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-
-
-def _refuse_unread(error: OSError, partial: Path) -> None:
-    """What is wrong with a file outside the folder is wrong with what was read to fill it."""
-    names = [name for name in (error.filename, error.filename2) if name is not None]
-    if names and not any(Path(os.fsdecode(name)).is_relative_to(partial) for name in names):
-        raise CheckpointError(f"cannot read {names[0]}: {error.strerror}") from error
-
-
-def _flush(file: Path) -> None:
-    with file.open("rb") as written:
-        os.fsync(written.fileno())
-
-
-def check_free(folder: Path) -> None:
-    """Refuse a place where there is something already; an empty folder is nothing."""
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise CheckpointError(
-            f"{folder} exists already; name a folder that is new or empty, or delete it first"
-        )

@@ -14,16 +14,15 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, model_validator
 from torch import Tensor
-from typing_extensions import override
 
-from regard.core.errors import CheckpointError, ConfigError
+from regard.core.errors import CheckpointError
 from regard.core.settings import parse
 from regard.functional.positions import BASE
 from regard.interop import naming
 from regard.interop.folders import optional_package
-from regard.interop.naming import Imported, Names, Renaming
+from regard.interop.naming import Imported, Names
 from regard.models.settings import DecoderConfig
 
 TOKENS, OUTPUT = "token_embd.weight", "output.weight"
@@ -54,39 +53,25 @@ LINEARS: dict[str, tuple[Names, ...]] = {
     ),
 }
 
+LIBRARY = "the package gguf"
 FULL = ("F32", "F16", "BF16")
 """Types of tensors that are not quantised."""
 SPECIAL_IDS = ("bos", "eos", "unknown", "padding")
 
 
-class Sizes(BaseModel):
-    """Settings whose names begin with that of the kind."""
-
-    model_config = ConfigDict(frozen=True)
+class Gpt2Sizes(naming.Description):
+    """Settings of the kind ``gpt2``, whose names begin with that of the kind."""
 
     n_layers: int = Field(alias="block_count")
     max_len: int = Field(alias="context_length")
     d_model: int = Field(alias="embedding_length")
     d_ff: int = Field(alias="feed_forward_length")
     n_heads: int = Field(alias="attention.head_count")
-
-    def ours(self) -> dict[str, Any]:
-        """As fields of our configuration."""
-        return self.model_dump(include=set(Sizes.model_fields))
-
-
-class Gpt2(Sizes):
-    """Of the kind ``gpt2``."""
-
     eps: float = Field(alias="attention.layer_norm_epsilon")
 
-    @override
-    def ours(self) -> dict[str, Any]:
-        return {**super().ours(), "eps": self.eps, "activation": "gelu_tanh"}
 
-
-class Llama(Sizes):
-    """Of the kind ``llama``; the last ones must be what everybody takes them for."""
+class LlamaSizes(Gpt2Sizes):
+    """Settings of the kind ``llama``; from ``turned`` on, one value is supported."""
 
     eps: float = Field(alias="attention.layer_norm_rms_epsilon")
     n_kv_heads: int | None = Field(None, alias="attention.head_count_kv")
@@ -98,49 +83,44 @@ class Llama(Sizes):
     scale: Annotated[float, Field(ge=1, le=1, alias="rope.scale_linear")] = 1.0
     n_experts: Literal[0] = Field(0, alias="expert_count")
 
-    @override
-    def ours(self) -> dict[str, Any]:
-        return {
-            **super().ours(),
-            "eps": self.eps,
-            "n_kv_heads": self.n_kv_heads,
-            "rotary_base": self.rotary_base,
-            "norm": "rms",
-            "activation": "swiglu",
-            "positions": "rotary",
-        }
-
-    def odd(self) -> list[str]:
-        """Widths of a head that are not the model's, shared among the heads."""
+    @model_validator(mode="after")
+    def _heads_share_the_width(self) -> LlamaSizes:
         widths = {
             "rope.dimension_count": self.turned,
             "attention.key_length": self.key_length,
             "attention.value_length": self.value_length,
         }
-        return [
+        problems = [
             f"llama.{name}={width}: only embedding_length / attention.head_count "
             f"({self.d_model} / {self.n_heads}) is supported"
             for name, width in widths.items()
             if width is not None and width * self.n_heads != self.d_model
         ]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
 
 
-KINDS: Mapping[str, type[Llama] | type[Gpt2]] = {"llama": Llama, "gpt2": Gpt2}
+KINDS: dict[str, tuple[type[Gpt2Sizes], dict[str, str]]] = {
+    "llama": (LlamaSizes, {"norm": "rms", "activation": "swiglu", "positions": "rotary"}),
+    "gpt2": (Gpt2Sizes, {"activation": "gelu_tanh"}),
+}
+"""What a file says of its kind, and our settings that make a model of that kind."""
 
 
-def rows(config: DecoderConfig, kind: str) -> Iterator[Renaming]:
+def rows(config: DecoderConfig, kind: str) -> Iterator[Names]:
     """The whole table for one model, tensor by tensor."""
     norms = naming.WEIGHT_AND_BIAS if config.norm == "layer" else naming.WEIGHT
     linears = naming.WEIGHT_AND_BIAS if config.bias else naming.WEIGHT
-    yield Renaming(TOKENS, ("embedding.tokens.weight",))
+    yield TOKENS, "embedding.tokens.weight"
     if config.positions == "learned":
-        yield Renaming("position_embd.weight", ("embedding.positions.table",))
+        yield "position_embd.weight", naming.POSITIONS
     for i in range(config.n_layers):
         yield from naming.parts(NORMS, norms, f"blk.{i}.", f"layers.{i}.")
         yield from naming.parts(LINEARS[kind], linears, f"blk.{i}.", f"layers.{i}.")
     yield from naming.parts((("output_norm", "norm"),), norms)
     if not config.tied:
-        yield Renaming(OUTPUT, ("to_logits.weight",))
+        yield OUTPUT, "to_logits.weight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,20 +135,14 @@ class CarriedTokenizer:
     """In the order of their ids."""
     types: tuple[int, ...]
     """A number a token: 1 normal, 2 unknown, 3 control, 4 the user's, 5 unused, 6 a byte."""
-    scores: tuple[float, ...]
     merges: tuple[str, ...]
     """Pairs with a space between them, the first merged first."""
     special_ids: dict[str, int]
     """By what they are for: bos, eos, unknown, padding."""
-    adds: dict[str, bool]
-    """What is put before or after a text: space_prefix, bos_token, eos_token."""
+    adds_begin: bool
+    adds_end: bool
     chat_template: str | None
     """In the language of Jinja."""
-
-
-def library() -> Any:
-    """The package ``gguf``, or how to get it."""
-    return optional_package("gguf", "the package gguf")
 
 
 def read_gguf(path: Path) -> Imported:
@@ -183,22 +157,28 @@ def read_gguf(path: Path) -> Imported:
     tensors, quantised = _tensors(reader, path)
     n_vocab = len(tensors[TOKENS]) if TOKENS in tensors else 0
     ids = _special_ids(settings)
-    pad_id, note = naming.padding(ids.get("padding"), ids.get("eos"), n_vocab)
-    config = _config(kind, settings, tensors, n_vocab=max(n_vocab, 1), pad_id=pad_id)
+    pad_id, notes = naming.padding(ids.get("padding"), ids.get("eos"), n_vocab)
+    description, architecture = KINDS[kind]
+    ours = {
+        **architecture,
+        **parse(description, _under(f"{kind}.", settings), kind).ours(),
+        "n_vocab": max(n_vocab, 1),
+        "pad_id": pad_id,
+        "tied": OUTPUT not in tensors,
+        "bias": BIAS in tensors,
+        "dropout": 0.0,
+    }
+    config = parse(DecoderConfig, ours, kind)
     sizes = ("n_vocab", "d_model", "n_layers", "n_heads", "n_kv_heads", "d_ff", "max_len")
-    told = ", ".join(f"{name}={getattr(config, name)}" for name in sizes)
-    of = f"{path} (of the kind {kind}: {told})"
-    return naming.imported(config, rows(config, kind), tensors, of, notes=(note, quantised))
+    of = f"{path} (of the kind {kind}: {naming.listed(config.model_dump(), sizes)})"
+    weights = naming.fitted(config, rows(config, kind), tensors, of)
+    return Imported(config, weights, (*notes, *quantised))
 
 
 def read_gguf_tokenizer(path: Path) -> CarriedTokenizer:
     """What the file says about its tokenizer."""
     settings = _settings(_opened(path), path)
-    found = {
-        name.removeprefix("tokenizer.ggml."): value
-        for name, value in settings.items()
-        if name.startswith("tokenizer.ggml.")
-    }
+    found = _under("tokenizer.ggml.", settings)
     if "model" not in found or "tokens" not in found:
         raise CheckpointError(f"{path} carries no tokenizer")
     return CarriedTokenizer(
@@ -206,20 +186,16 @@ def read_gguf_tokenizer(path: Path) -> CarriedTokenizer:
         before=found.get("pre"),
         tokens=tuple(found["tokens"]),
         types=tuple(found.get("token_type", ())),
-        scores=tuple(found.get("scores", ())),
         merges=tuple(found.get("merges", ())),
         special_ids=_special_ids(settings),
-        adds={
-            name: bool(found[f"add_{name}"])
-            for name in ("space_prefix", "bos_token", "eos_token")
-            if f"add_{name}" in found
-        },
+        adds_begin=bool(found.get("add_bos_token")),
+        adds_end=bool(found.get("add_eos_token")),
         chat_template=settings.get("tokenizer.chat_template"),
     )
 
 
 def _opened(path: Path) -> Any:
-    gguf = library()
+    gguf = optional_package("gguf", LIBRARY)
     if not path.is_file():
         raise CheckpointError(f"there is no file {path}")
     try:
@@ -243,26 +219,19 @@ def _settings(reader: Any, path: Path, *left_out: str) -> dict[str, Any]:
         raise CheckpointError(f"{path} is damaged: {error}") from error
 
 
+def _under(prefix: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings whose names begin so, without that beginning."""
+    return {name.removeprefix(prefix): x for name, x in settings.items() if name.startswith(prefix)}
+
+
 def _special_ids(settings: Mapping[str, Any]) -> dict[str, int]:
     names = {name: f"tokenizer.ggml.{name}_token_id" for name in SPECIAL_IDS}
     return {name: settings[key] for name, key in names.items() if key in settings}
 
 
-def _config(
-    kind: str, settings: Mapping[str, Any], tensors: Mapping[str, Tensor], **known: int
-) -> DecoderConfig:
-    begin = f"{kind}."
-    own = {name.removeprefix(begin): x for name, x in settings.items() if name.startswith(begin)}
-    sizes = parse(KINDS[kind], own, kind)
-    if isinstance(sizes, Llama) and sizes.odd():
-        raise ConfigError("; ".join(sizes.odd()))
-    seen = {"tied": OUTPUT not in tensors, "bias": BIAS in tensors, "dropout": 0.0}
-    return parse(DecoderConfig, {**sizes.ours(), **seen, **known}, kind)
-
-
-def _tensors(reader: Any, path: Path) -> tuple[dict[str, Tensor], str | None]:
+def _tensors(reader: Any, path: Path) -> tuple[dict[str, Tensor], list[str]]:
     """All tensors by name, and what to say about how they were kept."""
-    dequantize = library().quants.dequantize
+    dequantize = optional_package("gguf", LIBRARY).quants.dequantize
     found: dict[str, Tensor] = {}
     types: dict[str, None] = {}
     for one in reader.tensors:
@@ -276,6 +245,5 @@ def _tensors(reader: Any, path: Path) -> tuple[dict[str, Tensor], str | None]:
             ) from None
         found[one.name] = torch.from_numpy(np.array(numbers, dtype=np.float32))
     quantised = [name for name in types if name not in FULL]
-    if not quantised:
-        return found, None
-    return found, f"tensors kept as {', '.join(quantised)} were written out as float32"
+    note = f"tensors kept as {', '.join(quantised)} were written out as float32"
+    return found, [note] if quantised else []

@@ -7,32 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 from torch import Tensor
 
 from regard.core.settings import parse
 from regard.functional.positions import sinusoid
 from regard.interop import folders, naming
-from regard.interop.naming import Imported, Names, Renaming
+from regard.interop.naming import Imported, Names
 from regard.models.settings import DecoderConfig
 
 NAME = "GPT-2"
-FIELDS = {
-    "vocab_size": "n_vocab",
-    "n_positions": "max_len",
-    "n_embd": "d_model",
-    "n_layer": "n_layers",
-    "n_head": "n_heads",
-    "n_inner": "d_ff",
-    "resid_pdrop": "dropout",
-    "layer_norm_epsilon": "eps",
-    "tie_word_embeddings": "tied",
-}
-"""Their settings, and ours that have the same value."""
-
+SIZES = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner")
 PREFIX = "transformer."
 """Before all names but the output's; some folders leave it out."""
 TOKENS, OUTPUT = "wte.weight", "lm_head.weight"
@@ -47,29 +35,27 @@ LAYER: tuple[Names, ...] = (
 )
 BUFFERS = (".attn.bias", ".attn.masked_bias")
 """Of a layer: masks, which some folders carry."""
-TURNED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
+TRANSPOSED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
 
 
-class Gpt2Description(BaseModel):
-    """What config.json says, as far as it decides what is computed."""
-
-    model_config = ConfigDict(frozen=True, protected_namespaces=())
+class Gpt2Description(naming.Description):
+    """What config.json says."""
 
     model_type: Literal["gpt2"]
-    vocab_size: int
-    n_positions: int
-    n_embd: int
-    n_layer: int
-    n_head: int
-    n_inner: int | None = None
+    n_vocab: int = Field(alias="vocab_size")
+    max_len: int = Field(alias="n_positions")
+    d_model: int = Field(alias="n_embd")
+    n_layers: int = Field(alias="n_layer")
+    n_heads: int = Field(alias="n_head")
+    d_ff: int | None = Field(None, alias="n_inner")
+    dropout: float = Field(0.1, alias="resid_pdrop")
+    eps: float = Field(1e-5, alias="layer_norm_epsilon")
+    tied: bool = Field(True, alias="tie_word_embeddings")
     activation_function: Literal[
         "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish"
     ] = "gelu_new"
-    resid_pdrop: float = 0.1
     embd_pdrop: float = 0.1
     attn_pdrop: float = 0.1
-    layer_norm_epsilon: float = 1e-5
-    tie_word_embeddings: bool = True
     pad_token_id: int | None = None
     eos_token_id: int | list[int] | None = None
     scale_attn_weights: Literal[True] = True
@@ -77,28 +63,15 @@ class Gpt2Description(BaseModel):
     add_cross_attention: Literal[False] = False
     quantization_config: None = None
 
-    def ours(self) -> DecoderConfig:
-        """The same in our terms."""
-        fields = {ours: getattr(self, theirs) for theirs, ours in FIELDS.items()}
-        fields |= {
-            "pad_id": naming.padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[0],
-            "d_ff": self.n_inner or 4 * self.n_embd,
-            "activation": folders.ACTIVATIONS[self.activation_function],
-        }
-        return parse(DecoderConfig, fields, folders.CONFIG)
-
-    def notes(self) -> tuple[str | None, ...]:
-        """What is not taken over, or not as it is."""
-        dropouts = (("embd_pdrop", self.resid_pdrop), ("attn_pdrop", 0.0))
-        others = [
-            f"{name}={getattr(self, name)}" for name, x in dropouts if getattr(self, name) != x
-        ]
-        dropout = (
-            f"it trains on with dropout={self.resid_pdrop} on embeddings and on what each layer "
+    def notes(self) -> list[str]:
+        """What is not taken over."""
+        others = [f"embd_pdrop={self.embd_pdrop}"] if self.embd_pdrop != self.dropout else []
+        others += [f"attn_pdrop={self.attn_pdrop}"] if self.attn_pdrop else []
+        note = (
+            f"it trains on with dropout={self.dropout} on embeddings and on what each layer "
             f"adds; there is no counterpart of {', '.join(others)}"
         )
-        pad = naming.padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[1]
-        return pad, dropout if others else None
+        return [note] if others else []
 
 
 def refusal(config: DecoderConfig) -> str | None:
@@ -113,12 +86,12 @@ def refusal(config: DecoderConfig) -> str | None:
     return naming.no_counterpart(config, known, NAME)
 
 
-def described(config: DecoderConfig) -> dict[str, object]:
+def described(config: DecoderConfig) -> dict[str, Any]:
     """What config.json is to say of our model."""
     return {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
-        **{theirs: getattr(config, ours) for theirs, ours in FIELDS.items()},
+        **Gpt2Description.theirs(config),
         "activation_function": folders.their_activation(config.activation),
         "embd_pdrop": config.dropout,
         "attn_pdrop": 0.0,
@@ -127,32 +100,35 @@ def described(config: DecoderConfig) -> dict[str, object]:
     }
 
 
-def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Renaming]:
+def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Names]:
     """The whole table for one model, tensor by tensor."""
-    yield Renaming(prefix + TOKENS, ("embedding.tokens.weight",))
-    yield Renaming(f"{prefix}wpe.weight", ("embedding.positions.table",))
+    yield prefix + TOKENS, "embedding.tokens.weight"
+    yield f"{prefix}wpe.weight", naming.POSITIONS
     for i in range(config.n_layers):
         yield from naming.parts(LAYER, naming.WEIGHT_AND_BIAS, f"{prefix}h.{i}.", f"layers.{i}.")
     yield from naming.parts((("ln_f", "norm"),), naming.WEIGHT_AND_BIAS, prefix)
     if not config.tied:
-        yield Renaming(OUTPUT, ("to_logits.weight",))
+        yield OUTPUT, "to_logits.weight"
 
 
 def read_gpt2(folder: Path) -> Imported:
     """The model of a folder whose config.json says ``gpt2``."""
     said = parse(Gpt2Description, folders.read_config(folder), folders.CONFIG)
-    config = said.ours()
+    pad_id, notes = naming.padding(said.pad_token_id, said.eos_token_id, said.n_vocab)
+    ours = {
+        **said.ours(),
+        "pad_id": pad_id,
+        "d_ff": said.d_ff or 4 * said.d_model,
+        "activation": folders.ACTIVATIONS[said.activation_function],
+    }
+    config = parse(DecoderConfig, ours, folders.CONFIG)
     tensors = folders.read_tensors(folder)
     prefix = PREFIX if any(name.startswith(PREFIX) for name in tensors) else ""
     passed_over = naming.untied_rest(tensors, config.tied, prefix + TOKENS, OUTPUT, BUFFERS)
-    sizes = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head")
-    told = ", ".join(f"{name}={getattr(said, name)}" for name in sizes)
-    of = f"{folder} (a {NAME} of {told}, n_inner={config.d_ff}; matrices told as out × in)"
-    table = rows(config, prefix)
-    notes = said.notes()
-    return naming.imported(
-        config, table, _turned(tensors), of, passed_over=passed_over, notes=notes
-    )
+    sizes = naming.listed(described(config), SIZES)
+    of = f"{folder} (a {NAME} of {sizes}; matrices told as out × in)"
+    weights = naming.fitted(config, rows(config, prefix), _transposed(tensors), of, passed_over)
+    return Imported(config, weights, (*notes, *said.notes()))
 
 
 def write_gpt2(config: DecoderConfig, weights: Mapping[str, Tensor], folder: Path) -> None:
@@ -162,19 +138,16 @@ def write_gpt2(config: DecoderConfig, weights: Mapping[str, Tensor], folder: Pat
     """
     naming.check_exportable(refusal(config))
     full = config.model_copy(update={"bias": True, "positions": "learned"})
-    beyond = {name: torch.zeros(shape) for name, shape in naming.shapes(full).items()}
-    for name in naming.shapes(config):
-        del beyond[name]
+    found = {**weights, **naming.zeros_beyond(config, full)}
     if config.positions == "sinusoidal":
-        table = sinusoid(torch.arange(config.max_len), config.d_model)
-        beyond["embedding.positions.table"] = table
-    tensors = naming.renamed(rows(full), {**weights, **beyond}, NAME)
-    folders.write_hf(folder, described(config), _turned(tensors))
+        found[naming.POSITIONS] = sinusoid(torch.arange(config.max_len), config.d_model)
+    tensors = naming.renamed(rows(full), found, NAME)
+    folders.write_hf(folder, described(config), _transposed(tensors))
 
 
-def _turned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _transposed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """(in, out) to (out, in), or back."""
     return {
-        name: x.t().contiguous() if name.endswith(TURNED) and x.dim() == 2 else x
+        name: x.t().contiguous() if name.endswith(TRANSPOSED) and x.dim() == 2 else x
         for name, x in tensors.items()
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +15,17 @@ from regard.checkpoints.run_folder import RunFolder, save_model, save_settings
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import write_whole
 from regard.core.registry import Registry
-from regard.interop.bert import read_bert
+from regard.interop import naming
+from regard.interop.bert import READING, check_pooling, max_tokens, read_bert
 from regard.interop.ctranslate2_reading import MODEL as CTRANSLATE2_MODEL
 from regard.interop.ctranslate2_reading import read_ctranslate2
-from regard.interop.folders import (
-    CONFIG,
-    GENERATION,
-    check_free,
-    read_config,
-    read_json,
-    whole_folder,
-)
+from regard.interop.folders import CONFIG, GENERATION, read_config, read_json, whole_folder
 from regard.interop.gguf import read_gguf, read_gguf_tokenizer
 from regard.interop.gpt2 import read_gpt2
 from regard.interop.llama import read_llama
 from regard.interop.marian import marian_numbering, read_marian
 from regard.interop.naming import Imported
-from regard.interop.renumbering import SOURCE_TOKENS, TARGET_TOKENS
-from regard.interop.sentence_transformers import READING, check_pooling, reads
-from regard.models.settings import DecoderConfig, EncoderConfig, ModelConfig, TransformerConfig
+from regard.models.settings import DecoderConfig, EncoderConfig, TransformerConfig
 from regard.tasks.classification import Labels
 from regard.tasks.opening import SHARED, SOURCE, TARGET, Tokenizers
 from regard.tasks.recipe import recipe_from
@@ -60,25 +52,22 @@ Importer = Callable[[Path, RunFolder, str | None], Notes]
 """Source, the run folder to fill, and perhaps a translator's languages."""
 
 IMPORTERS: Registry[Importer] = Registry("kind of model")
-GGUF = ".gguf"
 TRANSLATORS = ("marian", "ctranslate2")
 
 TRAIN = {"max_steps": 1000, "lr": 1e-4, "warmup_steps": 100}
 
-TASKS: dict[str, str] = {
-    "none": "similarity",
-    "masked": "masked",
-    "classify": "classification",
-    "spans": "answers",
-}
+TASKS = {"none": "similarity", "masked": "masked", "classify": "classification", "spans": "answers"}
 """What an encoder is for, going by its head."""
-POSITIONS = "embedding.positions.table"
 NO_END = "it was to see an end token after each text (add_eos_token), which is not added here"
 
 SPM = ("source.spm", "target.spm")
 OUR_MARKS = SpecialIds(pad=PAD_ID, begin=BEGIN_ID, end=END_ID, unknown=UNKNOWN_ID)
 JOINTS = ("▁", "@@", "￭", "##", "Ġ")
 """What pieces of words carry, in one tokenizer or another."""
+SUPPORTED = (
+    "supported are folders in the layout of Hugging Face (config.json with model_type "
+    "marian, bert, gpt2 or llama), CTranslate2 folders (model.bin), and .gguf files"
+)
 UNKNOWN_LANGUAGES = "und-und"
 """ISO 639's code for a language that nobody told."""
 
@@ -94,7 +83,6 @@ def import_model(source: Path, out: Path, direction: str | None = None) -> Notes
         raise ConfigError(
             f"a model of the kind {kind} translates nothing: leave out --direction {direction}"
         )
-    check_free(out)
     with whole_folder(out) as inside:
         return write(source, RunFolder(inside), direction)
 
@@ -102,9 +90,9 @@ def import_model(source: Path, out: Path, direction: str | None = None) -> Notes
 def kind_of(source: Path) -> str:
     """Which kind of model a file or a folder is, going by names and by config.json."""
     if source.is_file():
-        if source.suffix == GGUF:
+        if source.suffix == ".gguf":
             return "gguf"
-        raise ConfigError(f"{source} is a file; {_supported()}")
+        raise ConfigError(f"{source} is a file; {SUPPORTED}")
     if not source.is_dir():
         raise CheckpointError(f"there is no {source} to import")
     if (source / CTRANSLATE2_MODEL).exists():
@@ -112,39 +100,24 @@ def kind_of(source: Path) -> str:
     if not (source / CONFIG).exists():
         files = sorted(file.name for file in source.iterdir())
         found = ", ".join(files[:5]) + (", …" if len(files) > 5 else "") if files else "nothing"
-        raise ConfigError(f"{source} holds {found}; {_supported()}")
-    return _told_kind(source, read_config(source))
-
-
-def _told_kind(source: Path, said: dict[str, Any]) -> str:
+        raise ConfigError(f"{source} holds {found}; {SUPPORTED}")
+    said = read_config(source)
     kind = said.get("model_type")
     if kind is None and "family" in said:
         raise ConfigError(f"{source} is a run folder already; use it as it is")
     if isinstance(kind, str) and kind in IMPORTERS:
         return kind
-    raise ConfigError(f"{source / CONFIG} says model_type={kind!r}; {_supported()}")
+    raise ConfigError(f"{source / CONFIG} says model_type={kind!r}; {SUPPORTED}")
 
 
-def _supported() -> str:
-    return (
-        "supported are folders in the layout of Hugging Face (config.json with model_type "
-        "marian, bert, gpt2 or llama), CTranslate2 folders (model.bin), and .gguf files"
-    )
-
-
-def save_recipe(
-    folder: RunFolder,
-    config: ModelConfig,
-    *,
-    preset: str,
-    n_vocab: int,
-    task: str = "translation",
-    **sections: dict[str, Any],
-) -> None:
-    """Write the recipe that describes a model; ``sections`` say what only its kind has.
+def _write_run(
+    folder: RunFolder, model: Imported, *, task: str, preset: str, n_vocab: int, **sections: Any
+) -> Notes:
+    """Write a model and the recipe that describes it; ``sections`` say what only its kind has.
 
     The training file is a name without a file: whoever trains on gives their own.
     """
+    config = model.config
     known = config.model_dump(exclude=set(config.FROM_DATA), exclude_none=True)
     file = "train.txt" if task in ("language", "masked") else "train.tsv"
     least = N_BYTES + len(SPECIALS)  # what settings of pieces ask for
@@ -157,6 +130,23 @@ def save_recipe(
         "text": {"kind": "bpe", "vocab_size": max(n_vocab, least), **sections.get("text", {})},
     }
     save_settings(folder, recipe_from(asked, "the imported run").model_dump(mode="json"))
+    save_model(folder, config, model.weights)
+    return model.notes
+
+
+def _write_reader(
+    folder: RunFolder, model: Imported, tokenizer: PretrainedTokenizer, task: str, preset: str
+) -> Notes:
+    """Fill an empty run folder with a model of one vocabulary."""
+    config = model.config
+    assert isinstance(config, EncoderConfig | DecoderConfig)
+    if tokenizer.n_vocab > config.n_vocab:
+        raise CheckpointError(
+            f"the tokenizer has {tokenizer.n_vocab} tokens, but the model knows {config.n_vocab}: "
+            "they do not belong together"
+        )
+    tokenizer.save(folder.path / SHARED)
+    return _write_run(folder, model, task=task, preset=preset, n_vocab=config.n_vocab)
 
 
 @IMPORTERS.add("bert")
@@ -167,33 +157,16 @@ def _bert(source: Path, folder: RunFolder, _direction: str | None) -> Notes:
     assert isinstance(config, EncoderConfig)
     if config.head == "classify":
         _labels(read_config(source), config, source / CONFIG).save(folder.path)
+    n = None
     if config.head == "none":
         check_pooling(source)
-        model = _shortened(model, config, reads(source))
-    return _write(model, word_pieces(source), TASKS[config.head], "bert", folder)
-
-
-def _shortened(model: Imported, config: EncoderConfig, n: int | None) -> Imported:
-    """A sentence encoder that reads no more of a text than the one it was."""
-    if n is None or n >= config.max_len:
-        return model
-    table = model.weights[POSITIONS][:n].clone()
-    note = f"it reads {n} of {config.max_len} tokens, as {READING} says"
-    return Imported(
-        config.model_copy(update={"max_len": n}),
-        {**model.weights, POSITIONS: table},
-        (*model.notes, note),
-    )
-
-
-@IMPORTERS.add("gpt2")
-def _gpt2(source: Path, folder: RunFolder, _direction: str | None) -> Notes:
-    return _language_model(read_gpt2(source), source, folder)
-
-
-@IMPORTERS.add("llama")
-def _llama(source: Path, folder: RunFolder, _direction: str | None) -> Notes:
-    return _language_model(read_llama(source), source, folder)
+        n = max_tokens(source)
+    if n is not None and n < config.max_len:
+        note = f"it reads {n} of {config.max_len} tokens, as {READING} says"
+        weights = {**model.weights, naming.POSITIONS: model.weights[naming.POSITIONS][:n].clone()}
+        shorter = config.model_copy(update={"max_len": n})
+        model = Imported(shorter, weights, (*model.notes, note))
+    return _write_reader(folder, model, word_pieces(source), TASKS[config.head], "bert")
 
 
 @IMPORTERS.add("gguf")
@@ -215,17 +188,24 @@ def _gguf(source: Path, folder: RunFolder, _direction: str | None) -> Notes:
         unknown=ids.get("unknown"),
     )
     inner = pieces_of(carried.tokens, carried.merges, carried.types, carried.before)
-    if carried.adds.get("bos_token") and marks.begin is not None:
+    if carried.adds_begin and marks.begin is not None:
         inner = opened_with(inner, marks.begin)
     _keep_template(carried.chat_template, folder)
-    notes = _write(model, PretrainedTokenizer(inner, marks), "language", "gpt", folder)
-    return (*notes, NO_END) if carried.adds.get("eos_token") else notes
+    notes = _write_reader(folder, model, PretrainedTokenizer(inner, marks), "language", "gpt")
+    return (*notes, NO_END) if carried.adds_end else notes
 
 
-def _language_model(model: Imported, source: Path, folder: RunFolder) -> Notes:
-    tokenizer = pieces_in_bytes(source, _ends(source))
+def _language_model(
+    read: Callable[[Path], Imported], source: Path, folder: RunFolder, _direction: str | None
+) -> Notes:
+    """A folder of a language model, with its tokenizer and its chat template."""
+    model, tokenizer = read(source), pieces_in_bytes(source, _ends(source))
     _keep_template(published_template(source), folder)
-    return _write(model, tokenizer, "language", "gpt", folder)
+    return _write_reader(folder, model, tokenizer, "language", "gpt")
+
+
+IMPORTERS.add("gpt2")(partial(_language_model, read_gpt2))
+IMPORTERS.add("llama")(partial(_language_model, read_llama))
 
 
 def _ends(source: Path) -> list[int]:
@@ -261,27 +241,6 @@ def _labels(said: dict[str, Any], config: EncoderConfig, path: Path) -> Labels:
     return Labels(found, pairs=None if config.n_segments > 1 else False)
 
 
-def _write(
-    model: Imported,
-    tokenizer: PretrainedTokenizer,
-    task: str,
-    preset: str,
-    folder: RunFolder,
-) -> Notes:
-    """Fill an empty run folder."""
-    config = model.config
-    assert isinstance(config, EncoderConfig | DecoderConfig)
-    if tokenizer.n_vocab > config.n_vocab:
-        raise CheckpointError(
-            f"the tokenizer has {tokenizer.n_vocab} tokens, but the model knows {config.n_vocab}: "
-            "they do not belong together"
-        )
-    save_recipe(folder, config, task=task, preset=preset, n_vocab=config.n_vocab)
-    tokenizer.save(folder.path / SHARED)
-    save_model(folder, config, model.weights)
-    return model.notes
-
-
 @IMPORTERS.add("marian")
 def _marian(source: Path, folder: RunFolder, direction: str | None) -> Notes:
     """With source.spm, target.spm and vocab.json, or our own files."""
@@ -291,7 +250,7 @@ def _marian(source: Path, folder: RunFolder, direction: str | None) -> Notes:
     if direction is None and all(codes):
         direction = "-".join(map(str, codes))
     tokenizers = _our_own(source) or tokenizers_beside(source, *_marian_tokens(source))
-    return _write_translator(model, tokenizers, folder, direction, _beam(source / GENERATION))
+    return _write_translator(folder, model, tokenizers, direction, _beam(source / GENERATION))
 
 
 @IMPORTERS.add("ctranslate2")
@@ -299,7 +258,7 @@ def _ctranslate2(source: Path, folder: RunFolder, direction: str | None) -> Note
     """It reads tokens, so what makes them of text is looked for beside it."""
     model, *tokens = read_ctranslate2(source)
     tokenizers = _our_own(source) or tokenizers_beside(source, *tokens)
-    return _write_translator(model, tokenizers, folder, direction)
+    return _write_translator(folder, model, tokenizers, direction)
 
 
 def _beam(path: Path) -> int:
@@ -369,35 +328,24 @@ def _looked_up(tokens: Sequence[str], folder: Path) -> Tokenizer:
 
 
 def _write_translator(
-    model: Imported,
-    tokenizers: Tokenizers,
-    folder: RunFolder,
-    direction: str | None,
-    beam: int = 1,
+    folder: RunFolder, model: Imported, tokenizers: Tokenizers, direction: str | None, beam: int = 1
 ) -> Notes:
     """Fill an empty run folder."""
-    model = _as_read(model, tokenizers)
     config = model.config
     assert isinstance(config, TransformerConfig)
-    save_recipe(
+    if config.shared_vocab and not tokenizers.shared:
+        # Two tokenizers mean two embeddings, so that training goes on as it does everywhere.
+        tokens = model.weights[naming.SOURCE_TOKENS].clone()
+        config = config.model_copy(update={"shared_vocab": False})
+        model = Imported(config, {**model.weights, naming.TARGET_TOKENS: tokens}, model.notes)
+    tokenizers.save(folder.path)
+    return _write_run(
         folder,
-        config,
+        model,
+        task="translation",
         preset="transformer",
         n_vocab=config.n_target_vocab,
         data={"direction": direction or UNKNOWN_LANGUAGES},
         text={"kind": tokenizers.target.kind, "shared": tokenizers.shared},
         decode={"beam": beam},
     )
-    tokenizers.save(folder.path)
-    save_model(folder, config, model.weights)
-    return model.notes
-
-
-def _as_read(model: Imported, tokenizers: Tokenizers) -> Imported:
-    """Two tokenizers mean two embeddings, so that training goes on as it does everywhere."""
-    config = model.config
-    assert isinstance(config, TransformerConfig)
-    if tokenizers.shared or not config.shared_vocab:
-        return model
-    weights = {**model.weights, TARGET_TOKENS: model.weights[SOURCE_TOKENS].clone()}
-    return replace(model, config=config.model_copy(update={"shared_vocab": False}), weights=weights)

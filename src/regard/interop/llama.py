@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
@@ -17,22 +17,14 @@ from regard.core.settings import parse
 from regard.functional.positions import BASE
 from regard.interop import naming
 from regard.interop.folders import CONFIG, NO_MARKS, read_config, read_tensors, write_hf
-from regard.interop.naming import Imported, Names, Renaming
+from regard.interop.naming import Imported, Names
 from regard.models.settings import DecoderConfig
 
 NAME = "LLaMA"
-FIELDS = {
-    "vocab_size": "n_vocab",
-    "max_position_embeddings": "max_len",
-    "hidden_size": "d_model",
-    "num_hidden_layers": "n_layers",
-    "num_attention_heads": "n_heads",
-    "intermediate_size": "d_ff",
-    "rms_norm_eps": "eps",
-    "attention_bias": "bias",
-    "tie_word_embeddings": "tied",
-}
-"""Their settings, and ours that have the same value."""
+SIZES = (
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"),
+    *("num_key_value_heads", "intermediate_size"),
+)
 ARCHITECTURE = {"norm": "rms", "activation": "swiglu", "positions": "rotary"}
 """Of our settings, those that make a LLaMA."""
 
@@ -71,31 +63,29 @@ class Rope(BaseModel):
     partial_rotary_factor: One = 1.0
 
 
-class LlamaDescription(BaseModel):
-    """What config.json says, as far as it decides what is computed."""
-
-    model_config = ConfigDict(frozen=True, protected_namespaces=())
+class LlamaDescription(naming.Description):
+    """What config.json says."""
 
     model_type: Literal["llama"]
-    vocab_size: int
-    max_position_embeddings: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int | None = None
-    intermediate_size: int
+    n_vocab: int = Field(alias="vocab_size")
+    max_len: int = Field(alias="max_position_embeddings")
+    d_model: int = Field(alias="hidden_size")
+    n_layers: int = Field(alias="num_hidden_layers")
+    n_heads: int = Field(alias="num_attention_heads")
+    n_kv_heads: int | None = Field(None, alias="num_key_value_heads")
+    d_ff: int = Field(alias="intermediate_size")
+    eps: float = Field(1e-6, alias="rms_norm_eps")
+    rotary_base: float = Field(BASE, alias="rope_theta")
+    bias: bool = Field(False, alias="attention_bias")
+    tied: bool = Field(False, alias="tie_word_embeddings")
+    mlp_bias: bool = False
     head_dim: int | None = None
     hidden_act: Literal["silu", "swish"] = "silu"
-    rms_norm_eps: float = 1e-6
-    rope_theta: float = BASE
     rope_scaling: Rope | None = None
     rope_parameters: Rope | None = None
     rope_interleaved: Literal[False] = False
     partial_rotary_factor: One = 1.0
-    attention_bias: bool = False
-    mlp_bias: bool = False
     attention_dropout: float = 0.0
-    tie_word_embeddings: bool = False
     pad_token_id: int | None = None
     eos_token_id: int | list[int] | None = None
     quantization_config: None = None
@@ -103,39 +93,19 @@ class LlamaDescription(BaseModel):
     @model_validator(mode="after")
     def _has_a_counterpart(self) -> LlamaDescription:
         problems = []
-        if self.attention_bias != self.mlp_bias:
+        if self.bias != self.mlp_bias:
             problems.append(
-                f"attention_bias={self.attention_bias} and mlp_bias={self.mlp_bias}: only both or "
-                "neither are supported"
+                f"attention_bias={self.bias} and mlp_bias={self.mlp_bias}: only both or neither "
+                "are supported"
             )
-        if self.head_dim and self.head_dim * self.num_attention_heads != self.hidden_size:
+        if self.head_dim and self.head_dim * self.n_heads != self.d_model:
             problems.append(
                 f"head_dim={self.head_dim}: only hidden_size / num_attention_heads "
-                f"({self.hidden_size} / {self.num_attention_heads}) is supported"
+                f"({self.d_model} / {self.n_heads}) is supported"
             )
         if problems:
             raise ValueError("; ".join(problems))
         return self
-
-    def ours(self) -> DecoderConfig:
-        """The same in our terms."""
-        rope = self.rope_parameters or self.rope_scaling or Rope()
-        fields = {ours: getattr(self, theirs) for theirs, ours in FIELDS.items()}
-        fields |= {
-            "pad_id": naming.padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[0],
-            "n_kv_heads": self.num_key_value_heads,
-            "rotary_base": rope.rope_theta or self.rope_theta,
-        }
-        return parse(DecoderConfig, {**ARCHITECTURE, "dropout": 0.0, **fields}, CONFIG)
-
-    def notes(self) -> tuple[str | None, ...]:
-        """What is not taken over, or not as it is."""
-        return (
-            naming.padding(self.pad_token_id, self.eos_token_id, self.vocab_size)[1],
-            f"attention_dropout={self.attention_dropout} has no counterpart: it trains on without"
-            if self.attention_dropout
-            else None,
-        )
 
 
 def refusal(config: DecoderConfig) -> str | None:
@@ -144,56 +114,55 @@ def refusal(config: DecoderConfig) -> str | None:
     return naming.no_counterpart(config, known, NAME)
 
 
-def described(config: DecoderConfig) -> dict[str, object]:
+def described(config: DecoderConfig) -> dict[str, Any]:
     """What config.json is to say of our model."""
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
-        **{theirs: getattr(config, ours) for theirs, ours in FIELDS.items()},
+        **LlamaDescription.theirs(config),
         "num_key_value_heads": config.kv_heads,
         "hidden_act": "silu",
-        "rope_theta": config.rotary_base,
         "mlp_bias": config.bias,
         **NO_MARKS,
         "pad_token_id": config.pad_id,
     }
 
 
-def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Renaming]:
+def rows(config: DecoderConfig, prefix: str = PREFIX) -> Iterator[Names]:
     """The whole table for one model, tensor by tensor."""
     kinds = naming.WEIGHT_AND_BIAS if config.bias else naming.WEIGHT
-    yield Renaming(prefix + TOKENS, ("embedding.tokens.weight",))
+    yield prefix + TOKENS, "embedding.tokens.weight"
     for i in range(config.n_layers):
         yield from naming.parts(NORMS, naming.WEIGHT, f"{prefix}layers.{i}.", f"layers.{i}.")
         yield from naming.parts(LINEARS, kinds, f"{prefix}layers.{i}.", f"layers.{i}.")
-    yield Renaming(f"{prefix}norm.weight", ("norm.weight",))
+    yield f"{prefix}norm.weight", "norm.weight"
     if not config.tied:
-        yield Renaming(OUTPUT, ("to_logits.weight",))
+        yield OUTPUT, "to_logits.weight"
 
 
 def read_llama(folder: Path) -> Imported:
     """The model of a folder whose config.json says ``llama``."""
     said = parse(LlamaDescription, read_config(folder), CONFIG)
-    config = said.ours()
+    pad_id, notes = naming.padding(said.pad_token_id, said.eos_token_id, said.n_vocab)
+    if said.attention_dropout:
+        share = said.attention_dropout
+        notes.append(f"attention_dropout={share} has no counterpart: it trains on without")
+    rope = said.rope_parameters or said.rope_scaling or Rope()
+    ours = {**ARCHITECTURE, "dropout": 0.0, **said.ours(), "pad_id": pad_id}
+    ours["rotary_base"] = rope.rope_theta or said.rotary_base
+    config = parse(DecoderConfig, ours, CONFIG)
     tensors = read_tensors(folder)
     prefix = PREFIX if any(name.startswith(PREFIX) for name in tensors) else ""
     passed_over = naming.untied_rest(tensors, config.tied, prefix + TOKENS, OUTPUT, BUFFERS)
-    sizes = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
-    told = ", ".join(f"{name}={getattr(said, name)}" for name in sizes)
-    of = (
-        f"{folder} (a {NAME} of {told}, num_key_value_heads={config.kv_heads}, "
-        f"intermediate_size={config.d_ff})"
-    )
-    found = naming.imported(
-        config, rows(config, prefix), tensors, of, passed_over=passed_over, notes=said.notes()
-    )
-    return Imported(config, _replaced(config, found.weights, neighbours), found.notes)
+    of = f"{folder} (a {NAME} of {naming.listed(described(config), SIZES)})"
+    weights = naming.fitted(config, rows(config, prefix), tensors, of, passed_over)
+    return Imported(config, _reordered(config, weights, neighbours), tuple(notes))
 
 
 def write_llama(config: DecoderConfig, weights: Mapping[str, Tensor], folder: Path) -> None:
     """Write config.json and model.safetensors into a folder that exists."""
     naming.check_exportable(refusal(config))
-    tensors = naming.renamed(rows(config), _replaced(config, weights, halves), NAME)
+    tensors = naming.renamed(rows(config), _reordered(config, weights, halves), NAME)
     write_hf(folder, described(config), tensors)
 
 
@@ -207,14 +176,13 @@ def halves(x: Tensor, n_heads: int) -> Tensor:
     return x.unflatten(0, (n_heads, -1, 2)).transpose(1, 2).flatten(0, 2)
 
 
-def _replaced(
+def _reordered(
     config: DecoderConfig, weights: Mapping[str, Tensor], order: Callable[[Tensor, int], Tensor]
 ) -> dict[str, Tensor]:
     """Our weights, with the rows of queries and keys in another order."""
-    heads = {".to_q.": config.n_heads, ".to_k.": config.kv_heads}
     found = dict(weights)
     for name, x in weights.items():
-        for part, n in heads.items():
+        for part, n_heads in ((".to_q.", config.n_heads), (".to_k.", config.kv_heads)):
             if part in name:
-                found[name] = order(x, n)
+                found[name] = order(x, n_heads)
     return found

@@ -22,17 +22,8 @@ from torch import Tensor
 
 from regard.core.errors import CheckpointError
 from regard.interop import folders, naming
-from regard.interop.naming import Imported, Renaming
-from regard.interop.renumbering import (
-    OUTPUT_BIAS as OUR_BIAS,
-)
-from regard.interop.renumbering import (
-    SOURCE_TOKENS,
-    TARGET_TOKENS,
-    Renumbering,
-    renumbered,
-    specials_first,
-)
+from regard.interop.naming import Imported, Names
+from regard.interop.renumbering import Renumbering, renumbered, specials_first
 from regard.models.base import SequenceModel
 from regard.models.settings import ModelConfig, TransformerConfig
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN, UNKNOWN_ID
@@ -45,7 +36,7 @@ OUTPUT_BIAS = "final_logits_bias"
 COMPUTED = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 """Sinusoids, which old folders keep."""
 
-ENCODER = (
+ENCODER: tuple[Names, ...] = (
     ("self_attn.q_proj", "self_attention.to_q"),
     ("self_attn.k_proj", "self_attention.to_k"),
     ("self_attn.v_proj", "self_attention.to_v"),
@@ -55,7 +46,7 @@ ENCODER = (
     ("fc2", "feed_forward.outer"),
     ("final_layer_norm", "around_feed_forward.norm"),
 )
-DECODER = (
+DECODER: tuple[Names, ...] = (
     *ENCODER,
     ("encoder_attn.q_proj", "cross_attention.to_q"),
     ("encoder_attn.k_proj", "cross_attention.to_k"),
@@ -69,14 +60,15 @@ _WRITES = ("to_out.weight", "to_out.bias", "outer.weight", "outer.bias", "norm.w
 
 NAME = "MarianMT"
 
-_ONLY = {
-    "normalize_before": False,
-    "normalize_embedding": False,
-    "add_final_layer_norm": False,
-    "static_position_embeddings": True,
-    "is_encoder_decoder": True,
+_SUPPORTED: dict[str, tuple[Any, ...]] = {
+    "normalize_before": (False,),
+    "normalize_embedding": (False,),
+    "add_final_layer_norm": (False,),
+    "static_position_embeddings": (True,),
+    "is_encoder_decoder": (True,),
+    "activation_function": tuple(folders.ACTIVATIONS),
 }
-"""What Marian's description must say where it says anything."""
+"""Their settings of which we have a counterpart for these values only."""
 _PAIRS = (
     ("encoder_layers", "decoder_layers"),
     ("encoder_attention_heads", "decoder_attention_heads"),
@@ -97,59 +89,52 @@ _COUNTERPARTS: dict[str, tuple[Any, ...]] = {
 """The values of our settings that Marian can compute."""
 
 START = "decoder_start_token_id"
+IDS = {"pad_token_id": PAD_ID, "bos_token_id": BEGIN_ID, "eos_token_id": END_ID, START: BEGIN_ID}
 
 
-def rows(config: TransformerConfig) -> Iterator[Renaming]:
+def rows(config: TransformerConfig) -> Iterator[Names]:
     """The whole table for one Transformer, tensor by tensor."""
     if config.shared_vocab:
-        yield Renaming(SHARED, ("encoder.embedding.tokens.weight",))
+        yield SHARED, naming.SOURCE_TOKENS
     else:
-        yield Renaming(SOURCE, ("encoder.embedding.tokens.weight",))
-        yield Renaming(TARGET, ("decoder.embedding.tokens.weight",))
+        yield SOURCE, naming.SOURCE_TOKENS
+        yield TARGET, naming.TARGET_TOKENS
     if not config.tied_output:
-        yield Renaming(OUTPUT, ("decoder.output_weight",))
+        yield OUTPUT, naming.OUTPUT_WEIGHT
     if config.output_bias:
-        yield Renaming(OUTPUT_BIAS, ("decoder.output_bias",))
+        yield OUTPUT_BIAS, naming.OUTPUT_BIAS
     for i in range(config.n_layers):
         for side, table in (("encoder", ENCODER), ("decoder", DECODER)):
             where = f"{side}.layers.{i}."
             yield from naming.parts(table, naming.WEIGHT_AND_BIAS, f"model.{where}", where)
 
 
-def taking_turns(weights: Mapping[str, Tensor], d_model: int) -> dict[str, Tensor]:
-    """Our names, Marian's dimensions -> our dimensions."""
-    return _permuted(weights, _halves(d_model))
-
-
-def in_halves(weights: Mapping[str, Tensor], d_model: int) -> dict[str, Tensor]:
-    """Our names, our dimensions -> Marian's dimensions."""
-    return _permuted(weights, _halves(d_model).argsort())
-
-
-def _halves(d_model: int) -> Tensor:
-    """For each of our dimensions, where Marian has it (D,)."""
-    n_sines = (d_model + 1) // 2
+def in_halves(
+    weights: Mapping[str, Tensor], d_model: int, *, back: bool = False
+) -> dict[str, Tensor]:
+    """Weights by our names with our dimensions of the residual stream -> with Marian's, or back."""
     places = torch.arange(d_model)
-    return places // 2 + n_sines * (places % 2)
-
-
-def _permuted(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    found = {}
+    theirs = places // 2 + (d_model + 1) // 2 * (places % 2)  # (D,): where Marian has each of ours
+    order, found = theirs if back else theirs.argsort(), dict(weights)
     for name, tensor in weights.items():
-        if name.endswith(_READS) or name == "decoder.output_weight":
+        if name.endswith(_READS) or name == naming.OUTPUT_WEIGHT:
             found[name] = tensor[:, order]
         elif name.endswith(_WRITES):
             found[name] = tensor[order]
-        else:
-            found[name] = tensor
     return found
 
 
 def config_of(raw: Mapping[str, Any], where: str) -> TransformerConfig:
     """Our configuration, with their vocabulary as it is."""
-    problems = _strange(raw)
+    problems = naming.unsupported(raw, _SUPPORTED)
+    problems += [
+        f"{one}={raw[one]} beside {other}={raw[other]} (supported: both the same)"
+        for one, other in _PAIRS
+        if one in raw and raw.get(other, raw[one]) != raw[one]
+    ]
     if problems:
-        raise CheckpointError(f"{where} describes what Regard has no counterpart of: {problems}")
+        told = "; ".join(problems)
+        raise CheckpointError(f"{where} describes what Regard has no counterpart of: {told}")
     tied = raw.get("tie_word_embeddings", True)
     try:
         ours = {
@@ -179,24 +164,6 @@ def config_of(raw: Mapping[str, Any], where: str) -> TransformerConfig:
         raise CheckpointError(f"{where} describes no model: {told}") from None
 
 
-def _strange(raw: Mapping[str, Any]) -> str:
-    problems = [
-        f"{name}={raw[name]!r} (supported: {only!r})"
-        for name, only in _ONLY.items()
-        if raw.get(name, only) != only
-    ]
-    problems += [
-        f"{one}={raw[one]} beside {other}={raw[other]} (supported: both the same)"
-        for one, other in _PAIRS
-        if one in raw and raw.get(other, raw[one]) != raw[one]
-    ]
-    activation = raw.get("activation_function", "gelu")
-    if not isinstance(activation, str) or activation not in folders.ACTIVATIONS:
-        known = ", ".join(folders.ACTIVATIONS)
-        problems.append(f"activation_function={activation!r} (supported: {known})")
-    return "; ".join(problems)
-
-
 def refusal(config: ModelConfig) -> str | None:
     """Why a model cannot be exported, or None where it can."""
     if not isinstance(config, TransformerConfig):
@@ -223,11 +190,8 @@ def described(config: TransformerConfig) -> dict[str, Any]:
         "activation_function": folders.their_activation(config.activation),
         "scale_embedding": config.embedding_scale,
         "max_position_embeddings": config.max_len,
-        "pad_token_id": PAD_ID,
-        "bos_token_id": BEGIN_ID,
-        "eos_token_id": END_ID,
+        **IDS,
         "unk_token_id": UNKNOWN_ID,
-        START: BEGIN_ID,
         "forced_eos_token_id": None,
         "torch_dtype": "float32",
     }
@@ -238,15 +202,13 @@ def read_marian(folder: Path) -> Imported:
     config = config_of(folders.read_config(folder), str(folder / folders.CONFIG))
     tensors = _untied(folders.read_tensors(folder), config)
     unused = (SHARED,) if not config.shared_vocab else ()
-    passed_over = (*COMPUTED, *unused)
-    weights = naming.fitted(config, rows(config), tensors, str(folder), passed_over=passed_over)
-    weights = taking_turns(weights, config.d_model)
+    weights = naming.fitted(config, rows(config), tensors, str(folder), (*COMPUTED, *unused))
+    weights = in_halves(weights, config.d_model, back=True)
     source, target = marian_numbering(folder)
-    if target.same and not weights[OUR_BIAS].any():  # as we export
-        del weights[OUR_BIAS]
+    if target.same and not weights[naming.OUTPUT_BIAS].any():  # as we export
+        del weights[naming.OUTPUT_BIAS]
         config = config.model_copy(update={"output_bias": False})
-    config, weights = renumbered(config, weights, source, target)
-    return Imported(config, weights)
+    return Imported(*renumbered(config, weights, source, target))
 
 
 def marian_numbering(folder: Path) -> tuple[Renumbering, Renumbering]:
@@ -257,10 +219,12 @@ def marian_numbering(folder: Path) -> tuple[Renumbering, Renumbering]:
     least = min(sizes)
     pad, end = (_id(raw, name, least, path) for name in ("pad_token_id", "eos_token_id"))
     begin = pad if raw.get(START) is None else _id(raw, START, least, path)
+    unknown = None
     if raw.get("unk_token_id") is not None:
-        unknown: int | None = _id(raw, "unk_token_id", least, path)
-    else:
-        unknown = _unknown(folder, least)
+        unknown = _id(raw, "unk_token_id", least, path)
+    elif (words := folder / "vocab.json").exists():
+        ids = folders.read_json(words)
+        unknown = _id(ids, UNKNOWN, least, words) if UNKNOWN in ids else None
     first, second = (
         specials_first(n, pad=pad, begin=begin, end=end, unknown=unknown) for n in sizes
     )
@@ -277,29 +241,15 @@ def _id(raw: Mapping[str, object], name: str, n: int, path: Path) -> int:
     return found
 
 
-def _unknown(folder: Path, n: int) -> int | None:
-    """The id of ``<unk>`` in vocab.json, where there is one."""
-    path = folder / "vocab.json"
-    if not path.exists():
-        return None
-    ids = folders.read_json(path)
-    return _id(ids, UNKNOWN, n, path) if UNKNOWN in ids else None
-
-
 def _untied(tensors: dict[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
     """With every tensor of the table once: tied ones are kept under one name or several."""
     found = dict(tensors)
-    if config.shared_vocab:
-        copies = [found.pop(name) for name in (SOURCE, TARGET) if name in found]
-        if config.tied_output and OUTPUT in found:
-            copies.append(found.pop(OUTPUT))
-        if SHARED not in found and copies:
-            found[SHARED] = copies[0]
-    elif config.tied_output:
-        output = found.pop(OUTPUT, None)
-        if TARGET not in found and output is not None:
-            found[TARGET] = output
-    n = len(found.get(SHARED, found.get(TARGET, ())))  # as many as there are, whatever is said
+    kept = SHARED if config.shared_vocab else TARGET
+    copies = [SOURCE, TARGET] if config.shared_vocab else []
+    for name in [*copies, OUTPUT] if config.tied_output else copies:
+        if (copy := found.pop(name, None)) is not None:
+            found.setdefault(kept, copy)
+    n = len(found.get(kept, ()))  # as many as there are, whatever is said
     found[OUTPUT_BIAS] = found.get(OUTPUT_BIAS, torch.zeros(n)).reshape(-1)
     return found
 
@@ -311,16 +261,11 @@ def write_marian(model: SequenceModel, folder: Path) -> None:
     assert isinstance(config, TransformerConfig)
     weights = in_halves(dict(model.named_parameters()), config.d_model)
     if config.shared_vocab and not config.tied_output:  # there, all three are tied or none
-        weights[TARGET_TOKENS] = weights[SOURCE_TOKENS]
+        weights[naming.TARGET_TOKENS] = weights[naming.SOURCE_TOKENS]
         config = config.model_copy(update={"shared_vocab": False})
-    tensors = {
-        name: one.clone() for name, one in naming.renamed(rows(config), weights, NAME).items()
-    }
+    tensors = naming.renamed(rows(config), weights, NAME)
     bias = tensors.get(OUTPUT_BIAS, torch.zeros(config.n_target_vocab))
     tensors[OUTPUT_BIAS] = bias.reshape(1, -1)
-    raw = described(config)
-    ids = ("pad_token_id", "bos_token_id", "eos_token_id", START)
-    search = {name: raw[name] for name in ids}
-    search |= {"bad_words_ids": [[PAD_ID], [BEGIN_ID]], "max_length": config.max_len}
+    search = {**IDS, "bad_words_ids": [[PAD_ID], [BEGIN_ID]], "max_length": config.max_len}
     folders.write_json(folder / folders.GENERATION, search)
-    folders.write_hf(folder, raw, tensors)
+    folders.write_hf(folder, described(config), tensors)

@@ -12,16 +12,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.interop.naming import OUTPUT_BIAS, OUTPUT_WEIGHT, SOURCE_TOKENS, TARGET_TOKENS
 from regard.models.settings import TransformerConfig
-from regard.text.specials import BEGIN_ID, PAD_ID, SPECIALS
+from regard.text.specials import BEGIN_ID, SPECIALS
 
 CLOSED = -1e4
 """Its exponential is 0 in float32, and no sum over logits becomes infinite."""
-
-SOURCE_TOKENS = "encoder.embedding.tokens.weight"
-TARGET_TOKENS = "decoder.embedding.tokens.weight"
-OUTPUT_WEIGHT = "decoder.output_weight"
-OUTPUT_BIAS = "decoder.output_bias"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +60,10 @@ def specials_first(
     What starts a target may also be their padding, which is then ours to begin with, or their end,
     which then stands in two places and can be written as the end alone.
     """
-    closed = set()
-    if pad is None or pad in (begin, end):
-        pad = None
-        closed.add(PAD_ID)
+    front = (None if pad in (begin, end) else pad, begin, end, unknown)
+    closed = {number for number, row in enumerate(front) if row is None}
     if begin == end:
         closed.add(BEGIN_ID)
-    if unknown is None:
-        closed.add(SPECIALS.index("<unk>"))
-    front = (pad, begin, end, unknown)
     rest = (row for row in range(n) if row not in front)
     return Renumbering((*front, *rest), frozenset(closed))
 
@@ -85,13 +76,12 @@ def renumbered(
 ) -> tuple[TransformerConfig, dict[str, Tensor]]:
     """A model of theirs, by our names, with our ids."""
     found = dict(weights)
-    n_theirs = config.n_target_vocab
     found[SOURCE_TOKENS] = source.taken(weights[SOURCE_TOKENS])
     for name in (TARGET_TOKENS, OUTPUT_WEIGHT):
         if name in weights:
             found[name] = target.taken(weights[name])
     if config.output_bias or target.closed:
-        found[OUTPUT_BIAS] = target.bias(weights.get(OUTPUT_BIAS), n_theirs)
+        found[OUTPUT_BIAS] = target.bias(weights.get(OUTPUT_BIAS), config.n_target_vocab)
     changes = {
         "n_source_vocab": len(source.rows),
         "n_target_vocab": len(target.rows),

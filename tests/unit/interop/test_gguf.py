@@ -88,9 +88,8 @@ def test_what_a_file_says_about_its_tokenizer_is_read(path):
     assert found.tokens == tuple(TOKENS)
     assert found.types == (3, 3, *[1] * 11)
     assert found.merges == ("a b", "ab a")
-    assert found.scores == ()
     assert found.special_ids == {"bos": 0, "eos": 1}
-    assert found.adds == {"bos_token": False}
+    assert (found.adds_begin, found.adds_end) == (False, False)
     assert found.chat_template == "{{ messages }}"
 
 

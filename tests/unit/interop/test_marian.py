@@ -16,7 +16,6 @@ from regard.interop.marian import (
     marian_numbering,
     read_marian,
     refusal,
-    taking_turns,
     write_marian,
 )
 from regard.models.transformer import Transformer
@@ -62,7 +61,7 @@ def test_sines_and_cosines_go_into_halves_and_back(d_model):
     n_sines = (d_model + 1) // 2
     assert torch.equal(found[:, :n_sines], table[:, 0::2])
     assert torch.equal(found[:, n_sines:], table[:, 1::2])
-    again = taking_turns(halves, d_model)["encoder.embedding.tokens.weight"]
+    again = in_halves(halves, d_model, back=True)["encoder.embedding.tokens.weight"]
     assert torch.equal(again, table)
 
 

@@ -7,10 +7,10 @@ from tiny import tiny_config
 from regard.core.errors import CheckpointError
 from regard.interop.ctranslate2 import rows
 from regard.interop.folders import whole_folder
-from regard.interop.naming import Renaming, renamed
+from regard.interop.naming import renamed
 from regard.models.transformer import Transformer
 
-TABLE = [Renaming("their/one", ("a",)), Renaming("their/two", ("b", "c"))]
+TABLE = [("their/one", "a"), ("their/two", "b", "c")]
 WEIGHTS = {name: torch.full((n, 3), float(n)) for name, n in (("a", 1), ("b", 2), ("c", 4))}
 
 
@@ -39,9 +39,9 @@ def test_weights_become_float32():
 def test_the_table_of_ctranslate2_names_each_weight_of_a_transformer(changes):
     config = tiny_config(**changes)
     model = Transformer(config)
-    ours = [name for row in rows(config) for name in row.ours]
+    ours = [name for _, *names in rows(config) for name in names]
     assert set(ours) == {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    theirs = [row.theirs for row in rows(config)]
+    theirs = [row[0] for row in rows(config)]
     assert len(theirs) == len(set(theirs))
 
 

@@ -5,7 +5,7 @@ import torch
 from language_models import LLAMA, language_model, weights_of
 
 from regard.core.errors import CheckpointError
-from regard.interop.naming import Deciding, Renaming, fitted, shapes
+from regard.interop.naming import deciding_settings, fitted, shapes
 from regard.models.settings import DecoderConfig, EncoderConfig, TransformerConfig
 
 SAME = {"d_model": 8, "n_layers": 8, "n_heads": 8, "d_ff": 8, "max_len": 8, "n_vocab": 8}
@@ -37,12 +37,12 @@ def test_tied_parameters_stand_under_each_name_when_asked_for():
 )
 def test_only_settings_that_change_a_shape_decide_it(name, settings):
     config = EncoderConfig(**SAME, n_segments=8, head="classify", n_labels=8)
-    assert sorted(Deciding(config).settings([name])) == sorted(settings)
+    assert sorted(deciding_settings(config, [name])) == sorted(settings)
 
 
 def test_heads_of_keys_are_decided_by_their_number():
     config = DecoderConfig(**{**SAME, **LLAMA, "d_model": 16, "n_heads": 4}, n_kv_heads=2)
-    found = Deciding(config).settings(["layers.0.self_attention.to_k.weight"])
+    found = deciding_settings(config, ["layers.0.self_attention.to_k.weight"])
     assert set(found) == {"d_model=16", "n_heads=4", "n_kv_heads=2"}
 
 
@@ -57,6 +57,4 @@ def test_more_layers_than_tensors_are_never_built():
 def test_sizes_that_torch_cannot_count_are_told(size):
     config = language_model().config.model_copy(update={"n_vocab": size})
     with pytest.raises(CheckpointError, match=f"no model can have the sizes .*n_vocab={size}"):
-        fitted(
-            config, [Renaming("a", ("b",))], {str(i): torch.zeros(1) for i in range(9)}, "a file"
-        )
+        fitted(config, [("a", "b")], {str(i): torch.zeros(1) for i in range(9)}, "a file")

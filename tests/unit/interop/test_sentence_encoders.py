@@ -5,7 +5,7 @@ import json
 import pytest
 
 from regard.core.errors import CheckpointError
-from regard.interop.sentence_transformers import check_pooling, reads
+from regard.interop.bert import check_pooling, max_tokens
 
 STEPS = ["Transformer", "Pooling", "Normalize"]
 
@@ -62,12 +62,12 @@ def test_a_step_behind_the_mean_is_refused(tmp_path):
 
 def test_how_much_of_a_text_is_read_is_told(tmp_path):
     path = tmp_path / "sentence_bert_config.json"
-    assert reads(tmp_path) is None
+    assert max_tokens(tmp_path) is None
     path.write_text('{"max_seq_length": 128}')
-    assert reads(tmp_path) == 128
+    assert max_tokens(tmp_path) == 128
     path.write_text('{"max_seq_length": null}')
-    assert reads(tmp_path) is None
+    assert max_tokens(tmp_path) is None
     for said in ("all", 0):
         path.write_text(json.dumps({"max_seq_length": said}))
         with pytest.raises(CheckpointError, match=f"as a number from 1, found {said!r}"):
-            reads(tmp_path)
+            max_tokens(tmp_path)
