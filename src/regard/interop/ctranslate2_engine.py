@@ -19,7 +19,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -46,9 +46,6 @@ Ids = Sequence[int]
 FORMAT = "ctranslate2"
 FOLDER = "engines"
 """In the run folder. Whoever finds it may delete it."""
-
-Found = dict[int, list[Hypothesis]]
-"""By the number of the sentence."""
 
 ENGINES: Registry[Callable[[Run, str | None], Engine]] = Registry("engine")
 """What makes an engine of a run and of the numbers it is to compute with."""
@@ -80,7 +77,7 @@ class TokenTranslator:
             raise ConfigError(
                 f"CTranslate2 cannot compute in {compute_type} on {device}: {reason}"
             ) from None
-        source, target = _vocabulary(folder, "source"), _vocabulary(folder, "target")
+        source, target = (_vocabulary(folder, side) for side in ("source", "target"))
         return cls(inner, source, target, {token: i for i, token in enumerate(target)})
 
     def search(
@@ -211,7 +208,7 @@ class CTranslate2Engine:
 
     def __call__(
         self,
-        sources: Sequence[Sequence[int]],
+        sources: Sequence[Ids],
         settings: DecodeSettings,
         *,
         n_best: int = 1,
@@ -228,80 +225,42 @@ class CTranslate2Engine:
                 f"n_best={n_best} is more than the beam={settings.beam} that is searched; "
                 f"search {n_best} beams or ask for {settings.beam} hypotheses"
             )
-        found = _Search(self, sources, settings, n_best, batch_tokens).all()
-        return [_ranked(found[number])[:n_best] for number in range(len(sources))]
+        lengths = torch.tensor([len(source) + 1 for source in sources], dtype=torch.int64)
+        limits = limits_for(self.model, lengths, settings.max_len)
+        fits = torch.maximum(lengths, limits) <= n_positions(self.model.config)
+        limit_of = limits.tolist()
+        long, short = (at.nonzero().flatten().tolist() for at in (~fits, fits))
+        native = decode(
+            self.model,
+            [sources[i] for i in long],
+            settings,
+            device=self.device,
+            n_best=n_best,
+            batch_tokens=batch_tokens,
+        )
+        found = dict(zip(long, native, strict=True))
 
+        def search(numbers: list[int], **how: Any) -> None:
+            texts = [sources[i] for i in numbers]
+            results = self.translator.search(texts, settings, batch_tokens=batch_tokens, **how)
+            found.update(zip(numbers, results, strict=True))
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """One call of the engine; sentences are known by their number."""
-
-    engine: CTranslate2Engine
-    sources: Sequence[Sequence[int]]
-    settings: DecodeSettings
-    n_best: int
-    batch_tokens: int
-
-    def all(self) -> Found:
-        """Every sentence: together at first, then those again that broke a rule."""
-        lengths = torch.tensor([len(source) + 1 for source in self.sources], dtype=torch.int64)
-        limits = limits_for(self.engine.model, lengths, self.settings.max_len)
-        fits = torch.maximum(lengths, limits) <= n_positions(self.engine.model.config)
-        found = self._native((~fits).nonzero().flatten().tolist())
-        short, limit_of = fits.nonzero().flatten().tolist(), limits.tolist()
-        if short:
-            found |= self._free(short, max(limit_of[i] for i in short))
+        if short:  # all together; without a penalty CTranslate2's best are ours
+            n_found = settings.beam if settings.length_penalty else n_best
+            search(short, limit=max(limit_of[i] for i in short), n_best=n_found)
+        # Again, what broke a rule. So patient a search finds all that ours would: before the limit
+        # fewer than K have ended, and K end there.
+        times = 2 if settings.beam > 1 else 1
+        patient = {"n_best": times * settings.beam, "patience": times}
         late = [i for i in short if _is_late(found[i], limit_of[i])]
         for limit, numbers in _by_limit(late, limit_of):
-            found |= self._patient(numbers, limit)
+            search(numbers, limit=limit, **patient)
         strayed = [i for i in short if any(map(_strays, found[i]))]
         for limit, numbers in _by_limit(strayed, limit_of):
-            found |= self._patient(numbers, limit, silent=True)
-        return found
-
-    def _native(self, numbers: list[int]) -> Found:
-        found = decode(
-            self.engine.model,
-            [self.sources[i] for i in numbers],
-            self.settings,
-            device=self.engine.device,
-            n_best=self.n_best,
-            batch_tokens=self.batch_tokens,
-        )
-        return dict(zip(numbers, found, strict=True))
-
-    def _free(self, numbers: list[int], limit: int) -> Found:
-        """As CTranslate2 would. Without a penalty its best are the best, else ours are sought."""
-        settings = self.settings
-        found = self.engine.translator.search(
-            [self.sources[i] for i in numbers],
-            settings,
-            limit=limit,
-            n_best=settings.beam if settings.length_penalty else self.n_best,
-            batch_tokens=self.batch_tokens,
-        )
-        return dict(zip(numbers, found, strict=True))
-
-    def _patient(self, numbers: list[int], limit: int, *, silent: bool = False) -> Found:
-        """Under our rules; all is found: fewer than K have ended before the limit, K end there."""
-        beam = self.settings.beam
-        found = self.engine.translator.search(
-            [self.sources[i] for i in numbers],
-            self.settings,
-            limit=limit,
-            n_best=2 * beam if beam > 1 else 1,
-            patience=2 if beam > 1 else 1,
-            silent=silent,
-            batch_tokens=self.batch_tokens,
-        )
-        if silent:
-            alpha = self.settings.length_penalty
-            judge = self.engine.translator.judged
-            found = [
-                judge(self.sources[i], hypotheses, alpha)
-                for i, hypotheses in zip(numbers, found, strict=True)
-            ]
-        return dict(zip(numbers, found, strict=True))
+            search(numbers, limit=limit, silent=True, **patient)
+            for i in numbers:
+                found[i] = self.translator.judged(sources[i], found[i], settings.length_penalty)
+        return [_ranked(found[number])[:n_best] for number in range(len(sources))]
 
 
 def _by_limit(numbers: Iterable[int], limit_of: Sequence[int]) -> Iterable[tuple[int, list[int]]]:
@@ -359,17 +318,13 @@ def _ctranslate2(run: Run, compute_type: str | None) -> Engine:
 
 @ENGINES.add("auto")
 def _auto(run: Run, compute_type: str | None) -> Engine:
-    fits = run.device.type == "cpu" and refusal(run.model.config) is None and _installed()
-    return (_ctranslate2 if fits and not _plain(run) else _native)(run, compute_type)
+    engine = _native
+    if run.device.type == "cpu" and refusal(run.model.config) is None and not _plain(run):
+        with suppress(ConfigError):  # it is not installed
+            library()
+            engine = _ctranslate2
+    return engine(run, compute_type)
 
 
 def _plain(run: Run) -> bool:
     return wants_plain() or not run.recipe.decode.fast
-
-
-def _installed() -> bool:
-    try:
-        library()
-    except ConfigError:
-        return False
-    return True

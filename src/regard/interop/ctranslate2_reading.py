@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,32 +65,29 @@ class Kept:
 
 
 class _BinReader:
+    """The parts of a file, one after the other; all numbers are little-endian."""
+
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
 
     def take(self, n: int) -> bytes:
-        end = self.place + n
-        if end > len(self.data):
+        found = self.data[self.place : self.place + n]
+        if len(found) < n:
             raise ValueError(f"it ends after {len(self.data)} bytes")
-        found = self.data[self.place : end]
-        self.place = end
+        self.place += n
         return found
 
-    def number(self, kind: str) -> int:
-        found: int = struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}")))[0]
-        return found
+    def number(self, n_bytes: int) -> int:
+        return int.from_bytes(self.take(n_bytes), "little")
 
     def text(self) -> str:
-        return self.take(self.number("H"))[:-1].decode("utf-8")  # a zero ends it
+        return self.take(self.number(2))[:-1].decode("utf-8")  # a zero ends it
 
     def tensor(self, version: int) -> Tensor:
-        shape = [self.number("I") for _ in range(self.number("B"))]
-        kind, length = self.number("B"), self.number("I")
-        if version >= 4:
-            dtype, n_bytes = TYPES[kind], length
-        else:
-            dtype, n_bytes = OLD_TYPES[kind], length * kind
-        data = bytearray(self.take(n_bytes))
+        shape = [self.number(4) for _ in range(self.number(1))]
+        kind, length = self.number(1), self.number(4)
+        dtype = TYPES[kind] if version >= 4 else OLD_TYPES[kind]
+        data = bytearray(self.take(length if version >= 4 else length * kind))
         # torch refuses an empty buffer; a shape that asks for more than there is fails in both
         found = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
         return found.view(shape)
@@ -101,19 +97,19 @@ def read_file(path: Path) -> Kept:
     """All tensors of a model.bin by all their names, whole numbers turned back where a scale is."""
     try:
         reader = _BinReader(path.read_bytes())
-        version = reader.number("I")
+        version = reader.number(4)
         if version not in VERSIONS:
             raise CheckpointError(
                 f"{path} is of version {version}; versions {VERSIONS[0]} to {VERSIONS[-1]} are "
                 "supported"
             )
-        name, revision = reader.text(), reader.number("I")
+        name, revision = reader.text(), reader.number(4)
         tensors = {}
-        for _ in range(reader.number("I")):
+        for _ in range(reader.number(4)):
             called = reader.text()
             tensors[called] = reader.tensor(version)
         tensors = _in_full(tensors)  # before the aliases, which have no scale of their own
-        for _ in range(reader.number("I") if version >= 3 else 0):
+        for _ in range(reader.number(4) if version >= 3 else 0):
             alias = reader.text()
             tensors[alias] = tensors[reader.text()]
     except OSError as error:
@@ -221,16 +217,6 @@ def positions_of(tensors: Mapping[str, Tensor], d_model: int) -> dict[str, Any]:
     return {"positions": found, "max_len": len(table)}
 
 
-def told_positions(tensors: Mapping[str, Tensor], config: TransformerConfig) -> tuple[str, ...]:
-    """What a user should know of them."""
-    if config.positions != "learned" or f"decoder/{_TABLE}" in tensors:
-        return ()
-    return (
-        f"the sinusoids of CTranslate2 became learned positions: texts of up to {config.max_len} "
-        "tokens can be read and written",
-    )
-
-
 def with_tables(tensors: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
     """With exactly the tensors that the table of names wants, if nothing is strange."""
     found = dict(tensors)
@@ -254,27 +240,33 @@ def _their_sinusoid(n: int, d: int) -> Tensor:
 
 def read_ctranslate2(folder: Path) -> tuple[Imported, list[str], list[str]]:
     """The translator of a folder with our special ids, its source tokens and its target tokens."""
-    kept = read_file(folder / MODEL)
+    path = folder / MODEL
+    kept = read_file(path)
     if kept.specification not in (*HEADS, "TransformerSpec"):
         raise CheckpointError(
-            f"{folder / MODEL} is a {kept.specification}; encoder-decoders of the Transformer "
+            f"{path} is a {kept.specification}; encoder-decoders of the Transformer "
             "kind (TransformerSpec) are supported"
         )
     tensors, numbers = _named(kept)
     for name in EMBEDDINGS:
         if name not in tensors:
-            raise CheckpointError(f"{folder / MODEL} has no {name}")
+            raise CheckpointError(f"{path} has no {name}")
     n_source, n_target = len(tensors[EMBEDDINGS[0]]), len(tensors[EMBEDDINGS[1]])
     words = read_vocabularies(folder, n_source, n_target)
-    config = _config(tensors, numbers, words, folder / MODEL)
-    notes = told_positions(tensors, config)
-    weights = fitted(config, rows(config), with_tables(tensors, config), str(folder / MODEL))
+    config = _config(tensors, numbers, words, path)
+    notes = []
+    if config.positions == "learned" and f"decoder/{_TABLE}" not in tensors:
+        notes.append(
+            f"the sinusoids of CTranslate2 became learned positions: texts of up to "
+            f"{config.max_len} tokens can be read and written"
+        )
+    weights = fitted(config, rows(config), with_tables(tensors, config), str(path))
     weights = {name: weights[name].clone() for name in shapes(config)}  # no aliases any more
     source, target = words.numbering()
     config, weights = renumbered(config, weights, source, target)
     if words.shared and not config.shared_vocab:
-        notes = (*notes, "both sides share their tokens, but not their embeddings")
-    imported = Imported(config, weights, notes)
+        notes.append("both sides share their tokens, but not their embeddings")
+    imported = Imported(config, weights, tuple(notes))
     return imported, source.tokens(words.source), target.tokens(words.target)
 
 
@@ -297,7 +289,9 @@ def _config(
     tensors: Mapping[str, Tensor], numbers: Mapping[str, float], words: Vocabularies, where: Path
 ) -> TransformerConfig:
     said = {side: _said(tensors, numbers, side) for side in SIDES}
-    _refuse(said, numbers, words, where)
+    if problems := _problems(said, numbers, words):
+        told = "; ".join(problems)
+        raise CheckpointError(f"{where} has what Regard has no counterpart of: {told}")
     found = said["decoder"]
     source, target = (tensors[name] for name in EMBEDDINGS)
     output = tensors.get("decoder/projection/weight", target)
@@ -330,22 +324,22 @@ def _config(
 
 def _said(tensors: Mapping[str, Tensor], numbers: Mapping[str, float], side: str) -> dict[str, Any]:
     """What a side says of itself, or CTranslate2 takes for granted."""
+    layers = {match[2] for name in tensors if (match := _LAYER.match(name)) and match[1] == side}
+    # What queries are multiplied with where it is not 1/√d, in the layers that say it.
+    scales = [x for name, x in numbers.items() if re.match(f"{side}.*/queries_scale$", name)]
     return {
         "num_heads": int(numbers.get(f"{side}/num_heads", 8)),
         "pre_norm": bool(numbers.get(f"{side}/pre_norm", True)),
         "activation": int(numbers.get(f"{side}/activation", 0)),
         "scale_embeddings": numbers.get(f"{side}/scale_embeddings", 1),
-        "layers": _n_layers(tensors, side),
-        "queries_scale": _queries_scale(numbers, side),
+        "layers": len(layers),
+        "queries_scale": next((x for x in scales if x != 1.0), scales[0] if scales else None),
     }
 
 
-def _refuse(
-    said: Mapping[str, Mapping[str, Any]],
-    numbers: Mapping[str, float],
-    words: Vocabularies,
-    where: Path,
-) -> None:
+def _problems(
+    said: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, float], words: Vocabularies
+) -> list[str]:
     """Whatever ours does not compute."""
     problems = [
         f"{name} is {mine} in the encoder and {said['decoder'][name]} in the decoder"
@@ -368,19 +362,4 @@ def _refuse(
         problems.append(f"layer_norm_epsilon={epsilon} (supported: {NORM_EPSILON})")
     if words.said.get("add_source_bos"):
         problems.append("add_source_bos=true")
-    if problems:
-        raise CheckpointError(
-            f"{where} has what Regard has no counterpart of: {'; '.join(problems)}"
-        )
-
-
-def _n_layers(tensors: Mapping[str, Tensor], side: str) -> int:
-    found = (_LAYER.match(name) for name in tensors)
-    return len({match[2] for match in found if match and match[1] == side})
-
-
-def _queries_scale(numbers: Mapping[str, float], side: str) -> float | None:
-    """What queries are multiplied with where it is not 1/√d, in the layers that say it."""
-    said = (name for name in numbers if name.startswith(side) and name.endswith("/queries_scale"))
-    found = [numbers[name] for name in said]
-    return next((value for value in found if value != 1.0), found[0] if found else None)
+    return problems
