@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,17 +12,15 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from regard.bench.contest import LENGTHS, Contender, Plan, Work, Workload, compete, grow
+from regard.bench.contest import BenchRequest, Contender, Work, Workload, compete, grow
 from regard.bench.measures import DTYPES
 from regard.bench.results import OURS, Bench, BenchRow
-from regard.bench.run import BenchRequest, chosen, default, measure
-from regard.bench.work import shape
+from regard.bench.updates import LENGTHS, default, shape
 from regard.core.errors import ConfigError
 from regard.functional.scores import NamedScore
 from regard.kernels.attention import attention
 from regard.kernels.call import Call
 from regard.kernels.table import TABLE, choose
-from regard.models.settings import TransformerConfig
 from regard.tasks.opening import pick_device
 
 USUAL = {"cpu": (512, 2048), "cuda": (8192, 32768)}
@@ -68,46 +66,33 @@ def attention_bench(asked: BenchRequest, *, size: str | None = None) -> Bench:
     if "int8" in asked.precisions:
         raise ConfigError("attention is computed in fp32 or bf16, not in int8")
     config = shape(size or default("size", device), 16)
-    who = chosen(asked.only, {TORCH: "torch", FLEX: "torch"})
+    n_heads, width = config.n_heads, config.d_model // config.n_heads
+    who = asked.chosen({TORCH: "torch", FLEX: "torch"})
     lengths = LENGTHS if asked.long else USUAL.get(device.type, USUAL["cpu"])
-
-    def work(plan: Plan) -> list[BenchRow]:
-        rows = []
-        for backward in (True, False):
-            points = [_point(config, n, asked.precisions, who, device, backward) for n in lengths]
-            if asked.long:
-                rows += grow(points, plan)
-            else:
-                rows += [row for task, all_ in points for row in compete(task, all_, plan)]
-        return rows
-
-    heads = {"n_heads": config.n_heads, "head_width": config.d_model // config.n_heads}
-    return measure(asked, work, {"shape": heads, "lengths": list(lengths)})
+    plan = asked.plan()
+    rows: list[BenchRow] = []
+    for backward in (True, False):
+        points = []
+        for n in lengths:
+            what = f"causal attention, {'forward+backward' if backward else 'forward'}, {n:,}"
+            task = Workload(what=what, unit="TFLOP/s", unit_size=1e12, flops=1.0, by="length", at=n)
+            B = max(1, TOKENS.get(device.type, TOKENS["cpu"]) // n)
+            contenders: list[Contender] = []
+            for name in asked.precisions:
+                inputs = Inputs(B, n_heads, n, width, DTYPES[name], device)
+                contenders += _contenders(inputs, name, who, backward)
+            points.append((task, contenders))
+        if asked.long:
+            rows += grow(points, plan)
+        else:
+            rows += [row for point in points for row in compete(*point, plan)]
+    heads = {"n_heads": n_heads, "head_width": width}
+    return plan.bench(rows, {"shape": heads, "lengths": list(lengths)})
 
 
 def why_table() -> list[dict[str, str]]:
     """Which kernel is chosen for which work, and why; the first that fits is taken."""
     return [{"kernel": row.name, "when": row.when, "why": row.why} for row in TABLE]
-
-
-def _point(
-    config: TransformerConfig,
-    length: int,
-    precisions: Sequence[str],
-    who: set[str],
-    device: torch.device,
-    backward: bool,
-) -> tuple[Workload, list[Contender]]:
-    kind = "forward+backward" if backward else "forward"
-    B = max(1, TOKENS.get(device.type, TOKENS["cpu"]) // length)
-    width = config.d_model // config.n_heads
-    what = f"causal attention, {kind}, {length:,}"
-    task = Workload(what=what, unit="TFLOP/s", unit_size=1e12, flops=1.0, by="length", at=length)
-    contenders: list[Contender] = []
-    for name in precisions:
-        inputs = Inputs(B, config.n_heads, length, width, DTYPES[name], device)
-        contenders += _contenders(inputs, name, who, backward)
-    return task, contenders
 
 
 def _contenders(
@@ -152,28 +137,22 @@ def _flex(inputs: Inputs, backward: bool) -> Work:
 
     seen = create_block_mask(causal, None, None, inputs.T, inputs.T, device=inputs.device)
     compiled: Any = torch.compile(flex_attention)
-
-    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return compiled(q, k, v, block_mask=seen)
-
-    return _start(attend, inputs, backward)
+    return _start(partial(compiled, block_mask=seen), inputs, backward)
 
 
 def _start(attend: Attention, inputs: Inputs, backward: bool) -> Work:
     *qkv, grad = inputs.tensors()
     flops = inputs.flops(backward)
-
-    def forward() -> float:
-        with torch.no_grad():
-            attend(*qkv)
-        return flops
-
-    def both() -> float:
-        attend(*qkv).backward(grad)
-        for one in qkv:
-            one.grad = None
-        return flops
-
     for one in qkv:
         one.requires_grad_(backward)
-    return Work(both if backward else forward)
+
+    def run() -> float:
+        with torch.set_grad_enabled(backward):
+            out = attend(*qkv)
+        if backward:
+            out.backward(grad)
+            for one in qkv:
+                one.grad = None
+        return flops
+
+    return Work(run)

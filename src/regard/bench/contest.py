@@ -4,26 +4,78 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 import statistics
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from regard.bench.measures import Footprint, release, seconds
-from regard.bench.results import LEFT_OUT, OURS, BenchRow
+from regard.bench.measures import DTYPES, Footprint, matrix_rates, release, seconds
+from regard.bench.results import LEFT_OUT, OURS, Bench, BenchRow
+from regard.core.errors import ConfigError
+from regard.core.registry import did_you_mean
+from regard.tasks.opening import pick_device
 
+PRECISIONS = ("fp32", "bf16", "int8")
+PACKAGES = ("torch", "transformers", "x-transformers", "joeynmt", "ctranslate2")
 LEAST_SECONDS = 0.2
 """A round lasts at least so long: shorter work is repeated within it."""
 MOST_REPEATS = 1000
-
-LENGTHS = (128, 512, 2048, 8192, 32768)
 MOST_SECONDS = 60.0
 """Work that would take longer than this once is not begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRequest:
+    """What every benchmark may be asked for."""
+
+    device: str | None = None
+    precision: str | None = None
+    rounds: int = 5
+    only: tuple[str, ...] = ()
+    long: bool = False
+    tell: Callable[[str], None] = lambda _line: None
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """On a CPU both, as neither always wins; on a GPU bf16."""
+        if self.precision is None:
+            return ("bf16",) if pick_device(self.device).type == "cuda" else ("bf16", "fp32")
+        if self.precision not in PRECISIONS:
+            near = did_you_mean(self.precision, PRECISIONS)
+            known = ", ".join(PRECISIONS)
+            raise ConfigError(f"there is no precision {self.precision!r}{near}; known: {known}")
+        return (self.precision,)
+
+    def chosen(self, packages: Mapping[str, str]) -> set[str]:
+        """Who takes part: of us and the peers, each with its package, those of ``only``.
+
+        Where none is named, all that are installed.
+        """
+        everybody = (OURS, *packages)
+        there = {OURS, *(name for name, package in packages.items() if find_spec(package))}
+        for name in self.only:
+            if name not in everybody:
+                hint = f"{did_you_mean(name, everybody)}; known: {', '.join(everybody)}"
+                raise ConfigError(f"there is no contender {name!r}{hint}")
+            if name not in there:
+                how = f"get it by pip install {name}, or leave it out of --only"
+                raise ConfigError(f"{name} is not installed; {how}")
+        return set(self.only) or there
+
+    def plan(self) -> Plan:
+        """How to measure; the rate at which the device multiplies matrices is measured here."""
+        device = pick_device(self.device)
+        self.tell("measuring the matrix-multiply rate")
+        rates = matrix_rates([name for name in self.precisions if name in DTYPES], device)
+        return Plan(device=device, rounds=self.rounds, matrix_rates=rates, tell=self.tell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +113,31 @@ class Plan:
     rounds: int = 5
     matrix_rates: Mapping[str, float] = field(default_factory=dict)
     tell: Callable[[str], None] = lambda _line: None
+
+    def bench(self, rows: Iterable[BenchRow], facts: Mapping[str, Any]) -> Bench:
+        """What was found here."""
+        versions = {name: found for name in PACKAGES if (found := _version(name))}
+        here = {"python": platform.python_version(), "threads": torch.get_num_threads()}
+        facts = {**here, "versions": versions, **facts}
+        rates = self.matrix_rates
+        return Bench(device=_name(self.device), facts=facts, matrix_rates=rates, rows=tuple(rows))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _name(device: torch.device) -> str:
+    """What a reader would call it: the processor's name where Linux tells it, else its kind."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    cpus = Path("/proc/cpuinfo")
+    lines = cpus.read_text().splitlines() if cpus.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, {torch.get_num_threads()} threads"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +193,9 @@ class _Runner:
     def guarded(self, act: Callable[[], None], tell: Callable[[str], None]) -> None:
         """Whatever a contender dies of is its result, not the end of the run."""
         try:
-            with _quiet(self.contender):
+            with warnings.catch_warnings():
+                if self.contender.who != OURS:  # what a peer warns of is not the reader's concern
+                    warnings.simplefilter("ignore")
                 act()
         except Exception as error:
             self.error = why(error)
@@ -166,15 +245,6 @@ def why(error: Exception) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
-@contextmanager
-def _quiet(contender: Contender) -> Iterator[None]:
-    """What a peer warns of is not the reader's concern; what we warn of is."""
-    with warnings.catch_warnings():
-        if contender.who != OURS:
-            warnings.simplefilter("ignore")
-        yield
-
-
 def grow(points: Iterable[tuple[Workload, list[Contender]]], plan: Plan) -> list[BenchRow]:
     """All points in turn, each larger than the one before.
 
@@ -184,14 +254,12 @@ def grow(points: Iterable[tuple[Workload, list[Contender]]], plan: Plan) -> list
     rows: list[BenchRow] = []
     last: dict[str, BenchRow] = {}
     for task, contenders in points:
-        barred = {c.label: _bar(last.get(c.label), task, plan) for c in contenders}
-        fit = [c for c in contenders if barred[c.label] is None]
-        found = iter(compete(task, fit, plan))
-        for contender in contenders:
-            bar = barred[contender.label]
-            row = next(found) if bar is None else task.row(contender, error=bar)
-            last[contender.label] = row
-            rows.append(row)
+        bars = {one.label: _bar(last.get(one.label), task, plan) for one in contenders}
+        found = iter(compete(task, [one for one in contenders if bars[one.label] is None], plan))
+        for one in contenders:
+            bar = bars[one.label]
+            last[one.label] = next(found) if bar is None else task.row(one, error=bar)
+            rows.append(last[one.label])
     return rows
 
 

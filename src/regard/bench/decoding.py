@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from regard.bench.contest import Contender, Plan, Work, Workload, compete, grow
-from regard.bench.decoding_peers import direct_decoding, engine_decoding, hf_decoding, hf_writing
+from regard.bench import decoders
+from regard.bench.contest import BenchRequest, Contender, Work, Workload, compete, grow
 from regard.bench.measures import DTYPES
 from regard.bench.results import OURS, Bench, BenchRow
-from regard.bench.run import BenchRequest, chosen, measure
-from regard.bench.work import shape as translator_shape
-from regard.bench.writing import DecodingWork, our_decoding, our_writing
+from regard.bench.updates import shape as translator_shape
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.models.decoder import LanguageModel
@@ -36,7 +33,9 @@ USUAL: dict[str, Sequence[tuple[int, int]]] = {
     "cuda": ((1, 1), (1, 64), (1, 512), (BEAM, 1), (BEAM, 64)),
 }
 """(beam, batch) where nothing else is asked for."""
-LONG_BATCHES, LONG_TEXTS = (1, 4, 16, 64, 256), (25, 50, 100, 200, 400)
+ENGINES = {"cpu": ("int8", "fp32"), "cuda": ("bf16",)}
+"""Precisions that CTranslate2 is compared in: on a CPU it is at its best in int8."""
+LONG = {"batch": (1, 4, 16, 64, 256), "length": (25, 50, 100, 200, 400)}
 SMOLLM2 = "smollm2-135m"
 SHAPES: dict[str, dict[str, Any]] = {
     SMOLLM2: {
@@ -75,38 +74,46 @@ def decode_bench(
 ) -> Bench:
     """Greedy search and beams of four on random weights; the number written is checked."""
     device = pick_device(asked.device)
-    who = chosen(asked.only, {HF: HF, CT2: CT2})
-    config = translator_shape(size or "base", vocab or VOCAB, max_len=512)
+    who = asked.chosen({HF: HF, CT2: CT2})
+    config = translator_shape(size or "base", vocab or VOCAB)
     usual = USUAL.get(device.type, USUAL["cpu"])
     works = [(beam, n) for n in batches for beam in (1, BEAM)] or usual
-    engines = _precisions_of_engine(asked, device) if CT2 in who else ()
+    engines = (asked.precision,) if asked.precision else ENGINES.get(device.type, ENGINES["cpu"])
 
-    def contenders(writing: DecodingWork) -> list[Contender]:
-        ours = partial(our_decoding, config, writing)
-        return _native(asked, who, ours, partial(hf_decoding, config, writing))
+    def native(writing: decoders.DecodingWork) -> list[Contender]:
+        ours, theirs = (
+            partial(one, config, writing) for one in (decoders.our_decoding, decoders.hf_decoding)
+        )
+        return _native(asked, who, ours, theirs)
 
-    def work(plan: Plan) -> list[BenchRow]:
-        rows = []
-        for beam, batch in works:
-            writing = DecodingWork(batch, N_SOURCE, N_NEW, beam, device)
-            what, flops = f"{writing.search}, batch {batch}", _flops(config, writing)
-            rows += compete(Workload(what=what, unit=UNIT, flops=flops), contenders(writing), plan)
-            for name in engines:
-                task = Workload(what=f"{what}, {CT2} {name}", unit=UNIT, flops=flops)
-                rows += compete(task, _engines(config, writing, name, who), plan)
-        if asked.long:
-            for by in ("batch", "length"):
-                rows += grow(((task, contenders(w)) for task, w in _growing(by, device)), plan)
-        return rows
-
-    kept = {"d_model", "n_layers", "n_heads", "d_ff"}
+    plan = asked.plan()
+    rows: list[BenchRow] = []
+    for beam, batch in works:
+        writing = decoders.DecodingWork(batch, N_SOURCE, N_NEW, beam, device)
+        what, flops = f"{writing.search}, batch {batch}", _flops(config, writing)
+        rows += compete(Workload(what=what, unit=UNIT, flops=flops), native(writing), plan)
+        for name in engines if CT2 in who else ():
+            task = Workload(what=f"{what}, {CT2} {name}", unit=UNIT, flops=flops)
+            both = [(OURS, CT2, decoders.engine_decoding)] if OURS in who else []
+            found = [
+                Contender(one, how, name, partial(work, config, writing, name))
+                for one, how, work in (*both, (CT2, "", decoders.direct_decoding))
+            ]
+            rows += compete(task, found, plan)
+    for by, sizes in LONG.items() if asked.long else ():  # greedy: more sentences, or longer ones
+        points = []
+        for at in sizes:
+            batch, n_new = (at, N_NEW) if by == "batch" else (8, at)
+            task = Workload(what=f"greedy by {by}, {at}", unit=UNIT, by=by, at=at)
+            points.append((task, native(decoders.DecodingWork(batch, N_SOURCE, n_new, 1, device))))
+        rows += grow(points, plan)
     facts = {
-        "shape": config.model_dump(include=kept),
+        "shape": config.model_dump(include={"d_model", "n_layers", "n_heads", "d_ff"}),
         "vocab": config.n_target_vocab,
         "source_tokens": N_SOURCE,
         "written": N_NEW,
     }
-    return measure(asked, work, facts)
+    return plan.bench(rows, facts)
 
 
 def _native(
@@ -126,23 +133,7 @@ def _native(
     return found
 
 
-def _engines(
-    config: TransformerConfig, writing: DecodingWork, precision: str, who: set[str]
-) -> list[Contender]:
-    """CTranslate2 through us and without us."""
-    ours = partial(engine_decoding, config, writing, precision)
-    direct = Contender(CT2, "", precision, partial(direct_decoding, config, writing, precision))
-    return [Contender(OURS, CT2, precision, ours), direct] if OURS in who else [direct]
-
-
-def _precisions_of_engine(asked: BenchRequest, device: torch.device) -> tuple[str, ...]:
-    """Those that CTranslate2 is compared in: on a CPU it is at its best in int8."""
-    if asked.precision is not None:
-        return (asked.precision,)
-    return ("bf16",) if device.type == "cuda" else ("int8", "fp32")
-
-
-def _flops(config: TransformerConfig, writing: DecodingWork) -> float:
+def _flops(config: TransformerConfig, writing: decoders.DecodingWork) -> float:
     """Useful FLOPs of a token that is handed out: all beams are computed, one is kept."""
     formula = flop_formula(build(config))
     source = writing.n_read + 1
@@ -151,50 +142,42 @@ def _flops(config: TransformerConfig, writing: DecodingWork) -> float:
     return (encoding + writing.beam * writes) / writing.n_new
 
 
-def _growing(by: str, device: torch.device) -> Iterator[tuple[Workload, DecodingWork]]:
-    """Greedy search of more and more sentences, or of longer and longer ones."""
-    for at in LONG_BATCHES if by == "batch" else LONG_TEXTS:
-        batch, n_new = (at, N_NEW) if by == "batch" else (8, at)
-        task = Workload(what=f"greedy by {by}, {at}", unit=UNIT, by=by, at=at)
-        yield task, DecodingWork(batch, N_SOURCE, n_new, 1, device)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lengths:
-    """How much a language model reads and writes."""
-
-    n_prompt: int = 32
-    n_new: int = 256
-    batches: Sequence[int] = (1,)
-
-
 def generate_bench(
-    asked: BenchRequest, *, run: Path | None = None, shape: str | None = None, lengths: Lengths
+    asked: BenchRequest,
+    *,
+    run: Path | None = None,
+    shape: str | None = None,
+    n_prompt: int = 32,
+    n_new: int = 256,
+    batches: Sequence[int] = (1,),
 ) -> Bench:
     """Greedy, with the weights of a run or with random ones; the number written is checked."""
     device = pick_device(asked.device)
-    who = chosen(asked.only, {HF: HF})
+    who = asked.chosen({HF: HF})
     model = _language_model(run, shape).to(device).eval()
-    _check_room(model, lengths)
+    if n_prompt + n_new > model.config.max_len:
+        raise ConfigError(
+            f"{n_prompt} tokens of prompt and {n_new} new ones are {n_prompt + n_new}, but the "
+            f"model's context holds {model.config.max_len}; ask for fewer (--prompt, --new)"
+        )
     if not set(asked.precisions) & set(DTYPES):
         raise ConfigError(f"generating takes {' or '.join(DTYPES)}, not {asked.precision}")
-
-    def work(plan: Plan) -> list[BenchRow]:
-        rows = []
-        for batch in lengths.batches:
-            writing = DecodingWork(batch, lengths.n_prompt, lengths.n_new, 1, device)
-            ours, theirs = (partial(one, model, writing) for one in (our_writing, hf_writing))
-            task = Workload(what=f"generation, batch {batch}", unit=UNIT)
-            rows += compete(task, _native(asked, who, ours, theirs), plan)
-        return rows
-
+    plan = asked.plan()
+    rows: list[BenchRow] = []
+    for batch in batches:
+        writing = decoders.DecodingWork(batch, n_prompt, n_new, 1, device)
+        ours, theirs = (
+            partial(one, model, writing) for one in (decoders.our_writing, decoders.hf_writing)
+        )
+        task = Workload(what=f"generation, batch {batch}", unit=UNIT)
+        rows += compete(task, _native(asked, who, ours, theirs), plan)
     facts = {
         "weights": "random" if run is None else str(run),
         "shape": model.config.model_dump(mode="json"),
-        "prompt_tokens": lengths.n_prompt,
-        "written": lengths.n_new,
+        "prompt_tokens": n_prompt,
+        "written": n_new,
     }
-    return measure(asked, work, facts)
+    return plan.bench(rows, facts)
 
 
 def _language_model(run: Path | None, shape: str | None) -> LanguageModel:
@@ -209,12 +192,3 @@ def _language_model(run: Path | None, shape: str | None) -> LanguageModel:
         raise ConfigError(f"there is no shape {shape!r}{near}; known: {', '.join(SHAPES)}")
     torch.manual_seed(0)
     return LanguageModel(DecoderConfig(dropout=0.0, **SHAPES[shape]))
-
-
-def _check_room(model: LanguageModel, lengths: Lengths) -> None:
-    needed, there = lengths.n_prompt + lengths.n_new, model.config.max_len
-    if needed > there:
-        raise ConfigError(
-            f"{lengths.n_prompt} tokens of prompt and {lengths.n_new} new ones are {needed}, but "
-            f"the model's context holds {there}; ask for fewer (--prompt, --new)"
-        )

@@ -7,6 +7,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,10 @@ SHOWN = 3
 
 
 def seconds(work: Callable[[], object], device: torch.device, *, times: int = 1) -> float:
-    """Seconds of ``times`` runs in a row.
+    """Seconds of ``times`` runs in a row, from an idle device to the end of its last kernel.
 
-    On CUDA between two events of the stream: the first is passed when the device is idle, the
-    second when the last kernel is done and the host has come back, so that waiting for launches
-    counts. Elsewhere by the wall clock.
+    Waiting for launches counts.
     """
-    if device.type == "cuda":
-        return _by_events(work, device, times)
     _wait(device)
     began = time.perf_counter()
     for _ in range(times):
@@ -41,21 +38,9 @@ def seconds(work: Callable[[], object], device: torch.device, *, times: int = 1)
     return time.perf_counter() - began
 
 
-def _by_events(work: Callable[[], object], device: torch.device, times: int) -> float:
-    with torch.cuda.device(device):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        begin.record()
-        for _ in range(times):
-            work()
-        end.record()
-        torch.cuda.synchronize()
-        return begin.elapsed_time(end) / 1000
-
-
 def _wait(device: torch.device) -> None:
     if device.type != "cpu":
-        torch.accelerator.synchronize()
+        torch.accelerator.synchronize(device)
 
 
 class Footprint:
@@ -67,8 +52,12 @@ class Footprint:
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
             self._before: int | None = torch.cuda.memory_allocated(device)
-        else:
-            self._before = _reset_peak()
+            return
+        try:
+            _RESET.write_text("5")  # Linux forgets its highest mark
+            self._before = _status("VmRSS")
+        except OSError:
+            self._before = None
 
     @property
     def bytes(self) -> int | None:
@@ -85,19 +74,8 @@ def release(device: torch.device) -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
-        return
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps what was freed
-    if trim is not None:
+    elif trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc keeps what was freed
         trim(0)
-
-
-def _reset_peak() -> int | None:
-    """Linux forgets its highest mark on request; -> what the process holds now."""
-    try:
-        _RESET.write_text("5")
-    except OSError:
-        return None
-    return _status("VmRSS")
 
 
 def _status(name: str) -> int | None:
@@ -111,21 +89,15 @@ def _status(name: str) -> int | None:
 
 def matrix_rates(precisions: Sequence[str], device: torch.device) -> dict[str, float]:
     """Precision -> FLOP/s, the best of some tries on random numbers: a ceiling is no median."""
-    return {name: _rate(DTYPES[name], device) for name in precisions}
-
-
-def _rate(dtype: torch.dtype, device: torch.device) -> float:
-    n = WIDTH.get(device.type, 4096)
-    a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
-    out = torch.empty_like(a)
-
-    def multiply() -> None:
-        torch.mm(a, b, out=out)
-
-    multiply()  # the first call chooses a kernel
-    times = math.ceil(RATE_SECONDS / seconds(multiply, device))
-    best = min(seconds(multiply, device, times=times) for _ in range(TRIES))
-    return times * 2 * n**3 / best
+    n, rates = WIDTH.get(device.type, 4096), {}
+    for name in precisions:
+        a, b = (torch.randn(n, n, device=device).to(DTYPES[name]) for _ in range(2))
+        multiply = partial(torch.mm, a, b, out=torch.empty_like(a))
+        multiply()  # the first call chooses a kernel
+        times = math.ceil(RATE_SECONDS / seconds(multiply, device))
+        best = min(seconds(multiply, device, times=times) for _ in range(TRIES))
+        rates[name] = times * 2 * n**3 / best
+    return rates
 
 
 def limit(work: Callable[[], object], device: torch.device) -> str:
@@ -138,23 +110,19 @@ def limit(work: Callable[[], object], device: torch.device) -> str:
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
     with profile(activities=activities) as profiler:
         work()
-        if cuda:
-            torch.cuda.synchronize(device)
-    times = _times(profiler.key_averages(), cuda)
+        _wait(device)
+    events: Any = profiler.key_averages()
+    if cuda:  # of kernels
+        on_gpu = [event for event in events if event.device_type.name == "CUDA"]
+        times = {event.key: event.self_device_time_total for event in on_gpu}
+    else:  # of operators, without what they call
+        times = {event.key: event.self_cpu_time_total for event in events}
     total = sum(times.values()) or 1.0
     top = sorted(times, key=lambda name: times[name], reverse=True)[:SHOWN]
     shares = [f"{short(name)} {times[name] / total:.0%}" for name in top]
     if cuda:
         shares.insert(0, f"device idle {max(0.0, 1 - total / 1e6 / took):.0%}")
     return ", ".join(shares)
-
-
-def _times(events: Any, cuda: bool) -> dict[str, float]:
-    """Microseconds by name: of kernels on a GPU, of operators without what they call elsewhere."""
-    if not cuda:
-        return {event.key: event.self_cpu_time_total for event in events}
-    kernels = [event for event in events if event.device_type.name == "CUDA"]
-    return {event.key: event.self_device_time_total for event in kernels}
 
 
 def short(name: str) -> str:

@@ -9,7 +9,7 @@ everything compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,10 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.bench.contest import Contender, Plan, Work, Workload, compete
-from regard.bench.results import OURS, Bench, BenchRow
-from regard.bench.run import BenchRequest, chosen, measure
-from regard.bench.work import learned, our_updates, plain_updates
+from regard.bench.contest import BenchRequest, Contender, Work, Workload, compete
+from regard.bench.results import OURS, Bench
+from regard.bench.training_peers import Peer, transformers_model
+from regard.bench.updates import our_updates, plain_updates
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry
 from regard.data.batch import Batch
@@ -38,7 +38,8 @@ from regard.training.settings import TrainSettings
 MASKED_SHARE = 0.15
 N_BATCHES = 4
 """Batches of a round."""
-UNIT = "tokens/s"
+ON_CPU = {"context": 128, "n_rows": 2}
+"""Sizes of a batch where there is no GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +47,18 @@ class TextShape:
     """The sizes of a model and of its batches."""
 
     n_vocab: int
-    d_model: int
-    n_layers: int
-    n_heads: int
+    d_model: int = 768
+    n_layers: int = 12
+    n_heads: int = 12
     dropout: float
     context: int
     """Tokens of a row."""
     n_rows: int
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens that are read in a round."""
+        return N_BATCHES * self.n_rows * self.context
 
     @property
     def sizes(self) -> dict[str, Any]:
@@ -108,30 +114,24 @@ class PlainBlock(nn.Module):
 
 
 def hf_gpt2(shape: TextShape) -> Any:
-    """GPT2LMHeadModel of a shape, on torch's fused attention."""
-    from transformers import GPT2Config, GPT2LMHeadModel, logging
-
-    logging.set_verbosity_error()
+    """GPT2LMHeadModel of a shape."""
     rates = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), shape.dropout)
-    config = GPT2Config(
+    return transformers_model(
+        "GPT2LMHeadModel",
         vocab_size=shape.n_vocab,
         n_positions=shape.context,
         n_embd=shape.d_model,
         n_layer=shape.n_layers,
         n_head=shape.n_heads,
         use_cache=False,
-        attn_implementation="sdpa",
         **rates,
     )
-    return GPT2LMHeadModel(config)
 
 
 def hf_bert(shape: TextShape) -> Any:
-    """BertForMaskedLM of a shape, on torch's fused attention."""
-    from transformers import BertConfig, BertForMaskedLM, logging
-
-    logging.set_verbosity_error()
-    config = BertConfig(
+    """BertForMaskedLM of a shape."""
+    return transformers_model(
+        "BertForMaskedLM",
         vocab_size=shape.n_vocab,
         hidden_size=shape.d_model,
         num_hidden_layers=shape.n_layers,
@@ -140,9 +140,7 @@ def hf_bert(shape: TextShape) -> Any:
         max_position_embeddings=shape.context,
         hidden_dropout_prob=shape.dropout,
         attention_probs_dropout_prob=0.0,
-        attn_implementation="sdpa",
     )
-    return BertForMaskedLM(config)
 
 
 class HfLogits(nn.Module):
@@ -169,30 +167,19 @@ class WithLoss(nn.Module):
         return F.cross_entropy(self.inner(ids).flatten(0, 1), targets.flatten())
 
 
-@dataclass(frozen=True, slots=True)
-class TextPeer:
-    """Somebody else's model of the shape."""
-
-    name: str
-    package: str
-    make: Callable[[TextShape], nn.Module]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextBench:
     """What is learned, by whom."""
 
     shape: TextShape
-    on_cpu: Mapping[str, int]
-    """Sizes of a batch where there is no GPU."""
     batch: Callable[[TextShape, torch.Generator], Batch]
     inputs: Callable[[Batch], tuple[Tensor, Tensor]]
     """What a peer reads, and what it should predict."""
-    ours: Mapping[str, Callable[[TextShape], tuple[nn.Module, float]]]
-    """By its kind of positions: our model, and FLOPs of training for one token."""
+    ours: Callable[[Any, TextShape], tuple[nn.Module, float]]
+    """A kind of positions, a shape -> our model, and FLOPs of training for one token."""
     objective: Callable[[TrainSettings, bool], Objective]
     """(settings, compiled) -> our loss."""
-    peers: tuple[TextPeer, ...]
+    peers: tuple[Peer, ...]
 
 
 def window_batch(shape: TextShape, rng: torch.Generator) -> Batch:
@@ -238,46 +225,30 @@ def our_bert(positions: Any, shape: TextShape) -> tuple[Encoder, float]:
 
 SHAPES: Registry[TextBench] = Registry("shape")
 SHAPES.add("gpt2-small")(
-    TextBench(
-        shape=TextShape(  # the vocabulary is padded to a multiple of 64, as nanoGPT does
-            n_vocab=50304,
-            d_model=768,
-            n_layers=12,
-            n_heads=12,
-            dropout=0.0,
-            context=1024,
-            n_rows=32,
-        ),
-        on_cpu={"context": 128, "n_rows": 2},
+    TextBench(  # the vocabulary is padded to a multiple of 64, as nanoGPT does
+        shape=TextShape(n_vocab=50304, dropout=0.0, context=1024, n_rows=32),
         batch=window_batch,
         inputs=lambda batch: (batch.target_in, batch.target_out),
-        ours={name: partial(our_gpt, name) for name in ("learned", "rotary")},
+        ours=our_gpt,
         objective=lambda settings, compiled: NextTokenLoss(settings, compiled=compiled),
         peers=(
-            TextPeer("torch", "torch", PlainGPT),
-            TextPeer("transformers", "transformers", lambda shape: HfLogits(hf_gpt2(shape))),
+            Peer("torch", "torch", PlainGPT, compiles=True),
+            Peer("transformers", "transformers", lambda s: HfLogits(hf_gpt2(s)), compiles=True),
         ),
     )
 )
 SHAPES.add("bert-base")(
     TextBench(
-        shape=TextShape(
-            n_vocab=30528,
-            d_model=768,
-            n_layers=12,
-            n_heads=12,
-            dropout=0.1,
-            context=512,
-            n_rows=64,
-        ),
-        on_cpu={"context": 128, "n_rows": 2},
+        shape=TextShape(n_vocab=30528, dropout=0.1, context=512, n_rows=64),
         batch=masked_batch,
         inputs=lambda batch: (batch.ids, batch.labels),
-        ours={name: partial(our_bert, name) for name in ("learned", "rotary")},
+        ours=our_bert,
         objective=lambda settings, compiled: MaskedLoss(
             settings.label_smoothing, compiled=compiled
         ),
-        peers=(TextPeer("transformers", "transformers", lambda shape: HfLogits(hf_bert(shape))),),
+        peers=(
+            Peer("transformers", "transformers", lambda s: HfLogits(hf_bert(s)), compiles=True),
+        ),
     )
 )
 
@@ -291,25 +262,21 @@ def text_train_bench(
         raise ConfigError("--long goes without --shape: a shape has its own length and batch")
     if "int8" in asked.precisions:
         raise ConfigError("training takes fp32 or bf16, not int8")
-    shape = bench.shape if device.type == "cuda" else replace(bench.shape, **bench.on_cpu)
+    shape = bench.shape if device.type == "cuda" else replace(bench.shape, **ON_CPU)
     if batch_tokens is not None:
         context = min(shape.context, batch_tokens)
         shape = replace(shape, context=context, n_rows=batch_tokens // context)
     shape = replace(shape, n_vocab=vocab or shape.n_vocab)
-    who = chosen(asked.only, {peer.name: peer.package for peer in bench.peers})
-    batches = text_batches(bench, shape)
-
-    def work(plan: Plan) -> list[BenchRow]:
-        task = Workload(what=f"training {name}", unit=UNIT)
-        found = [
-            contender
-            for precision in asked.precisions
-            for contender in contenders(bench, shape, batches, device, precision)
-            if contender.who in who
-        ]
-        return compete(task, found, plan)
-
-    return measure(asked, work, {"shape": asdict(shape), "tokens": _n_tokens(shape, batches)})
+    who = asked.chosen({peer.name: peer.package for peer in bench.peers})
+    found = [
+        contender
+        for precision in asked.precisions
+        for contender in contenders(bench, shape, device, precision)
+        if contender.who in who
+    ]
+    plan = asked.plan()
+    rows = compete(Workload(what=f"training {name}", unit="tokens/s"), found, plan)
+    return plan.bench(rows, {"shape": asdict(shape), "tokens": shape.n_tokens})
 
 
 def text_batches(bench: TextBench, shape: TextShape) -> list[Batch]:
@@ -319,53 +286,38 @@ def text_batches(bench: TextBench, shape: TextShape) -> list[Batch]:
 
 
 def contenders(
-    bench: TextBench,
-    shape: TextShape,
-    batches: list[Batch],
-    device: torch.device,
-    precision: str,
-) -> list[Contender]:
+    bench: TextBench, shape: TextShape, device: torch.device, precision: str
+) -> Iterator[Contender]:
     """Ourselves first, with each kind of positions, then the peers; compiled on a GPU."""
     on_gpu = device.type == "cuda"
-    n_tokens = _n_tokens(shape, batches)
+    batches = text_batches(bench, shape)
 
-    def ours(make: Callable[[TextShape], tuple[nn.Module, float]]) -> Work:
+    def counted(work: Work, flops: float) -> Work:
+        """In tokens that are read."""
+        return replace(work, run=lambda: work.run() and shape.n_tokens, flops=flops)
+
+    def ours(positions: str) -> Work:
         torch.manual_seed(0)
-        model, flops = make(shape)
-        settings = TrainSettings.model_validate(
-            {"max_steps": 1, "precision": precision, "label_smoothing": 0.0}
-        )
-        objective = bench.objective(settings, on_gpu)
-        run = our_updates(model, objective, batches, settings, device, captured=on_gpu)
-        return Work(lambda: run() and n_tokens, learned(model), flops)
+        model, flops = bench.ours(positions, shape)
+        how = {"max_steps": 1, "precision": precision, "label_smoothing": 0.0}
+        settings = TrainSettings.model_validate(how)
+        loss = bench.objective(settings, on_gpu)
+        return counted(our_updates(model, loss, batches, settings, device, captured=on_gpu), flops)
 
-    def peer(one: TextPeer, compiled: bool) -> Work:
+    def theirs(peer: Peer, compiled: bool) -> Work:
         torch.manual_seed(0)
-        model = WithLoss(one.make(shape))
-        flops = next(iter(bench.ours.values()))(shape)[1]
-        run = plain_updates(
-            model,
-            batches,
-            lambda forward, batch: forward(*bench.inputs(batch)),
-            device=device,
-            precision=precision,
-            compiled=compiled,
-            dynamic=False,
-        )
-        return Work(lambda: run() and n_tokens, learned(model), flops)
+        model = WithLoss(peer.make(shape))
 
-    how = ", compiled" if on_gpu else ""
-    found = [
-        Contender(OURS, f"{positions} positions{how}", precision, partial(ours, make))
-        for positions, make in bench.ours.items()
-    ]
-    for one in bench.peers:
-        for compiled in (True, False) if on_gpu else (False,):
-            way = "compiled" if compiled else ""
-            found.append(Contender(one.name, way, precision, partial(peer, one, compiled)))
-    return found
+        def loss(forward: Callable[..., Tensor], batch: Batch) -> Tensor:
+            return forward(*bench.inputs(batch))
 
+        how = {"compiled": compiled, "dynamic": False}
+        work = plain_updates(model, batches, loss, device, precision, **how)
+        return counted(work, bench.ours("learned", shape)[1])
 
-def _n_tokens(shape: TextShape, batches: list[Batch]) -> int:
-    """Tokens that are read in a round."""
-    return len(batches) * shape.n_rows * shape.context
+    for positions in ("learned", "rotary"):
+        how = f"{positions} positions{', compiled' if on_gpu else ''}"
+        yield Contender(OURS, how, precision, partial(ours, positions))
+    for peer in bench.peers:
+        for way in reversed(peer.ways(device)):
+            yield Contender(peer.name, way, precision, partial(theirs, peer, bool(way)))

@@ -31,15 +31,8 @@ class TorchTransformer(nn.Module):
         self.tokens = nn.Embedding(config.n_target_vocab, config.d_model)
         nn.init.normal_(self.tokens.weight, std=config.d_model**-0.5)
         self.dropout = nn.Dropout(config.dropout)
-        self.inner = nn.Transformer(
-            config.d_model,
-            config.n_heads,
-            config.n_layers,
-            config.n_layers,
-            config.d_ff,
-            config.dropout,
-            batch_first=True,
-        )
+        n, sizes = config.n_layers, (config.d_ff, config.dropout)
+        self.inner = nn.Transformer(config.d_model, config.n_heads, n, n, *sizes, batch_first=True)
         self.register_buffer("table", sinusoid(torch.arange(config.max_len), config.d_model))
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
@@ -63,34 +56,34 @@ class TorchTransformer(nn.Module):
         return self.dropout(scaled + self.table[: ids.shape[1]])
 
 
-def marian_model(config: TransformerConfig) -> Any:
-    """A MarianMTModel of our shape, on torch's fused attention, with our special ids."""
-    from transformers import MarianConfig, MarianMTModel, logging
+def transformers_model(name: str, **sizes: Any) -> Any:
+    """A model of ``transformers`` with random weights, on torch's fused attention."""
+    import transformers
 
-    logging.set_verbosity_error()
-    return MarianMTModel(
-        MarianConfig(
-            vocab_size=config.n_target_vocab,
-            d_model=config.d_model,
-            encoder_layers=config.n_layers,
-            decoder_layers=config.n_layers,
-            encoder_attention_heads=config.n_heads,
-            decoder_attention_heads=config.n_heads,
-            encoder_ffn_dim=config.d_ff,
-            decoder_ffn_dim=config.d_ff,
-            dropout=config.dropout,
-            attention_dropout=0.0,
-            activation_dropout=0.0,
-            activation_function="relu",
-            scale_embedding=True,
-            max_position_embeddings=config.max_len,
-            pad_token_id=PAD_ID,
-            bos_token_id=BEGIN_ID,
-            eos_token_id=END_ID,
-            decoder_start_token_id=BEGIN_ID,
-            forced_eos_token_id=None,
-            attn_implementation="sdpa",
-        )
+    transformers.logging.set_verbosity_error()
+    make = getattr(transformers, name)
+    return make(make.config_class(**sizes, attn_implementation="sdpa"))
+
+
+def marian_model(config: TransformerConfig) -> Any:
+    """A MarianMTModel of our shape, with our special ids."""
+    both = {"layers": config.n_layers, "attention_heads": config.n_heads, "ffn_dim": config.d_ff}
+    return transformers_model(
+        "MarianMTModel",
+        **{f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in both.items()},
+        vocab_size=config.n_target_vocab,
+        d_model=config.d_model,
+        dropout=config.dropout,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        activation_function="relu",
+        scale_embedding=True,
+        max_position_embeddings=config.max_len,
+        pad_token_id=PAD_ID,
+        bos_token_id=BEGIN_ID,
+        eos_token_id=END_ID,
+        decoder_start_token_id=BEGIN_ID,
+        forced_eos_token_id=None,
     )
 
 
@@ -103,12 +96,8 @@ class Marian(nn.Module):
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Source (B, S), target (B, T) -> logits (B, T, V)."""
-        return self.inner(
-            input_ids=source,
-            attention_mask=source != PAD_ID,
-            decoder_input_ids=target,
-            use_cache=False,
-        ).logits
+        read = {"input_ids": source, "attention_mask": source != PAD_ID}
+        return self.inner(**read, decoder_input_ids=target, use_cache=False).logits
 
 
 class XTransformers(nn.Module):
@@ -116,10 +105,27 @@ class XTransformers(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        from x_transformers import Decoder, Encoder
+        from x_transformers import Decoder, Encoder, TransformerWrapper
 
-        self.encoder = _wrapped(config, Encoder(**_layers(config)))
-        self.decoder = _wrapped(config, Decoder(**_layers(config), cross_attend=True))
+        layers = {
+            "dim": config.d_model,
+            "depth": config.n_layers,
+            "heads": config.n_heads,
+            "attn_dim_head": config.d_model // config.n_heads,
+            "attn_flash": True,
+            "ff_mult": config.d_ff / config.d_model,
+            "ff_dropout": config.dropout,
+        }
+        around = {
+            "num_tokens": config.n_target_vocab,
+            "max_seq_len": config.max_len,
+            "emb_dropout": config.dropout,
+            "scaled_sinu_pos_emb": True,
+            "tie_embedding": True,
+        }
+        self.encoder = TransformerWrapper(attn_layers=Encoder(**layers), **around)
+        decoder = Decoder(**layers, cross_attend=True)
+        self.decoder = TransformerWrapper(attn_layers=decoder, **around)
         self.encoder.token_emb = self.decoder.token_emb
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
@@ -127,31 +133,6 @@ class XTransformers(nn.Module):
         mask = source != PAD_ID
         memory = self.encoder(source, mask=mask, return_embeddings=True)
         return self.decoder(target, context=memory, context_mask=mask)
-
-
-def _layers(config: TransformerConfig) -> dict[str, Any]:
-    return {
-        "dim": config.d_model,
-        "depth": config.n_layers,
-        "heads": config.n_heads,
-        "attn_dim_head": config.d_model // config.n_heads,
-        "attn_flash": True,
-        "ff_mult": config.d_ff / config.d_model,
-        "ff_dropout": config.dropout,
-    }
-
-
-def _wrapped(config: TransformerConfig, layers: nn.Module) -> Any:
-    from x_transformers import TransformerWrapper
-
-    return TransformerWrapper(
-        num_tokens=config.n_target_vocab,
-        max_seq_len=config.max_len,
-        attn_layers=layers,
-        emb_dropout=config.dropout,
-        scaled_sinu_pos_emb=True,
-        tie_embedding=True,
-    )
 
 
 class Joey(nn.Module):
@@ -216,24 +197,29 @@ class PlainGRU(nn.Module):
 
 def plain_gru(vocab: int, n_parameters: int) -> PlainGRU:
     """As wide, in steps of 8, as brings it nearest to so many parameters."""
-    widths = range(8, 4096, 8)
-    return PlainGRU(vocab, min(widths, key=lambda width: abs(_count(vocab, width) - n_parameters)))
 
+    def miss(width: int) -> int:
+        """Three matrices of the vocabulary, a bias, and two GRUs of three gates."""
+        size = 3 * vocab * width + vocab + 2 * 3 * (2 * width * width + 2 * width)
+        return abs(size - n_parameters)
 
-def _count(vocab: int, width: int) -> int:
-    """Three matrices of the vocabulary, a bias, and two GRUs of three gates."""
-    return 3 * vocab * width + vocab + 2 * 3 * (2 * width * width + 2 * width)
+    return PlainGRU(vocab, min(range(8, 4096, 8), key=miss))
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A package that trains a Transformer."""
+    """A package that trains a model of our shape."""
 
     name: str
     package: str
-    make: Callable[[TransformerConfig], nn.Module]
+    make: Callable[[Any], nn.Module]
+    """Of a shape: a translator's configuration, or a ``TextShape``."""
     compiles: bool = False
     """Whether it is also tried with torch.compile, on a GPU."""
+
+    def ways(self, device: torch.device) -> tuple[str, ...]:
+        """As it comes and, where that is usual, compiled."""
+        return ("", "compiled") if self.compiles and device.type == "cuda" else ("",)
 
 
 PEERS = (

@@ -14,8 +14,8 @@ from regard.cli.terminal import Device, Json, note
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from regard.bench.contest import BenchRequest
     from regard.bench.results import Bench
-    from regard.bench.run import BenchRequest
 
 app = typer.Typer(
     help="Speed here, beside the peers that are installed: same work, in turn, medians.",
@@ -120,11 +120,11 @@ def generate(
     as_json: Json = False,
 ) -> None:
     """Write on with a language model, greedily: tokens a second."""
-    from regard.bench.decoding import Lengths, generate_bench
+    from regard.bench.decoding import generate_bench
 
     asked = _asked(device, precision, rounds, only, False, out)
-    lengths = Lengths(n_prompt=prompt, n_new=new, batches=tuple(batch or (1,)))
-    _give(generate_bench(asked, run=run, shape=shape, lengths=lengths), out, as_json)
+    sizes = {"n_prompt": prompt, "n_new": new}
+    _give(generate_bench(asked, run=run, shape=shape, **sizes, batches=batch or (1,)), out, as_json)
 
 
 @app.command("attention")
@@ -142,28 +142,24 @@ def attention(
     as_json: Json = False,
 ) -> None:
     """Causal attention, forward and backward: TFLOP/s and memory beside torch's kernels."""
-    from regard.bench.attention import attention_bench
+    from regard.bench.attention import attention_bench, why_table
 
-    if why:
-        _why(as_json)
-        return
-    asked = _asked(device, precision, rounds, only, long, out)
-    _give(attention_bench(asked, size=size), out, as_json)
+    if not why:
+        asked = _asked(device, precision, rounds, only, long, out)
+        _give(attention_bench(asked, size=size), out, as_json)
+    elif as_json:
+        print(json.dumps({"kernels": why_table()}, ensure_ascii=False))
+    else:
+        _show_kernels(why_table())
 
 
-def _why(as_json: bool) -> None:
+def _show_kernels(rows: list[dict[str, str]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from regard.bench.attention import why_table
-
-    rows = why_table()
-    if as_json:
-        print(json.dumps({"kernels": rows}, ensure_ascii=False))
-        return
     grid = Table("Kernel", "When", "Why", show_lines=True)
     for row in rows:
-        grid.add_row(row["kernel"], row["when"], row["why"])
+        grid.add_row(*row.values())
     Console(markup=False, highlight=False).print(grid)
     print("The first that fits is taken; where the weights are wanted, the readable reference is.")
 
@@ -176,18 +172,11 @@ def _asked(
     long: bool,
     out: Path | None,
 ) -> BenchRequest:
-    from regard.bench.run import BenchRequest
+    from regard.bench.contest import BenchRequest
 
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         raise ConfigError(f"--out {out} is no file that can be written: name an SVG file")
-    return BenchRequest(
-        device=device,
-        precision=precision,
-        rounds=rounds,
-        only=tuple(only or ()),
-        long=long,
-        tell=note,
-    )
+    return BenchRequest(device, precision, rounds, tuple(only or ()), long, note)
 
 
 def _give(bench: Bench, out: Path | None, as_json: bool) -> None:

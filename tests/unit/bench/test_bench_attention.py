@@ -4,7 +4,7 @@ from torch.nn.attention import SDPBackend
 
 from regard.bench import attention
 from regard.bench.attention import Inputs, attention_bench, why_table
-from regard.bench.run import BenchRequest
+from regard.bench.contest import BenchRequest
 from regard.kernels.table import TABLE
 
 pytestmark = pytest.mark.slow

@@ -1,11 +1,17 @@
 import pytest
 import torch
 
+from regard.bench.contest import BenchRequest
+from regard.bench.decoders import (
+    DecodingWork,
+    direct_decoding,
+    ending_model,
+    engine_decoding,
+    hf_decoding,
+    our_decoding,
+)
 from regard.bench.decoding import USUAL, decode_bench
-from regard.bench.decoding_peers import direct_decoding, ending_model, engine_decoding, hf_decoding
-from regard.bench.run import BenchRequest
-from regard.bench.work import shape
-from regard.bench.writing import DecodingWork, our_decoding
+from regard.bench.updates import shape
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
 

@@ -5,9 +5,9 @@ import torch
 from language_models import LLAMA, language_model
 
 from regard.bench import decoding
-from regard.bench.decoding import Lengths, generate_bench
-from regard.bench.run import BenchRequest
-from regard.bench.writing import DecodingWork, our_writing
+from regard.bench.contest import BenchRequest
+from regard.bench.decoders import DecodingWork, our_writing
+from regard.bench.decoding import generate_bench
 from regard.core.errors import ConfigError
 from regard.fast.quick import quickened
 from regard.tasks.generation import GenerationConfig, generate
@@ -36,7 +36,7 @@ def test_we_write_exactly_as_much_as_is_asked_for(changes, precision):
 @KINDS
 def test_so_does_the_package_transformers_and_it_writes_the_same(changes):
     pytest.importorskip("transformers")
-    from regard.bench.decoding_peers import hf_model, hf_writing
+    from regard.bench.decoders import hf_model, hf_writing
 
     model = language_model(**changes)
     theirs = hf_writing(model, WRITING, "fp32")
@@ -62,7 +62,9 @@ def test_rows_for_each_batch_and_precision():
     bench = generate_bench(
         BenchRequest(device="cpu", rounds=1, only=("regard",)),
         shape="small",
-        lengths=Lengths(n_prompt=3, n_new=4, batches=(1, 2)),
+        n_prompt=3,
+        n_new=4,
+        batches=(1, 2),
     )
     assert [(row.what, row.label, row.precision) for row in bench.rows] == [
         ("generation, batch 1", "regard (native)", "bf16"),
@@ -80,14 +82,12 @@ def test_rows_for_each_batch_and_precision():
     [
         ({"shape": "smal"}, "no shape 'smal' .did you mean 'small'"),
         ({"shape": "small", "run": "somewhere"}, "a run or a --shape"),
-        ({"shape": "small", "lengths": Lengths(n_prompt=30, n_new=11)}, "41, but .* holds 40"),
+        ({"shape": "small", "n_prompt": 30, "n_new": 11}, "41, but .* holds 40"),
     ],
 )
 def test_what_cannot_be_is_refused(asked, told):
     with pytest.raises(ConfigError, match=told):
-        generate_bench(
-            BenchRequest(device="cpu"), **{"lengths": Lengths(n_prompt=3, n_new=4), **asked}
-        )
+        generate_bench(BenchRequest(device="cpu"), **{"n_prompt": 3, "n_new": 4, **asked})
 
 
 def test_int8_is_no_precision_of_generating():
@@ -95,7 +95,8 @@ def test_int8_is_no_precision_of_generating():
         generate_bench(
             BenchRequest(device="cpu", precision="int8"),
             shape="small",
-            lengths=Lengths(n_prompt=3, n_new=4),
+            n_prompt=3,
+            n_new=4,
         )
 
 

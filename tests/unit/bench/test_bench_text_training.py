@@ -6,8 +6,8 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-from regard.bench.contest import Plan, Workload, compete
-from regard.bench.run import BenchRequest
+from regard.bench import text_training
+from regard.bench.contest import BenchRequest, Plan, Workload, compete
 from regard.bench.text_training import (
     SHAPES,
     PlainGPT,
@@ -16,7 +16,7 @@ from regard.bench.text_training import (
     text_batches,
     text_train_bench,
 )
-from regard.bench.work import learned
+from regard.bench.updates import learned
 from regard.core.errors import ConfigError
 from regard.training.settings import TrainSettings
 
@@ -42,8 +42,8 @@ def small(name):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_all_that_are_installed_train_and_are_told_in_tokens_a_second(name):
-    bench, shape, batches = small(name)
-    found = contenders(bench, shape, batches, CPU, "fp32")
+    bench, shape, _ = small(name)
+    found = list(contenders(bench, shape, CPU, "fp32"))
     rows = compete(Workload(what=name, unit="tokens/s"), found, Plan(device=CPU, rounds=1))
     assert not [row.error for row in rows if row.error]
     assert len(rows) == 2 + len(bench.peers)
@@ -53,7 +53,7 @@ def test_all_that_are_installed_train_and_are_told_in_tokens_a_second(name):
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_peer_has_as_many_parameters_as_we_have_with_learned_positions(name):
     bench, shape, _ = small(name)
-    ours = learned(bench.ours["learned"](shape)[0])
+    ours = learned(bench.ours("learned", shape)[0])
     for peer in bench.peers:
         assert learned(peer.make(shape)) == pytest.approx(ours, rel=0.03)
 
@@ -61,7 +61,7 @@ def test_a_peer_has_as_many_parameters_as_we_have_with_learned_positions(name):
 @pytest.mark.parametrize("name", ["gpt2-small", "bert-base"])
 def test_our_loss_is_what_a_peer_would_compute_of_our_logits(name):
     bench, shape, batches = small(name)
-    model = bench.ours["learned"](shape)[0]
+    model = bench.ours("learned", shape)[0]
     settings = TrainSettings(max_steps=1, label_smoothing=0.0)
     losses = bench.objective(settings, False)(model, batches[0])
     mean = losses.total / batches[0].count
@@ -81,7 +81,8 @@ def test_the_plain_stack_sees_no_future_and_all_of_the_past():
 
 def test_the_bench_runs_from_end_to_end_with_sizes_that_are_asked_for(monkeypatch):
     tiny = replace(SHAPES["gpt2-small"], shape=replace(SHAPES["gpt2-small"].shape, **SMALL))
-    monkeypatch.setitem(SHAPES._things, "gpt2-small", replace(tiny, on_cpu={}))
+    monkeypatch.setitem(SHAPES._things, "gpt2-small", tiny)
+    monkeypatch.setattr(text_training, "ON_CPU", {})
     asked = BenchRequest(device="cpu", precision="fp32", rounds=1, only=("regard",))
     bench = text_train_bench(asked, "gpt2-small", vocab=30, batch_tokens=20)
     assert [row.how for row in bench.rows] == ["learned positions", "rotary positions"]

@@ -5,19 +5,11 @@ import pytest
 import torch
 
 from regard.bench import contest, training
-from regard.bench import work as bench_work
-from regard.bench.contest import Plan
+from regard.bench.contest import BenchRequest, Plan
 from regard.bench.measures import limit, short
-from regard.bench.run import chosen
+from regard.bench.training import padded_training, random_examples, sentences, training_flops
 from regard.bench.training_peers import PEERS, plain_gru
-from regard.bench.work import (
-    learned,
-    padded_training,
-    random_examples,
-    sentences,
-    shape,
-    training_flops,
-)
+from regard.bench.updates import learned, shape
 from regard.core.errors import ConfigError
 from regard.models.presets import build, n_parameters
 
@@ -104,9 +96,9 @@ def test_our_update_is_the_one_that_every_peer_makes(config, text, monkeypatch):
     still = config.model_copy(update={"dropout": 0.0, "bias": False})
     mine = build(still)
     theirs = copy.deepcopy(mine)
-    monkeypatch.setattr(bench_work, "build", lambda _config: mine)
-    bench_work.our_training(still, text, device=CPU, precision="fp32").run()
-    work = padded_training(theirs, text.batches, device=CPU, precision="fp32")
+    monkeypatch.setattr(training, "build", lambda _config: mine)
+    training.our_training(still, text, device=CPU, precision="fp32").run()
+    work = padded_training(theirs, text.batches, CPU, "fp32")
     assert work.run() == text.n_target_tokens
     for ours_, theirs_ in zip(mine.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(ours_, theirs_, rtol=1e-3, atol=2e-5)
@@ -115,7 +107,7 @@ def test_our_update_is_the_one_that_every_peer_makes(config, text, monkeypatch):
 def test_the_weights_move(config, text):
     model = build(config)
     before = copy.deepcopy(model.state_dict())
-    padded_training(model, text.batches, device=CPU, precision="bf16").run()
+    padded_training(model, text.batches, CPU, "bf16").run()
     assert not torch.equal(
         before["decoder.embedding.tokens.weight"], model.decoder.embedding.tokens.weight
     )
@@ -158,9 +150,9 @@ def test_the_limit_names_what_takes_the_time():
 
 def test_only_those_asked_for_take_part_and_a_wrong_name_is_told():
     packages = {"a": "torch", "b": "numpy", "c": "no_such_package"}
-    assert chosen((), packages) == {"regard", "a", "b"}
-    assert chosen(("b",), packages) == {"b"}
+    assert BenchRequest().chosen(packages) == {"regard", "a", "b"}
+    assert BenchRequest(only=("b",)).chosen(packages) == {"b"}
     with pytest.raises(ConfigError, match="there is no contender 'regrad' .did you mean 'regard'"):
-        chosen(("regrad",), packages)
+        BenchRequest(only=("regrad",)).chosen(packages)
     with pytest.raises(ConfigError, match="c is not installed; get it by pip install c"):
-        chosen(("c",), packages)
+        BenchRequest(only=("c",)).chosen(packages)

@@ -1,4 +1,4 @@
-"""Peers of decoding: ``generate`` of the package transformers, and CTranslate2.
+"""Who decodes, translations or texts after a prompt: we, ``transformers`` and CTranslate2.
 
 CTranslate2 is made for sentences that end; one that is cut off by a limit costs our engine a second
 search, which in use is rare. So its models have to end by themselves, and all at the same place.
@@ -6,6 +6,7 @@ search, which in use is rare. So its models have to end by themselves, and all a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,9 +17,11 @@ from torch import Tensor
 from regard.bench.contest import Work
 from regard.bench.measures import DTYPES
 from regard.bench.training_peers import marian_model
-from regard.bench.work import learned
-from regard.bench.writing import DecodingWork
+from regard.bench.updates import learned
+from regard.decoding.beam import beam_search
+from regard.decoding.greedy import greedy
 from regard.decoding.settings import DecodeSettings
+from regard.fast.quick import quickened
 from regard.interop import gpt2
 from regard.interop.ctranslate2 import write_ctranslate2
 from regard.interop.ctranslate2_engine import CTranslate2Engine, TokenTranslator
@@ -28,6 +31,7 @@ from regard.models.decoder import LanguageModel
 from regard.models.presets import build, n_parameters
 from regard.models.settings import TransformerConfig
 from regard.models.transformer import Transformer
+from regard.tasks.generation import GenerationConfig, generate
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS
 
 FAINT = 0.1
@@ -44,6 +48,83 @@ SAMPLE = 4
 TYPES = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
 ROOM = 2
 """The limit is so many times what is written: as in use, sentences end before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingWork:
+    """``batch`` inputs of ``n_read`` tokens, for each of which ``n_new`` tokens are written."""
+
+    batch: int
+    n_read: int
+    """Of a prompt, or of a source, its end token not counted."""
+    n_new: int
+    beam: int
+    device: torch.device
+
+    @property
+    def search(self) -> str:
+        """Its name."""
+        return "greedy" if self.beam == 1 else f"beam {self.beam}"
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of a batch that holds all sources, for all beams."""
+        return self.batch * (self.n_read + 1) * self.beam
+
+    def ids(self, vocab: int, first: int = len(SPECIALS)) -> list[list[int]]:
+        """Random ids from ``first`` on, by default no special ones; the same for everybody."""
+        rng = torch.Generator().manual_seed(0)
+        return torch.randint(first, vocab, (self.batch, self.n_read), generator=rng).tolist()
+
+    def source(self, vocab: int) -> Tensor:
+        """(B, n_read + 1): with the end token."""
+        return torch.tensor([[*ids, END_ID] for ids in self.ids(vocab)], device=self.device)
+
+    def prompts(self, vocab: int) -> Tensor:
+        """(B, n_read)"""
+        return torch.tensor(self.ids(vocab, 0), device=self.device)
+
+    def checked(self, lengths: list[int]) -> float:
+        """Tokens that were written, if they are as many as were asked for."""
+        if lengths != [self.n_new] * self.batch:
+            raise AssertionError(f"{self.n_new} tokens a text were to be written: {lengths}")
+        return float(self.batch * self.n_new)
+
+
+def our_decoding(config: TransformerConfig, writing: DecodingWork, precision: str) -> Work:
+    """Our searches on a model that never ends a sentence."""
+    torch.manual_seed(0)
+    model = build(config)
+    assert isinstance(model, Transformer)
+    with torch.no_grad():  # a zero row for the end token: some of so many logits are above 0
+        model.decoder.embedding.tokens.weight[END_ID] = 0.0
+    model = model.to(writing.device, DTYPES[precision]).eval()
+    written_by = quickened(model)  # laid out once, as a run keeps it
+    source = writing.source(config.n_source_vocab)
+    limits = torch.full((writing.batch,), writing.n_new, device=writing.device)
+
+    def run() -> float:
+        if writing.beam == 1:
+            found = greedy(written_by, source, limits=limits)
+        else:
+            beams = beam_search(written_by, source, limits=limits, n_beams=writing.beam)
+            found = [best for (best,) in beams]
+        return writing.checked([len(one.ids) for one in found])
+
+    return Work(run, n_parameters(model))
+
+
+def our_writing(model: LanguageModel, writing: DecodingWork, precision: str) -> Work:
+    """Greedy; no token ends a text."""
+    prompts = writing.ids(model.config.n_vocab, 0)
+    config, rng = GenerationConfig(max_new=writing.n_new, temperature=0.0), torch.Generator()
+    quick = quickened(model, DTYPES[precision])  # laid out once, as a run keeps it
+
+    def run() -> float:
+        found = generate(quick, prompts, config, rng=rng, device=writing.device)
+        return writing.checked([len(one.ids) for (one,) in found])
+
+    return Work(run, n_parameters(model))
 
 
 def hf_decoding(config: TransformerConfig, writing: DecodingWork, precision: str) -> Work:
@@ -134,59 +215,52 @@ def _states(model: Transformer, n_new: int) -> Tensor:
 
 
 def engine_decoding(config: TransformerConfig, writing: DecodingWork, precision: str) -> Work:
-    """Ids in, hypotheses out."""
-    model = _model(config, writing)
-    engine = CTranslate2Engine(_load(model, writing, precision), model, writing.device)
+    """CTranslate2 through us: ids in, hypotheses out."""
+    model, translator = _load(config, writing, precision)
+    engine = CTranslate2Engine(translator, model, writing.device)
     sources = writing.ids(config.n_source_vocab)
     settings = DecodeSettings(beam=writing.beam, max_len=ROOM * writing.n_new)
 
     def run() -> float:
-        found = engine(sources, settings, batch_tokens=_room(writing))
+        found = engine(sources, settings, batch_tokens=writing.n_tokens)
         return writing.checked([len(best.ids) + best.finished for best, *_ in found])
 
     return Work(run, n_parameters(model))
 
 
 def direct_decoding(config: TransformerConfig, writing: DecodingWork, precision: str) -> Work:
-    """Tokens in, tokens out, with the options that give the same search."""
-    model = _model(config, writing)
-    translator = _load(model, writing, precision).inner
+    """CTranslate2 without us: tokens in, tokens out, with the options that give the same search."""
+    model, translator = _load(config, writing, precision)
     tokens = _tokens(config.n_source_vocab)
     sources = [[tokens[i] for i in ids] for ids in writing.ids(config.n_source_vocab)]
-    alpha = DecodeSettings().length_penalty if writing.beam > 1 else 0.0
+    asked = {
+        "beam_size": writing.beam,
+        "length_penalty": DecodeSettings().length_penalty if writing.beam > 1 else 0.0,
+        "max_batch_size": writing.n_tokens,
+        "batch_type": "tokens",
+        "max_decoding_length": ROOM * writing.n_new,
+        "return_scores": True,
+        "return_end_token": True,
+    }
 
     def run() -> float:
-        found = translator.translate_batch(
-            sources,
-            beam_size=writing.beam,
-            length_penalty=alpha,
-            max_batch_size=_room(writing),
-            batch_type="tokens",
-            max_decoding_length=ROOM * writing.n_new,
-            return_scores=True,
-            return_end_token=True,
-        )
+        found = translator.inner.translate_batch(sources, **asked)
         return writing.checked([len(one.hypotheses[0]) for one in found])
 
     return Work(run, n_parameters(model))
 
 
-def _model(config: TransformerConfig, writing: DecodingWork) -> Transformer:
+def _load(
+    config: TransformerConfig, writing: DecodingWork, precision: str
+) -> tuple[Transformer, TokenTranslator]:
+    """A model that ends where it should, and CTranslate2's translator of it."""
     torch.manual_seed(0)
-    return ending_model(config, writing.n_new)
-
-
-def _load(model: Transformer, writing: DecodingWork, precision: str) -> TokenTranslator:
-    tokens = _tokens(model.config.n_source_vocab)
+    model = ending_model(config, writing.n_new)
+    tokens = _tokens(config.n_source_vocab)
     with TemporaryDirectory() as folder:
         write_ctranslate2(model, Path(folder), source_tokens=tokens, target_tokens=tokens)
-        return TokenTranslator.load(Path(folder), writing.device, TYPES[precision])
+        return model, TokenTranslator.load(Path(folder), writing.device, TYPES[precision])
 
 
 def _tokens(vocab: int) -> list[str]:
     return [*SPECIALS, *(f"token{i}" for i in range(len(SPECIALS), vocab))]
-
-
-def _room(writing: DecodingWork) -> int:
-    """Tokens of a batch that holds all sources."""
-    return writing.batch * (writing.n_read + 1) * writing.beam
