@@ -15,7 +15,7 @@ from regard.data.readers import TABLES, an_object, ending, read_json_lines, text
 from regard.data.settings import DataSettings
 from regard.data.splits import NAMES, located_splits, read_splits
 from regard.data.worlds.prompted import PromptedSplits, everything, prompted, texts_of
-from regard.data.worlds.registry import EVERYTHING, WorldRequest, world_records
+from regard.data.worlds.registry import EVERYTHING, world_records
 
 Texts = tuple[str, ...]
 
@@ -30,7 +30,7 @@ OWN = "answers"
 def prompted_splits(settings: DataSettings) -> PromptedSplits:
     """The tasks that texts are made of, split by split; empty where texts are just texts."""
     if settings.world == EVERYTHING:
-        asked = WorldRequest.of(settings)
+        asked = settings.world_request()
         return everything(asked.direction, **asked.size)
     if settings.prompt is None:
         return {}
@@ -48,7 +48,8 @@ def text_splits(settings: DataSettings, tasks: PromptedSplits | None = None) -> 
     if tasks:
         return {name: texts_of(some, settings.world_seed) for name, some in tasks.items()}
     if settings.world is not None:
-        return {name: tuple(some) for name, some in world_records(settings, "language").items()}
+        records = world_records(settings.world_request(), "language")
+        return {name: tuple(some) for name, some in records.items()}
     _check(settings)
     files = located_splits(settings)
     splits = {name: read_texts(str(one)) for name, one in files.items()}

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from regard.core.registry import did_you_mean
-from regard.data.worlds.registry import WORLDS
+from regard.data.worlds.registry import WORLDS, WorldRequest
 
 Files = str | tuple[str, str]
 """A TSV or JSONL file, or two parallel files: source, target."""
@@ -76,6 +76,12 @@ class DataSettings(BaseModel):
     )
     n_train: int | None = Field(None, ge=1, description="How many training pairs a world makes.")
     world_seed: int = Field(0, ge=0, description="What a world is made from, or valid held out by.")
+
+    def world_request(self) -> WorldRequest:
+        """Which world is asked for, and how large."""
+        assert self.world is not None, "there are files"
+        size = {} if self.n_train is None else {"n_train": self.n_train}
+        return WorldRequest(self.world, self.direction, {"seed": self.world_seed, **size})
 
     @field_validator("world")
     @classmethod

@@ -76,7 +76,7 @@ def test_sets_of(splits: Iterable[str]) -> list[str]:
 def load_records(settings: DataSettings, kind: str) -> Data[Any]:
     """Records of a kind (``pair``, ``label``, ``question``, …) from a world or from files."""
     if settings.world is not None:
-        return Data(world_records(settings, kind))
+        return Data(world_records(settings.world_request(), kind))
     corpora = read_splits(settings, kind)
     notes = [note for name, corpus in corpora.items() for note in corpus.notes(name)]
     return Data({name: corpus.examples for name, corpus in corpora.items()}, tuple(notes))

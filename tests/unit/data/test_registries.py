@@ -35,9 +35,11 @@ def test_a_world_of_a_plugin_can_be_named_in_a_recipe(entered):
     with pytest.raises(ConfigError, match="unknown world 'waves'"):
         settings(world="waves")
     entered(WORLDS, "waves", World({"frames": lambda asked: {"train": [asked.size["seed"]]}}))
-    assert world_records(settings(world="waves", world_seed=7), "frames") == {"train": [7]}
+    assert world_records(settings(world="waves", world_seed=7).world_request(), "frames") == {
+        "train": [7]
+    }
     with pytest.raises(ConfigError, match="world 'copy' has no frames; choose waves, or name"):
-        world_records(settings(world="copy"), "frames")
+        world_records(settings(world="copy").world_request(), "frames")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_a_world_of_a_plugin_can_be_named_in_a_recipe(entered):
 )
 def test_a_world_without_such_records_names_those_that_have_them(world, kind, message):
     with pytest.raises(ConfigError, match=message):
-        world_records(settings(world=world), kind)
+        world_records(settings(world=world).world_request(), kind)
 
 
 def test_a_format_of_a_plugin_is_read_like_any_other(tmp_path, entered):
@@ -136,6 +138,6 @@ def test_worlds_are_what_they_were(world, kind):
     """Runs are resumed, and scores compared, on data that is made anew each time."""
     asked = settings(world=world, n_train=500, world_seed=5)
     shown = {"pair": of_pair, "label": of_text, "question": of_question}[kind]
-    splits = world_records(asked, kind)
+    splits = world_records(asked.world_request(), kind)
     found = {name: digest(map(shown, records)) for name, records in splits.items()}
     assert found == DIGESTS[world, kind]

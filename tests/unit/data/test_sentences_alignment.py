@@ -2,11 +2,11 @@
 
 import pytest
 
-from regard.data.worlds import lexicon, phrases, sentences
+from regard.data.worlds import lexicon, phrases, sentences, trees
 from regard.data.worlds.drawing import I
 from regard.data.worlds.lexicon import MANY, THE, A
 from regard.data.worlds.phrases import Draft, phrase, simple, word
-from regard.data.worlds.trees import Action, Clause, Doing, Named, NounPhrase, write_pair
+from regard.data.worlds.trees import Action, Clause, NounPhrase, Relative, write_pair
 from regard.text import words
 
 
@@ -19,7 +19,7 @@ def noun(en):
 
 def named(text):
     (name,) = (n for n in lexicon.NAMES if n.text == text)
-    return Named(name)
+    return trees.named(name)
 
 
 def links(example):
@@ -82,7 +82,7 @@ def test_positions_of_the_lecture_sentence():
                     NounPhrase(
                         noun("dog"),
                         THE,
-                        relative=Doing(
+                        relative=Relative(
                             Action(lexicon.SEE, False, False, NounPhrase(noun("cat"), THE))
                         ),
                     ),
@@ -106,7 +106,7 @@ def test_positions_of_the_lecture_sentence():
                         False,
                         False,
                         None,
-                        (phrases.place_group(lexicon.LANDS[-1], "to"),),
+                        (phrases.proper_group(lexicon.LANDS[-1], "to"),),
                     ),
                 )
             ),

@@ -7,16 +7,13 @@ from regard.data.worlds.drawing import HE, SHE, WE, I
 from regard.data.worlds.lexicon import MANY, MY, OUR, SOME, THE, THIS, TWO, A
 from regard.data.worlds.trees import (
     Action,
-    Both,
     Clause,
-    Doing,
-    DoneTo,
-    Named,
     NounPhrase,
-    OnMap,
-    Reason,
+    Relative,
     State,
-    Trade,
+    both,
+    named,
+    on_map,
     write_pair,
 )
 from regard.text import words
@@ -38,7 +35,7 @@ ADJECTIVES = {a.en: a for a in lexicon.DECISIVE + lexicon.NEUTRAL}
 NAMES = {name.text: name for name in lexicon.NAMES}
 PLACES = {place.en: place for place in lexicon.LANDS + lexicon.CITIES}
 TRADES = {profession.en: profession for profession in lexicon.PROFESSIONS}
-MONTHS = dict(lexicon.MONTHS)
+MONTHS = {month.en: month for month in lexicon.MONTHS}
 
 
 def np(determiner, description, *, plural=False, **more):
@@ -51,7 +48,7 @@ def np(determiner, description, *, plural=False, **more):
 
 
 def who(name):
-    return Named(NAMES[name])
+    return named(NAMES[name])
 
 
 def does(verb, target=None, *adjuncts):
@@ -75,7 +72,7 @@ def at(preposition, phrase):
 
 
 def month(name):
-    return phrases.month_group(name, MONTHS[name])
+    return phrases.proper_group(MONTHS[name], "in")
 
 
 NOUN_PHRASES = [
@@ -188,8 +185,8 @@ CLAUSES = [
     ),
     (np(THE, "wolf", plural=True), did(lexicon.FALL), "les loups sont tombés"),
     (np(THE, "frog", plural=True), did_not(lexicon.ARRIVE), "les grenouilles ne sont pas arrivées"),
-    (Both(who("emma"), who("jane")), did(lexicon.ARRIVE), "emma et jane sont arrivées"),
-    (Both(who("emma"), who("paul")), did(lexicon.ARRIVE), "emma et paul sont arrivés"),
+    (both(who("emma"), who("jane")), did(lexicon.ARRIVE), "emma et jane sont arrivées"),
+    (both(who("emma"), who("paul")), did(lexicon.ARRIVE), "emma et paul sont arrivés"),
     (np(THE, "frog", plural=True), did(lexicon.SLEEP), "les grenouilles ont dormi"),
     # persons
     (I, does(lexicon.LOVE, np(THE, "bird")), "j'aime l'oiseau"),
@@ -200,22 +197,22 @@ CLAUSES = [
     (HE, does_not(lexicon.HELP, who("mary")), "il n'aide pas mary"),
     (SHE, did(lexicon.LEAVE, np(THE, "forest")), "elle a quitté la forêt"),
     # places and months
-    (who("jane"), does(lexicon.VISIT, OnMap(PLACES["france"])), "jane visite la france"),
-    (who("jane"), did(lexicon.LEAVE, OnMap(PLACES["japan"])), "jane a quitté le japon"),
-    (who("paul"), does(lexicon.LOVE, OnMap(PLACES["lisbon"])), "paul aime lisbonne"),
+    (who("jane"), does(lexicon.VISIT, on_map(PLACES["france"])), "jane visite la france"),
+    (who("jane"), did(lexicon.LEAVE, on_map(PLACES["japan"])), "jane a quitté le japon"),
+    (who("paul"), does(lexicon.LOVE, on_map(PLACES["lisbon"])), "paul aime lisbonne"),
     (
         I,
-        does(lexicon.LIVE, None, phrases.place_group(PLACES["canada"], "in")),
+        does(lexicon.LIVE, None, phrases.proper_group(PLACES["canada"], "in")),
         "j'habite au canada",
     ),
     (
         who("mary"),
-        did(lexicon.RETURN, None, phrases.place_group(PLACES["italy"], "to"), month("august")),
+        did(lexicon.RETURN, None, phrases.proper_group(PLACES["italy"], "to"), month("august")),
         "mary est retournée en italie en août",
     ),
     (
         who("peter"),
-        does_not(lexicon.GO, None, phrases.place_group(PLACES["london"], "to")),
+        does_not(lexicon.GO, None, phrases.proper_group(PLACES["london"], "to")),
         "peter ne va pas à londres",
     ),
     # être with lexicon and with professions, which have no article
@@ -231,33 +228,33 @@ CLAUSES = [
         State(ADJECTIVES["bitter"], False, False, "too"),
         "les poires sont trop amères",
     ),
-    (SHE, Trade(TRADES["singer"], False), "elle est chanteuse"),
-    (I, Trade(TRADES["lawyer"], False, True), "je ne suis pas avocat"),
-    (np(MY, "sister", plural=True), Trade(TRADES["doctor"], True), "mes sœurs étaient médecins"),
-    (who("alice"), Trade(TRADES["musician"], True, True), "alice n'était pas musicienne"),
+    (SHE, State(TRADES["singer"], False), "elle est chanteuse"),
+    (I, State(TRADES["lawyer"], False, True), "je ne suis pas avocat"),
+    (np(MY, "sister", plural=True), State(TRADES["doctor"], True), "mes sœurs étaient médecins"),
+    (who("alice"), State(TRADES["musician"], True, True), "alice n'était pas musicienne"),
     # relative clauses; a participle agrees with an object that comes before it
     (
-        np(THE, "dog", relative=Doing(does(lexicon.SEE, np(THE, "cat")))),
+        np(THE, "dog", relative=Relative(does(lexicon.SEE, np(THE, "cat")))),
         does(lexicon.SLEEP),
         "le chien qui voit le chat dort",
     ),
     (
-        np(THE, "woman", relative=Doing(did(lexicon.CHASE, np(THE, "wolf")))),
+        np(THE, "woman", relative=Relative(did(lexicon.CHASE, np(THE, "wolf")))),
         does(lexicon.LAUGH),
         "la femme qui a poursuivi le loup rit",
     ),
     (
-        np(THE, "apple", relative=DoneTo(I, lexicon.FIND, True)),
+        np(THE, "apple", relative=Relative(Action(lexicon.FIND, True), I)),
         State(ADJECTIVES["sour"], True),
         "la pomme que j'ai trouvée était acide",
     ),
     (
-        np(SOME, "lemon", plural=True, relative=DoneTo(who("alice"), lexicon.SEE, True)),
+        np(SOME, "lemon", plural=True, relative=Relative(Action(lexicon.SEE, True), who("alice"))),
         State(ADJECTIVES["green"], True),
         "des citrons qu'alice a vus étaient verts",
     ),
     (
-        np(THE, "giraffe", plural=True, relative=DoneTo(np(A, "boy"), lexicon.SEE, True)),
+        np(THE, "giraffe", plural=True, relative=Relative(Action(lexicon.SEE, True), np(A, "boy"))),
         State(ADJECTIVES["shy"], False),
         "les girafes qu'un garçon a vues sont timides",
     ),
@@ -274,9 +271,7 @@ def test_clauses_are_good_french(subject, predicate, fr):
 def because(subject, action, adjective, *, of_object):
     degree = "too" if action.negated else "very"
     state = State(ADJECTIVES[adjective], action.past, False, degree)
-    return Clause(
-        subject, action, Reason(action.object if of_object else subject, of_object, state)
-    )
+    return Clause(subject, action, state, of_object)
 
 
 @pytest.mark.parametrize(
@@ -351,17 +346,18 @@ def test_a_pronoun_takes_the_gender_of_what_it_means(clause, en, fr):
         (Clause(np(TWO, "man", plural=True), did(lexicon.LEAVE)), "two men left"),
         (Clause(I, State(ADJECTIVES["sad"], False, True)), "i am not sad"),
         (Clause(WE, State(ADJECTIVES["sad"], True, False, "very")), "we were very sad"),
-        (Clause(HE, Trade(TRADES["baker"], False)), "he is a baker"),
-        (Clause(WE, Trade(TRADES["baker"], False)), "we are bakers"),
+        (Clause(HE, State(TRADES["baker"], False)), "he is a baker"),
+        (Clause(WE, State(TRADES["baker"], False)), "we are bakers"),
         (
             Clause(
-                np(THE, "girl", relative=Doing(did(lexicon.SEE, who("paul")))), did(lexicon.SING)
+                np(THE, "girl", relative=Relative(did(lexicon.SEE, who("paul")))), did(lexicon.SING)
             ),
             "the girl who saw paul sang",
         ),
         (
             Clause(
-                np(THE, "bee", relative=DoneTo(who("paul"), lexicon.SEE, False)), did(lexicon.FALL)
+                np(THE, "bee", relative=Relative(Action(lexicon.SEE, False), who("paul"))),
+                did(lexicon.FALL),
             ),
             "the bee that paul sees fell",
         ),

@@ -7,7 +7,7 @@ import pytest
 
 from regard.data.worlds import lexicon
 from regard.data.worlds.drawing import Collocations, withheld_combinations
-from regard.data.worlds.lexicon import Verb
+from regard.data.worlds.lexicon import VerbForms
 from regard.data.worlds.stable_random import StableRandom
 from regard.text import words
 
@@ -22,7 +22,7 @@ KINDS = {
 }
 NOUNS = [noun for several in KINDS.values() for noun in several]
 ADJECTIVES = lexicon.DECISIVE + lexicon.NEUTRAL
-VERBS = [value for value in vars(lexicon).values() if isinstance(value, Verb)]
+VERBS = [value for value in vars(lexicon).values() if isinstance(value, VerbForms)]
 
 
 def one_to_one(entries):
@@ -38,7 +38,7 @@ def one_to_one(entries):
         [(v.en, v.fr["il"]) for v in VERBS],
         [(p.en, p.fr) for p in lexicon.LANDS + lexicon.CITIES],
         [(p.en, p.fr) for p in lexicon.PROFESSIONS],
-        lexicon.MONTHS,
+        [(m.en, m.fr) for m in lexicon.MONTHS],
     ],
 )
 def test_every_word_has_one_counterpart(entries):

@@ -5,41 +5,27 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Sequence
 
-from regard.data.worlds import lexicon, phrases
+from regard.data.worlds import lexicon
 from regard.data.worlds.lexicon import (
     ANIMALS,
     DECISIVE,
-    FAMILY,
-    FOODS,
     HUMANS,
-    LOADS,
-    MANY,
-    MISLEADING,
-    MY,
     NEUTRAL,
-    ONLY_ATTRIBUTIVE,
-    OUR,
-    PARTS,
+    NOUNS,
     PLACES,
-    ROADS,
-    SOME,
     THE,
-    THIS,
-    TWO,
-    A,
+    THINGS,
     Adjective,
-    Determiner,
     Noun,
-    Verb,
+    VerbForms,
 )
-from regard.data.worlds.phrases import Phrase
+from regard.data.worlds.phrases import Phrase, simple
 from regard.data.worlds.stable_random import StableRandom
-from regard.data.worlds.trees import Action, Both, Named, Nominal, NounPhrase, Speaking
+from regard.data.worlds.trees import Action, Fixed, Nominal, NounPhrase, both, named
 
 Combination = tuple[Noun, Adjective]
+Menu = dict[Noun, tuple[Adjective, ...]]
 
-THINGS = (ROADS, PLACES, FOODS, LOADS)
-_ALL = (*ANIMALS, *HUMANS, *ROADS, *PLACES, *FOODS, *LOADS, *PARTS)
 _ONE_IN = 6  # of the decisive adjectives that fit a noun, one in so many is held out
 _LECTURE = frozenset({("animal", "tired"), ("street", "wide")})
 
@@ -77,46 +63,36 @@ class Collocations:
                 for a in adjectives
                 if noun.kind in a.about
                 and (noun, a) not in held_out
-                and (noun.en, a.en) not in MISLEADING
+                and (noun.en, a.en) not in lexicon.MISLEADING
             )
 
-        self.decisive = {noun: fitting(noun, DECISIVE) for noun in _ALL}
+        def menu(adjectives: Sequence[Adjective]) -> Menu:
+            return {noun: fitting(noun, adjectives) for noun in NOUNS}
+
+        self.decisive = menu(DECISIVE)
         """What *because it was too* may say of it."""
-        self.stated = {
-            noun: fitting(noun, [a for a in (*DECISIVE, *NEUTRAL) if a not in ONLY_ATTRIBUTIVE])
-            for noun in _ALL
-        }
+        self.stated = menu([a for a in DECISIVE + NEUTRAL if a not in lexicon.ONLY_ATTRIBUTIVE])
         """What may follow *is*."""
-        self.before = {
-            noun: fitting(noun, [a for a in (*NEUTRAL, *DECISIVE) if a.before]) for noun in _ALL
-        }
+        self.before = menu([a for a in NEUTRAL + DECISIVE if a.before])
         """What may stand before the French noun."""
-        self.after = {
-            noun: fitting(noun, [a for a in (*NEUTRAL, *DECISIVE) if not a.before]) for noun in _ALL
-        }
+        self.after = menu([a for a in NEUTRAL + DECISIVE if not a.before])
         """What may stand after it."""
 
 
-I = Speaking("i", "je", "je")  # noqa: E741
-WE = Speaking("we", "nous", "nous")
-HE = Speaking("he", "il", "il")
-SHE = Speaking("she", "elle", "il", feminine=True)
-
-# A thing is drawn as often as it is written here.
-_OWNED = (MY, MY, OUR)
-_DEFINITE = (*[THE] * 5, THIS)
-_ONE = (*[THE] * 11, *[A] * 4, *[THIS] * 3)
-_SEVERAL = (*[THE] * 7, *[SOME] * 4, *[THIS] * 3, *[TWO] * 2, *[MANY] * 2)
-_GOALS = tuple(noun for noun in PLACES if noun.fr != "maison")  # aller à la maison: to go home
-_SPEAKERS = (I, I, WE, WE, HE, SHE)
+I = Fixed((simple("i", "je"),), "je")  # noqa: E741
+"""A man, in this world."""
+WE = Fixed((simple("we", "nous"),), "nous")
+HE = Fixed((simple("he", "il"),))
+SHE = Fixed((simple("she", "elle"),), feminine=True)
+_SPEAKERS = (I, I, WE, WE, HE, SHE)  # each is drawn as often as it is written here
 
 
 class Parts:
     """Draws from the words that go together."""
 
-    def __init__(self, draw: StableRandom, collocations: Collocations) -> None:
+    def __init__(self, draw: StableRandom, held_out: Collection[Combination] = ()) -> None:
         self.draw = draw
-        self.collocations = collocations
+        self.collocations = Collocations({*held_out})
 
     def noun_phrase(
         self,
@@ -140,27 +116,25 @@ class Parts:
                 after = draw.one(self.collocations.after[noun])
             if after is None or draw.chance(0.12):
                 before = draw.one(self.collocations.before[noun])
-        return NounPhrase(noun, self._determiner(noun, plural, definite), plural, before, after)
-
-    def _determiner(self, noun: Noun, plural: bool, definite: bool) -> Determiner:
-        draw = self.draw
         if noun.owned and draw.chance(0.14):
-            return draw.one(_OWNED)
-        if definite:
-            return draw.one(_DEFINITE)
-        return draw.one(_SEVERAL if plural else _ONE)
+            determiner = draw.one(lexicon.OWNED)
+        elif definite:
+            determiner = draw.one(lexicon.DEFINITE)
+        else:
+            determiner = draw.one(lexicon.SEVERAL if plural else lexicon.ONE)
+        return NounPhrase(noun, determiner, plural, before, after)
 
-    def named(self, *, other_than: Nominal | None = None) -> Named:
+    def named(self, *, other_than: Nominal | None = None) -> Fixed:
         """A person by name."""
-        name = self.draw.one(lexicon.NAMES)
-        while isinstance(other_than, Named) and name is other_than.name:
-            name = self.draw.one(lexicon.NAMES)
-        return Named(name)
+        somebody = named(self.draw.one(lexicon.NAMES))
+        while somebody == other_than:
+            somebody = named(self.draw.one(lexicon.NAMES))
+        return somebody
 
-    def two_named(self) -> Both:
+    def two_named(self) -> Fixed:
         """*john and mary*."""
         first = self.named()
-        return Both(first, self.named(other_than=first))
+        return both(first, self.named(other_than=first))
 
     def person(self, *, adorned: float = 0.25) -> Nominal:
         """Somebody who acts: a name, a pronoun or a noun."""
@@ -177,7 +151,7 @@ class Parts:
         nouns = HUMANS if self.draw.chance(0.35) else ANIMALS
         return self.noun_phrase(nouns, adorned=adorned, other_than=other_than)
 
-    def verb(self, several: Sequence[Verb], subject: Nominal, *, past: bool) -> Verb:
+    def verb(self, several: Sequence[VerbForms], subject: Nominal, *, past: bool) -> VerbForms:
         """One of them that has this tense and is used in this person."""
         first_person = subject.person in ("je", "nous")
         verb = self.draw.one(several)
@@ -189,22 +163,23 @@ class Parts:
         self, subject: Nominal, *, past: bool, negated: bool = False, adorned: float = 0.25
     ) -> Action:
         """Something that the subject may do to somebody or something."""
-        several, target = self._deed(subject, adorned)
-        if negated and isinstance(target, NounPhrase) and target.determiner is SOME:
+        several, target = self._verbs_and_object(subject, adorned)
+        if negated and isinstance(target, NounPhrase) and target.determiner is lexicon.SOME:
             target = NounPhrase(target.noun, THE, True, target.before, target.after)
         return Action(self.verb(several, subject, past=past), past, negated, target)
 
-    def _deed(self, subject: Nominal, adorned: float) -> tuple[Sequence[Verb], Nominal]:
+    def _verbs_and_object(
+        self, subject: Nominal, adorned: float
+    ) -> tuple[Sequence[VerbForms], Nominal]:
         """Some verbs, and what all of them may be done to."""
         draw = self.draw
         if subject.human and draw.chance(0.2):
+            nouns = draw.one((HUMANS, ANIMALS))
             # definite, because *aimer des chats* is no French
-            whom = draw.one((HUMANS, ANIMALS))
-            return lexicon.AMONG_PEOPLE, self.noun_phrase(
-                whom, adorned=adorned, definite=True, other_than=subject
-            )
+            whom = self.noun_phrase(nouns, adorned=adorned, definite=True, other_than=subject)
+            return lexicon.AMONG_PEOPLE, whom
         if subject.human and draw.chance(0.2):
-            goods = draw.one((LOADS, LOADS, PLACES))
+            goods = draw.one((lexicon.LOADS, lexicon.LOADS, PLACES))
             return lexicon.WITH_GOODS, self.noun_phrase(goods, adorned=adorned)
         if draw.chance(0.5):
             return lexicon.ON_ANIMATES, self.animate(other_than=subject, adorned=adorned)
@@ -215,20 +190,19 @@ class Parts:
         """*near the church*."""
         preposition = self.draw.one((lexicon.IN, lexicon.NEAR, lexicon.NEAR, lexicon.BEHIND))
         definite = self.draw.chance(0.8)
-        place = self.noun_phrase(
-            PLACES, plural=None if definite else False, adorned=0.0, definite=definite
-        )
+        plural = None if definite else False
+        place = self.noun_phrase(PLACES, plural=plural, adorned=0.0, definite=definite)
         return place.group(preposition=preposition)
 
     def company(self) -> Phrase:
         """*with my sister*."""
-        who = self.noun_phrase(ANIMALS + FAMILY, plural=False, adorned=0.0, definite=True)
+        who = self.noun_phrase(ANIMALS + lexicon.FAMILY, plural=False, adorned=0.0, definite=True)
         return who.group(preposition=lexicon.WITH)
 
     def adjuncts(self, *, past: bool) -> tuple[Phrase, ...]:
         """Sometimes a time, sometimes a place, mostly nothing."""
         if self.draw.chance(0.15):
-            return (phrases.YESTERDAY if past else phrases.NOW,)
+            return (simple("yesterday", "hier") if past else simple("now", "maintenant"),)
         return (self.where(),) if self.draw.chance(0.12) else ()
 
     def errand(self, subject: Nominal, *, past: bool, more: float) -> Action:
@@ -236,13 +210,11 @@ class Parts:
         draw = self.draw
         negated = draw.chance(0.25)
         if draw.chance(0.2):
-            return Action(lexicon.GO, past, negated, None, (self._goal(),))
+            place = self.noun_phrase(lexicon.GOALS, plural=False, adorned=0.0, definite=True)
+            # *à cet hôtel* would sound odd
+            determiner = THE if place.determiner is lexicon.THIS else place.determiner
+            goal = NounPhrase(place.noun, determiner).group(preposition=lexicon.TO)
+            return Action(lexicon.GO, past, negated, None, (goal,))
         several = lexicon.ALONE + lexicon.PEOPLE_ALONE if subject.human else lexicon.ALONE
         adjuncts = (draw.one((self.where, self.company))(),) if draw.chance(more) else ()
         return Action(self.verb(several, subject, past=past), past, negated, None, adjuncts)
-
-    def _goal(self) -> Phrase:
-        """*to the museum*; *à cet hôtel* would sound odd."""
-        place = self.noun_phrase(_GOALS, plural=False, adorned=0.0, definite=True)
-        determiner = THE if place.determiner is THIS else place.determiner
-        return NounPhrase(place.noun, determiner).group(preposition=lexicon.TO)

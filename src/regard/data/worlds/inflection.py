@@ -8,26 +8,29 @@ _VOWELS = frozenset("aeiou")
 _HISSING = ("s", "x", "z", "ch", "sh")
 
 
-def english_plural(noun: str) -> str:
-    """Regular plural of a noun; the same ending makes a verb's third person.
+def word_pairs(table: str) -> list[tuple[str, str]]:
+    """Entries of two words each, divided by commas.
 
-    >>> [english_plural(noun) for noun in ("dog", "box", "library", "donkey")]
-    ['dogs', 'boxes', 'libraries', 'donkeys']
+    >>> word_pairs("dog chien, cat chat")
+    [('dog', 'chien'), ('cat', 'chat')]
     """
+    return [(first, second) for first, second in map(str.split, table.split(","))]
+
+
+_IRREGULAR_PLURALS = dict(word_pairs("goose geese, man men, mouse mice, wolf wolves, woman women"))
+
+
+def english_plural(noun: str) -> str:
+    """Plural of a noun; the regular ending makes a verb's third person too.
+
+    >>> [english_plural(word) for word in ("dog", "box", "library", "donkey", "cross", "carry")]
+    ['dogs', 'boxes', 'libraries', 'donkeys', 'crosses', 'carries']
+    """
+    if noun in _IRREGULAR_PLURALS:
+        return _IRREGULAR_PLURALS[noun]
     if noun.endswith(_HISSING) or noun in ("go", "tomato"):
         return noun + "es"
-    if _ends_in_consonant_and_y(noun):
-        return noun[:-1] + "ies"
-    return noun + "s"
-
-
-def third_person(verb: str) -> str:
-    """Present tense after *he*, *she* or *it*.
-
-    >>> third_person("cross"), third_person("carry"), third_person("see")
-    ('crosses', 'carries', 'sees')
-    """
-    return english_plural(verb)
+    return noun[:-1] + "ies" if _ends_in_consonant_and_y(noun) else noun + "s"
 
 
 def english_past(verb: str) -> str:
@@ -38,9 +41,7 @@ def english_past(verb: str) -> str:
     """
     if verb.endswith("e"):
         return verb + "d"
-    if _ends_in_consonant_and_y(verb):
-        return verb[:-1] + "ied"
-    return verb + "ed"
+    return verb[:-1] + "ied" if _ends_in_consonant_and_y(verb) else verb + "ed"
 
 
 def english_article(next_word: str) -> str:
@@ -61,16 +62,15 @@ _FRENCH_VOWELS = frozenset("aeiouyàâäéèêëîïôöùûüœæ")
 ASPIRATED = frozenset({"hérisson", "hérissons", "hibou", "hiboux", "hamster", "hamsters"})
 """Words whose h forbids elision (*le hérisson*); before any other h it is made (*l'homme*)."""
 
-_ELIDED = {"le": "l'", "la": "l'", "de": "d'", "ne": "n'", "que": "qu'", "je": "j'"}
-_CONTRACTED = {("à", "le"): "au", ("à", "les"): "aux", ("de", "le"): "du", ("de", "les"): "des"}
-_FEMININE_ENDINGS = (
-    ("e", "e"),
-    ("eux", "euse"),
-    ("oux", "ouse"),
-    ("eur", "euse"),
-    ("er", "ère"),
-    ("iet", "iète"),
-    ("ien", "ienne"),
+ELIDED = {"le": "l'", "la": "l'", "de": "d'", "ne": "n'", "que": "qu'", "je": "j'"}
+"""How words are written before a vowel."""
+CONTRACTED = {("à", "le"): "au", ("à", "les"): "aux", ("de", "le"): "du", ("de", "les"): "des"}
+"""What a preposition and an article become together."""
+_FEMININE_ENDINGS = word_pairs("e e, eux euse, oux ouse, eur euse, er ère, iet iète, ien ienne")
+_FEMININES = dict(
+    word_pairs(
+        "beau belle, blanc blanche, long longue, médecin médecin, nouveau nouvelle, vieux vieille"
+    )
 )
 
 
@@ -80,18 +80,7 @@ def begins_with_vowel(word: str) -> bool:
     >>> [begins_with_vowel(w) for w in ("animal", "chat", "homme", "hérisson", "œuf")]
     [True, False, True, False, True]
     """
-    if word[0] == "h":
-        return word not in ASPIRATED
-    return word[0] in _FRENCH_VOWELS
-
-
-def elided(word: str, *, before_vowel: bool) -> str:
-    """The word as it is written before its neighbour.
-
-    >>> elided("que", before_vowel=True), elided("que", before_vowel=False)
-    ("qu'", 'que')
-    """
-    return _ELIDED.get(word, word) if before_vowel else word
+    return word not in ASPIRATED if word[0] == "h" else word[0] in _FRENCH_VOWELS
 
 
 def with_elisions(words: Sequence[str]) -> list[str]:
@@ -100,17 +89,8 @@ def with_elisions(words: Sequence[str]) -> list[str]:
     >>> with_elisions(["je", "ne", "ai", "pas", "de", "amis"])
     ['je', "n'", 'ai', 'pas', "d'", 'amis']
     """
-    following = [*(begins_with_vowel(word) for word in words[1:]), False]
-    return [elided(w, before_vowel=v) for w, v in zip(words, following, strict=True)]
-
-
-def contracted(preposition: str, article: str) -> str | None:
-    """What the two become together, or nothing when both stay.
-
-    >>> contracted("de", "le"), contracted("à", "les"), contracted("de", "la")
-    ('du', 'aux', None)
-    """
-    return _CONTRACTED.get((preposition, article))
+    before_vowel = [*map(begins_with_vowel, words[1:]), False]
+    return [ELIDED.get(w, w) if vowel else w for w, vowel in zip(words, before_vowel, strict=True)]
 
 
 def french_plural(word: str) -> str:
@@ -123,28 +103,18 @@ def french_plural(word: str) -> str:
         return word
     if (word.endswith(("au", "eu")) and word != "bleu") or word == "hibou":
         return word + "x"
-    if word.endswith("al"):
-        return word[:-2] + "aux"
-    return word + "s"
+    return word[:-2] + "aux" if word.endswith("al") else word + "s"
 
 
 def french_feminine(masculine: str) -> str:
-    """Regular feminine of an adjective, a participle or a profession.
+    """Feminine of an adjective, a participle or a profession.
 
     >>> [french_feminine(word) for word in ("fatigué", "curieux", "fier", "timide")]
     ['fatiguée', 'curieuse', 'fière', 'timide']
     """
+    if masculine in _FEMININES:
+        return _FEMININES[masculine]
     for ending, replacement in _FEMININE_ENDINGS:
         if masculine.endswith(ending):
             return masculine.removesuffix(ending) + replacement
     return masculine + "e"
-
-
-def agreeing(masculine: str, *, feminine_form: str, is_feminine: bool, is_plural: bool) -> str:
-    """One of the four forms of an adjective or participle.
-
-    >>> agreeing("allé", feminine_form="allée", is_feminine=True, is_plural=True)
-    'allées'
-    """
-    form = feminine_form if is_feminine else masculine
-    return french_plural(form) if is_plural else form

@@ -15,104 +15,87 @@ from collections.abc import Callable, Mapping
 
 from regard.data.records import Labelled
 from regard.data.worlds import lexicon
-from regard.data.worlds.drawing import THINGS, Collocations, Parts
+from regard.data.worlds.drawing import Parts
 from regard.data.worlds.grammar import Grammar, Sentence
-from regard.data.worlds.inflection import french_feminine
-from regard.data.worlds.lexicon import ANIMALS, FOODS, HUMANS, ROADS, Adjective, Kind, Noun
+from regard.data.worlds.lexicon import ALL_KINDS, ANIMALS, HUMANS, THINGS, Noun
 from regard.data.worlds.stable_random import StableRandom
-from regard.data.worlds.trees import Action, Clause, Nominal, NounPhrase, Reason, State, write_pair
+from regard.data.worlds.trees import Action, Clause, Nominal, State, write_pair
 
 POSITIVE, NEGATIVE = "positive", "negative"
 
-_ABOUT: frozenset[Kind] = frozenset({"animal", "human", "road", "place", "food", "load", "part"})
-
-
-def _adjectives(table: str) -> tuple[Adjective, ...]:
-    return tuple(
-        Adjective(en=en, fr=fr, fr_feminine=french_feminine(fr), about=_ABOUT)
-        for en, fr in (entry.split() for entry in table.split(","))
-    )
-
-
-GOOD = _adjectives(
+GOOD = lexicon.adjectives(
+    ALL_KINDS,
     "wonderful merveilleux, magnificent magnifique, charming charmant, splendid splendide, "
-    "adorable adorable, perfect parfait, pleasant agréable, marvellous fabuleux"
+    "adorable adorable, perfect parfait, pleasant agréable, marvellous fabuleux",
 )
-BAD = _adjectives(
+BAD = lexicon.adjectives(
+    ALL_KINDS,
     "horrible horrible, awful affreux, ugly laid, boring ennuyeux, mediocre médiocre, "
-    "disgusting dégoûtant, unbearable insupportable, dreadful épouvantable"
+    "disgusting dégoûtant, unbearable insupportable, dreadful épouvantable",
 )
 _MIXED = "beautiful"
 """Praise that only adorns elsewhere in this world; here it would be a second opinion."""
-
 
 N_TEST = 1000
 """Sentences of ``valid``, and of ``test``."""
 _PATIENCE = 100  # draws for each sentence that is wanted
 
 
-class Opinions:
+class Opinions(Parts):
     """Draws one sentence with its label at a time."""
 
-    def __init__(self, draw: StableRandom) -> None:
-        self._draw = draw
-        self._parts = Parts(draw, Collocations(()))
-
-    def draw(self) -> tuple[str, str]:
+    def labelled(self) -> tuple[str, str]:
         """A sentence, and what it says: ``positive`` or ``negative``, both as often."""
         while True:
-            good, negated = self._draw.chance(0.5), self._draw.chance(0.4)
+            good, negated = self.draw.chance(0.5), self.draw.chance(0.4)
             kinds = (self._stated, self._stated, self._felt, self._reasoned, self._joined)
-            clauses = self._draw.one(kinds)(good, negated)
+            clauses = self.draw.one(kinds)(good, negated)
             text = write_pair(*clauses).source
             if _MIXED not in text.split(" "):
                 return text, POSITIVE if good != negated else NEGATIVE
 
     def _stated(self, good: bool, negated: bool) -> tuple[Clause, ...]:
         """*the old museum was not very pleasant*."""
-        subject = self._parts.noun_phrase(self._nouns())
+        subject = self.noun_phrase(self._nouns())
         return (Clause(subject, self._state(good, negated)),)
 
     def _felt(self, good: bool, negated: bool) -> tuple[Clause, ...]:
         """*my sister does not hate the black dog*."""
-        subject = self._parts.person()
+        subject = self.person()
         if subject.person in ("je", "nous") and not good:
-            subject = self._parts.named()  # this world's *i* hates nothing
+            subject = self.named()  # this world's *i* hates nothing
         verb = lexicon.LOVE if good else lexicon.HATE
-        whom = self._parts.noun_phrase(self._nouns(), definite=True, other_than=subject)
+        whom = self.noun_phrase(self._nouns(), definite=True, other_than=subject)
         return (Clause(subject, Action(verb, False, negated, whom)),)
 
     def _reasoned(self, good: bool, negated: bool) -> tuple[Clause, ...]:
         """*the dog did not enter the hotel because it was horrible*."""
         subject, deed = self._deed()
-        assert deed.object is not None, "a deed is done to something"
-        state = self._state(good, negated, past=deed.past)
-        return (Clause(subject, deed, Reason(deed.object, True, state)),)
+        return (Clause(subject, deed, self._state(good, negated, past=deed.past), True),)
 
     def _joined(self, good: bool, negated: bool) -> tuple[Clause, ...]:
         """*the cat did not sleep and the museum was charming*, in either order."""
-        subject = self._parts.animate(adorned=0.0)
-        aside = Clause(subject, self._parts.errand(subject, past=self._draw.chance(0.5), more=0.0))
-        (said,) = (self._stated if self._draw.chance(0.5) else self._felt)(good, negated)
-        return (aside, said) if self._draw.chance(0.5) else (said, aside)
+        subject = self.animate(adorned=0.0)
+        aside = Clause(subject, self.errand(subject, past=self.draw.chance(0.5), more=0.0))
+        (said,) = (self._stated if self.draw.chance(0.5) else self._felt)(good, negated)
+        return (aside, said) if self.draw.chance(0.5) else (said, aside)
 
     def _state(self, good: bool, negated: bool, *, past: bool | None = None) -> State:
-        adjective = self._draw.one(GOOD if good else BAD)
-        past = self._draw.chance(0.5) if past is None else past
-        return State(adjective, past, negated, self._draw.one((None, None, "very")))
+        adjective = self.draw.one(GOOD if good else BAD)
+        past = self.draw.chance(0.5) if past is None else past
+        return State(adjective, past, negated, self.draw.one((None, None, "very")))
 
     def _deed(self) -> tuple[Nominal, Action]:
         """Something that is done to a thing, or not done; no opinion in it."""
-        nouns = self._draw.one(THINGS)
-        thing = self._parts.noun_phrase(nouns, plural=False, definite=True)
-        verb = self._draw.one(lexicon.ON_THINGS[nouns[0].kind])
-        subject: NounPhrase = self._parts.noun_phrase(
-            self._draw.one((HUMANS, ANIMALS)), plural=False, definite=True
-        )
-        return subject, Action(verb, self._draw.chance(0.5), self._draw.chance(0.4), thing)
+        nouns = self.draw.one(THINGS)
+        thing = self.noun_phrase(nouns, plural=False, definite=True)
+        verb = self.draw.one(lexicon.ON_THINGS[nouns[0].kind])
+        actors = self.draw.one((HUMANS, ANIMALS))
+        subject = self.noun_phrase(actors, plural=False, definite=True)
+        return subject, Action(verb, self.draw.chance(0.5), self.draw.chance(0.4), thing)
 
     def _nouns(self) -> tuple[Noun, ...]:
-        return self._draw.one((ANIMALS, HUMANS, *THINGS))
+        return self.draw.one((ANIMALS, HUMANS, *THINGS))
 
 
 TOPICS = ("animals", "food", "people", "roads", "travel", "work")
@@ -121,61 +104,56 @@ _WORKING = frozenset({"work", "works", "worked"})
 """What would be about work in any other sentence."""
 
 
-class Topics:
+class Topics(Grammar):
     """Draws one sentence with its topic at a time."""
 
-    def __init__(self, draw: StableRandom) -> None:
-        self._draw = draw
-        self._parts = Parts(draw, Collocations(()))
-        grammar = Grammar(self._parts)
-        self._kinds: dict[str, Callable[[], Sentence]] = {
-            "animals": self._animals,
-            "food": lambda: self._done_to(FOODS),
-            "people": self._people,
-            "roads": lambda: self._done_to(ROADS),
-            "travel": grammar.travelling,
-            "work": grammar.working_as,
-        }
-
-    def draw(self) -> tuple[str, str]:
+    def labelled(self) -> tuple[str, str]:
         """A sentence and its topic, all topics as often."""
-        topic = self._draw.one(TOPICS)
+        topic = self.draw.one(TOPICS)
+        kinds: dict[str, Callable[[], Sentence]] = {
+            "animals": self._animals,
+            "food": lambda: self._done_to(lexicon.FOODS),
+            "people": self._people,
+            "roads": lambda: self._done_to(lexicon.ROADS),
+            "travel": self.travelling,
+            "work": self.working_as,
+        }
         while True:
-            text = write_pair(*self._kinds[topic]()).source
+            text = write_pair(*kinds[topic]()).source
             if topic == "work" or not _WORKING.intersection(text.split(" ")):
                 return text, topic
 
     def _animals(self) -> Sentence:
         """*the frog sleeps near the church*, *the dog did not see my aunt*."""
-        draw, parts = self._draw, self._parts
-        subject = parts.noun_phrase(ANIMALS)
+        draw = self.draw
+        subject = self.noun_phrase(ANIMALS)
         past = draw.chance(0.5)
         if draw.chance(0.5):
-            return (Clause(subject, parts.errand(subject, past=past, more=0.5)),)
+            return (Clause(subject, self.errand(subject, past=past, more=0.5)),)
         verb = draw.one(lexicon.ON_ANIMATES)
-        whom = parts.animate(other_than=subject)
+        whom = self.animate(other_than=subject)
         return (Clause(subject, Action(verb, past, draw.chance(0.3), whom)),)
 
     def _people(self) -> Sentence:
         """*john loves mary*, *my aunt went to the museum*."""
-        draw, parts = self._draw, self._parts
-        subject = parts.person()
+        draw = self.draw
+        subject = self.person()
         past = draw.chance(0.5)
         if draw.chance(0.5):
-            return (Clause(subject, parts.errand(subject, past=past, more=0.0)),)
-        verb = parts.verb(lexicon.AMONG_PEOPLE + lexicon.ON_ANIMATES, subject, past=past)
-        whom: Nominal = parts.named(other_than=subject)
+            return (Clause(subject, self.errand(subject, past=past, more=0.0)),)
+        verb = self.verb(lexicon.AMONG_PEOPLE + lexicon.ON_ANIMATES, subject, past=past)
+        whom: Nominal = self.named(other_than=subject)
         if draw.chance(0.5):
-            whom = parts.noun_phrase(HUMANS, definite=True, other_than=subject)
+            whom = self.noun_phrase(HUMANS, definite=True, other_than=subject)
         return (Clause(subject, Action(verb, past, draw.chance(0.3), whom)),)
 
     def _done_to(self, nouns: tuple[Noun, ...]) -> Sentence:
         """*the dog did not eat the apple*, *my brother crossed the old bridge*."""
-        draw, parts = self._draw, self._parts
-        subject = draw.one((parts.person, parts.animate))()
+        draw = self.draw
+        subject = draw.one((self.person, self.animate))()
         past = draw.chance(0.5)
-        verb = parts.verb(lexicon.ON_THINGS[nouns[0].kind], subject, past=past)
-        thing = parts.noun_phrase(nouns, definite=True)
+        verb = self.verb(lexicon.ON_THINGS[nouns[0].kind], subject, past=past)
+        thing = self.noun_phrase(nouns, definite=True)
         return (Clause(subject, Action(verb, past, draw.chance(0.3), thing)),)
 
 
@@ -187,7 +165,7 @@ def build_labelled(
     Where fewer than ``n_train`` sentences seem to exist, there are fewer.
     """
     draw = StableRandom(seed)
-    one = Opinions(draw).draw if world == "sentiment" else Topics(draw).draw
+    one = Opinions(draw).labelled if world == "sentiment" else Topics(draw).labelled
     known: set[str] = set()
     splits: dict[str, tuple[Labelled, ...]] = {}
     for name, n in (("test", N_TEST), ("valid", N_TEST), ("train", n_train)):

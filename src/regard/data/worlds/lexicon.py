@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.data.worlds.inflection import (
-    agreeing,
     begins_with_vowel,
     english_past,
     english_plural,
     french_feminine,
     french_plural,
-    third_person,
+    word_pairs,
 )
 
 Person = Literal["je", "il", "nous", "ils"]
@@ -46,7 +45,7 @@ class Noun:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Adjective:
-    """An adjective, with the kinds of nouns that it makes sense with."""
+    """An adjective, with the kinds of nouns that it makes sense with, or a profession."""
 
     en: str
     fr: str
@@ -56,18 +55,19 @@ class Adjective:
     """Whether it stands before the French noun."""
     before_vowel: str | None = None
     """Masculine singular before a vowel, where it differs: *bel*, *vieil*, *nouvel*."""
+    profession: bool = False
+    """Whether English says *a student*, *students*; French treats these words as adjectives."""
 
     def french(self, *, feminine: bool, plural: bool, next_word: str = "") -> str:
         """The form that agrees with a noun and suits the word after it."""
         if self.before_vowel and next_word and not (feminine or plural):
             return self.before_vowel if begins_with_vowel(next_word) else self.fr
-        return agreeing(
-            self.fr, feminine_form=self.fr_feminine, is_feminine=feminine, is_plural=plural
-        )
+        form = self.fr_feminine if feminine else self.fr
+        return french_plural(form) if plural else form
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Verb:
+class VerbForms:
     """A verb in the present and, unless it names a lasting state, in the past."""
 
     en: str
@@ -114,51 +114,22 @@ class Name:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Place:
-    """A continent, a country or a city."""
+class ProperNoun:
+    """A continent, a country, a city or a month."""
 
     en: str
     fr: str
     article: str
-    """*le* or *la* (*l'* follows from the spelling); empty for cities."""
+    """*le* or *la* (*l'* follows from the spelling); empty for cities and months."""
     preposition: str
-    """French for both *in* and *to*: *en france*, *au canada*, *à paris*."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Profession:
-    """What a person is; French gives it no article."""
-
-    en: str
-    fr: str
-    fr_feminine: str
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Preposition:
-    """A preposition before a noun; French ones may end in *de* or *à* and then contract."""
-
-    en: str
-    fr: tuple[str, ...]
-
-
-_EN_PLURALS = {"goose": "geese", "man": "men", "mouse": "mice", "wolf": "wolves", "woman": "women"}
+    """French for both *in* and *to*: *en france*, *au canada*, *à paris*, *en mai*."""
 
 
 def _nouns(kind: Kind, masculine: str, feminine: str, *, owned: bool = True) -> tuple[Noun, ...]:
-    """Nouns from tables of *english french* entries divided by commas."""
     return tuple(
-        Noun(
-            kind=kind,
-            en=en,
-            en_plural=_EN_PLURALS.get(en, english_plural(en)),
-            fr=fr,
-            fr_plural=french_plural(fr),
-            feminine=table is feminine,
-            owned=owned,
-        )
-        for table in (masculine, feminine)
-        for en, fr in (entry.split() for entry in table.split(","))
+        Noun(kind, en, english_plural(en), fr, french_plural(fr), gender, owned)
+        for table, gender in ((masculine, False), (feminine, True))
+        for en, fr in word_pairs(table)
     )
 
 
@@ -198,6 +169,10 @@ LOADS = _nouns(
 )
 PARTS = _nouns("part", "roof toit, wall mur", "door porte, window fenêtre")
 """What a place has: *the door of the house*."""
+THINGS = (ROADS, PLACES, FOODS, LOADS)
+GOALS = tuple(noun for noun in PLACES if noun.fr != "maison")
+"""Where one goes to; *aller à la maison* would be to go home."""
+NOUNS = (*ANIMALS, *HUMANS, *ROADS, *PLACES, *FOODS, *LOADS, *PARTS)
 
 THE = Determiner("the", "the", "le", "le", "la", "la", "les")
 A = Determiner("a", "", "un", "un", "une", "une", "")
@@ -208,64 +183,58 @@ SOME = Determiner("", "some", "", "", "", "", "des")
 TWO = Determiner("", "two", "", "", "", "", "deux")
 MANY = Determiner("", "many", "", "", "", "", "beaucoup de")
 
+# A determiner is drawn as often as it is written here.
+OWNED = (MY, MY, OUR)
+DEFINITE = (*[THE] * 5, THIS)
+ONE = (*[THE] * 11, *[A] * 4, *[THIS] * 3)
+SEVERAL = (*[THE] * 7, *[SOME] * 4, *[THIS] * 3, *[TWO] * 2, *[MANY] * 2)
 
-_FEMININES = {
-    "beau": "belle",
-    "blanc": "blanche",
-    "long": "longue",
-    "nouveau": "nouvelle",
-    "vieux": "vieille",
-}
-_BEFORE_VOWEL = {"beau": "bel", "nouveau": "nouvel", "vieux": "vieil"}
+_VOWEL = {"beau": "bel", "nouveau": "nouvel", "vieux": "vieil"}
 _BEFORE = frozenset({"beau", "grand", "jeune", "long", "nouveau", "petit", "vieux"})
 
 
-def _adjectives(about: Iterable[Kind], table: str) -> tuple[Adjective, ...]:
+def adjectives(
+    about: Iterable[Kind], table: str, *, profession: bool = False
+) -> tuple[Adjective, ...]:
     """Adjectives from a table of *english french* entries divided by commas."""
     kinds = frozenset(about)
     return tuple(
-        Adjective(
-            en=en,
-            fr=fr,
-            fr_feminine=_FEMININES.get(fr, french_feminine(fr)),
-            about=kinds,
-            before=fr in _BEFORE,
-            before_vowel=_BEFORE_VOWEL.get(fr),
-        )
-        for en, fr in (entry.split() for entry in table.split(","))
+        Adjective(en, fr, french_feminine(fr), kinds, fr in _BEFORE, _VOWEL.get(fr), profession)
+        for en, fr in word_pairs(table)
     )
 
 
 _THINGS: tuple[Kind, ...] = ("road", "place", "food", "load", "part")
+ALL_KINDS: tuple[Kind, ...] = ("animal", "human", *_THINGS)
 
 DECISIVE = (
-    *_adjectives(
+    *adjectives(
         ("animal", "human"),
         "tired fatigué, hungry affamé, thirsty assoiffé, sick malade, scared effrayé, "
         "lazy paresseux, shy timide, sad triste, furious furieux, clumsy maladroit, "
         "stubborn têtu, curious curieux, jealous jaloux, proud fier",
     ),
-    *_adjectives(("road",), "wide large, long long, steep raide, slippery glissant, muddy boueux"),
-    *_adjectives(("road", "place"), "narrow étroit, crowded bondé, dark sombre"),
-    *_adjectives(("place",), "damp humide, dusty poussiéreux, empty vide"),
-    *_adjectives(
+    *adjectives(("road",), "wide large, long long, steep raide, slippery glissant, muddy boueux"),
+    *adjectives(("road", "place"), "narrow étroit, crowded bondé, dark sombre"),
+    *adjectives(("place",), "damp humide, dusty poussiéreux, empty vide"),
+    *adjectives(
         ("food",), "salty salé, sour acide, ripe mûr, bitter amer, sweet sucré, rotten pourri"
     ),
-    *_adjectives(
+    *adjectives(
         ("load",),
         "heavy lourd, bulky encombrant, fragile fragile, full plein, rusty rouillé, sticky collant",
     ),
 )
 
 NEUTRAL = (
-    *_adjectives(("animal", "human", *_THINGS), "little petit, old vieux, strange étrange"),
-    *_adjectives(("animal", "human"), "young jeune"),
-    *_adjectives(("animal", *_THINGS), "big grand, beautiful beau"),
-    *_adjectives(("animal", "place", "food", "load", "part"), "red rouge, black noir"),
-    *_adjectives(("animal", "road", "place", "load", "part"), "white blanc"),
-    *_adjectives(("place", "food", "load", "part"), "green vert"),
-    *_adjectives(("place", "load", "part"), "new nouveau, blue bleu"),
-    *_adjectives(("human", "road", "place"), "famous célèbre"),
+    *adjectives(ALL_KINDS, "little petit, old vieux, strange étrange"),
+    *adjectives(("animal", "human"), "young jeune"),
+    *adjectives(("animal", *_THINGS), "big grand, beautiful beau"),
+    *adjectives(("animal", "place", "food", "load", "part"), "red rouge, black noir"),
+    *adjectives(("animal", "road", "place", "load", "part"), "white blanc"),
+    *adjectives(("place", "food", "load", "part"), "green vert"),
+    *adjectives(("place", "load", "part"), "new nouveau, blue bleu"),
+    *adjectives(("human", "road", "place"), "famous célèbre"),
 )
 
 MISLEADING = frozenset({("boy", "old"), ("girl", "old")})
@@ -278,24 +247,19 @@ def _verb(
     en: str,
     forms: str,
     past: str | None = "",
-    *,
     by_being: bool = False,
     preposition: str | None = None,
-) -> Verb:
+) -> VerbForms:
     """A verb from its forms with *je, il, nous, ils* and its participle; ``""`` = regular past."""
     je, il, nous, ils, participle = forms.split()
-    return Verb(
-        en=en,
-        en_third=third_person(en),
-        en_past=english_past(en) if past == "" else past,
-        fr={"je": je, "il": il, "nous": nous, "ils": ils},
-        participle=participle,
-        by_being=by_being,
-        preposition=preposition,
-    )
+    fr: dict[Person, str] = {"je": je, "il": il, "nous": nous, "ils": ils}
+    en_past = english_past(en) if past == "" else past
+    return VerbForms(en, english_plural(en), en_past, fr, participle, by_being, preposition)
 
 
-def _regular(en: str, infinitive: str, past: str | None = "", *, by_being: bool = False) -> Verb:
+def _regular(
+    en: str, infinitive: str, past: str | None = "", *, by_being: bool = False
+) -> VerbForms:
     """A verb in *-er* whose stem never changes."""
     stem = infinitive.removesuffix("er")
     return _verb(en, f"{stem}e {stem}e {stem}ons {stem}ent {stem}é", past, by_being=by_being)
@@ -335,7 +299,7 @@ GO = _verb("go", "vais va allons vont allé", "went", by_being=True)
 RETURN = _regular("return", "retourner", by_being=True)
 LIVE = _regular("live", "habiter", None)
 
-ON_THINGS: dict[Kind, tuple[Verb, ...]] = {
+ON_THINGS: dict[Kind, tuple[VerbForms, ...]] = {
     "road": (CROSS, FOLLOW, LEAVE, SEE),
     "place": (ENTER, LEAVE, FIND, SEE),
     "food": (EAT, FINISH, FIND, SEE),
@@ -353,15 +317,9 @@ ALONE = (SLEEP, RUN, FALL, ARRIVE)
 PEOPLE_ALONE = (SING, DANCE, LAUGH, WORK)
 """What only people do by themselves."""
 IN_FIRST_PERSON = frozenset(
-    {
-        *(LEAVE, SEE, FIND, EAT, WATCH, LOVE, HELP, BUY),
-        *(SLEEP, SING, WORK, GO, VISIT, ARRIVE, LIVE),
-    }
+    (LEAVE, SEE, FIND, EAT, WATCH, LOVE, HELP, BUY, SLEEP, SING, WORK, GO, VISIT, ARRIVE, LIVE)
 )
-"""What *i* and *we* do: few, so that each form is seen often.
-
-Not FOLLOW: *je suis* is *i am* as well.
-"""
+"""What *i* and *we* do: few, so that each form is seen often. FOLLOW's *je suis* is *i am* too."""
 IN_RELATIVES = (SEE, FIND)
 """What is done in *the apple that i found*: few, for there the participle has four forms."""
 
@@ -371,45 +329,31 @@ _WOMEN = ("mary", "jane", "anna", "alice", "emma", "julia")
 NAMES = tuple(Name(text, feminine=text in _WOMEN) for text in _MEN + _WOMEN)
 
 
-def _table(text: str) -> tuple[tuple[str, str], ...]:
-    """Entries of *english french* divided by commas."""
-    return tuple((en, fr) for en, fr in (entry.split() for entry in text.split(",")))
+def _proper_nouns(table: str, article: str, preposition: str) -> tuple[ProperNoun, ...]:
+    return tuple(ProperNoun(en, fr, article, preposition) for en, fr in word_pairs(table))
 
 
-def _places(article: str, preposition: str, table: str) -> tuple[Place, ...]:
-    return tuple(Place(en, fr, article, preposition) for en, fr in _table(table))
-
-
-LANDS = (
-    *_places(
-        "la",
-        "en",
-        "africa afrique, asia asie, france france, china chine, spain espagne, italy italie",
-    ),
-    *_places("le", "au", "canada canada, japan japon, brazil brésil, portugal portugal"),
+_LA = "africa afrique, asia asie, france france, china chine, spain espagne, italy italie"
+_LE = "canada canada, japan japon, brazil brésil, portugal portugal"
+LANDS = (*_proper_nouns(_LA, "la", "en"), *_proper_nouns(_LE, "le", "au"))
+CITIES = _proper_nouns(
+    "paris paris, london londres, rome rome, berlin berlin, lisbon lisbonne, geneva genève", "", "à"
 )
-CITIES = _places(
-    "", "à", "paris paris, london londres, rome rome, berlin berlin, lisbon lisbonne, geneva genève"
-)
-
-MONTHS = _table(
+MONTHS = _proper_nouns(
     "january janvier, february février, march mars, april avril, may mai, june juin, "
     "july juillet, august août, september septembre, october octobre, november novembre, "
-    "december décembre"
+    "december décembre",
+    "",
+    "en",
+)
+PROFESSIONS = adjectives(
+    ("human",),
+    "student étudiant, lawyer avocat, musician musicien, singer chanteur, baker boulanger, "
+    "journalist journaliste, pilot pilote, doctor médecin",
+    profession=True,
 )
 
-_ALIKE = frozenset({"médecin"})
-PROFESSIONS = tuple(
-    Profession(en, fr, fr if fr in _ALIKE else french_feminine(fr))
-    for en, fr in _table(
-        "student étudiant, lawyer avocat, musician musicien, singer chanteur, baker boulanger, "
-        "journalist journaliste, pilot pilote, doctor médecin"
-    )
-)
-
-IN = Preposition("in", ("dans",))
-NEAR = Preposition("near", ("près", "de"))
-BEHIND = Preposition("behind", ("derrière",))
-WITH = Preposition("with", ("avec",))
-TO = Preposition("to", ("à",))
-OF = Preposition("of", ("de",))
+Preposition = tuple[str, str]
+"""English and French; French ones may end in *de* or *à*, which contract with an article."""
+IN, NEAR, BEHIND = ("in", "dans"), ("near", "près de"), ("behind", "derrière")
+WITH, TO, OF = ("with", "avec"), ("to", "à"), ("of", "de")

@@ -7,34 +7,23 @@ express the same node translate each other: the gold alignment is nothing else. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from regard.data.records import Links, Pair
+from regard.data.worlds import lexicon
 from regard.data.worlds.inflection import (
-    agreeing,
+    CONTRACTED,
+    ELIDED,
     begins_with_vowel,
-    contracted,
-    elided,
     english_article,
     english_plural,
     french_feminine,
+    french_plural,
     with_elisions,
 )
-from regard.data.worlds.lexicon import (
-    SOME,
-    A,
-    Adjective,
-    Determiner,
-    Name,
-    Noun,
-    Person,
-    Place,
-    Preposition,
-    Profession,
-    Verb,
-)
+from regard.data.worlds.lexicon import Adjective, Person
 
 Word = tuple[str, tuple[str, ...]]
 """A form and the names of the nodes it expresses, none for a word without a counterpart."""
@@ -63,20 +52,20 @@ class Phrase:
 def phrase(en: Sequence[Word], fr: Sequence[Word], head: str) -> Phrase:
     """Align the words by their nodes and write the elisions; ``head`` names the main node."""
     forms = with_elisions([form for form, _ in fr])
-    return Phrase(
-        en=tuple(form for form, _ in en),
-        fr=tuple(forms),
-        links=tuple(
-            (i, j)
-            for i, (_, en_nodes) in enumerate(en)
-            for j, (_, fr_nodes) in enumerate(fr)
-            if any(node in fr_nodes for node in en_nodes)
-        ),
-        head=(_where(en, head), _where(fr, head)),
-        before_vowel=begins_with_vowel(forms[0]),
+    links = tuple(
+        (i, j)
+        for i, (_, en_nodes) in enumerate(en)
+        for j, (_, fr_nodes) in enumerate(fr)
+        if any(node in fr_nodes for node in en_nodes)
     )
+    en_head, fr_head = (
+        next(i for i, (_, nodes) in enumerate(words) if head in nodes) for words in (en, fr)
+    )
+    en_forms = tuple(form for form, _ in en)
+    return Phrase(en_forms, tuple(forms), links, (en_head, fr_head), begins_with_vowel(forms[0]))
 
 
+@cache
 def simple(en: str, fr: str) -> Phrase:
     """A phrase of one thought: every word translates every other.
 
@@ -84,10 +73,6 @@ def simple(en: str, fr: str) -> Phrase:
     ((0, 0), (0, 1))
     """
     return phrase([word(w, "it") for w in en.split()], [word(w, "it") for w in fr.split()], "it")
-
-
-def _where(words: Sequence[Word], node: str) -> int:
-    return next(i for i, (_, nodes) in enumerate(words) if node in nodes)
 
 
 @cache
@@ -112,15 +97,11 @@ class Draft:
         """Append a phrase and say where its head has come to stand."""
         n_en, n_fr = len(self.en), len(self.fr)
         if phrase.before_vowel and n_fr:
-            self.fr[-1] = elided(self.fr[-1], before_vowel=True)
+            self.fr[-1] = ELIDED.get(self.fr[-1], self.fr[-1])
         self.en += phrase.en
         self.fr += phrase.fr
         self.links += _moved(phrase.links, n_en, n_fr)
         return phrase.head[0] + n_en, phrase.head[1] + n_fr
-
-    def refer(self, pronoun: Position, antecedent: Position) -> None:
-        """Note what a pronoun, both already added, refers to."""
-        self.antecedents.append((pronoun, antecedent))
 
     def pair(self, tags: frozenset[str] = frozenset()) -> Pair:
         """The finished example, English to French."""
@@ -144,46 +125,32 @@ _AVOIR = {"je": "ai", "il": "a", "nous": "avons", "ils": "ont"}
 _DEGREES = {"too": "trop", "very": "très"}
 
 
-def _negated_french(verb: Word, *rest: Word) -> list[Word]:
-    return [word("ne", "not"), verb, word("pas", "not"), *rest]
+def _finite(verb: Word, negated: bool) -> list[Word]:
+    """A French verb with its negation around it."""
+    return [word("ne", "not"), verb, word("pas", "not")] if negated else [verb]
 
 
 @cache
 def noun_group(
-    noun: Noun,
-    determiner: Determiner,
+    noun: lexicon.Noun,
+    determiner: lexicon.Determiner,
     plural: bool,
     before: Adjective | None,
     after: Adjective | None,
     negated: bool,
-    preposition: Preposition | None,
+    preposition: lexicon.Preposition | None,
 ) -> Phrase:
     """*a big red house*: at most one adjective on either side of the French noun.
 
     ``negated``: it is the direct object of a negated verb, where *un* becomes *de*.
     """
-    adjectives = [a for a in (before, after) if a]
-    en = [word(a.en, a.en) for a in adjectives]
+    en = [word(a.en, a.en) for a in (before, after) if a]
     en.append(word(noun.en_plural if plural else noun.en, "noun"))
     article = determiner.en_plural if plural else determiner.en
-    if determiner is A:
+    if determiner is lexicon.A:
         article = english_article(en[0][0])
     en.insert(0, word(article, "determiner"))
-    fr = _french_group(noun, determiner, plural, before, after, negated)
-    if preposition:
-        en.insert(0, word(preposition.en, "preposition"))
-        fr = _led_by(preposition, fr)
-    return phrase(en, fr, "noun")
 
-
-def _french_group(
-    noun: Noun,
-    determiner: Determiner,
-    plural: bool,
-    before: Adjective | None,
-    after: Adjective | None,
-    negated: bool,
-) -> list[Word]:
     form = noun.fr_plural if plural else noun.fr
     fr = [word(form, "noun")]
     if before:
@@ -192,23 +159,26 @@ def _french_group(
     if after:
         fr.append(word(after.french(feminine=noun.feminine, plural=plural), after.en))
     article = determiner.french(feminine=noun.feminine, plural=plural, next_word=fr[0][0])
-    if (determiner is A and negated) or (determiner is SOME and before):
+    if (determiner is lexicon.A and negated) or (determiner is lexicon.SOME and before):
         article = "de"
-    return [*(word(part, "determiner") for part in article.split()), *fr]
+    fr = [*(word(part, "determiner") for part in article.split()), *fr]
+    if preposition:
+        en.insert(0, word(preposition[0], "preposition"))
+        fr = _led_by(preposition[1], fr)
+    return phrase(en, fr, "noun")
 
 
-def _led_by(preposition: Preposition, group: list[Word]) -> list[Word]:
+def _led_by(preposition: str, group: list[Word]) -> list[Word]:
     """Put a preposition before a group and contract it with the article, unless that is elided."""
-    *first, last = preposition.fr
+    *first, last = [word(part, "preposition") for part in preposition.split()]
     (article, nodes), *rest = group
-    one = contracted(last, with_elisions([article, rest[0][0]])[0])
-    middle = [word(one, "preposition", *nodes)] if one else [word(last, "preposition"), group[0]]
-    return [*(word(part, "preposition") for part in first), *middle, *rest]
+    one = CONTRACTED.get((last[0], with_elisions([article, rest[0][0]])[0]))
+    return [*first, word(one, "preposition", *nodes), *rest] if one else [*first, last, *group]
 
 
 @cache
 def verb_group(
-    verb: Verb,
+    verb: lexicon.VerbForms,
     person: Person,
     feminine: bool,
     past: bool,
@@ -219,58 +189,27 @@ def verb_group(
 
     The participle agrees with the subject after *être* and with a preceding object after *avoir*.
     """
-    fr = _french_past(verb, person, feminine, negated, agreeing_object) if past else []
-    if not past:
-        form = word(verb.fr[person], "verb")
-        fr = _negated_french(form) if negated else [form]
+    if negated:
+        auxiliary = word("did", "auxiliary") if past else word("does" if person == "il" else "do")
+        en = [auxiliary, word("not", "not"), word(verb.en, "verb")]
+    elif past:
+        assert verb.en_past, f"{verb.en} has no past here"
+        en = [word(verb.en_past, "auxiliary", "verb")]
+    else:
+        en = [word(verb.en_third if person == "il" else verb.en, "verb")]
+
+    if past:
+        subject = (feminine, person in ("nous", "ils"))
+        is_feminine, plural = subject if verb.by_being else agreeing_object or (False, False)
+        form = french_feminine(verb.participle) if is_feminine else verb.participle
+        auxiliary = word((_ETRE if verb.by_being else _AVOIR)[person], "auxiliary")
+        participle = word(french_plural(form) if plural else form, "verb")
+        fr = [*_finite(auxiliary, negated), participle]
+    else:
+        fr = _finite(word(verb.fr[person], "verb"), negated)
     if verb.preposition:
         fr.append(word(verb.preposition))
-    return phrase(_english_verb(verb, person, past, negated), fr, "verb")
-
-
-def _english_verb(verb: Verb, person: Person, past: bool, negated: bool) -> list[Word]:
-    third = person == "il"
-    if past and negated:
-        return [word("did", "auxiliary"), word("not", "not"), word(verb.en, "verb")]
-    if negated:
-        return [word("does" if third else "do"), word("not", "not"), word(verb.en, "verb")]
-    if past:
-        assert verb.en_past, f"{verb.en} has no past here"
-        return [word(verb.en_past, "auxiliary", "verb")]
-    return [word(verb.en_third if third else verb.en, "verb")]
-
-
-def _french_past(
-    verb: Verb,
-    person: Person,
-    feminine: bool,
-    negated: bool,
-    agreeing_object: tuple[bool, bool] | None,
-) -> list[Word]:
-    agreement = (False, False)
-    if verb.by_being:
-        agreement = (feminine, person in ("nous", "ils"))
-    elif agreeing_object:
-        agreement = agreeing_object
-    participle = agreeing(
-        verb.participle,
-        feminine_form=french_feminine(verb.participle),
-        is_feminine=agreement[0],
-        is_plural=agreement[1],
-    )
-    auxiliary = word((_ETRE if verb.by_being else _AVOIR)[person], "auxiliary")
-    last = word(participle, "verb")
-    return _negated_french(auxiliary, last) if negated else [auxiliary, last]
-
-
-def _being(
-    person: Person, past: bool, negated: bool, en: Iterable[Word], fr: Iterable[Word]
-) -> Phrase:
-    """*is not* and what follows it."""
-    be = word(_BE[past][person], "be")
-    copula = word((_IMPARFAIT if past else _ETRE)[person], "be")
-    start = [be, word("not", "not")] if negated else [be]
-    return phrase([*start, *en], [*(_negated_french(copula) if negated else [copula]), *fr], "be")
+    return phrase(en, fr, "verb")
 
 
 @cache
@@ -282,71 +221,28 @@ def state_group(
     past: bool,
     negated: bool,
 ) -> Phrase:
-    """*was too tired*, the adjective agreeing with a subject of this person and gender."""
-    form = adjective.french(feminine=feminine, plural=person in ("nous", "ils"))
-    en, fr = [word(adjective.en, "adjective")], [word(form, "adjective")]
-    if degree:
-        en.insert(0, word(degree, "degree"))
-        fr.insert(0, word(_DEGREES[degree], "degree"))
-    return _being(person, past, negated, en, fr)
-
-
-@cache
-def profession_group(
-    profession: Profession, person: Person, feminine: bool, past: bool, negated: bool
-) -> Phrase:
-    """*am a student*: French has no article here."""
+    """*was too tired*, *am a student*, in agreement with a subject of this person and gender."""
     plural = person in ("nous", "ils")
-    form = agreeing(
-        profession.fr, feminine_form=profession.fr_feminine, is_feminine=feminine, is_plural=plural
-    )
-    if plural:
-        en = [word(english_plural(profession.en), "profession")]
-    else:
-        en = [word(english_article(profession.en)), word(profession.en, "profession")]
-    return _being(person, past, negated, en, [word(form, "profession")])
+    en = [word(_BE[past][person], "be"), *([word("not", "not")] if negated else [])]
+    fr = _finite(word((_IMPARFAIT if past else _ETRE)[person], "be"), negated)
+    if degree:
+        en.append(word(degree, "degree"))
+        fr.append(word(_DEGREES[degree], "degree"))
+    if adjective.profession and not plural:
+        en.append(word(english_article(adjective.en)))
+    several = adjective.profession and plural
+    en.append(word(english_plural(adjective.en) if several else adjective.en, "adjective"))
+    fr.append(word(adjective.french(feminine=feminine, plural=plural), "adjective"))
+    return phrase(en, fr, "be")
 
 
 @cache
-def place_group(place: Place, preposition: str | None) -> Phrase:
+def proper_group(noun: lexicon.ProperNoun, preposition: str | None) -> Phrase:
     """*africa*, with its French article, or *in africa*, with the preposition that replaces it."""
-    en, fr = [word(place.en, "place")], [word(place.fr, "place")]
+    en, fr = [word(noun.en, "noun")], [word(noun.fr, "noun")]
     if preposition:
         en.insert(0, word(preposition, "preposition"))
-        fr.insert(0, word(place.preposition, "preposition"))
-    elif place.article:
-        fr.insert(0, word(place.article))
-    return phrase(en, fr, "place")
-
-
-@cache
-def month_group(en: str, fr: str) -> Phrase:
-    """*in september*."""
-    return phrase(
-        [word("in", "in"), word(en, "month")], [word("en", "in"), word(fr, "month")], "month"
-    )
-
-
-BECAUSE = simple("because", "parce que")
-AND = simple("and", "et")
-WHO = simple("who", "qui")
-THAT_DOES = simple("that", "qui")
-THAT_IS_DONE_TO = simple("that", "que")
-YESTERDAY = simple("yesterday", "hier")
-NOW = simple("now", "maintenant")
-PRONOUNS = {
-    ("i", "je"): simple("i", "je"),
-    ("we", "nous"): simple("we", "nous"),
-    ("he", "il"): simple("he", "il"),
-    ("she", "elle"): simple("she", "elle"),
-    ("it", "il"): simple("it", "il"),
-    ("it", "elle"): simple("it", "elle"),
-    ("they", "ils"): simple("they", "ils"),
-    ("they", "elles"): simple("they", "elles"),
-}
-
-
-@cache
-def name_group(name: Name) -> Phrase:
-    """*john*."""
-    return simple(name.text, name.text)
+        fr.insert(0, word(noun.preposition, "preposition"))
+    elif noun.article:
+        fr.insert(0, word(noun.article))
+    return phrase(en, fr, "noun")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -59,21 +59,16 @@ def texts_of(tasks: Sequence[PromptedTask], seed: int) -> tuple[str, ...]:
 
 def everything(direction: str, **size: int) -> PromptedSplits:
     """The world ``everything``: translation, sentiment and topics, each with its prompt."""
-    kinds = [_translation(direction, size)]
-    for world, prompt in PROMPTS.items():
-        built = build_labelled(world, **size)
-        kinds.append(prompted(world, prompt, built))
-    return {split: tuple(kind[split] for kind in kinds) for split in kinds[0]}
-
-
-def _translation(direction: str, size: Mapping[str, int]) -> dict[str, PromptedTask]:
-    built = build_sentences(direction, **size)
-    target = LANGUAGES[direction.split("-")[1]]
+    pairs = build_sentences(direction, **size)
     rows = {
-        split: [Labelled(pair.source, label=pair.target) for pair in built[split]]
+        split: [Labelled(pair.source, label=pair.target) for pair in pairs[split]]
         for split in ("train", "valid", "test")
     }
-    return prompted("translation", "translate : {text} " + target + " :", rows)
+    target = LANGUAGES[direction.split("-")[1]]
+    kinds = [prompted("translation", "translate : {text} " + target + " :", rows)]
+    for world, prompt in PROMPTS.items():
+        kinds.append(prompted(world, prompt, build_labelled(world, **size)))
+    return {split: tuple(kind[split] for kind in kinds) for split in kinds[0]}
 
 
 def prompted(
@@ -81,7 +76,8 @@ def prompted(
 ) -> dict[str, PromptedTask]:
     """Rows of each split, written by a prompt; their labels are the answers."""
     items = {split: tuple(_item(prompt, row) for row in some) for split, some in rows.items()}
-    options = _options(items["train"])
+    answers = {item.answer for item in items["train"]}
+    options = tuple(sorted(answers)) if 1 < len(answers) <= MOST_OPTIONS else ()
     return {split: PromptedTask(name, some, options) for split, some in items.items()}
 
 
@@ -92,13 +88,3 @@ def _item(prompt: str, row: Labelled) -> Item:
         raise ConfigError(f"data.prompt is {prompt!r}, but a row has {said}")
     parts = {"text": row.text, "other": row.other or ""}
     return Item(re.sub(r"\{(text|other)\}", lambda place: parts[place[1]], prompt), row.label)
-
-
-def _options(items: Iterable[Item]) -> tuple[str, ...]:
-    """The answers of training, where they are few enough to be labels."""
-    found: set[str] = set()
-    for item in items:
-        found.add(item.answer)
-        if len(found) > MOST_OPTIONS:
-            return ()
-    return tuple(sorted(found)) if len(found) > 1 else ()

@@ -13,21 +13,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from regard.data.records import Question
-from regard.data.worlds import lexicon, phrases
-from regard.data.worlds.drawing import THINGS, Collocations, Parts
-from regard.data.worlds.lexicon import (
-    ANIMALS,
-    FAMILY,
-    HUMANS,
-    LOADS,
-    PARTS,
-    PLACES,
-    Adjective,
-    Noun,
-    Verb,
-)
+from regard.data.worlds import lexicon
+from regard.data.worlds.drawing import Parts
+from regard.data.worlds.inflection import english_article
+from regard.data.worlds.lexicon import ANIMALS, HUMANS, PLACES, THINGS, Noun, VerbForms
 from regard.data.worlds.stable_random import StableRandom
-from regard.data.worlds.trees import NounPhrase
 
 N_TEST = 1000
 """Questions of ``valid``, and of ``test``."""
@@ -71,25 +61,17 @@ class Fact:
         return sum(len(before) + 1 for before in self.parts[:part])
 
 
-class Facts:
+class Facts(Parts):
     """Draws one fact at a time, of any kind."""
 
-    def __init__(self, draw: StableRandom) -> None:
-        self._draw = draw
-        self._parts = Parts(draw, Collocations(()))
-        self.kinds: tuple[Callable[[], Fact], ...] = (
-            self._deed,
-            self._colour,
-            self._trade,
-            self._trip,
-            self._errand,
-            self._reasoned,
-        )
+    @property
+    def kinds(self) -> tuple[Callable[[], Fact], ...]:
         """Each draws one fact of its kind."""
+        return (self._deed, self._colour, self._trade, self._trip, self._errand, self._reasoned)
 
     def _deed(self) -> Fact:
         """*the old dog crossed the street*."""
-        subject, (verb, thing), past = self._subject(), self._done(), self._draw.chance(0.5)
+        subject, (verb, thing), past = self._subject(), self._done(), self.draw.chance(0.5)
         said = _said(verb, past)
         return Fact(
             (subject.text, said, thing.text),
@@ -102,12 +84,12 @@ class Facts:
 
     def _colour(self) -> Fact:
         """*the castle was red*."""
-        nouns = self._draw.one((ANIMALS, PLACES, LOADS, PARTS))
+        nouns = self.draw.one((ANIMALS, PLACES, lexicon.LOADS, lexicon.PARTS))
         thing = self._thing(nouns, adorned=0.0)
         assert thing.noun is not None, "nothing with a name has a colour here"
-        menu = self._parts.collocations.stated[thing.noun]
-        colour = self._draw.one([one for one in menu if one.en in COLOURS])
-        be = _is(past=self._draw.chance(0.5))
+        menu = self.collocations.stated[thing.noun]
+        colour = self.draw.one([one for one in menu if one.en in COLOURS])
+        be = _is(past=self.draw.chance(0.5))
         return Fact(
             (thing.text, be, colour.en),
             frozenset({thing.head}),
@@ -116,13 +98,10 @@ class Facts:
 
     def _trade(self) -> Fact:
         """*my aunt is a lawyer*."""
-        somebody = self._person(FAMILY)
-        trade = " ".join(
-            phrases.profession_group(
-                self._draw.one(lexicon.PROFESSIONS), "il", False, False, False
-            ).en[1:]
-        )
-        be = _is(past=self._draw.chance(0.4))
+        somebody = self._person(lexicon.FAMILY)
+        profession = self.draw.one(lexicon.PROFESSIONS).en
+        trade = f"{english_article(profession)} {profession}"
+        be = _is(past=self.draw.chance(0.4))
         return Fact(
             (somebody.text, be, trade),
             frozenset({somebody.head}),
@@ -131,9 +110,9 @@ class Facts:
 
     def _trip(self) -> Fact:
         """*jane visited africa in september*."""
-        draw = self._draw
+        draw = self.draw
         somebody, verb, past = self._person(HUMANS), draw.one(_TRIPS), draw.chance(0.5)
-        place, month = draw.one(lexicon.LANDS + lexicon.CITIES).en, draw.one(lexicon.MONTHS)[0]
+        place, month = draw.one(lexicon.LANDS + lexicon.CITIES).en, draw.one(lexicon.MONTHS).en
         said, did = _said(verb, past), _did(past)
         return Fact(
             (somebody.text, said, place, "in", month),
@@ -147,20 +126,18 @@ class Facts:
 
     def _errand(self) -> Fact:
         """*the frog slept near the church*, *paul danced with my sister*."""
-        draw = self._draw
+        draw = self.draw
         subject, past = self._subject(), draw.chance(0.5)
-        several = (
-            lexicon.ALONE if subject.who == "which animal" else lexicon.ALONE + lexicon.PEOPLE_ALONE
-        )
-        verb = draw.one(several)
+        human = subject.who == "who"
+        verb = draw.one(lexicon.ALONE + lexicon.PEOPLE_ALONE if human else lexicon.ALONE)
         said, did = _said(verb, past), f"{_did(past)} {subject.text} {verb.en}"
         if draw.chance(0.5):
-            other = self._thing(FAMILY, adorned=0.0, other_than=subject)
+            other = self._thing(lexicon.FAMILY, adorned=0.0, other_than=subject)
             where: tuple[str, ...] = ("with", other.text)
             asked, answer = f"with whom {did}?", 3
         else:
             other = self._thing(PLACES, adorned=0.0)
-            place = f"{draw.one((lexicon.IN, lexicon.NEAR, lexicon.BEHIND)).en} {other.text}"
+            place = f"{draw.one((lexicon.IN, lexicon.NEAR, lexicon.BEHIND))[0]} {other.text}"
             where, asked, answer = (place,), f"where {did}?", 2
         return Fact(
             (subject.text, said, *where),
@@ -170,20 +147,16 @@ class Facts:
 
     def _reasoned(self) -> Fact:
         """*the animal did not cross the street because it was too tired*."""
-        draw = self._draw
+        draw = self.draw
         subject, (verb, thing), past = self._subject(), self._done(), draw.chance(0.6)
         of_thing = draw.chance(0.5)
         about = thing if of_thing else subject
-        state = f"{_is(past)} too {self._decisive(about).en}"
+        fitting = self.collocations.decisive[about.noun or HUMANS[0]]
+        state = f"{_is(past)} too {draw.one(fitting).en}"
         did = _did(past)
+        why = ("because", f"{about.pronoun} {state}")
         return Fact(
-            (
-                subject.text,
-                f"{did} not {verb.en}",
-                thing.text,
-                "because",
-                f"{about.pronoun} {state}",
-            ),
+            (subject.text, f"{did} not {verb.en}", thing.text, *why),
             frozenset({subject.head, thing.head}),
             (
                 (f"why {did} {subject.text} not {verb.en} {thing.text}?", 4),
@@ -192,44 +165,36 @@ class Facts:
             ),
         )
 
-    def _decisive(self, about: Thing) -> Adjective:
-        """What may be too much for it."""
-        known = self._parts.collocations.decisive
-        return self._draw.one(known[about.noun or HUMANS[0]])
-
     def _subject(self) -> Thing:
         """Somebody who acts: a person or an animal."""
-        return self._person(HUMANS) if self._draw.chance(0.5) else self._thing(ANIMALS)
+        return self._person(HUMANS) if self.draw.chance(0.5) else self._thing(ANIMALS)
 
     def _person(self, nouns: tuple[Noun, ...]) -> Thing:
         """By name or by noun."""
-        if self._draw.chance(0.5):
-            name = self._draw.one(lexicon.NAMES)
+        if self.draw.chance(0.5):
+            name = self.draw.one(lexicon.NAMES)
             return Thing(name.text, name.text, "who", "she" if name.feminine else "he")
         return self._thing(nouns)
 
-    def _done(self) -> tuple[Verb, Thing]:
+    def _done(self) -> tuple[VerbForms, Thing]:
         """What may be done, and what to."""
-        nouns = self._draw.one(THINGS)
-        return self._draw.one(lexicon.ON_THINGS[nouns[0].kind]), self._thing(nouns)
+        nouns = self.draw.one(THINGS)
+        return self.draw.one(lexicon.ON_THINGS[nouns[0].kind]), self._thing(nouns)
 
     def _thing(
         self, nouns: tuple[Noun, ...], *, adorned: float = 0.25, other_than: Thing | None = None
     ) -> Thing:
         """By noun."""
-        phrase = self._phrase(nouns, adorned)
+        phrase = self.noun_phrase(nouns, plural=False, adorned=adorned, definite=True)
         while other_than is not None and phrase.noun is other_than.noun:
-            phrase = self._phrase(nouns, adorned)
+            phrase = self.noun_phrase(nouns, plural=False, adorned=adorned, definite=True)
         noun = phrase.noun
         who = {"human": "who", "animal": "which animal"}.get(noun.kind, "what")
         pronoun = "it" if noun.kind != "human" else "she" if noun.feminine else "he"
         return Thing(" ".join(phrase.group().en), noun.en, who, pronoun, noun)
 
-    def _phrase(self, nouns: tuple[Noun, ...], adorned: float) -> NounPhrase:
-        return self._parts.noun_phrase(nouns, plural=False, adorned=adorned, definite=True)
 
-
-def _said(verb: Verb, past: bool) -> str:
+def _said(verb: VerbForms, past: bool) -> str:
     if not past:
         return verb.en_third
     assert verb.en_past is not None, f"{verb.en} has no past here"

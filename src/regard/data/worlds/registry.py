@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry
@@ -15,26 +15,6 @@ from regard.data.records import Labelled
 
 Splits = Mapping[str, Sequence[Any]]
 """Records by the name of their split: ``train``, ``valid``, ``test`` and perhaps others."""
-
-
-class Settings(Protocol):
-    """What settings say of a world."""
-
-    @property
-    def world(self) -> str | None:
-        """Its name."""
-
-    @property
-    def direction(self) -> str:
-        """Languages of source and target."""
-
-    @property
-    def world_seed(self) -> int:
-        """What it is made from."""
-
-    @property
-    def n_train(self) -> int | None:
-        """How many training records it should have, where that is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +25,6 @@ class WorldRequest:
     direction: str
     size: Mapping[str, int]
     """``seed`` and, where that is said, ``n_train``."""
-
-    @classmethod
-    def of(cls, settings: Settings) -> WorldRequest:
-        """What the section ``data`` of a recipe asks for."""
-        size = {} if settings.n_train is None else {"n_train": settings.n_train}
-        return cls(str(settings.world), settings.direction, {"seed": settings.world_seed, **size})
 
 
 Build = Callable[[WorldRequest], Splits]
@@ -78,17 +52,16 @@ class World:
 WORLDS: Registry[World] = Registry("world")
 
 
-def world_records(settings: Settings, kind: str) -> Splits:
-    """The splits of the world that the settings name, as records of a kind."""
-    assert settings.world is not None, "there are files"
-    world = WORLDS[settings.world]
+def world_records(asked: WorldRequest, kind: str) -> Splits:
+    """The splits of a world, as records of a kind."""
+    world = WORLDS[asked.name]
     if kind not in world.records:
         others = [name for name, one in WORLDS.items() if kind in one.records]
         raise ConfigError(
-            f"world {settings.world!r} has no {RECORDS.get(kind, kind)}; choose "
+            f"world {asked.name!r} has no {RECORDS.get(kind, kind)}; choose "
             f"{' or '.join(others)}, or name files in data.train"
         )
-    return world.records[kind](WorldRequest.of(settings))
+    return world.records[kind](asked)
 
 
 def _sentences(asked: WorldRequest) -> Splits:
@@ -140,18 +113,13 @@ EVERYTHING = "everything"
 """The world of tasks that are written as texts to go on from."""
 _ORDINARY = ("train", "valid", "test")
 _BOTH = ("en-fr", "fr-en")
-
-WORLDS.add("sentences")(
-    World(
-        {
-            "pair": _sentences,
-            "score": _translations,
-            "text": _plain_sentences,
-            "language": _sentence_texts,
-        },
-        _BOTH,
-    )
-)
+_OF_SENTENCES: dict[str, Build] = {
+    "pair": _sentences,
+    "score": _translations,
+    "text": _plain_sentences,
+    "language": _sentence_texts,
+}
+WORLDS.add("sentences")(World(_OF_SENTENCES, _BOTH))
 for _name in ("copy", "reverse", "sort", "recall"):
     WORLDS.add(_name)(World({"pair": _toy}))
 for _name in ("sentiment", "topics"):

@@ -8,25 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.data.records import Pair
-from regard.data.worlds import lexicon, phrases
-from regard.data.worlds.drawing import Collocations, Combination, I, Parts, withheld_combinations
+from regard.data.worlds import lexicon
+from regard.data.worlds.drawing import Combination, I, withheld_combinations
 from regard.data.worlds.grammar import Grammar, reasoned
-from regard.data.worlds.lexicon import DECISIVE, Verb
+from regard.data.worlds.lexicon import Adjective, Noun, ProperNoun, VerbForms
+from regard.data.worlds.phrases import proper_group
 from regard.data.worlds.stable_random import StableRandom
 from regard.data.worlds.trees import (
     Action,
     Clause,
-    Named,
     Nominal,
     NounPhrase,
-    OnMap,
-    Trade,
+    State,
+    named,
+    on_map,
     write_pair,
 )
+
+E = TypeVar("E", Noun, Adjective, ProperNoun)
 
 SPLITS = ("train", "valid", "test", "pronouns", "order", "long")
 DIRECTIONS = ("en-fr", "fr-en")
@@ -35,10 +39,9 @@ LONGEST = 18
 """Words of the longest sentence outside ``long``, on either side; ``long`` begins above."""
 
 _N_VALID = _N_TEST = 1_000
-_N_PRONOUNS = 500
-_N_ORDER = 300
-_N_LONG = 300
+_N_PRONOUNS, _N_ORDER, _N_LONG = 500, 300, 300
 _PATIENCE = 100  # draws for each sentence that is wanted
+_PEOPLE = {name.text: named(name) for name in lexicon.NAMES}
 UNSEEN_PAIR = "unseen_pair"
 """Tag of a sentence whose antecedent training never showed with its adjective."""
 
@@ -70,10 +73,8 @@ class KnownSentences:
 
     def is_clear(self, pairs: Iterable[Pair]) -> bool:
         """Whether none of them was ever met in another way."""
-        return not self._ambiguous or not any(
-            ("source", pair.source) in self._ambiguous or ("target", pair.target) in self._ambiguous
-            for pair in pairs
-        )
+        sides = (side for one in pairs for side in (("source", one.source), ("target", one.target)))
+        return self._ambiguous.isdisjoint(sides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,69 +86,35 @@ class Drawn:
     """The nouns that a pronoun means in them, each with what is said of it."""
 
 
-def ordinary(grammar: Grammar) -> Drawn:
-    """One sentence of any kind."""
-    sentence = grammar.sentence()
-    reasons = [clause.reason for clause in sentence if clause.reason]
-    return Drawn(
-        (write_pair(*sentence),),
-        tuple(
-            (reason.antecedent.noun, reason.state.adjective)
-            for reason in reasons
-            if isinstance(reason.antecedent, NounPhrase)
-        ),
-    )
+def _entry(entries: Iterable[E], en: str) -> E:
+    """The entry of the lexicon for an English word."""
+    (found,) = (entry for entry in entries if entry.en == en)
+    return found
 
 
-def minimal_pronouns(
-    parts: Parts,
-    grammar: Grammar,
-    *,
-    of_animals: Sequence[Combination],
-    of_things: Sequence[Combination],
-    tags: frozenset[str] = frozenset(),
-) -> Drawn | None:
-    """A minimal pair: only the adjective differs, and with it what *it* means.
-
-    The nouns are of different gender, so that the French pronoun differs too; nothing when the
-    combinations drawn are of the same gender.
-    """
-    animal, of_animal = parts.draw.one(of_animals)
-    thing, of_thing = parts.draw.one(of_things)
-    if animal.feminine == thing.feminine:
-        return None
-    subject = parts.noun_phrase((animal,), plural=False, adorned=0.0, definite=True)
-    target = parts.noun_phrase((thing,), plural=False, adorned=0.0, definite=True)
-    deed = grammar.deed(target)
-    return Drawn(
-        (
-            write_pair(reasoned(subject, deed, of_object=False, adjective=of_animal), tags=tags),
-            write_pair(reasoned(subject, deed, of_object=True, adjective=of_thing), tags=tags),
-        ),
-        ((animal, of_animal), (thing, of_thing)),
-    )
+def lecture_pronouns() -> Drawn:
+    """*the animal did not cross the street because it was too tired*, and *too wide*."""
+    subject = NounPhrase(_entry(lexicon.ANIMALS, "animal"), lexicon.THE)
+    street = NounPhrase(_entry(lexicon.ROADS, "street"), lexicon.THE)
+    deed = Action(lexicon.CROSS, True, True, street)
+    adjectives = [_entry(lexicon.DECISIVE, en) for en in ("tired", "wide")]
+    return _minimal_pair(subject, deed, adjectives, frozenset({UNSEEN_PAIR}))
 
 
-def reordered(parts: Parts) -> Drawn:
+def _minimal_pair(
+    subject: NounPhrase, deed: Action, adjectives: Sequence[Adjective], tags: frozenset[str]
+) -> Drawn:
+    """Two sentences in which only the adjective differs, and with it what *it* means."""
+    of_subject, of_object = adjectives
+    first = reasoned(subject, deed, of_object=False, adjective=of_subject)
+    second = reasoned(subject, deed, of_object=True, adjective=of_object)
+    return Drawn((write_pair(first, tags=tags), write_pair(second, tags=tags)))
+
+
+def _both_orders(
+    first: Nominal, second: Nominal, verb: VerbForms, past: bool, negated: bool
+) -> Drawn:
     """Two sentences of the same words, in either language, in another order."""
-    draw = parts.draw
-    first: Nominal
-    second: Nominal
-    several: Sequence[Verb]
-    if draw.chance(0.4):
-        first = parts.named()
-        second = parts.named(other_than=first)
-        several = lexicon.AMONG_PEOPLE + lexicon.ON_ANIMATES
-    else:
-        plural = draw.chance(0.2)
-        animates = lexicon.ANIMALS + lexicon.HUMANS
-        first = parts.noun_phrase(animates, plural=plural, adorned=0.1, definite=True)
-        second = parts.noun_phrase(
-            animates, plural=plural, adorned=0.1, definite=True, other_than=first
-        )
-        several = lexicon.ON_ANIMATES
-    past, negated = draw.chance(0.5), draw.chance(0.25)
-    verb = parts.verb(several, first, past=past)
     return Drawn(
         (
             write_pair(Clause(first, Action(verb, past, negated, second))),
@@ -156,54 +123,19 @@ def reordered(parts: Parts) -> Drawn:
     )
 
 
-def long_sentence(parts: Parts, grammar: Grammar) -> Drawn:
-    """One sentence of two long clauses, each of a kind that training shows alone."""
-    return Drawn((write_pair(grammar.by_actor(parts.draw.chance(0.5)), *grammar.reasoned()),))
-
-
-def lecture_pronouns() -> Drawn:
-    """*the animal did not cross the street because it was too tired*, and *too wide*."""
-    (animal,) = (n for n in lexicon.ANIMALS if n.en == "animal")
-    (street,) = (n for n in lexicon.ROADS if n.en == "street")
-    (tired,) = (a for a in DECISIVE if a.en == "tired")
-    (wide,) = (a for a in DECISIVE if a.en == "wide")
-    subject = NounPhrase(animal, lexicon.THE)
-    deed = Action(lexicon.CROSS, True, True, NounPhrase(street, lexicon.THE))
-    tags = frozenset({UNSEEN_PAIR})
-    return Drawn(
-        (
-            write_pair(reasoned(subject, deed, of_object=False, adjective=tired), tags=tags),
-            write_pair(reasoned(subject, deed, of_object=True, adjective=wide), tags=tags),
-        )
-    )
-
-
 def lecture_order() -> Drawn:
     """*john loves mary*, *mary loves john*."""
-    john, mary = _named("john"), _named("mary")
-    return Drawn(
-        (
-            write_pair(Clause(john, Action(lexicon.LOVE, False, False, mary))),
-            write_pair(Clause(mary, Action(lexicon.LOVE, False, False, john))),
-        )
-    )
+    return _both_orders(_PEOPLE["john"], _PEOPLE["mary"], lexicon.LOVE, False, False)
 
 
 def other_lectures() -> list[Drawn]:
     """*jane visits africa in september*, *i am a student*."""
-    (africa,) = (p for p in lexicon.LANDS if p.en == "africa")
-    (september,) = (m for m in lexicon.MONTHS if m[0] == "september")
-    (student,) = (p for p in lexicon.PROFESSIONS if p.en == "student")
-    visit = Action(lexicon.VISIT, False, False, OnMap(africa), (phrases.month_group(*september),))
-    return [
-        Drawn((write_pair(Clause(_named("jane"), visit)),)),
-        Drawn((write_pair(Clause(I, Trade(student, False))),)),
-    ]
-
-
-def _named(text: str) -> Named:
-    (name,) = (n for n in lexicon.NAMES if n.text == text)
-    return Named(name)
+    africa, september = _entry(lexicon.LANDS, "africa"), _entry(lexicon.MONTHS, "september")
+    when = (proper_group(september, "in"),)
+    visit = Action(lexicon.VISIT, False, False, on_map(africa), when)
+    student = State(_entry(lexicon.PROFESSIONS, "student"), False)
+    clauses = (Clause(_PEOPLE["jane"], visit), Clause(I, student))
+    return [Drawn((write_pair(clause),)) for clause in clauses]
 
 
 def build_sentences(
@@ -229,10 +161,9 @@ class _Builder:
     """Draws the splits one after the other from one generator."""
 
     def __init__(self, seed: int) -> None:
-        draw = StableRandom(seed)
-        self._held_out = withheld_combinations(draw)
-        self._parts = Parts(draw, Collocations(set(self._held_out)))
-        self._grammar = Grammar(self._parts)
+        self._draw = StableRandom(seed)
+        self._held_out = withheld_combinations(self._draw)
+        self._grammar = Grammar(self._draw, self._held_out)
         self._known = KnownSentences()
 
     def splits(self, n_train: int) -> dict[str, tuple[Pair, ...]]:
@@ -244,7 +175,7 @@ class _Builder:
         pronouns, order, test = [lecture_pronouns()], [lecture_order()], other_lectures()
         for drawn in (*pronouns, *order, *test):
             self._known.enter(drawn.pairs)
-        self._fill(order, _N_ORDER // 2, lambda: reordered(self._parts))
+        self._fill(order, _N_ORDER // 2, self._reordered)
         self._fill(test, _N_TEST, self._ordinary)
         valid = self._fill([], _N_VALID, self._ordinary)
         train = self._fill([], n_train, self._ordinary)
@@ -273,21 +204,62 @@ class _Builder:
         return several
 
     def _ordinary(self) -> Drawn | None:
-        drawn = ordinary(self._grammar)
-        return drawn if max(_lengths(drawn.pairs[0])) <= LONGEST else None
+        """One sentence of any kind."""
+        sentence = self._grammar.sentence()
+        pair = write_pair(*sentence)
+        if max(_lengths(pair)) > LONGEST:
+            return None
+        combinations = tuple(
+            (clause.antecedent.noun, clause.reason.adjective)
+            for clause in sentence
+            if clause.reason and isinstance(clause.antecedent, NounPhrase)
+        )
+        return Drawn((pair,), combinations)
 
     def _minimal(self, combinations: Sequence[Combination], tags: frozenset[str]) -> Drawn | None:
+        """A minimal pair about an animal and a thing.
+
+        The nouns are of different gender, so that the French pronoun differs too; nothing when the
+        combinations drawn are of the same gender.
+        """
         of_animals = [c for c in combinations if c[0].kind == "animal"]
         of_things = [c for c in combinations if c[0].kind not in ("animal", "human")]
         if not (of_animals and of_things):
             return None
-        return minimal_pronouns(
-            self._parts, self._grammar, of_animals=of_animals, of_things=of_things, tags=tags
-        )
+        animal, of_animal = self._draw.one(of_animals)
+        thing, of_thing = self._draw.one(of_things)
+        if animal.feminine == thing.feminine:
+            return None
+        grammar = self._grammar
+        subject = grammar.noun_phrase((animal,), plural=False, adorned=0.0, definite=True)
+        target = grammar.noun_phrase((thing,), plural=False, adorned=0.0, definite=True)
+        return _minimal_pair(subject, grammar.deed(target), (of_animal, of_thing), tags)
+
+    def _reordered(self) -> Drawn:
+        """Two sentences of the same words in another order."""
+        draw, grammar = self._draw, self._grammar
+        first: Nominal
+        second: Nominal
+        several: Sequence[VerbForms] = lexicon.ON_ANIMATES
+        if draw.chance(0.4):
+            first = grammar.named()
+            second = grammar.named(other_than=first)
+            several = lexicon.AMONG_PEOPLE + lexicon.ON_ANIMATES
+        else:
+            plural, nouns = draw.chance(0.2), lexicon.ANIMALS + lexicon.HUMANS
+            first = grammar.noun_phrase(nouns, plural=plural, adorned=0.1, definite=True)
+            second = grammar.noun_phrase(
+                nouns, plural=plural, adorned=0.1, definite=True, other_than=first
+            )
+        past, negated = draw.chance(0.5), draw.chance(0.25)
+        verb = grammar.verb(several, first, past=past)
+        return _both_orders(first, second, verb, past, negated)
 
     def _long(self) -> Drawn | None:
-        drawn = long_sentence(self._parts, self._grammar)
-        return drawn if min(_lengths(drawn.pairs[0])) > LONGEST else None
+        """One sentence of two long clauses, each of a kind that training shows alone."""
+        first = self._grammar.by_actor(self._draw.chance(0.5))
+        pair = write_pair(first, *self._grammar.reasoned())
+        return Drawn((pair,)) if min(_lengths(pair)) > LONGEST else None
 
     def _clear(self, several: Iterable[Drawn]) -> tuple[Pair, ...]:
         """The pairs that have one translation in either direction."""

@@ -22,7 +22,7 @@ Generator = Callable[[StableRandom, Sequence[str], int], Pair]
 TOYS: Registry[Generator] = Registry("toy task")
 
 _LETTERS = tuple(string.ascii_lowercase)
-_MOST_SYMBOLS = len(_LETTERS) ** 2
+_TWO_LETTERS = tuple(first + second for first in _LETTERS for second in _LETTERS)
 _PATIENCE = 50  # draws for each example that is wanted
 
 
@@ -44,7 +44,13 @@ def build_toy(
     _check(n_train=n_train, n_test=n_test, max_symbols=max_symbols, n_symbols=n_symbols)
     draw = StableRandom(seed)
     n = n_train + 2 * n_test
-    found = _distinct(lambda: generate(draw, _symbols(n_symbols), max_symbols), n)
+    letters = _LETTERS if n_symbols <= len(_LETTERS) else _TWO_LETTERS
+    found: dict[str, Pair] = {}  # by source
+    for _ in range(_PATIENCE * n):
+        if len(found) == n:
+            break
+        pair = generate(draw, letters[:n_symbols], max_symbols)
+        found.setdefault(pair.source, pair)
     if len(found) < n:
         raise ConfigError(
             f"{task} needs {n} different sources (n_train + 2 n_test), but about {len(found)} "
@@ -52,7 +58,7 @@ def build_toy(
             f"or ask for fewer examples"
         )
     # Shuffled, lest the few short sources all fall into the split that was drawn first.
-    pairs = draw.shuffled(found)
+    pairs = draw.shuffled([*found.values()])
     return {
         "train": tuple(pairs[2 * n_test :]),
         "valid": tuple(pairs[:n_test]),
@@ -61,38 +67,14 @@ def build_toy(
 
 
 def _check(*, n_train: int, n_test: int, max_symbols: int, n_symbols: int) -> None:
-    problems = [
-        f"{name}={value} must be at least {least}"
-        for name, value, least in (
-            ("n_train", n_train, 1),
-            ("n_test", n_test, 1),
-            ("max_symbols", max_symbols, 1),
-            ("n_symbols", n_symbols, 2),
-        )
-        if value < least
-    ]
-    if n_symbols > _MOST_SYMBOLS:
-        problems.append(f"n_symbols={n_symbols} must be at most {_MOST_SYMBOLS}")
+    sizes = {"n_train": n_train, "n_test": n_test, "max_symbols": max_symbols}
+    problems = [f"{name}={n} must be at least 1" for name, n in sizes.items() if n < 1]
+    if n_symbols < 2:
+        problems.append(f"n_symbols={n_symbols} must be at least 2")
+    if n_symbols > len(_TWO_LETTERS):
+        problems.append(f"n_symbols={n_symbols} must be at most {len(_TWO_LETTERS)}")
     if problems:
         raise ConfigError("; ".join(problems))
-
-
-def _symbols(n: int) -> tuple[str, ...]:
-    """Letters, or words of two letters where the letters do not suffice; in alphabetical order."""
-    if n <= len(_LETTERS):
-        return _LETTERS[:n]
-    return tuple(first + second for first in _LETTERS for second in _LETTERS)[:n]
-
-
-def _distinct(generate: Callable[[], Pair], n: int) -> list[Pair]:
-    """``n`` examples with different sources, or fewer when no more seem to exist."""
-    found: dict[str, Pair] = {}
-    for _ in range(_PATIENCE * n):
-        if len(found) == n:
-            break
-        pair = generate()
-        found.setdefault(pair.source, pair)
-    return list(found.values())
 
 
 def _drawn(draw: StableRandom, symbols: Sequence[str], n: int) -> list[str]:

@@ -3,154 +3,86 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from regard.data.records import Pair
-from regard.data.worlds import phrases
-from regard.data.worlds.lexicon import (
-    Adjective,
-    Determiner,
-    Name,
-    Noun,
-    Person,
-    Place,
-    Preposition,
-    Profession,
-    Verb,
-)
-from regard.data.worlds.phrases import Draft, Phrase, Position
+from regard.data.worlds import lexicon, phrases
+from regard.data.worlds.lexicon import Adjective, Person
+from regard.data.worlds.phrases import Draft, Phrase, Position, simple
 
-
-class Nominal(Protocol):
-    """What can be a subject or an object."""
-
-    @property
-    def person(self) -> Person:
-        """What a verb agrees with."""
-
-    @property
-    def feminine(self) -> bool:
-        """What adjectives and participles agree with."""
-
-    @property
-    def human(self) -> bool:
-        """Whether English says *he* or *she* of it, and *who*."""
-
-    def write(self, draft: Draft, *, negated: bool = False) -> Position:
-        """Write it; ``negated``: as the direct object of a negated verb. Gives its head's place."""
+_AND = simple("and", "et")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A person with a name."""
+class Fixed:
+    """A subject or an object that never changes: a name, a pronoun, *africa*, *john and mary*."""
 
-    name: Name
+    phrases: tuple[Phrase, ...]
     person: Person = "il"
-    human: bool = True
-
-    @property
-    def feminine(self) -> bool:
-        """As the person is."""
-        return self.name.feminine
-
-    def write(self, draft: Draft, *, negated: bool = False) -> Position:
-        """The bare name."""
-        return draft.add(phrases.name_group(self.name))
-
-
-@dataclass(frozen=True, slots=True)
-class Speaking:
-    """*i*, *we*, *he* or *she* without an antecedent. Whoever says *i* is a man in this world."""
-
-    en: str
-    fr: str
-    person: Person
+    """What a verb agrees with."""
     feminine: bool = False
+    """What adjectives and participles agree with."""
     human: bool = True
+    """Whether English says *he* or *she* of it, and *who*."""
 
     def write(self, draft: Draft, *, negated: bool = False) -> Position:
-        """The bare pronoun."""
-        return draft.add(phrases.PRONOUNS[self.en, self.fr])
-
-
-@dataclass(frozen=True, slots=True)
-class Both:
-    """*john and mary*: masculine in French as soon as one of them is."""
-
-    first: Nominal
-    second: Nominal
-    person: Person = "ils"
-    human: bool = True
-
-    @property
-    def feminine(self) -> bool:
-        """Only when both are."""
-        return self.first.feminine and self.second.feminine
-
-    def write(self, draft: Draft, *, negated: bool = False) -> Position:
-        """One, *and*, the other; the first stands for the head."""
-        head = self.first.write(draft)
-        draft.add(phrases.AND)
-        self.second.write(draft)
+        """Write it and give the place of its head, the first word."""
+        head, *_ = [draft.add(phrase) for phrase in self.phrases]
         return head
 
 
-@dataclass(frozen=True, slots=True)
-class OnMap:
+def named(name: lexicon.Name) -> Fixed:
+    """A person with a name."""
+    return Fixed((simple(name.text, name.text),), feminine=name.feminine)
+
+
+def both(first: Fixed, second: Fixed) -> Fixed:
+    """*john and mary*: masculine in French as soon as one of them is."""
+    together = (*first.phrases, _AND, *second.phrases)
+    return Fixed(together, "ils", first.feminine and second.feminine)
+
+
+def on_map(place: lexicon.ProperNoun) -> Fixed:
     """A place with a name, as an object: *africa*."""
-
-    place: Place
-    person: Person = "il"
-    feminine: bool = False
-    human: bool = False
-
-    def write(self, draft: Draft, *, negated: bool = False) -> Position:
-        """The name, in French with its article."""
-        return draft.add(phrases.place_group(self.place, None))
-
-
-class Predicate(Protocol):
-    """What is said of a subject."""
-
-    def write(self, draft: Draft, subject: Nominal) -> Position | None:
-        """Write it in agreement with its subject; gives the place of its object's head, if any."""
+    return Fixed((phrases.proper_group(place, None),), human=False)
 
 
 @dataclass(frozen=True, slots=True)
 class NounPhrase:
     """*the little dog*, *the door of the house*, *the dog that sees the cat*."""
 
-    noun: Noun
-    determiner: Determiner
+    noun: lexicon.Noun
+    determiner: lexicon.Determiner
     plural: bool = False
     before: Adjective | None = None
     after: Adjective | None = None
     of: Phrase | None = None
-    relative: Doing | DoneTo | None = None
+    relative: Relative | None = None
 
     @property
     def person(self) -> Person:
-        """Third."""
+        """What a verb agrees with."""
         return "ils" if self.plural else "il"
 
     @property
     def feminine(self) -> bool:
-        """As the French noun is."""
+        """What adjectives and participles agree with."""
         return self.noun.feminine
 
     @property
     def human(self) -> bool:
-        """As the noun's kind says."""
+        """Whether English says *he* or *she* of it, and *who*."""
         return self.noun.kind == "human"
 
-    def group(self, *, negated: bool = False, preposition: Preposition | None = None) -> Phrase:
+    def group(
+        self, *, negated: bool = False, preposition: lexicon.Preposition | None = None
+    ) -> Phrase:
         """Determiner, adjectives and noun, perhaps after a preposition."""
         return phrases.noun_group(
             self.noun, self.determiner, self.plural, self.before, self.after, negated, preposition
         )
 
     def write(self, draft: Draft, *, negated: bool = False) -> Position:
-        """The group, then what hangs on it."""
+        """The group, then what hangs on it; ``negated``: as the object of a negated verb."""
         head = draft.add(self.group(negated=negated))
         if self.of:
             draft.add(self.of)
@@ -159,11 +91,15 @@ class NounPhrase:
         return head
 
 
+Nominal = Fixed | NounPhrase
+"""What can be a subject or an object."""
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
     """*did not cross the street*, *sleeps near the church*."""
 
-    verb: Verb
+    verb: lexicon.VerbForms
     past: bool
     negated: bool = False
     object: Nominal | None = None
@@ -171,9 +107,9 @@ class Action:
     """Places and times; already written, for they agree with nothing."""
 
     def write(self, draft: Draft, subject: Nominal) -> Position | None:
-        """Verb, object, adjuncts."""
-        who, form = (subject.person, subject.feminine), (self.past, self.negated)
-        draft.add(phrases.verb_group(self.verb, *who, *form, None))
+        """Verb, object, adjuncts; gives the place of the object's head."""
+        who = subject.person, subject.feminine
+        draft.add(phrases.verb_group(self.verb, *who, self.past, self.negated, None))
         head = None
         if self.object:
             direct = self.verb.preposition is None
@@ -185,106 +121,79 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """*was too tired*."""
+    """*was too tired*, *am a student*."""
 
     adjective: Adjective
     past: bool
     negated: bool = False
     degree: str | None = None
 
-    def write(self, draft: Draft, subject: Nominal) -> Position | None:
+    def write(self, draft: Draft, subject: Nominal) -> None:
         """*be*, perhaps a degree, the adjective."""
-        who, form = (subject.person, subject.feminine), (self.past, self.negated)
-        draft.add(phrases.state_group(self.adjective, self.degree, *who, *form))
-        return None
+        who = subject.person, subject.feminine
+        draft.add(phrases.state_group(self.adjective, self.degree, *who, self.past, self.negated))
 
 
 @dataclass(frozen=True, slots=True)
-class Trade:
-    """*am a student*."""
-
-    profession: Profession
-    past: bool
-    negated: bool = False
-
-    def write(self, draft: Draft, subject: Nominal) -> Position | None:
-        """*be* and the profession."""
-        who, form = (subject.person, subject.feminine), (self.past, self.negated)
-        draft.add(phrases.profession_group(self.profession, *who, *form))
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Doing:
-    """A relative clause whose antecedent acts: *that sees the cat*."""
+class Relative:
+    """A relative clause: *that sees the cat* or, with a subject of its own, *that the cat sees*."""
 
     action: Action
+    subject: Nominal | None = None
 
-    def write(self, draft: Draft, antecedent: Nominal) -> None:
-        """*who* or *that*, and what it does."""
-        draft.add(phrases.WHO if antecedent.human else phrases.THAT_DOES)
-        self.action.write(draft, antecedent)
-
-
-@dataclass(frozen=True, slots=True)
-class DoneTo:
-    """A relative clause whose antecedent is acted on: *that the cat sees*."""
-
-    subject: Nominal
-    verb: Verb
-    past: bool
-
-    def write(self, draft: Draft, antecedent: Nominal) -> None:
-        """*that*, who does it, the verb, its participle agreeing with the antecedent."""
-        draft.add(phrases.THAT_IS_DONE_TO)
+    def write(self, draft: Draft, antecedent: NounPhrase) -> None:
+        """The pronoun and the action; a participle agrees with the object before it."""
+        if self.subject is None:
+            draft.add(simple("who" if antecedent.human else "that", "qui"))
+            self.action.write(draft, antecedent)
+            return
+        draft.add(simple("that", "que"))
         self.subject.write(draft)
-        before = (antecedent.feminine, antecedent.person == "ils")
-        who = self.subject
-        draft.add(phrases.verb_group(self.verb, who.person, who.feminine, self.past, False, before))
+        who, verb, past = self.subject, self.action.verb, self.action.past
+        before = (antecedent.feminine, antecedent.plural)
+        draft.add(phrases.verb_group(verb, who.person, who.feminine, past, False, before))
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A subject and what is said of it, perhaps with a reason."""
+    """A subject and what is said of it, perhaps with a reason: *because it was too tired*."""
 
     subject: Nominal
-    predicate: Predicate
-    reason: Reason | None = None
+    predicate: Action | State
+    reason: State | None = None
+    of_object: bool = False
+    """Whether the reason is about the object rather than the subject."""
+
+    @property
+    def antecedent(self) -> Nominal:
+        """What the pronoun of the reason means."""
+        if not self.of_object:
+            return self.subject
+        assert isinstance(self.predicate, Action), "a state has no object"
+        assert self.predicate.object is not None, "the reason is about an object that is not there"
+        return self.predicate.object
 
     def write(self, draft: Draft) -> None:
-        """Subject, predicate, reason."""
+        """Subject, predicate and reason, whose pronoun takes its gender from what it means."""
         subject_head = self.subject.write(draft)
         object_head = self.predicate.write(draft, self.subject)
         if self.reason:
-            antecedent_head = object_head if self.reason.of_object else subject_head
-            assert antecedent_head is not None, "the reason is about an object that is not there"
-            self.reason.write(draft, antecedent_head)
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """*because it was too tired*: the pronoun takes its gender from what it means."""
-
-    antecedent: Nominal
-    of_object: bool
-    """Whether the antecedent is the clause's object rather than its subject."""
-    state: State
-
-    def write(self, draft: Draft, antecedent_head: Position) -> None:
-        """*because*, the pronoun, its state."""
-        draft.add(phrases.BECAUSE)
-        pronoun = draft.add(_pronoun(self.antecedent))
-        draft.refer(pronoun, antecedent_head)
-        self.state.write(draft, self.antecedent)
+            antecedent = self.antecedent
+            draft.add(simple("because", "parce que"))
+            pronoun = draft.add(_pronoun(antecedent))
+            head = object_head if self.of_object else subject_head
+            assert head is not None, "an object has a head"
+            draft.antecedents.append((pronoun, head))
+            self.reason.write(draft, antecedent)
 
 
 def _pronoun(antecedent: Nominal) -> Phrase:
     fr = "elle" if antecedent.feminine else "il"
     if antecedent.person == "ils":
-        return phrases.PRONOUNS["they", fr + "s"]
+        return simple("they", fr + "s")
     if antecedent.human:
-        return phrases.PRONOUNS["she" if antecedent.feminine else "he", fr]
-    return phrases.PRONOUNS["it", fr]
+        return simple("she" if antecedent.feminine else "he", fr)
+    return simple("it", fr)
 
 
 def write_pair(*clauses: Clause, tags: frozenset[str] = frozenset()) -> Pair:
@@ -292,6 +201,6 @@ def write_pair(*clauses: Clause, tags: frozenset[str] = frozenset()) -> Pair:
     draft = Draft()
     for i, clause in enumerate(clauses):
         if i:
-            draft.add(phrases.AND)
+            draft.add(_AND)
         clause.write(draft)
     return draft.pair(tags)
