@@ -212,12 +212,7 @@ class HeadMeasures:
 
 
 def head_measures(
-    run: Any,
-    data: Any = None,
-    *,
-    split: str = "valid",
-    n: int = 200,
-    tick: Tick | None = None,
+    run: Any, data: Any = None, *, split: str = "valid", n: int = 200, tick: Tick | None = None
 ) -> HeadMeasures:
     """Measure every head on the first ``n`` examples of a split that the model can read.
 

@@ -332,10 +332,7 @@ class Sentence:
         return list(best.ids)
 
     def begun(
-        self,
-        prefix: Sequence[int],
-        edits: Sequence[AnyEdit],
-        own: Callable[[], Sequence[int]],
+        self, prefix: Sequence[int], edits: Sequence[AnyEdit], own: Callable[[], Sequence[int]]
     ) -> list[int]:
         """What a search is given to begin with: the prefix, and all up to the last forced token.
 

@@ -22,12 +22,7 @@ from regard.data.batch import Batch
 from regard.data.bpe_dropout import BpeDropoutTexts
 from regard.data.corpora import read_corpus
 from regard.data.examples import Example, Table, Texts, encode_pairs
-from regard.data.pair_batches import (
-    ordered_batches,
-    packed_stream,
-    padded_stream,
-    text_lengths,
-)
+from regard.data.pair_batches import ordered_batches, packed_stream, padded_stream, text_lengths
 from regard.data.records import Pair
 from regard.data.settings import DataSettings, Files
 from regard.data.splits import Data, load_records, located, split_of

@@ -29,14 +29,7 @@ from regard.runs.comparison.results import (
     scores_table,
     system_row,
 )
-from regard.runs.comparison.trainings import (
-    Entry,
-    Pairs,
-    Stopped,
-    Watching,
-    Workshop,
-    enter,
-)
+from regard.runs.comparison.trainings import Entry, Pairs, Stopped, Watching, Workshop, enter
 from regard.runs.estimate import parse_budget
 from regard.tasks.opening import pick_device
 from regard.tasks.translation import VALID_SENTENCES
