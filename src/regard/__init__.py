@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regard.kernels.attention import attention
     from regard.layers.attention import MultiHeadAttention
     from regard.layers.score import Score
-    from regard.runs.load import load
+    from regard.tasks.opening import load
     from regard.tasks.translator import Run
 
 __version__ = "0.1.0"
@@ -35,7 +35,7 @@ _HOMES = {
     "CheckpointError": "regard.core.errors",
     "ConfigError": "regard.core.errors",
     "DataError": "regard.core.errors",
-    "load": "regard.runs.load",
+    "load": "regard.tasks.opening",
     "MultiHeadAttention": "regard.layers.attention",
     "RegardError": "regard.core.errors",
     "Run": "regard.tasks.translator",

@@ -11,8 +11,8 @@ import yaml
 from regard.checkpoints.run_folder import RunFolder
 from regard.checkpoints.snapshots import load_snapshot
 from regard.cli.main import main
-from regard.runs.load import load
 from regard.runs.train import train
+from regard.tasks.opening import load
 from regard.tasks.recipe import recipe_from
 from regard.tasks.writer import Writer
 

@@ -116,7 +116,7 @@ def test_it_is_served_and_has_a_form(run):
         "import json, sys; from regard.core.plugins import load_plugins\n"
         "load_plugins([sys.argv[1]])\n"
         "from starlette.testclient import TestClient\n"
-        "from regard.runs.load import load; from regard.server.app import make_app\n"
+        "from regard.tasks.opening import load; from regard.server.app import make_app\n"
         "with TestClient(make_app(load(sys.argv[2], device='cpu'), loopback=False)) as client:\n"
         "    frames = json.loads(sys.argv[3])\n"
         "    said = client.post('/api/recognise', json={'frames': frames})\n"

@@ -8,7 +8,7 @@ import pytest
 from chats import chat_folder
 
 from regard.cli.main import main
-from regard.runs.load import load
+from regard.tasks.opening import load
 
 HOW = ("--max-new", "5", "--temperature", "0")
 

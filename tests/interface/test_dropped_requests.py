@@ -9,9 +9,9 @@ from starlette.testclient import TestClient
 
 from regard.decoding import protocol
 from regard.decoding.sampling import Sampler
-from regard.runs.load import load
 from regard.server.app import make_app
 from regard.server.limits import Limits
+from regard.tasks.opening import load
 
 TALK = {"model": "talker", "messages": [{"role": "user", "content": "a"}], "max_tokens": 60}
 TEXT = {"model": "talker", "prompt": "a", "max_tokens": 60}

@@ -81,6 +81,8 @@ def test_what_is_wrong_is_said_in_one_line(run_path, capsys, words, hint):
 
 
 def test_a_system_without_attention_is_refused(monkeypatch, run_path, capsys):
-    monkeypatch.setattr("regard.runs.load.load", lambda *_args, **_more: untrained("sutskever2014"))
+    monkeypatch.setattr(
+        "regard.tasks.opening.load", lambda *_args, **_more: untrained("sutskever2014")
+    )
     assert main(["heads", str(run_path)]) == 2
     assert "has no attention" in capsys.readouterr().err

@@ -63,7 +63,7 @@ def test_an_imported_classifier_reads_lines_with_a_tab_as_pairs(run, tmp_path):
     (tmp_path / "bert" / "vocab.txt").write_text("\n".join(words) + "\n")
     assert run("import", tmp_path / "bert", "--out", tmp_path / "run")[0] == 0
 
-    from regard.runs.load import load
+    from regard.tasks.opening import load
 
     loaded = load(tmp_path / "run", device="cpu")
     wanted = [loaded.classify(x, with_scores=True).probability for x in ("a", ("a", "b"))]

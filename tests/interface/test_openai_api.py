@@ -15,7 +15,7 @@ from regard.interop.gpt2 import write_gpt2
 from regard.interop.importing import import_model
 from regard.models.encoder import Encoder
 from regard.models.settings import EncoderConfig
-from regard.runs.load import load
+from regard.tasks.opening import load
 
 openai = pytest.importorskip("openai", reason="openai is not installed")
 

@@ -5,7 +5,7 @@ import pytest
 from chats import chat_folder
 
 from regard.decoding.sampling import seeded
-from regard.runs.load import load
+from regard.tasks.opening import load
 
 openai = pytest.importorskip("openai", reason="openai is not installed")
 
@@ -34,12 +34,12 @@ def test_answers_are_what_the_run_says(talker, serving):
     assert found.choices[0].message.content == talk.reply()
     assert found.choices[0].message.role == "assistant"
     assert found.choices[0].finish_reason == ("stop" if talk.finished else "length")
-    assert found.usage.prompt_tokens == len(talk.chat.prompts.ids(PLAIN))
+    assert found.usage.prompt_tokens == len(talk.prompts.ids(PLAIN))
 
 
 def test_several_answers_end_with_the_turn_or_by_the_newer_limit(talker, serving):
     talk = talker.conversation(PLAIN, max_new=4)
-    ids, on = talk.chat.prompts.ids(PLAIN), talker.generation(max_new=4)
+    ids, on = talk.prompts.ids(PLAIN), talker.generation(max_new=4)
     for seed in range(999):  # until one ends with its turn, after which a text would go on
         (wanted,) = talker.generator.texts([ids], talk.config, rng=seeded(seed), n=3)
         (further,) = talker.generator.texts([ids], on, rng=seeded(seed), n=3)

@@ -5,8 +5,8 @@ import torch
 
 from regard.interop.exporting import export
 from regard.interop.importing import import_model
-from regard.runs.load import load
 from regard.runs.train import train
+from regard.tasks.opening import load
 from regard.tasks.recipe import recipe_from
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

@@ -9,7 +9,7 @@ from regard.interop.importing import import_model
 from regard.interop.onnx import write_onnx_encoder
 from regard.models.encoder import Encoder
 from regard.models.settings import EncoderConfig
-from regard.runs.load import load
+from regard.tasks.opening import load
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 

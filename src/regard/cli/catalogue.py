@@ -29,7 +29,7 @@ def recipes() -> None:
 
 def info(path: RunPath, as_json: Json = False) -> None:
     """Tell what a run is: its model, its task, its special ids, its scores and cost."""
-    from regard.runs.load import load
+    from regard.tasks.opening import load
 
     facts = _facts(load(path, device="cpu"))
     if as_json:
@@ -90,7 +90,7 @@ def export(
     and decoder.onnx, which gives the logits of all positions at once.
     """
     from regard.interop.exporting import export as write
-    from regard.runs.load import load
+    from regard.tasks.opening import load
 
     write(load(path, device="cpu"), to, folder)
     size = sum(file.stat().st_size for file in folder.iterdir())

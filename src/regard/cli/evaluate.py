@@ -74,8 +74,8 @@ def evaluate(
     With --alignments and --gold, score where its attention looks: the head with the lowest
     alignment error rate on the first 100 sentences is scored on the others.
     """
-    from regard.runs.load import load
     from regard.tasks.base import TASKS
+    from regard.tasks.opening import load
 
     _check(split, source, reference, alignments, gold, beam)
     _check_file(file, split, source, alignments, data)

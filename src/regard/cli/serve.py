@@ -34,7 +34,7 @@ def serve(
     if not path.is_dir():  # a wrong name is worse than a port that is taken
         raise CheckpointError(f"there is no run folder {path}")
     with listen(host, port) as listening:  # a port that is taken shows before torch is loaded
-        from regard.runs.load import load
+        from regard.tasks.opening import load
 
         run_server(load(path, device=device), listening, api_key=api_key)
 

@@ -124,7 +124,7 @@ def _checked(model: type[BaseModel], given: dict[str, Any]) -> Any:
 
 def answer_lines(verb: Verb, path: Path, options: Any, device: str | None, as_json: bool) -> None:
     """Answer every line of standard input; a bad run fails on empty input too."""
-    from regard.runs.load import load_for
+    from regard.tasks.opening import load_for
 
     run = _ready(load_for(verb, path, device=device), options)
     if getattr(options, "stream", False):

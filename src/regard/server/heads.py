@@ -14,8 +14,8 @@ from typing import Any
 
 from regard.core.errors import RegardError
 from regard.core.plugins import load_plugins, loaded_plugins
-from regard.runs.load import load
 from regard.server.errors import BusyError, RefusedError, as_json
+from regard.tasks.opening import load
 
 CANNOT = 3
 """Exit code of the process where a run has no heads, or its data is gone."""

@@ -26,7 +26,7 @@ from regard.server.limits import MAX_TEXTS
 from regard.server.schemas import texts_check
 from regard.server.service import Service
 from regard.server.streaming import Event, Stream, stream_response
-from regard.tasks.chat import chat_of, has_template
+from regard.tasks.chat import ended_by, has_template, load_prompts
 from regard.tasks.encoding import EncoderRun
 from regard.tasks.generation import GenerationConfig, TextGenerator
 from regard.tasks.requests import MAX_NAME, MAX_NEW, MAX_STOPS, Name, Numbered, Stop, Text
@@ -299,7 +299,8 @@ def _add_completions(router: APIRouter, service: Service, run: Writer) -> None:
 def _add_chat(router: APIRouter, service: Service, run: Writer) -> None:
     """Where the run has no template for conversations, the path says so, and is in no manual."""
     able = has_template(run.folder.path)
-    chat = chat_of(run) if able else None
+    prompts = load_prompts(run.folder.path, run.tokenizer, run.context) if able else None
+    end = None if prompts is None else prompts.end_of_turn()
 
     @router.post(
         CHAT.path,
@@ -310,16 +311,16 @@ def _add_chat(router: APIRouter, service: Service, run: Writer) -> None:
     )
     async def answer(asked: ChatRequest) -> Response:
         _check_name(service, asked.model)
-        if chat is None:
+        if prompts is None:
             why = "has no template for conversations; write on from a text with /v1/completions"
             raise RefusedError(404, f"the model {service.name!r} {why}")
         _check_written(service, asked.n or 1, asked.max_new)
-        ids = await service.worker.call(partial(chat.prompts.ids, asked.turns))
+        ids = await service.worker.call(partial(prompts.ids, asked.turns))
         if len(ids) > run.context:
             found = f"{len(ids)} tokens, but the model's context holds {run.context}"
             raise RefusedError(422, f"the conversation has {found}; shorten it")
-        config = chat.ending(run.generation(**asked.sampling()))
-        return await _generated(service, asked, CHAT, chat.generator, [ids], config)
+        config = ended_by(run.generation(**asked.sampling()), end)
+        return await _generated(service, asked, CHAT, run.generator, [ids], config)
 
 
 async def _generated(

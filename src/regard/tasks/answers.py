@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,32 +16,21 @@ from typing_extensions import override
 from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
 from regard.data.batch import Batch
-from regard.data.corpora import read_corpus
-from regard.data.examples import Column, Ints, Table
+from regard.data.examples import Ints
 from regard.data.question_windows import Offsets, Windows, first_of_text, gold_spans, windows_of
-from regard.data.records import Question
-from regard.data.row_batches import NOT_HERE, Layout, ordered_rows, row_stream, span_batch
-from regard.data.splits import Data, load_records
-from regard.data.stream import Stream
+from regard.data.records import Corpus, Question
+from regard.data.row_batches import NOT_HERE, Layout, ordered_rows, span_batch
+from regard.data.splits import Data
 from regard.evaluation.metrics import computed, values
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring
-from regard.tasks.encoder_training import EncoderSpec, PreparedEncoding, all_texts, begin
-from regard.tasks.encoding import (
-    READ_TOKENS,
-    EncoderInput,
-    EncoderRun,
-    EncodingTask,
-    Texts,
-    open_encoder,
-)
+from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding
+from regard.tasks.encoding import READ_TOKENS, EncoderInput, EncoderRun, Texts, encode_texts
 from regard.tasks.look import MOST, Candidates, Choice, Prediction
 from regard.tasks.opening import one_or_many
-from regard.tasks.recipe import Recipe
 from regard.tasks.verbs import ANSWER, EMBED, NEAREST
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrapped
-from regard.training.flops import encoder_flops
 from regard.training.losses import Losses, StatelessObjective, choice_cross_entropy
 
 OWN_METRICS = ("exact_match", "f1")
@@ -61,12 +49,7 @@ class Answer(NamedTuple):
 
     def as_json(self) -> dict[str, object]:
         """The words, where they stand in the text, and how sure the model is of them."""
-        return {
-            "answer": self.text,
-            "start": self.start,
-            "end": self.end,
-            "probability": self.probability,
-        }
+        return {"answer": self.text, **{k: v for k, v in self._asdict().items() if k != "text"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +67,12 @@ class Asked:
     def of(cls, pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, layout: Layout) -> Asked:
         """Pairs of a question and a text."""
         contexts = [context for _, context in pairs]
-        sides = ([question for question, _ in pairs], contexts)
-        table = Table(*(Column.joined(tokenizer.encode_batch(side)) for side in sides))
         places = {context: tokenizer.offsets(context) for context in {*contexts}}
         edges = {context: edges_of(context, found) for context, found in places.items()}
         offsets = [places[context] for context in contexts]
         allowed = [edges[context] for context in contexts]
-        return cls(contexts, offsets, allowed, windows_of(table, layout), layout)
+        windows = windows_of(encode_texts(pairs, tokenizer), layout)
+        return cls(contexts, offsets, allowed, windows, layout)
 
     def read(
         self, model: Encoder, device: torch.device, batch_tokens: int
@@ -109,43 +91,31 @@ class Asked:
         tokens of the window that shows it and *not here*. Of windows the surest speaks.
         """
         found: list[dict[tuple[int, int], float]] = [{} for _ in self.contexts]
-        begins = first_of_text(self.windows, self.layout)
+        begins, windows = first_of_text(self.windows, self.layout), self.windows
         for rows, logits in scores:
             for row, scored in zip(rows.tolist(), logits, strict=True):
-                spans = found[self.windows.questions[row]]
-                for start, end, score in self._spans(row, scored, int(begins[row]), n):
-                    spans[start, end] = max(score, spans.get((start, end), score))
+                which, first = int(windows.questions[row]), int(windows.firsts[row])
+                edges = self.edges[which][first : first + int(windows.table.target.lengths[row])]
+                for start, end, score in spans_of(scored, int(begins[row]), edges, n):
+                    span = first + start, first + end
+                    found[which][span] = max(score, found[which].get(span, score))
         return [self._best(i, spans, n) for i, spans in enumerate(found)]
 
-    def _spans(
-        self, row: int, logits: Tensor, begin: int, n: int
-    ) -> Iterator[tuple[int, int, float]]:
-        """Of a window (S, 2): (first token of the text, last token, log-probability)."""
-        n_tokens = int(self.windows.table.target.lengths[row])
-        first = int(self.windows.firsts[row])
-        which = int(self.windows.questions[row])
-        edges = self.edges[which][first : first + n_tokens]
-        for start, end, score in spans_of(logits, begin, edges, n):
-            yield first + start, first + end, score
-
     def _best(self, which: int, spans: dict[tuple[int, int], float], n: int) -> list[Answer]:
+        context, offsets = self.contexts[which], self.offsets[which]
         if not spans:
             raise DataError(
-                f"there is no word in the text {self.contexts[which][:40]!r} that the model can "
-                "read; give another"
+                f"there is no word in the text {context[:40]!r} that the model can read; give "
+                "another"
             )
         best = sorted(spans.items(), key=lambda item: -item[1])[:n]
-        return [self._said(which, *span, score) for span, score in best]
-
-    def _said(self, which: int, first: int, last: int, score: float) -> Answer:
-        context, offsets = self.contexts[which], self.offsets[which]
-        return said(context, (offsets[first][0], offsets[last][1]), score)
+        return [said(context, offsets, *span, score) for span, score in best]
 
 
-def said(context: str, place: tuple[int, int], score: float) -> Answer:
-    """What stands at a place of a text, in characters, given its log-probability."""
-    begin, end = place
-    text = context[begin:end]
+def said(context: str, offsets: Offsets, first: int, last: int, score: float) -> Answer:
+    """What stands between two tokens of a text, given its log-probability."""
+    begin = offsets[first][0]
+    text = context[begin : offsets[last][1]]
     begin += len(text) - len(text.lstrip())
     return Answer(text.strip(), begin, begin + len(text.strip()), math.exp(score))
 
@@ -193,28 +163,11 @@ def edges_of(context: str, offsets: Offsets) -> Tensor:
     return torch.tensor(found, dtype=torch.bool).view(-1, 2)
 
 
-def span_outcome(
-    logits: Tensor, segments: Sequence[int], context: str, tokenizer: Tokenizer
-) -> Prediction:
-    """Logits (S, 2) of starts and ends -> the best spans of the second text, as they are answered.
-
-    Of the ``context`` as many tokens were read as stand in the second segment before its end.
-    """
-    first, n_read = len(segments) - sum(segments), max(0, sum(segments) - 1)
-    offsets = tokenizer.offsets(context)
-    edges = edges_of(context, offsets)[:n_read]
-    spans = spans_of(logits.float().cpu(), first, edges, MOST)
-    if not spans:
-        return Prediction("answer", "")
-    found = [said(context, (offsets[a][0], offsets[b][1]), score) for a, b, score in spans]
-    choices = tuple(Choice(one.text, one.probability) for one in found)
-    rows = first + spans[0][0], first + spans[0][1] + 1
-    return Prediction("answer", choices[0].text, (Candidates(rows, choices),))
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Answerer(EncoderRun):
     """An encoder that finds where an answer starts and where it ends."""
+
+    records = "question"
 
     def answer(
         self, questions: str | Sequence[str], contexts: str | Sequence[str], *, top: int = 1
@@ -257,7 +210,20 @@ class Answerer(EncoderRun):
 
     @override
     def outcome(self, output: Tensor, laid: EncoderInput) -> Prediction:
-        return span_outcome(output, laid.segments, laid.texts[-1], self.tokenizer)
+        """The best spans of the second text, of logits (S, 2) of starts and ends.
+
+        As many tokens of it were read as stand in the second segment before its end.
+        """
+        context, segments = laid.texts[-1], laid.segments
+        first, n_read = len(segments) - sum(segments), max(0, sum(segments) - 1)
+        offsets = self.tokenizer.offsets(context)
+        spans = spans_of(output.float().cpu(), first, edges_of(context, offsets)[:n_read], MOST)
+        if not spans:
+            return Prediction("answer", "")
+        found = [said(context, offsets, *span) for span in spans]
+        choices = tuple(Choice(one.text, one.probability) for one in found)
+        rows = first + spans[0][0], first + spans[0][1] + 1
+        return Prediction("answer", choices[0].text, (Candidates(rows, choices),))
 
     @override
     def n_cut(self, texts: Texts) -> int:
@@ -270,6 +236,7 @@ class Answerer(EncoderRun):
         asked = Asked.of(pairs, self.tokenizer, self.layout)
         return asked.windows.n_cut + EncoderRun.n_cut(self, alone)
 
+    @override
     def scored(self, questions: Sequence[Question], split: str) -> Evaluation:
         """Scores on any questions; the texts of the evaluation are the answers."""
         found = self.answers([(one.text, one.context) for one in questions])
@@ -277,11 +244,6 @@ class Answerer(EncoderRun):
         right = [one.answers for one in questions]
         scores = computed((*OWN_METRICS, *self.recipe.train.metrics), given, right)
         return self.evaluation(split, len(questions), scores, given)
-
-
-def load_answerer(path: str | Path, *, device: str | None = None) -> Answerer:
-    """Open the folder of a run that answers questions. Nothing in it is executed."""
-    return Answerer(*open_encoder(path, "answers", device))
 
 
 def span_loss(logits: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
@@ -344,6 +306,7 @@ class PreparedAnswers(PreparedEncoding):
     """Questions about texts, and an encoder that finds the answers."""
 
     takes = "texts"
+    collate = staticmethod(span_batch)
     data: Data[Question]
     learned: Learned
     validated: Learned
@@ -353,18 +316,6 @@ class PreparedAnswers(PreparedEncoding):
     def size(self) -> dict[str, int]:
         n = len(self.learned.questions)
         return {"training questions": n, "vocabulary": self.tokenizer.n_vocab}
-
-    @override
-    def stream(self) -> Stream:
-        settings = self.recipe.train
-        return row_stream(
-            span_batch,
-            self.train,
-            self.layout,
-            batch_tokens=settings.batch_tokens,
-            seed=settings.seed,
-            spans=self.learned.spans,
-        )
 
     @override
     def objective(self) -> SpanLoss:
@@ -384,56 +335,25 @@ class PreparedAnswers(PreparedEncoding):
     @override
     def validation(self) -> Scoring:
         """The loss is the plain one, without smoothing."""
-        valid = self.validated
+        valid, names = self.validated, (*OWN_METRICS, *self.recipe.train.metrics)
         right = [one.answers for one in valid.questions]
 
         def scores(model: Encoder) -> Mapping[str, float]:
             read = [*valid.asked.read(model, self.device, self.recipe.train.batch_tokens)]
-            batch = partial(span_batch, self.valid, layout=self.layout, spans=valid.spans)
-            loss = sum(span_loss(logits, batch(rows)).item() for rows, logits in read)
+            loss = sum(
+                span_loss(logits.to(self.device), self.valid_batch(rows)).item()
+                for rows, logits in read
+            )
             given = [best.text for (best,) in valid.asked.answers(read)]
-            names = (*OWN_METRICS, *self.recipe.train.metrics)
             return {"loss": loss / len(valid.spans), **values(names, given, right)}
 
         return Scoring(scores)
 
 
-def prepare_answers(
-    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
-) -> PreparedAnswers:
-    """Load or make the questions, train a tokenizer unless there is one, build the encoder.
-
-    Draws from torch's default generator, which is left where the first training step begins.
-    """
-    del cache  # questions that people have asked are few
-    data = load_records(recipe.data, "question")
-    examples = data.splits["train"]
-    start = begin(EncoderSpec(recipe, "spans"), lambda: all_texts(examples), device, begun)
-    layout = Layout(start.tokenizer.specials, start.config.max_len)
-    train, valid = (
-        Learned.of(data.splits[name], start.tokenizer, layout) for name in ("train", "valid")
-    )
-    return PreparedAnswers(
-        recipe=recipe,
-        config=start.config,
-        model=start.model,
-        notes=(*data.notes, *start.notes, *train.notes("train"), *valid.notes("valid")),
-        device=device,
-        data=data,
-        tokenizer=start.tokenizer,
-        layout=layout,
-        train=train.asked.windows.table,
-        valid=valid.asked.windows.table,
-        formula=encoder_flops(start.model),
-        learned=train,
-        validated=valid,
-    )
-
-
 class AnswersTask(EncodingTask):
     """Questions about texts, and an encoder that finds the answers."""
 
-    name = "answers"
+    name, run = "answers", Answerer
     verbs = (ANSWER, EMBED, NEAREST)
     heeds = frozenset({"data.columns", "train.label_smoothing", "train.metrics"})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9, "head": "spans"}
@@ -445,14 +365,23 @@ class AnswersTask(EncodingTask):
         },
     )
 
-    prepare = staticmethod(prepare_answers)
-    load = staticmethod(load_answerer)
+    @override
+    def prepared(self, data: Data[Any], begun: Path | None, begin: Begin) -> PreparedAnswers:
+        fields = begin(head="spans")
+        tokenizer, layout = fields["tokenizer"], fields["layout"]
+        parts = {
+            name: Learned.of(data.splits[name], tokenizer, layout) for name in ("train", "valid")
+        }
+        notes = (note for name, part in parts.items() for note in part.notes(name))
+        fields["notes"] = (*fields["notes"], *notes)
+        for name, part in parts.items():
+            fields |= {name: part.asked.windows.table, f"{name}_targets": {"spans": part.spans}}
+        return PreparedAnswers(**fields, learned=parts["train"], validated=parts["valid"])
 
     @override
-    def score_file(self, run: Answerer, path: Path, **options: Any) -> Evaluation:
-        self.options_of(options)
-        corpus = read_corpus(str(path), "question", run.recipe.data)
-        return replace(run.scored(corpus.examples, path.name), notes=tuple(corpus.notes(path.name)))
+    def file_notes(self, run: Answerer, corpus: Corpus[Question], name: str) -> list[str]:
+        """Texts are read in windows, so nothing is cut."""
+        return []
 
     @override
     def form(self, run: Answerer) -> Form:
@@ -465,10 +394,6 @@ class AnswersTask(EncodingTask):
             stands="The answer stands.",
             view="span",
         )
-
-    @override
-    def data(self, run: Answerer) -> Data[Question]:
-        return load_records(run.recipe.data, "question")
 
 
 TASKS.add("answers")(AnswersTask())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,8 +12,7 @@ import torch
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.registry import did_you_mean
 from regard.decoding.protocol import ControlIds
-from regard.decoding.sampling import seeded
-from regard.tasks.generation import GenerationConfig, LanguageRun, StopWords, TextGenerator
+from regard.tasks.generation import GenerationConfig, StopWords, TextGenerator
 from regard.text.chat import TEMPLATE, ChatReader, ChatTemplate, Message
 from regard.text.tokenizer import Tokenizer
 
@@ -86,6 +85,15 @@ class ChatPrompts:
         )
 
 
+def ended_by(config: GenerationConfig, end: int | None) -> GenerationConfig:
+    """The same config, ended by one more token, such as that of the end of a turn."""
+    if end is None:
+        return config
+    ends = config.control.ends | {end}
+    rest = tuple(number for number in config.control.suppressed if number not in ends)
+    return replace(config, control=ControlIds(ends, rest))
+
+
 def check_truncate(truncate: Truncate) -> None:
     """Refuse what is no way of cutting."""
     if truncate not in ("left", None):
@@ -141,38 +149,12 @@ def _later(messages: Sequence[Message]) -> list[Message]:
     return []
 
 
-MAX_ANSWER = 500
-"""Tokens of an answer where nothing is said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chat:
-    """What all conversations with a run have in common."""
-
-    prompts: ChatPrompts
-    generator: TextGenerator
-    end_of_turn: int | None
-
-    def ending(self, config: GenerationConfig) -> GenerationConfig:
-        """The same config, ended by the end of a turn too."""
-        if self.end_of_turn is None:
-            return config
-        ends = config.control.ends | {self.end_of_turn}
-        rest = tuple(number for number in config.control.suppressed if number not in ends)
-        return replace(config, control=ControlIds(ends, rest))
-
-
-def chat_of(run: LanguageRun) -> Chat:
-    """With the template in the run's folder."""
-    prompts = load_prompts(run.folder.path, run.framing.tokenizer, run.context)
-    return Chat(prompts, run.generator, prompts.end_of_turn())
-
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Conversation:
     """Turns so far, and a model to go on with."""
 
-    chat: Chat
+    prompts: ChatPrompts
+    generator: TextGenerator
     config: GenerationConfig
     rng: torch.Generator
     stop: StopWords = ()
@@ -198,13 +180,12 @@ class Conversation:
         return "".join(self._answer(self._prompt(self.messages)))
 
     def _prompt(self, messages: Sequence[Message]) -> list[int]:
-        return self.chat.prompts.fitting(
-            messages, max_new=self.config.max_new, truncate=self.truncate
-        )
+        max_new = self.config.max_new
+        return self.prompts.fitting(messages, max_new=max_new, truncate=self.truncate)
 
     def _answer(self, prompt: Sequence[int]) -> Generator[str, None, None]:
         said, self.finished = "", False
-        pieces = self.chat.generator.pieces(prompt, self.config, rng=self.rng, stop=self.stop)
+        pieces = self.generator.pieces(prompt, self.config, rng=self.rng, stop=self.stop)
         try:
             while True:
                 piece = next(pieces)
@@ -214,28 +195,3 @@ class Conversation:
             self.finished = bool(stop.value)
         finally:  # whoever stops listening has heard so much
             self.messages.append({"role": "assistant", "content": said})
-
-
-def conversation(
-    run: LanguageRun,
-    messages: Iterable[Message] = (),
-    *,
-    max_new: int = MAX_ANSWER,
-    temperature: float | None = None,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    seed: int | None = None,
-    stop: StopWords = (),
-    truncate: Truncate = None,
-) -> Conversation:
-    """Begin one, or go on with what was said."""
-    chat = chat_of(run)
-    plain = run.generation(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
-    return Conversation(
-        chat=chat,
-        config=chat.ending(plain),
-        rng=seeded(seed),
-        stop=stop,
-        truncate=truncate,
-        messages=list(messages),
-    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 from typing_extensions import override
@@ -17,27 +17,16 @@ from typing_extensions import override
 from regard.core.errors import CheckpointError, DataError
 from regard.core.files import write_whole
 from regard.data.batch import Batch
-from regard.data.examples import Ints
 from regard.data.records import Corpus, Labelled, numbered
-from regard.data.row_batches import Layout, labelled_batch, ordered_rows, row_stream
-from regard.data.splits import load_records
-from regard.data.stream import Stream
+from regard.data.row_batches import labelled_batch
+from regard.data.splits import Data
 from regard.evaluation.metrics import computed, values
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring
-from regard.tasks.encoder_training import EncoderSpec, PreparedEncoding, all_texts, begin, parts
-from regard.tasks.encoding import (
-    EncoderInput,
-    EncoderRun,
-    EncodingTask,
-    Texts,
-    Vectors,
-    open_encoder,
-    texts_of,
-)
+from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
+from regard.tasks.encoding import EncoderInput, EncoderRun, Texts, Vectors, open_encoder, texts_of
 from regard.tasks.look import Candidates, Choice, Prediction
 from regard.tasks.opening import listed, one_or_many
-from regard.tasks.recipe import Recipe
 from regard.tasks.verbs import CLASSIFY, EMBED, NEAREST
 from regard.training.distributed import unwrapped
 from regard.training.losses import Losses, StatelessObjective, cross_entropy
@@ -86,18 +75,15 @@ def load_labels(folder: Path) -> Labels:
     except (ValueError, RecursionError):
         facts = None
     known = facts if isinstance(facts, dict) else {}
-    names, pairs = known.get("labels"), known.get("pairs", "untold")
-    if names is None or not _are_names(names) or not (pairs is None or isinstance(pairs, bool)):
+    names: Any = known.get("labels")
+    pairs = known.get("pairs", "untold")
+    named = isinstance(names, list) and names and all(isinstance(name, str) for name in names)
+    if not named or len({*names}) < len(names) or not isinstance(pairs, bool | None):
         raise CheckpointError(
             f'{path} is damaged: it holds no labels; expected {{"labels": ["…", "…"], "pairs": '
             "true, false or null}, no label twice"
         )
     return Labels(tuple(names), pairs)
-
-
-def _are_names(names: Any) -> bool:
-    strings = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    return strings and len({*names}) == len(names) > 0
 
 
 class Classified(NamedTuple):
@@ -111,6 +97,7 @@ class Classified(NamedTuple):
 class Classifier(EncoderRun):
     """A trained classifier with all it needs to be used."""
 
+    records = "label"
     labels: Labels
 
     def classify(self, texts: Any, *, with_scores: bool = False) -> Any:
@@ -120,7 +107,9 @@ class Classifier(EncoderRun):
         imported takes either, and a tuple of two is its pair. With ``with_scores`` each label is a
         ``Classified(label, probability)``.
         """
-        single = isinstance(texts, str) or (self._may_be_pair(texts) and _is_pair(texts))
+        pairs = self.labels.pairs  # a list of two texts is one where nothing else is taken
+        may_be_pair = isinstance(texts, tuple) if pairs is None else pairs
+        single = isinstance(texts, str) or (may_be_pair and _is_pair(texts))
         many = self.inputs([texts] if single else listed(texts))
         found = [self._best(row, with_scores) for row in self.probabilities(many)]
         return found[0] if single else found
@@ -151,17 +140,16 @@ class Classifier(EncoderRun):
         return Classified(label, float(row[number])) if with_scores else label
 
     @property
+    @override
     def takes_pairs(self) -> bool | None:
-        """Whether it was trained on pairs; None where nobody told, and both are taken."""
         return self.labels.pairs
 
-    def _may_be_pair(self, texts: Any) -> bool:
-        """A list of two texts is a pair where there is nothing else, a tuple where both are."""
-        return bool(self.labels.pairs) or (self.labels.pairs is None and isinstance(texts, tuple))
-
+    @override
     def outcome(self, output: Tensor, laid: EncoderInput) -> Prediction:
-        """How likely each label is."""
-        return label(output, self.labels.names)
+        """The most probable label, and all of them, of logits (n_labels,)."""
+        shares = output.float().softmax(dim=-1).tolist()
+        choices = sorted(map(Choice, self.labels.names, shares), key=lambda one: -one.probability)
+        return Prediction("label", choices[0].text, (Candidates(None, tuple(choices)),))
 
     def scored(self, examples: Sequence[Labelled], split: str) -> Evaluation:
         """Scores on any examples; the texts of the evaluation are the labels that were given."""
@@ -175,36 +163,12 @@ class Classifier(EncoderRun):
 
     @override
     def facts(self) -> dict[str, Any]:
-        """With the labels."""
         return {**EncoderRun.facts(self), "labels": list(self.labels.names)}
 
 
 def _is_pair(texts: Any) -> bool:
-    return (
-        isinstance(texts, tuple | list)
-        and len(texts) == 2
-        and all(isinstance(text, str) for text in texts)
-    )
-
-
-def load_classifier(path: str | Path, *, device: str | None = None) -> Classifier:
-    """Open the folder of a classifier. Nothing in it is executed."""
-    folder, recipe, tokenizer, model, place = open_encoder(path, "classification", device)
-    labels = load_labels(folder.path)
-    known = model.config.n_labels
-    if len(labels.names) != known:
-        raise CheckpointError(
-            f"{folder.path / LABELS} has {len(labels.names)} labels, but the model knows {known}: "
-            "they belong to different runs"
-        )
-    return Classifier(folder, recipe, tokenizer, model, place, labels)
-
-
-def label(logits: Tensor, names: Sequence[str]) -> Prediction:
-    """Logits (n_labels,) -> the most probable label, and all of them."""
-    shares = logits.float().softmax(dim=-1).tolist()
-    ordered = sorted(map(Choice, names, shares), key=lambda one: -one.probability)
-    return Prediction("label", ordered[0].text, (Candidates(None, tuple(ordered)),))
+    two = isinstance(texts, tuple | list) and len(texts) == 2
+    return two and all(isinstance(text, str) for text in texts)
 
 
 class LabelLoss(StatelessObjective):
@@ -225,9 +189,8 @@ class PreparedClassification(PreparedEncoding):
     """Texts with labels, and an encoder that tells them."""
 
     takes = "labels"
+    collate = staticmethod(labelled_batch)
     labels: Labels
-    train_labels: Ints
-    valid_labels: Ints
 
     @property
     @override
@@ -241,38 +204,22 @@ class PreparedClassification(PreparedEncoding):
         return ("loss", *OWN_METRICS)
 
     @override
-    def stream(self) -> Stream:
-        settings = self.recipe.train
-        return row_stream(
-            labelled_batch,
-            self.train,
-            self.layout,
-            batch_tokens=settings.batch_tokens,
-            seed=settings.seed,
-            labels=self.train_labels,
-        )
-
-    @override
     def objective(self) -> LabelLoss:
         return LabelLoss(self.recipe.train.label_smoothing)
 
     @override
     def validation(self) -> Scoring:
         """The loss is the plain one, without smoothing."""
-        parts = ordered_rows(self.valid, self.layout, self.recipe.train.batch_tokens)
-        batches = [
-            labelled_batch(self.valid, rows, layout=self.layout, labels=self.valid_labels)
-            for rows in parts
-        ]
+        batches = [self.valid_batch(rows) for rows in self.valid_rows()]
+        names = (*OWN_METRICS, *self.recipe.train.metrics)
 
         def scores(model: Encoder) -> Mapping[str, float]:
             loss, given, right = 0.0, [], []
-            for batch in (one.to(self.device) for one in batches):
+            for batch in batches:
                 logits = model(*model.inputs(batch.ids, batch.segments)).float()
                 loss += F.cross_entropy(logits, batch.labels, reduction="sum").item()
                 given += logits.argmax(dim=-1).tolist()
                 right += batch.labels.tolist()
-            names = (*OWN_METRICS, *self.recipe.train.metrics)
             return {"loss": loss / len(right), **values(names, given, right)}
 
         return Scoring(scores)
@@ -283,40 +230,7 @@ class PreparedClassification(PreparedEncoding):
         self.labels.save(folder)
 
 
-def prepare_classification(
-    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
-) -> PreparedClassification:
-    """Load or make the data, number its labels, train a tokenizer unless there is one.
-
-    Draws from torch's default generator, which is left where the first training step begins.
-    """
-    del cache  # texts with labels are few
-    data = load_records(recipe.data, "label")
-    examples = data.splits["train"]
-    labels = Labels.of(examples) if begun is None else load_labels(begun)
-    if len(labels.names) < 2:
-        raise DataError(
-            f"all training examples have the label {labels.names[0]!r}; two at least are needed"
-        )
-    numbers = {name: numbered(split, labels.numbers) for name, split in data.splits.items()}
-    wish = EncoderSpec(
-        recipe,
-        "classify",
-        len(labels.names),
-        same_head=lambda folder: _same(folder, labels),
-        pairs=bool(labels.pairs),
-    )
-    start = begin(wish, lambda: all_texts(examples), device, begun)
-    layout = Layout(start.tokenizer.specials, start.config.max_len)
-    return PreparedClassification(
-        **parts(recipe, data, start, layout, device),
-        labels=labels,
-        train_labels=np.array(numbers["train"], np.int64),
-        valid_labels=np.array(numbers["valid"], np.int64),
-    )
-
-
-def _same(folder: Path, labels: Labels) -> bool:
+def _same(labels: Labels, folder: Path) -> bool:
     """Whether a run gives these labels, and to what they are given to here."""
     if not (folder / LABELS).exists():
         return False
@@ -327,26 +241,54 @@ def _same(folder: Path, labels: Labels) -> bool:
 class ClassificationTask(EncodingTask):
     """Texts with labels, and an encoder that tells them."""
 
-    name = "classification"
+    name, run = "classification", Classifier
     verbs = (CLASSIFY, EMBED, NEAREST)
     heeds = frozenset({"data.columns", "train.label_smoothing", "train.metrics"})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9, "head": "classify", "n_labels": 2}
-    wanted = "label"
     head_scores = ("loss", "accuracy")
     well_known = ({"text": "A film that stays with you."},)
 
-    prepare = staticmethod(prepare_classification)
-    load = staticmethod(load_classifier)
+    @override
+    def prepared(self, data: Data[Any], begun: Path | None, begin: Begin) -> PreparedClassification:
+        labels = Labels.of(data.splits["train"]) if begun is None else load_labels(begun)
+        if len(labels.names) < 2:
+            raise DataError(
+                f"all training examples have the label {labels.names[0]!r}; two at least are needed"
+            )
+        numbers = {
+            name: {"labels": np.array(numbered(split, labels.numbers), np.int64)}
+            for name, split in data.splits.items()
+        }
+        fields = begin(
+            head="classify",
+            n_labels=len(labels.names),
+            same_head=partial(_same, labels),
+            pairs=bool(labels.pairs),
+        )
+        return PreparedClassification(
+            **with_tables(fields, numbers["train"], numbers["valid"]), labels=labels
+        )
 
     @override
-    def check_file(self, run: Classifier, corpus: Corpus[Labelled]) -> Texts:
-        first = corpus.examples[0]
-        if run.labels.pairs is not None and (first.other is not None) != run.labels.pairs:
-            wanted, found = ("two texts", "one") if run.labels.pairs else ("one text", "two")
+    def load(self, path: str | Path, *, device: str | None = None) -> Classifier:
+        folder, recipe, tokenizer, model, place = open_encoder(path, self.name, device)
+        labels, known = load_labels(folder.path), model.config.n_labels
+        if len(labels.names) != known:
+            raise CheckpointError(
+                f"{folder.path / LABELS} has {len(labels.names)} labels, but the model knows "
+                f"{known}: they belong to different runs"
+            )
+        return Classifier(folder, recipe, tokenizer, model, place, labels)
+
+    @override
+    def file_notes(self, run: Classifier, corpus: Corpus[Labelled], name: str) -> list[str]:
+        first, pairs = corpus.examples[0], run.labels.pairs
+        if pairs is not None and (first.other is not None) != pairs:
+            wanted, found = ("two texts", "one") if pairs else ("one text", "two")
             raise DataError(
                 f"{first.where}: expected {wanted} with a label, as in training, but found {found}"
             )
-        return texts_of(corpus.examples)
+        return super().file_notes(run, corpus, name)
 
     @override
     def form(self, run: Classifier) -> Form:

@@ -104,6 +104,12 @@ def swapped(source: str, edits: Sequence[AnyEdit]) -> str:
     return source
 
 
+def forced_tokens(edits: Sequence[AnyEdit]) -> list[ForceToken]:
+    """Those that force a token, the first position first."""
+    tokens = [edit for edit in edits if isinstance(edit, ForceToken)]
+    return sorted(tokens, key=lambda one: one.position)
+
+
 def force_keys(edits: Sequence[AnyEdit]) -> bool:
     """Whether one of them forces a head to a key, which only a whole target can prove to exist."""
     return any(isinstance(edit, Force) for edit in edits)

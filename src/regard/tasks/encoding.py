@@ -4,54 +4,48 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
-from regard.checkpoints.run_folder import RunFolder, load_model
+from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError
-from regard.core.numbers import counted
-from regard.data.corpora import Wanted, read_corpus
 from regard.data.examples import Column, Example, Table
-from regard.data.records import Corpus, Labelled
+from regard.data.records import Labelled
 from regard.data.row_batches import Layout, ordered_rows
-from regard.data.splits import Data, load_records
+from regard.data.splits import load_records
 from regard.inspection.capture import POOL
 from regard.inspection.edits import edited
 from regard.inspection.records import recorded_call
 from regard.models.encoder import Encoder
-from regard.models.presets import n_parameters
-from regard.models.settings import EncoderConfig
 from regard.tasks import edits
-from regard.tasks.base import TASKS, Evaluation
-from regard.tasks.data import check_data
+from regard.tasks.base import Evaluation
 from regard.tasks.look import Look, Prediction, check_length
 from regard.tasks.opening import (
-    check_task,
+    TrainedRun,
     check_vocabulary,
-    common_facts,
     load_tokenizer,
     one_or_many,
-    pick_device,
+    open_run,
     several,
 )
-from regard.tasks.recipe import Recipe, recipe_in
-from regard.tasks.subjects import Reading, Scorer, Subject, batched, padded, special_ids
-from regard.tasks.texts import PageExample, TextTask, spoken
-from regard.tasks.verbs import check_length as check_request_length
-from regard.text.tokenizer import Tokenizer, unknown_words
+from regard.tasks.recipe import Recipe
+from regard.tasks.texts import Reading, batched, padded, special_ids
+from regard.text.tokenizer import Tokenizer
 
 READ_TOKENS = 4096
 """Padded tokens that are read at once."""
+TAB = "\t"
+"""Between the two texts of a pair."""
 Vectors = NDArray[np.float32]
+Texts = Sequence[str | tuple[str, str]]
+"""Texts, or pairs of them."""
 
 
 class NearText(NamedTuple):
@@ -59,13 +53,6 @@ class NearText(NamedTuple):
 
     text: str
     score: float
-
-
-Texts = Sequence[str] | Sequence[tuple[str, str]]
-
-
-TAB = "\t"
-"""Between the two texts of a pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +66,24 @@ class EncoderInput:
     texts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderRun(ABC):
+def texts_of(examples: Sequence[Labelled]) -> list[str | tuple[str, str]]:
+    """The texts of examples, or their pairs."""
+    return [one.text if one.other is None else (one.text, one.other) for one in examples]
+
+
+def encode_texts(texts: Texts, tokenizer: Tokenizer) -> Table:
+    """Texts, or pairs of them, as ids; the second of a text alone is empty."""
+    pairs = [(one, "") if isinstance(one, str) else one for one in texts]
+    sides = ([first for first, _ in pairs], [second for _, second in pairs])
+    return Table(*(Column.joined(tokenizer.encode_batch(side)) for side in sides))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EncoderRun(TrainedRun, ABC):
     """A trained encoder with all it needs to be used."""
 
+    records: ClassVar[str] = "text"
+    """What a line of its data is: a ``text``, one with a ``label``, a ``score``, a ``question``."""
     folder: RunFolder
     recipe: Recipe
     tokenizer: Tokenizer
@@ -90,15 +91,9 @@ class EncoderRun(ABC):
     device: torch.device
 
     @property
-    def task(self) -> str:
-        """What the model does."""
-        return self.recipe.task
-
-    def __repr__(self) -> str:
-        size = counted(n_parameters(self.model), "parameter")
-        kind = type(self).__name__
-        system = f"{self.recipe.model.preset}, {self.task}"
-        return f"<{kind} {self.folder.path}: {system}, {size}, {self.device}>"
+    @override
+    def reader(self) -> Tokenizer:
+        return self.tokenizer
 
     @property
     def layout(self) -> Layout:
@@ -111,8 +106,7 @@ class EncoderRun(ABC):
         Each has length 1, so that a product of two is their cosine; with ``normalised=False`` it
         is as the model gives it. What is longer than the model can read is cut.
         """
-        many = one_or_many(texts)
-        found = self.read(self.table(many), self.model.pooled, self.model.config.d_model).numpy()
+        found = self.pooled(one_or_many(texts)).numpy()
         if normalised:
             found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
         return found[0] if isinstance(texts, str) else found
@@ -129,24 +123,22 @@ class EncoderRun(ABC):
         known = several(texts)
         vectors = self.embed(known) if among is None else among
         found = [
-            [NearText(known[i], float(cosines[i])) for i in closest(cosines, n)]
-            for cosines in self.embed(one_or_many(query)) @ vectors.T
+            [NearText(known[i], float(row[i])) for i in np.argsort(-row, kind="stable")[:n]]
+            for row in self.embed(one_or_many(query)) @ vectors.T
         ]
         return found[0] if isinstance(query, str) else found
 
     def n_cut(self, texts: Texts) -> int:
         """How many of the texts, or pairs of them, are longer than the model reads."""
-        return self.layout.cut(self._examples(texts))[1]
+        return self.layout.cut(encode_texts(texts, self.tokenizer))[1]
 
     def table(self, texts: Texts) -> Table:
         """Texts, or pairs of texts, as ids that fit."""
-        return self.layout.cut(self._examples(texts))[0]
+        return self.layout.cut(encode_texts(texts, self.tokenizer))[0]
 
-    def _examples(self, texts: Texts) -> Table:
-        first = [one if isinstance(one, str) else one[0] for one in texts]
-        second = ["" if isinstance(one, str) else one[1] for one in texts]
-        sides = [self.tokenizer.encode_batch(side) for side in (first, second)]
-        return Table(*(Column.joined(side) for side in sides))
+    def pooled(self, texts: Texts) -> Tensor:
+        """The mean of the vectors of each text, or pair (n, d)."""
+        return self.read(self.table(texts), self.model.pooled, self.model.config.d_model)
 
     @torch.inference_mode()
     def read(self, table: Table, reading: Callable[..., Tensor], width: int) -> Tensor:
@@ -157,6 +149,18 @@ class EncoderRun(ABC):
             given = reading(*self.model.inputs(ids.to(self.device), segments.to(self.device)))
             found[torch.from_numpy(rows)] = given.float().cpu()
         return found
+
+    def readings(self, texts: Texts) -> Iterator[Reading]:
+        """Texts or pairs in batches, longest first, as heads are measured on them."""
+        table, config = self.table(texts), self.model.config
+        rows = [self.layout.row(table.source[i], table.target[i]) for i in range(len(table))]
+        for some in batched([ids for ids, _ in rows], config.n_self_heads):
+            n = len(some[0][1])
+            ids = padded([ids for _, ids in some], n, config.pad_id)
+            segments = padded([rows[i][1][:n] for i, _ in some], n, 0)
+            yield Reading(
+                self.model.inputs(ids, segments), special_ids(some, self.tokenizer.specials)
+            )
 
     def explain(self, text: str, other: str | None = None, edit: Any = ()) -> Look:
         """Where every attention looks while a text is read, and what comes out of it.
@@ -225,38 +229,29 @@ class EncoderRun(ABC):
         """What comes out of a text, given what the head makes of it; mostly but a vector."""
         return Prediction("vector", "")
 
-    def unknown_words(self, text: str) -> list[str]:
-        """The words of a text in which something is that the model has never seen."""
-        return unknown_words(self.tokenizer, text)
-
-    def facts(self) -> dict[str, Any]:
-        """What was trained, as plain data."""
-        return {
-            **common_facts(self.recipe, self.model, self.model.config),
-            "special_ids": self.tokenizer.special_ids,
-        }
-
     def evaluate(self, split: str = "test") -> Evaluation:
         """Scores on a split of the data the run was trained with."""
-        task = TASKS[self.task]
-        assert isinstance(task, EncodingTask), "encoders have such a task"
-        return self.scored(task.data(self).split(split), split)
+        return self.scored(load_records(self.recipe.data, self.records).split(split), split)
 
     def evaluation(
         self, split: str, n: int, scores: Mapping[str, Any], outputs: Sequence[str] = ()
     ) -> Evaluation:
         """Scores of ``n`` examples, and what came out of each."""
-        named = {"task": self.task, "split": split, "n": n}
-        return Evaluation({**named, **scores}, list(outputs))
+        return Evaluation({"task": self.task, "split": split, "n": n, **scores}, list(outputs))
 
     @abstractmethod
     def scored(self, examples: Sequence[Any], split: str) -> Evaluation:
         """Scores on any examples."""
 
 
-def closest(cosines: Vectors, n: int) -> list[int]:
-    """The numbers of the largest, largest first; equals in their order."""
-    return np.argsort(-cosines, kind="stable")[:n].tolist()
+def check_encoder(model: Any, folder: RunFolder) -> Encoder:
+    """The model of a run, which must be an encoder."""
+    if not isinstance(model, Encoder):
+        family = getattr(getattr(model, "config", None), "family", "unknown")
+        raise ConfigError(
+            f"{folder.path} holds a model of the family {family!r}, and this needs an encoder"
+        )
+    return model
 
 
 Parts = tuple[RunFolder, Recipe, Tokenizer, Encoder, torch.device]
@@ -265,136 +260,7 @@ Parts = tuple[RunFolder, Recipe, Tokenizer, Encoder, torch.device]
 
 def open_encoder(path: str | Path, task: str, device: str | None) -> Parts:
     """The folder of a run of this task. Nothing in it is executed."""
-    folder = RunFolder(Path(path))
-    recipe = recipe_in(folder)
-    check_task(folder.path, recipe.task, task, f"one of {task}")
-    place = pick_device(device)
-    model, tokenizer = encoder_in(folder), load_tokenizer(folder.path)
-    check_vocabulary(folder, tokenizer, model.config.n_vocab, spare=True)
-    return folder, recipe, tokenizer, model.to(place).eval(), place
-
-
-def encoder_in(folder: RunFolder) -> Encoder:
-    """The model of a run, which must be an encoder."""
-    model = load_model(folder)
-    if not isinstance(model, Encoder):
-        family = getattr(model, "config", None)
-        raise ConfigError(
-            f"{folder.path} holds a model of the family {getattr(family, 'family', 'unknown')!r}, "
-            "and this needs an encoder"
-        )
-    return model
-
-
-def encoder_readings(run: EncoderRun, texts: Texts) -> Iterator[Reading]:
-    """Texts or pairs, longest first."""
-    table, marks = run.table(texts), run.tokenizer.specials
-    rows = [run.layout.row(table.source[i], table.target[i]) for i in range(len(table))]
-    for some in batched([ids for ids, _ in rows], run.model.config):
-        n = len(some[0][1])
-        ids = padded([ids for _, ids in some], n, run.model.config.pad_id)
-        segments = padded([rows[i][1][:n] for i, _ in some], n, 0)
-        yield Reading(run.model.inputs(ids, segments), special_ids(some, marks))
-
-
-class EncodingTask(TextTask):
-    """A task of an encoder."""
-
-    attends, looks = "bert", frozenset({"other"})
-    wanted: ClassVar[Wanted] = "text"
-    """What a line of the data has besides a text."""
-
-    @property
-    @override
-    def config(self) -> type[EncoderConfig]:
-        return EncoderConfig
-
-    def data(self, run: Any) -> Data[Labelled]:
-        """What the run was trained with."""
-        return load_records(run.recipe.data, self.wanted)
-
-    @override
-    def held_out(self, run: Any) -> Iterator[PageExample]:
-        for one in self.data(run).split("valid"):
-            yield (
-                {"text": one.text} if one.other is None else {"text": one.text, "other": one.other}
-            )
-
-    @override
-    def score_file(self, run: Any, path: Path, **options: Any) -> Evaluation:
-        self.options_of(options)
-        corpus = read_corpus(str(path), self.wanted, run.recipe.data)
-        texts = self.check_file(run, corpus)
-        n = run.n_cut(texts)
-        cut = f"{path.name}: {counted(n, 'text')} cut to {run.model.config.max_len} tokens"
-        notes = (*corpus.notes(path.name), *([cut] if n else []))
-        return replace(run.scored(corpus.examples, path.name), notes=notes)
-
-    def check_file(self, run: Any, corpus: Corpus[Labelled]) -> Texts:
-        """The texts of a user's file as the run reads them; what it cannot take is refused."""
-        return texts_of(corpus.examples)
-
-    @override
-    def check_look(self, run: Any, at_most: int, source: str, **more: Any) -> None:
-        check_request_length(run, at_most, source, more.get("other"), able="can be looked at")
-
-    @override
-    def tokenizers(self, run: Any) -> tuple[Tokenizer, None]:
-        return run.tokenizer, None
-
-    @override
-    def info(self, run: Any) -> dict[str, Any]:
-        return {"pairs": bool(run.takes_pairs)}
-
-    @override
-    def subject(self, run: Any, split: str, n: int) -> Subject:
-        check_data(run.folder, run.recipe.data, TEXTS_INSTEAD)
-        data = self.data(run)
-        examples = data.split(split)[:n]
-        judge = self.scorer(lambda: run.scored(examples, split).scores)
-        return self._subject(run, self.read_texts(examples), judge, split, data.notes)
-
-    def read_texts(self, examples: Sequence[Labelled]) -> Texts:
-        """Examples as the model reads them."""
-        return texts_of(examples)
-
-    @override
-    def given_subject(self, run: Any, texts: Sequence[str], name: str, n: int) -> Subject:
-        """Judged by how far the vectors of the texts turn: ``moved`` is the mean of 1 - cosine."""
-        said = spoken(texts, name, n)
-        pairs = TAB in said[0] if run.takes_pairs is None else run.takes_pairs
-        given = [_pair(text, name) for text in said] if pairs else said
-        return self._subject(run, given, _moved(run, given), name)
-
-    @staticmethod
-    def _subject(
-        run: EncoderRun, texts: Texts, judge: Scorer, split: str, notes: tuple[str, ...] = ()
-    ) -> Subject:
-        readings = partial(encoder_readings, run, texts)
-        return Subject(run.model, run.device, readings, judge, split, len(texts), notes)
-
-
-TEXTS_INSTEAD = "regard heads … --texts FILE measures on other texts"
-
-
-def texts_of(examples: Sequence[Labelled]) -> Texts:
-    """The texts of examples, or their pairs."""
-    if examples and examples[0].other is not None:
-        return [(one.text, one.other or "") for one in examples]
-    return [one.text for one in examples]
-
-
-def _moved(run: EncoderRun, texts: Texts) -> Scorer:
-    def vectors() -> Tensor:
-        found = run.read(run.table(texts), run.model.pooled, run.model.config.d_model)
-        return F.normalize(found.double(), dim=-1)
-
-    before = vectors()
-    return lambda: {"moved": 1 - float((vectors() * before).sum(dim=-1).mean())}
-
-
-def _pair(text: str, name: str) -> tuple[str, str]:
-    first, tab, second = text.partition(TAB)
-    if not tab:
-        raise DataError(f"{name}: this run reads pairs, and there is no tab in {text!r}")
-    return first, second
+    folder, recipe, model, place = open_run(path, task, f"one of {task}", device)
+    tokenizer, encoder = load_tokenizer(folder.path), check_encoder(model, folder)
+    check_vocabulary(folder, tokenizer, encoder.config.n_vocab, spare=True)
+    return folder, recipe, tokenizer, encoder, place

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypedDict
 
 import tokenizers
 import torch
 from torch import Tensor
 
-from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError
 from regard.data.examples import Ids
 from regard.data.language_texts import lines_go_on
@@ -30,7 +29,6 @@ from regard.decoding.sampling import Sampler, check_sampling, noise_for, sample
 from regard.decoding.settings import LENGTH_PENALTY, StopRule
 from regard.fast.quick import quickened
 from regard.models.decoder import LanguageModel
-from regard.tasks.recipe import Recipe
 from regard.text.pretrained import PretrainedTokenizer
 from regard.text.tokenizer import Tokenizer
 
@@ -45,6 +43,14 @@ NONE = ControlIds(frozenset(), ())
 """No token ends a text, and any may be written."""
 TORN = "\ufffd"
 """How bytes of a character are shown that is not complete."""
+
+
+class Sampling(TypedDict, total=False):
+    """How tokens are sampled; what is not given, as the recipe has it."""
+
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +168,10 @@ class GenerationConfig:
         """Whether tokens are drawn at random."""
         return self.beam == 1 and self.temperature > 0
 
+    def sampler(self, noise: Tensor) -> Sampler:
+        """What chooses tokens, drawn by the noise."""
+        return Sampler(noise, self.temperature, self.top_k, self.top_p)
+
     def limit(self, n_read: int) -> int:
         """Tokens that can be written after so many: the last one is never read."""
         if n_read < 1:
@@ -210,7 +220,7 @@ def generate(
                 stop=config.stop_rule, ended=heeded, dropped=dropped,
             )  # fmt: skip
         else:
-            sampler = _sampler(config, noise[group].to(device))
+            sampler = config.sampler(noise[group].to(device))
             drawn = sample(
                 model, no_source(ids), prompt=ids, limits=limit, control=config.control,
                 sampler=sampler, ended=heeded, dropped=dropped,
@@ -236,7 +246,7 @@ def stream(
         raise ConfigError("a beam search has no text before its end: leave out the beam to stream")
     limit = torch.tensor([config.limit(len(prompt))], device=device)
     ids = torch.tensor([list(prompt)], dtype=torch.long, device=device)
-    sampler = _sampler(config, _noise(config, 1, rng).to(device))
+    sampler = config.sampler(_noise(config, 1, rng).to(device))
     for step in token_steps(
         model, no_source(ids), prompt=ids, limits=limit, control=config.control, choose=sampler,
         dropped=dropped,
@@ -247,10 +257,6 @@ def stream(
 def _noise(config: GenerationConfig, n_rows: int, rng: torch.Generator) -> Tensor:
     """For each prompt as much as the shortest one could need: how long others are changes none."""
     return noise_for([config.limit(1)] * n_rows, rng) if config.draws else torch.zeros(n_rows, 1)
-
-
-def _sampler(config: GenerationConfig, noise: Tensor) -> Sampler:
-    return Sampler(noise, config.temperature, config.top_k, config.top_p)
 
 
 def _groups(
@@ -299,8 +305,7 @@ class TextGenerator:
     @property
     def quick(self) -> Model:
         """The model made ready for generating; itself where somebody watches it."""
-        found: Model = quickened(self.model, self.dtype, fast=self.fast)
-        return found
+        return quickened(self.model, self.dtype, fast=self.fast)
 
     def texts(
         self,
@@ -351,58 +356,6 @@ class TextGenerator:
         coming = stream(self.quick, prompt, config, rng=rng, device=self.device, dropped=dropped)
         say = lambda ids: self.framing.said_after(prompt, ids)  # noqa: E731
         return (yield from text_pieces(coming, say, config.control.ends, stop_words(stop)))
-
-
-class LanguageRun(Protocol):
-    """What is needed of a language model's run to generate with it."""
-
-    @property
-    def folder(self) -> RunFolder:
-        """Where its chat template lies."""
-        ...
-
-    @property
-    def recipe(self) -> Recipe:
-        """How long its answers may be."""
-        ...
-
-    @property
-    def framing(self) -> Framing:
-        """How it reads."""
-        ...
-
-    @property
-    def model(self) -> LanguageModel:
-        """What says how probable texts are."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """Where."""
-        ...
-
-    @property
-    def context(self) -> int:
-        """Tokens that it can read."""
-        ...
-
-    @property
-    def generator(self) -> TextGenerator:
-        """What generates."""
-        ...
-
-    def generation(
-        self,
-        *,
-        max_new: int,
-        beam: int | None = None,
-        n_best: int | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-    ) -> GenerationConfig:
-        """How to write, within what the model can."""
-        ...
 
 
 def text_pieces(

@@ -29,14 +29,22 @@ from regard.models.decoder import LanguageModel
 from regard.models.presets import build, resolve_for
 from regard.models.settings import DecoderConfig
 from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared, Scoring
-from regard.tasks.data import check_data
-from regard.tasks.encoding import TEXTS_INSTEAD
 from regard.tasks.generation import Framing, framing_for
 from regard.tasks.language_scores import judged, summed_up
 from regard.tasks.opening import SHARED, check_memory, load_tokenizer
 from regard.tasks.recipe import Recipe
-from regard.tasks.subjects import Reading, Subject, batched, padded, special_ids
-from regard.tasks.texts import PageExample, TextTask, spoken
+from regard.tasks.texts import (
+    TEXTS_INSTEAD,
+    PageExample,
+    Reading,
+    Subject,
+    TextTask,
+    batched,
+    check_data,
+    given_texts,
+    padded,
+    special_ids,
+)
 from regard.tasks.verbs import GENERATE
 from regard.tasks.writer import Writer, load_writer
 from regard.text.chat import TEMPLATE
@@ -47,46 +55,25 @@ from regard.training.losses import Losses, StatelessObjective, cross_entropy
 from regard.training.settings import TrainSettings
 
 
-@dataclass(frozen=True, slots=True)
-class BegunLanguage:
-    """A language model before its first step, and how it reads."""
-
-    model: LanguageModel
-    tokenizer: Tokenizer
-    template: str | None
-    """How conversations are written down for it, where it knows them."""
-    notes: tuple[str, ...]
-
-
 def begin_language(
-    recipe: Recipe, texts: Sequence[str], device: torch.device, begun: Path | None
-) -> BegunLanguage:
-    """Tokenizer and model: fresh ones, or those of ``train.init``.
+    recipe: Recipe, tokenizer: Tokenizer, device: torch.device, begun: Path | None
+) -> tuple[LanguageModel, tuple[str, ...]]:
+    """A model before its first step, fresh or that of ``train.init``, and a note on the latter.
 
-    A run begun keeps its tokenizer and its configuration; its weights are in its snapshots, and
-    what became of ``train.init`` does not matter.
+    A run ``begun`` keeps its configuration; its weights are in its snapshots, and what became of
+    ``train.init`` does not matter. What the recipe says of a model beyond preset and size changes
+    that of another run.
 
     Draws from torch's default generator, which is left where the first training step begins.
     """
-    init = recipe.train.init
-    known = begun or (None if init is None else Path(init))  # the weights there know no other ids
-    tokenizer = Tokenizer.train(texts, recipe.text) if known is None else load_tokenizer(known)
-    torch.manual_seed(recipe.train.seed)
-    if begun is None and init is not None:
-        return _from_init(recipe, RunFolder(Path(init)), tokenizer, device)
-    if begun is None:
-        config = resolve_for("language", DecoderConfig, recipe.model, n_vocab=tokenizer.n_vocab)
-    else:
-        config = load_config(RunFolder(begun))
-    check_memory(config, device)
-    template = None if begun is None else _template(begun)
-    return BegunLanguage(cast("LanguageModel", build(config)), tokenizer, template, ())
-
-
-def _from_init(
-    recipe: Recipe, init: RunFolder, tokenizer: Tokenizer, device: torch.device
-) -> BegunLanguage:
-    """The model of a run, changed by what the recipe says of it beyond preset and size."""
+    if recipe.train.init is None or begun is not None:
+        if begun is None:
+            config = resolve_for("language", DecoderConfig, recipe.model, n_vocab=tokenizer.n_vocab)
+        else:
+            config = cast("DecoderConfig", load_config(RunFolder(begun)))
+        check_memory(config, device)
+        return cast("LanguageModel", build(config)), ()
+    init = RunFolder(Path(recipe.train.init))
     old = load_model(init)
     if not isinstance(old, LanguageModel):
         family = getattr(getattr(old, "config", None), "family", "unknown")
@@ -105,13 +92,7 @@ def _from_init(
         raise CheckpointError(
             f"{error}; leave the sizes out of the section model, they come with the run"
         ) from None
-    note = f"the model begins as that of {init.path}"
-    return BegunLanguage(model, tokenizer, _template(init.path), (note,))
-
-
-def _template(folder: Path) -> str | None:
-    path = folder / TEMPLATE
-    return path.read_text(encoding="utf-8") if path.exists() else None
+    return model, (f"the model begins as that of {init.path}",)
 
 
 class NextTokenLoss(StatelessObjective):
@@ -191,7 +172,7 @@ class PreparedLanguage(Prepared):
         ids = self.framing.laid(self.splits["valid"])
 
         def scores(model: LanguageModel) -> dict[str, float]:
-            found = summed_up(judged(model, ids, device=self.device))
+            found = summed_up(judged(model, ids, self.device))
             return {name: found[name] for name in ("loss", "perplexity", "accuracy")}
 
         return Scoring(scores)
@@ -213,8 +194,9 @@ class PreparedLanguage(Prepared):
 
     @override
     def scored(self, run: Writer, split: str) -> Evaluation:
-        found = run.evaluate_texts(self.splits[split], split=split)
-        return run.with_parts(found, self.exercises.get(split, ()))
+        return run.evaluate_texts(
+            self.splits[split], split=split, exercises=self.exercises.get(split, ())
+        )
 
     @override
     def judged(self, out: Path, test_sets: Sequence[str] | None) -> JudgedRun:
@@ -240,8 +222,23 @@ def prepare_language(
     del cache  # ids are made as fast as they would be read
     exercises = prompted_splits(recipe.data)
     splits = text_splits(recipe.data, exercises)
-    begin = begin_language(recipe, splits["train"], device, begun)
-    config, framing = begin.model.config, framing_for(begin.tokenizer, recipe.data)
+    init = recipe.train.init
+    known = begun or (None if init is None else Path(init))  # the weights there know no other ids
+    if known is None:
+        tokenizer, template = Tokenizer.train(splits["train"], recipe.text), None
+    else:
+        path = known / TEMPLATE
+        tokenizer = load_tokenizer(known)
+        template = path.read_text(encoding="utf-8") if path.exists() else None
+    torch.manual_seed(recipe.train.seed)
+    model, notes = begin_language(recipe, tokenizer, device, begun)
+    config, framing = model.config, framing_for(tokenizer, recipe.data)
+    unknown = tokenizer.specials.unknown
+    if tokenizer.kind != "bpe" and unknown is not None:
+        ids = framing.laid(splits["valid"])
+        if n := int((ids == unknown).sum()):  # they make a model look better than it is
+            share = 100 * n / len(ids)
+            notes = (*notes, f"valid: {n:,} tokens ({share:.1f} %) are read as <unk>")
     return PreparedLanguage(
         recipe=recipe,
         splits=splits,
@@ -249,23 +246,12 @@ def prepare_language(
         framing=framing,
         tape=Tape(framing.laid(splits["train"]), config.max_len, recipe.train.seed),
         config=config,
-        formula=text_flops(begin.model, config.longest),
-        model=begin.model.to(device),
-        template=begin.template,
-        notes=(*begin.notes, *_notes(framing, splits)),
+        formula=text_flops(model, config.longest),
+        model=model.to(device),
+        template=template,
+        notes=notes,
         device=device,
     )
-
-
-def _notes(framing: Framing, splits: Mapping[str, Texts]) -> tuple[str, ...]:
-    """Unknown words make a model look better than it is."""
-    unknown = framing.tokenizer.specials.unknown
-    if framing.tokenizer.kind == "bpe" or unknown is None:
-        return ()
-    ids = framing.laid(splits["valid"])
-    n = int((ids == unknown).sum())
-    share = 100 * n / len(ids)
-    return (f"valid: {n:,} tokens ({share:.1f} %) are read as <unk>",) if n else ()
 
 
 N_SAMPLES, SAMPLE_TOKENS = 4, 120
@@ -273,13 +259,14 @@ N_SAMPLES, SAMPLE_TOKENS = 4, 120
 
 def writer_readings(run: Writer, texts: Sequence[str]) -> Iterator[Reading]:
     """Texts with what stands before them; lines that go on are read on."""
+    config = run.model.config
     if run.framing.lines:
         whole, n = run.framing.laid(texts).tolist(), run.context
         read = [whole[i : i + n] for i in range(0, len(whole), n)]
     else:
         read = [run.framing.read(text)[: run.context] for text in texts]
-    for some in batched(read, run.model.config):
-        ids = padded([ids for _, ids in some], len(some[0][1]), run.model.config.pad_id)
+    for some in batched(read, config.n_self_heads):
+        ids = padded([ids for _, ids in some], len(some[0][1]), config.pad_id)
         yield Reading((ids,), special_ids(some, run.tokenizer.specials))
 
 
@@ -322,7 +309,7 @@ class LanguageTask(TextTask):
 
     @override
     def given_subject(self, run: Writer, texts: Sequence[str], name: str, n: int) -> Subject:
-        return self._subject(run, spoken(texts, name, n), name)
+        return self._subject(run, given_texts(texts, name, n), name)
 
     def _subject(self, run: Writer, texts: Sequence[str], split: str) -> Subject:
         judge = self.scorer(lambda: run.evaluate_texts(texts, split=split).scores)

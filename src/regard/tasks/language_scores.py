@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -15,11 +14,10 @@ from torch import Tensor
 from regard.core.errors import ConfigError, DataError
 from regard.data.examples import Ids
 from regard.data.language_windows import Span, spans
-from regard.data.worlds.prompted import Item, PromptedTask
+from regard.data.worlds.prompted import PromptedTask
 from regard.decoding.sampling import seeded
 from regard.evaluation.metrics import computed, perplexity
 from regard.models.decoder import LanguageModel
-from regard.tasks.generation import Framing, LanguageRun
 from regard.tasks.translating import TokenScores
 
 AT_ONCE = {"cpu": 4096, "cuda": 65_536}
@@ -30,7 +28,7 @@ LOGITS = 2**22
 
 @torch.inference_mode()
 def judged(
-    model: LanguageModel, ids: Ids, *, device: torch.device, stride: int | None = None
+    model: LanguageModel, ids: Ids, device: torch.device, stride: int | None = None
 ) -> TokenScores:
     """Every id but the first, in windows of the model's context that begin ``stride`` apart.
 
@@ -49,14 +47,6 @@ def judged(
     return TokenScores(*(torch.cat(column).cpu() for column in zip(*parts, strict=True)))
 
 
-def judged_each(
-    model: LanguageModel, texts: Sequence[Ids], *, device: torch.device
-) -> list[TokenScores]:
-    """As ``judged``, of texts apart. What is longer than the context slides by half of it."""
-    stride = max(1, model.config.max_len // 2)
-    return [judged(model, text, device=device, stride=stride) for text in texts]
-
-
 Continuation = tuple[Sequence[int], Sequence[int]]
 """What was read, and what may come after it."""
 
@@ -66,8 +56,15 @@ def log_probs_after(
     model: LanguageModel, pairs: Sequence[Continuation], *, device: torch.device
 ) -> list[float]:
     """Of what comes after, given what was read; the context must hold both, but for the last."""
+    context = model.config.max_len
     for before, after in pairs:
-        _check_room(len(before), len(after), model.config.max_len)
+        if not after:
+            raise DataError("an option has no text to be chosen by")
+        if (n_read := len(before) + len(after) - 1) > context:
+            raise DataError(
+                f"prompt and option have {n_read:,} tokens to read, but the model's context holds "
+                f"{context:,}; shorten the prompt"
+            )
     found = [0.0] * len(pairs)
     for places in _alike(pairs, device):
         n = len(pairs[places[0]][1])
@@ -76,17 +73,6 @@ def log_probs_after(
         for place, score in zip(places, scores.double().sum(dim=1).tolist(), strict=True):
             found[place] = score
     return found
-
-
-def _check_room(n_before: int, n_after: int, context: int) -> None:
-    if not n_after:
-        raise DataError("an option has no text to be chosen by")
-    n_read = n_before + n_after - 1
-    if n_read > context:
-        raise DataError(
-            f"prompt and option have {n_read:,} tokens to read, but the model's context holds "
-            f"{context:,}; shorten the prompt"
-        )
 
 
 def _alike(pairs: Sequence[Continuation], device: torch.device) -> Iterator[list[int]]:
@@ -155,73 +141,29 @@ def _judged(model: LanguageModel, ids: Tensor, n_counted: int) -> TokenScores:
     return TokenScores(torch.cat(log_probs), torch.cat(right))
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
-    """A model, and how it reads texts."""
-
-    model: LanguageModel
-    framing: Framing
-    device: torch.device
-
-    def log_probs(self, texts: Sequence[str]) -> list[float]:
-        """Of each text alone, its end included."""
-        ids = [self.framing.scored([text]) for text in texts]
-        found = judged_each(self.model, ids, device=self.device)
-        return [float(one.log_probs.double().sum()) for one in found]
-
-    def perplexity(self, texts: Sequence[str], stride: int | None) -> float:
-        """Of all of them end to end; ``stride`` as ``language_scores.judged`` has it."""
-        ids = self.framing.scored(texts)
-        found = judged(self.model, ids, device=self.device, stride=stride)
-        return float(summed_up(found)["perplexity"])
-
-    def chances(self, prompt: str, options: Sequence[str]) -> list[float]:
-        """Of each option, given that one of them follows."""
-        before = self.framing.read(prompt)
-        asked = [(before, self.framing.inside(option)) for option in options]
-        return shares(log_probs_after(self.model, asked, device=self.device))
-
-    def scores(self, texts: Sequence[str], stride: int | None) -> dict[str, Any]:
-        """Of a corpus end to end.
-
-        Perplexity a word is told where nothing is unknown: what is read as ``<unk>`` costs nothing.
-        """
-        ids = self.framing.laid(texts)
-        found = judged(self.model, ids, device=self.device, stride=stride)
-        scores = {"n": len(texts), **summed_up(found)}
-        if stride is not None:
-            scores["stride"] = stride
-        unread = self.framing.tokenizer.specials.unread
-        n_unknown = 0 if unread is None else int((ids[1:] == unread).sum())
-        if n_unknown:
-            return {**scores, "unknown": n_unknown}
-        return {**scores, "word_perplexity": word_perplexity(found, texts)}
-
-
-def exercise_scores(
-    run: LanguageRun, exercises: Sequence[PromptedTask]
-) -> dict[str, dict[str, Any]]:
-    """Scores of each exercise by its name.
+def exercise_scores(run: Any, exercises: Sequence[PromptedTask]) -> dict[str, dict[str, Any]]:
+    """Scores of each exercise by its name, done by a ``Writer``.
 
     Where the answers are few, the most probable one is taken: ``accuracy``. Where any text may be
     one, it is written, the most probable token each time: ``exact_match``, ``bleu`` and ``chrf``.
     What is too long to be read counts as not answered.
     """
-    return {one.name: _scores(run, one) for one in exercises}
+    scores = {}
+    for one in exercises:
+        prompts = [run.framing.read(item.prompt) for item in one.items]
+        if one.options:
+            found = {"accuracy": _accuracy(run, prompts, one)}
+        else:
+            answers = [item.answer for item in one.items]
+            metrics = ("exact_match", "bleu", "chrf")
+            found = computed(metrics, _written(run, prompts), answers)
+        scores[one.name] = {"n": len(one.items), **found}
+    return scores
 
 
-def _scores(run: LanguageRun, exercise: PromptedTask) -> dict[str, Any]:
-    items = exercise.items
-    prompts = [run.framing.read(item.prompt) for item in items]
-    if exercise.options:
-        return {"n": len(items), "accuracy": _accuracy(run, prompts, items, exercise.options)}
-    return {"n": len(items), **_text_scores(_written(run, prompts), items)}
-
-
-def _accuracy(
-    run: LanguageRun, prompts: Sequence[list[int]], items: Sequence[Item], options: Sequence[str]
-) -> float:
+def _accuracy(run: Any, prompts: Sequence[list[int]], exercise: PromptedTask) -> float:
     """The share of items whose answer is the most probable of the options."""
+    options, items = exercise.options, exercise.items
     after = [run.framing.inside(f" {option}") for option in options]
     most = run.context + 1 - max(map(len, after))  # the last token is never read
     short = [place for place, prompt in enumerate(prompts) if len(prompt) <= most]
@@ -234,7 +176,7 @@ def _accuracy(
     return right / len(items)
 
 
-def _written(run: LanguageRun, prompts: Sequence[list[int]]) -> list[str]:
+def _written(run: Any, prompts: Sequence[list[int]]) -> list[str]:
     """What the model writes after each prompt."""
     config = run.generation(max_new=run.recipe.decode.max_len, beam=1, temperature=0.0)
     short = [place for place, prompt in enumerate(prompts) if len(prompt) <= run.context]
@@ -243,8 +185,3 @@ def _written(run: LanguageRun, prompts: Sequence[list[int]]) -> list[str]:
     for place, (one,) in zip(short, found, strict=True):
         texts[place] = one.text.strip()
     return texts
-
-
-def _text_scores(texts: Sequence[str], items: Sequence[Item]) -> Mapping[str, Any]:
-    answers = [item.answer for item in items]
-    return computed(("exact_match", "bleu", "chrf"), texts, answers)

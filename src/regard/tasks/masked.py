@@ -17,23 +17,19 @@ from regard.data.batch import Batch
 from regard.data.examples import Example
 from regard.data.masking import Masking, fixed_masked, masked_stream
 from regard.data.records import Labelled
-from regard.data.row_batches import Layout
-from regard.data.splits import load_records
+from regard.data.splits import Data
 from regard.data.stream import Stream
 from regard.evaluation.metrics import perplexity
 from regard.models.base import LazyLogits
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
-from regard.tasks.encoder_training import EncoderSpec, PreparedEncoding, all_texts, begin, parts
-from regard.tasks.encoding import READ_TOKENS, EncoderInput, EncoderRun, EncodingTask, open_encoder
+from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
+from regard.tasks.encoding import READ_TOKENS, EncoderInput, EncoderRun
 from regard.tasks.look import MOST, Candidates, Choice, Prediction
 from regard.tasks.opening import one_text
-from regard.tasks.recipe import Recipe
-from regard.tasks.subjects import Subject
-from regard.tasks.texts import PageExample, spoken
+from regard.tasks.texts import PageExample, Subject, given_texts
 from regard.tasks.verbs import EMBED, FILL, NEAREST
 from regard.text.specials import MASK
-from regard.text.tokenizer import Tokenizer
 from regard.text.words import spans
 from regard.training.distributed import unwrapped
 from regard.training.losses import Losses, StatelessObjective, cross_entropy
@@ -82,17 +78,21 @@ class Filler(EncoderRun):
         best = shares.topk(min(n, width - len(silent)))
         chosen = iter(best.indices[:, 0].tolist())
         written = [next(chosen) if token == mask else token for token in read]
-        return Filled(self.tokenizer.decode(written), self._guesses(best.values, best.indices))
+        guesses = [
+            [Guess(*one) for one in zip(self.tokenizer.tokens(ids), shares, strict=True)]
+            for ids, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
+        return Filled(self.tokenizer.decode(written), guesses)
 
+    @override
     def looked_at(self, text: str) -> list[int]:
-        """The ids of a text, which may have masks."""
         return self._masked(text) if MASK in self._marked(text) else self.tokenizer.encode(text)
 
     @override
     def unknown_words(self, text: str) -> list[str]:
-        """A mask is none."""
         return EncoderRun.unknown_words(self, self._marked(text).replace(MASK, " "))
 
+    @override
     def outcome(self, output: Tensor, laid: EncoderInput) -> Prediction:
         """The text with its masks filled, and the guesses for each."""
         found = self._filled(output, laid.ids, MOST)
@@ -121,53 +121,30 @@ class Filler(EncoderRun):
             ids += [mask, *self.tokenizer.encode(part if last else part.rstrip())]
         return ids
 
-    def _guesses(self, values: Tensor, indices: Tensor) -> list[list[Guess]]:
-        return [
-            [Guess(*one) for one in zip(self.tokenizer.tokens(ids), shares, strict=True)]
-            for ids, shares in zip(indices.tolist(), values.tolist(), strict=True)
-        ]
-
+    @override
     def scored(self, examples: Sequence[Labelled], split: str) -> Evaluation:
-        """Scores on any texts."""
+        """Scores on any texts; those without any token are left out."""
+        ids = self.tokenizer.encode_batch([one.text for one in examples])
+        table, _ = self.layout.cut([Example(text, ()) for text in ids if text])
         masking = Masking.of(self.layout, self.tokenizer.n_vocab)
-        table = masked_examples(examples, self.tokenizer, self.layout)
         scores = guessing(self.model, fixed_masked(table, masking, READ_TOKENS), self.device)
         return self.evaluation(split, len(examples), scores)
-
-
-def masked_examples(
-    examples: Sequence[Labelled], tokenizer: Tokenizer, layout: Layout
-) -> Sequence[Example]:
-    """Texts as ids that fit; those without any token are left out."""
-    ids = tokenizer.encode_batch([one.text for one in examples])
-    return layout.cut([Example(text, ()) for text in ids if text])[0]
 
 
 @torch.inference_mode()
 def guessing(model: Encoder, batches: Sequence[Batch], device: torch.device) -> dict[str, float]:
     """Accuracy, perplexity and loss of the masked places."""
     right, total, n = 0, 0.0, 0
-    for batch in batches:
-        here = batch.to(device)
-        log_probs = masked_logits(model, here.ids, here.segments, here.positions).log_softmax(
-            dim=-1
-        )
-        right += int((log_probs.argmax(dim=-1) == here.targets).sum())
-        total += log_probs.gather(1, here.targets.unsqueeze(1)).double().sum().item()
-        n += len(here.targets)
+    for batch in (one.to(device) for one in batches):
+        inputs = model.inputs(batch.ids, batch.segments)
+        logits = F.linear(*model(*inputs, places=batch.positions)).float()  # (N, V)
+        log_probs = logits.log_softmax(dim=-1)
+        right += int((log_probs.argmax(dim=-1) == batch.targets).sum())
+        total += log_probs.gather(1, batch.targets.unsqueeze(1)).double().sum().item()
+        n += len(batch.targets)
     if not n:
         raise DataError("the texts have no word that could be left out and guessed; give others")
     return {"accuracy": right / n, "perplexity": perplexity(total, n), "loss": -total / n}
-
-
-def masked_logits(model: Encoder, ids: Tensor, segments: Tensor, places: Tensor) -> Tensor:
-    """What may stand at some of the B · S places -> (N, V), in float32."""
-    return F.linear(*model(*model.inputs(ids, segments), places=places)).float()
-
-
-def load_filler(path: str | Path, *, device: str | None = None) -> Filler:
-    """Open the folder of a run that guesses words. Nothing in it is executed."""
-    return Filler(*open_encoder(path, "masked", device))
 
 
 class MaskedLoss(StatelessObjective):
@@ -215,40 +192,16 @@ class PreparedMasked(PreparedEncoding):
     def validation(self) -> Scoring:
         """The loss is the plain one, without smoothing."""
         batches = fixed_masked(self.valid, self.masking, self.recipe.train.batch_tokens)
-
-        def scores(model: Encoder) -> Mapping[str, float]:
-            return guessing(model, batches, self.device)
-
-        return Scoring(scores)
-
-
-def prepare_masked(
-    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
-) -> PreparedMasked:
-    """Load or make the texts, train a tokenizer unless there is one, build the encoder.
-
-    Draws from torch's default generator, which is left where the first training step begins.
-    """
-    del cache  # the ids are made again as fast
-    data = load_records(recipe.data, "text")
-    start = begin(
-        EncoderSpec(recipe, "masked"), lambda: all_texts(data.splits["train"]), device, begun
-    )
-    layout = Layout(start.tokenizer.specials, start.config.max_len)
-    return PreparedMasked(
-        **parts(recipe, data, start, layout, device),
-        masking=Masking.of(layout, start.tokenizer.n_vocab),
-    )
+        return Scoring(lambda model: guessing(model, batches, self.device))
 
 
 class MaskedTask(EncodingTask):
     """Texts, and an encoder that guesses what is left out of them."""
 
-    name, unit = "masked", Unit("guess", "guesses")
+    name, run, unit = "masked", Filler, Unit("guess", "guesses")
     verbs = (FILL, EMBED, NEAREST)
     heeds = frozenset({"train.label_smoothing"})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9, "head": "masked"}
-    wanted = "text"
     head_scores = ("loss", "accuracy")
     of_sentences = (
         {"text": f"the animal did not cross the street because {MASK} was too tired"},
@@ -257,16 +210,19 @@ class MaskedTask(EncodingTask):
     )
     well_known = ({"text": f"The capital of France is {MASK}."},)
 
-    prepare = staticmethod(prepare_masked)
-    load = staticmethod(load_filler)
+    @override
+    def prepared(self, data: Data[Any], begun: Path | None, begin: Begin) -> PreparedMasked:
+        fields = with_tables(begin(head="masked"))
+        masking = Masking.of(fields["layout"], fields["tokenizer"].n_vocab)
+        return PreparedMasked(**fields, masking=masking)
 
     @override
     def given_subject(self, run: Filler, texts: Sequence[str], name: str, n: int) -> Subject:
         """Texts need no labels: words are left out of them."""
-        said = spoken(texts, name, n)
-        examples = [Labelled(text) for text in said]
+        given = given_texts(texts, name, n)
+        examples = [Labelled(text) for text in given]
         judge = self.scorer(lambda: run.scored(examples, name).scores)
-        return self._subject(run, said, judge, name)
+        return self.measured_on(run, given, judge, name)
 
     @override
     def form(self, run: Filler) -> Form:

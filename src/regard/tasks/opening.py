@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
-from regard.checkpoints.run_folder import RunFolder
+from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.core.numbers import counted
 from regard.data.records import Pair
 from regard.models.presets import build, n_parameters
 from regard.models.settings import ModelConfig
-from regard.tasks.base import TASKS
-from regard.tasks.recipe import Recipe
+from regard.tasks.base import TASKS, Verb
+from regard.tasks.recipe import Recipe, recipe_in
 from regard.text.pretrained import MARKS, PretrainedTokenizer
 from regard.text.settings import TextSettings
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, unknown_words
 
 
 def pick_device(name: str | None = None) -> torch.device:
@@ -146,13 +146,82 @@ def train_tokenizers(pairs: Sequence[Pair], settings: TextSettings) -> Tokenizer
     return Tokenizers(Tokenizer.train(sources, settings), Tokenizer.train(targets, settings))
 
 
-def check_task(path: Path, found: str, wanted: str, called: str) -> None:
-    """Refuse a run of another task, and name the verb that it is for."""
-    if found != wanted:
-        remedy = f"; use `regard {TASKS[found].verb.name}` with it" if found in TASKS else ""
+class TrainedRun:
+    """What the runs of all built-in tasks have in common."""
+
+    __slots__ = ()
+    folder: RunFolder
+    recipe: Recipe
+    model: Any
+    device: torch.device
+
+    @property
+    def task(self) -> str:
+        """What the model does."""
+        return self.recipe.task
+
+    @property
+    def reader(self) -> Tokenizer:
+        """What reads its texts."""
+        raise NotImplementedError
+
+    @property
+    def kind(self) -> str:
+        """What it does, in few words: such as its task, or its languages."""
+        return self.task
+
+    def __repr__(self) -> str:
+        named, system = f"{type(self).__name__} {self.folder.path}", self.recipe.model.preset
+        size = counted(n_parameters(self.model), "parameter")
+        return f"<{named}: {system}, {self.kind}, {size}, {self.device}>"
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The words of a text in which something is that the model has never seen."""
+        return unknown_words(self.reader, text)
+
+    def facts(self) -> dict[str, Any]:
+        """What was trained, as plain data."""
+        return {
+            "model": self.model.config.model_dump(mode="json"),
+            "preset": self.recipe.model.preset,
+            "parameters": n_parameters(self.model),
+            "task": self.task,
+            "special_ids": self.reader.special_ids,
+        }
+
+
+def open_run(
+    path: str | Path, task: str, called: str, device: str | None
+) -> tuple[RunFolder, Recipe, Any, torch.device]:
+    """Folder, recipe, model and device of a run; that of another task is refused."""
+    folder = RunFolder(Path(path))
+    recipe, place = recipe_in(folder), pick_device(device)
+    if recipe.task != task:
+        known = recipe.task in TASKS
+        remedy = f"; use `regard {TASKS[recipe.task].verb.name}` with it" if known else ""
         raise ConfigError(
-            f"{path} holds a run of the task {found}, and this needs {called}{remedy}"
+            f"{folder.path} holds a run of the task {recipe.task}, and this needs {called}{remedy}"
         )
+    return folder, recipe, load_model(folder).to(place).eval(), place
+
+
+def load(path: str | Path, *, device: str | None = None) -> Any:
+    """Open a run folder: a ``Run`` that translates, or what its task makes of it.
+
+    Nothing in it is executed.
+    """
+    return TASKS[recipe_in(RunFolder(Path(path))).task].load(path, device=device)
+
+
+def load_for(verb: Verb, path: str | Path, *, device: str | None = None) -> Any:
+    """Open a run that a verb can be asked of; the verb of any other is named."""
+    task = TASKS[recipe_in(RunFolder(Path(path))).task]
+    if verb.name not in {one.name for one in task.verbs}:
+        raise ConfigError(
+            f"{path} holds a run of the task {task.name}, and this needs {verb.wants}; use "
+            f"`regard {task.verb.name}` with it"
+        )
+    return task.load(path, device=device)
 
 
 def check_vocabulary(
@@ -168,16 +237,6 @@ def check_vocabulary(
             f"{folder.path} has a {of}tokenizer of {found:,} tokens, but its model knows "
             f"{n_vocab:,}: they belong to different runs"
         )
-
-
-def common_facts(recipe: Recipe, model: nn.Module, config: ModelConfig) -> dict[str, Any]:
-    """What was trained, as plain data."""
-    return {
-        "model": config.model_dump(mode="json"),
-        "preset": recipe.model.preset,
-        "parameters": n_parameters(model),
-        "task": recipe.task,
-    }
 
 
 def one_or_many(texts: Any) -> list[str]:

@@ -21,22 +21,14 @@ from typing_extensions import override
 
 from regard.core.errors import ConfigError
 from regard.data.batch import Batch
-from regard.data.records import Corpus, Labelled
-from regard.data.row_batches import (
-    Layout,
-    ordered_rows,
-    planned_rows,
-    row_stream,
-    scored_pairs_batch,
-)
-from regard.data.splits import Data, load_records
-from regard.data.stream import Stream
+from regard.data.records import Labelled
+from regard.data.row_batches import planned_rows, scored_pairs_batch
+from regard.data.splits import Data
 from regard.evaluation.metrics import values
 from regard.models.encoder import Encoder, mean_of_real
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
-from regard.tasks.encoder_training import EncoderSpec, PreparedEncoding, all_texts, begin, parts
-from regard.tasks.encoding import EncoderRun, EncodingTask, Texts, Vectors, open_encoder
-from regard.tasks.recipe import Recipe
+from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
+from regard.tasks.encoding import EncoderRun, Texts, Vectors
 from regard.tasks.texts import PageExample
 from regard.tasks.verbs import EMBED, NEAREST
 from regard.training.distributed import unwrapped
@@ -52,6 +44,9 @@ ROWS = 1024
 class Embedder(EncoderRun):
     """An encoder whose vectors tell how alike texts are."""
 
+    records = "score"
+
+    @override
     def scored(self, examples: Sequence[Labelled], split: str) -> Evaluation:
         """Scores on any pairs, and the cosines.
 
@@ -59,9 +54,8 @@ class Embedder(EncoderRun):
         nearest among all second texts is its own. Where all pairs have the same score, there is
         nothing to tell.
         """
-        first = self.embed([one.text for one in examples])
         others = [one.other or "" for one in examples]
-        second = self.embed(others)
+        first, second = self.embed([one.text for one in examples]), self.embed(others)
         cosines = (first * second).sum(axis=1)
         wanted = [one.score for one in examples if one.score is not None]
         found = agreement(first, second, others, wanted, self.recipe.train.metrics)
@@ -83,26 +77,16 @@ def agreement(
     ``others`` are the second texts.
     """
     if not scores:
-        return {"accuracy": _found_partners(first, second, others) / len(first)}
+        n_right = 0
+        for i in range(0, len(first), ROWS):  # some rows at a time, for all would be n²
+            best = (first[i : i + ROWS] @ second.T).argmax(axis=1)
+            n_right += sum(others[j] == others[i + row] for row, j in enumerate(best.tolist()))
+        return {"accuracy": n_right / len(first)}
     if len({*scores}) < 2:
         return {}
     cosines = (first * second).sum(axis=1).tolist()
     found = values((*OWN_METRICS, *more), cosines, scores)
     return {name: 0.0 if np.isnan(value) else value for name, value in found.items()}
-
-
-def _found_partners(first: Vectors, second: Vectors, others: Sequence[str]) -> int:
-    """How many are nearest to their partner's text; some rows at a time, for all would be n²."""
-    n_right = 0
-    for i in range(0, len(first), ROWS):
-        best = (first[i : i + ROWS] @ second.T).argmax(axis=1)
-        n_right += sum(others[j] == others[i + row] for row, j in enumerate(best.tolist()))
-    return n_right
-
-
-def load_embedder(path: str | Path, *, device: str | None = None) -> Embedder:
-    """Open the folder of a run that compares. Nothing in it is executed."""
-    return Embedder(*open_encoder(path, "similarity", device))
 
 
 TEMPERATURE = 0.05
@@ -149,27 +133,13 @@ class PreparedSimilarity(PreparedEncoding):
     """Pairs of texts, and an encoder whose vectors compare them."""
 
     takes = "numbers"
-    train_scores: Scores
-    """Over the scale; nothing, where pairs have none."""
-    valid_scores: Scores
+    collate = staticmethod(scored_pairs_batch)
 
     @property
     @override
     def criteria(self) -> tuple[str, ...]:
         """Where pairs have scores, nothing is right or wrong."""
-        return ("loss", *(OWN_METRICS if len(self.valid_scores) else ("accuracy",)))
-
-    @override
-    def stream(self) -> Stream:
-        settings = self.recipe.train
-        return row_stream(
-            scored_pairs_batch,
-            self.train,
-            self.layout,
-            batch_tokens=settings.batch_tokens,
-            seed=settings.seed,
-            scores=self.train_scores,
-        )
+        return ("loss", *(OWN_METRICS if len(self.valid_targets["scores"]) else ("accuracy",)))
 
     @override
     def objective(self) -> SimilarityLoss:
@@ -183,50 +153,26 @@ class PreparedSimilarity(PreparedEncoding):
 
     @override
     def validation(self) -> Scoring:
-        parts = ordered_rows(self.valid, self.layout, self.recipe.train.batch_tokens)
-        batches = [
-            scored_pairs_batch(self.valid, rows, layout=self.layout, scores=self.valid_scores)
-            for rows in parts
-        ]
-        order = np.concatenate(parts)
+        rows = self.valid_rows()
+        batches, order = [self.valid_batch(some) for some in rows], np.concatenate(rows)
         others = [self.data.splits["valid"][i].other or "" for i in order.tolist()]
+        known = self.valid_targets["scores"]
+        wanted = known[order].tolist() if len(known) else []
         loss_of = SimilarityLoss()
 
         def scores(model: Encoder) -> Mapping[str, float]:
-            here = [batch.to(self.device) for batch in batches]
-            loss = sum(loss_of(model, batch).total.item() for batch in here)
-            found = [vectors(model, batch) for batch in here]
+            loss = sum(loss_of(model, batch).total.item() for batch in batches)
+            found = [vectors(model, batch) for batch in batches]
             first, second = (torch.cat(side).cpu().numpy() for side in zip(*found, strict=True))
-            wanted = self.valid_scores[order].tolist() if len(self.valid_scores) else []
             told = agreement(first, second, others, wanted, self.recipe.train.metrics)
             return {"loss": loss / len(order), **told}
 
         return Scoring(scores)
 
 
-def prepare_similarity(
-    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
-) -> PreparedSimilarity:
-    """Load or make the pairs, train a tokenizer unless there is one, build the encoder.
-
-    Draws from torch's default generator, which is left where the first training step begins.
-    """
-    del cache  # pairs that were compared by people are few
-    data = load_records(recipe.data, "score")
-    pairs = data.splits["train"]
-    start = begin(EncoderSpec(recipe, "none"), lambda: all_texts(pairs), device, begun)
-    layout = Layout(start.tokenizer.specials, start.config.max_len, joined=False)
-    prepared = PreparedSimilarity(
-        **parts(recipe, data, start, layout, device),
-        train_scores=_scaled(pairs, pairs),
-        valid_scores=_scaled(data.splits["valid"], pairs),
-    )
-    return replace(prepared, notes=(*prepared.notes, *_told_apart(prepared), *_alike(data)))
-
-
 def _told_apart(prepared: PreparedSimilarity) -> list[str]:
     """Pairs without scores are learned by telling them apart: one alone in a batch teaches none."""
-    if len(prepared.train_scores):
+    if len(prepared.train_targets["scores"]):
         return []
     size = prepared.recipe.train.batch_tokens
     batches = planned_rows(
@@ -262,12 +208,11 @@ def _scaled(examples: Sequence[Labelled], training: Sequence[Labelled]) -> Score
 class SimilarityTask(EncodingTask):
     """Pairs of texts, and an encoder whose vectors compare them."""
 
-    name, unit = "similarity", Unit("pair", "pairs")
+    name, run, unit = "similarity", Embedder, Unit("pair", "pairs")
     verbs = (EMBED, NEAREST)
     loss_unit = "loss"  # cosines are no nats
     heeds = frozenset({"data.columns", "train.metrics"})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9}
-    wanted = "score"
     head_scores = ("spearman", "accuracy")
     of_sentences = (
         {
@@ -282,12 +227,12 @@ class SimilarityTask(EncodingTask):
         },
     )
 
-    prepare = staticmethod(prepare_similarity)
-    load = staticmethod(load_embedder)
-
     @override
-    def check_file(self, run: Embedder, corpus: Corpus[Labelled]) -> Texts:
-        return self.read_texts(corpus.examples)
+    def prepared(self, data: Data[Any], begun: Path | None, begin: Begin) -> PreparedSimilarity:
+        train, valid = data.splits["train"], data.splits["valid"]
+        scores = ({"scores": _scaled(pairs, train)} for pairs in (train, valid))
+        prepared = PreparedSimilarity(**with_tables(begin(head="none", joined=False), *scores))
+        return replace(prepared, notes=(*prepared.notes, *_told_apart(prepared), *_alike(data)))
 
     @override
     def read_texts(self, examples: Sequence[Labelled]) -> Texts:

@@ -1,27 +1,62 @@
-"""What the tasks that read texts have in common."""
+"""What the tasks that read texts have in common, and what their heads are measured on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+import torch
+from torch import Tensor, nn
 from typing_extensions import override
 
+from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError, RegardError
+from regard.data.lines import present
+from regard.data.settings import DataSettings
+from regard.inspection.capture import POOL
+from regard.inspection.heads import Ids
 from regard.tasks.base import TASKS, Evaluation, Task
-from regard.tasks.data import check_data, has_data
-from regard.tasks.subjects import Scorer
+from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, SpecialIds
 
+NOBODYS = ("train.txt", "train.tsv")
+"""What the recipe of an imported run names; a file of that name may lie here by chance."""
 PageExample = dict[str, str]
 """A ``text``, and an ``other`` one where two go in."""
 N_EXAMPLES = 5
 MOST_CHARACTERS = {"text": 160, "other": 600}
 """Of an example."""
 ELSEWHERE = "name a file, or with --data RECIPE a recipe whose data to score on"
-"""What to do where a run has no data."""
+TEXTS_INSTEAD = "regard heads … --texts FILE measures on other texts"
+"""What to do where a run has no data to be scored on, or to measure heads on."""
 NO_TEST = "there is no test set: scored on valid, by which the weights were chosen"
+WEIGHTS = 2**24
+"""Of all heads together in one batch; measuring takes about 40 bytes for each."""
+Scorer = Callable[[], dict[str, float]]
+"""The scores of the model as it is when asked, by name."""
+Numbered = tuple[int, Sequence[int]]
+"""Which of the texts, and its ids."""
+
+
+def check_data(folder: RunFolder, data: DataSettings, remedy: str) -> None:
+    """Refuse a run that has no data."""
+    if not has_data(folder, data):
+        raise DataError(f"the run {folder.path} was imported and has no data of its own; {remedy}")
+
+
+def has_data(folder: RunFolder, data: DataSettings) -> bool:
+    """Not so where a run was never trained here, and names files that are nowhere, or nobody's.
+
+    Whoever names a world or a folder has data; what that lacks is told elsewhere.
+    """
+    if folder.metrics.exists() or data.world is not None or data.folder is not None:
+        return True
+    files = [data.train] if isinstance(data.train, str) else data.train or ()
+    return any(present(Path(name)) for name in files if name not in NOBODYS)
 
 
 class TextTask(Task):
@@ -55,17 +90,17 @@ class TextTask(Task):
     def options_of(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of an evaluation that are given; those of other tasks are refused."""
         given = {name: value for name, value in options.items() if value is not None}
-        for name in given:
-            if name not in self.evaluation_options:
-                users = [
-                    known
-                    for known, task in TASKS.items()
-                    if name in getattr(task, "evaluation_options", ())
-                ]
-                raise ConfigError(
-                    f"--{name} is for runs of the task {' and '.join(users)}, and this is one of "
-                    f"the task {self.name}; leave it out"
-                )
+        wrong = next((name for name in given if name not in self.evaluation_options), None)
+        if wrong is not None:
+            users = [
+                name
+                for name, task in TASKS.items()
+                if wrong in getattr(task, "evaluation_options", ())
+            ]
+            raise ConfigError(
+                f"--{wrong} is for runs of the task {' and '.join(users)}, and this is one of the "
+                f"task {self.name}; leave it out"
+            )
         return given
 
     def held_out(self, run: Any) -> Iterator[PageExample]:
@@ -95,9 +130,65 @@ def _is_short(example: PageExample) -> bool:
     return all(0 < len(text) <= MOST_CHARACTERS[side] for side, text in example.items())
 
 
-def spoken(texts: Sequence[str], name: str, n: int) -> list[str]:
-    """The first ``n`` texts that say something."""
-    said = [text for text in texts if text.strip()][:n]
-    if not said:
+class Reading(NamedTuple):
+    """A batch as a model reads it."""
+
+    inputs: tuple[Tensor, ...]
+    ids: Callable[[str], tuple[Ids, Ids]]
+    """Name of an attention -> ids of its rows (B, T) and columns (B, S), with our special ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What heads are measured on: examples, how a model reads them, and how it is judged."""
+
+    model: nn.Module
+    device: torch.device
+    readings: Callable[[], Iterator[Reading]]
+    judge: Scorer
+    split: str
+    n: int
+    """Examples."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about the data."""
+    known: Callable[[], Mapping[str, Mapping[Hashable, float]]] = dict
+    """What the data knows of heads: name of a measure -> label of a head -> its value."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else is told of the measuring."""
+
+
+def given_texts(texts: Sequence[str], name: str, n: int) -> list[str]:
+    """The first ``n`` texts that are not blank, to measure heads on."""
+    found = [text for text in texts if text.strip()][:n]
+    if not found:
         raise DataError(f"{name} has no text to measure heads on")
-    return said
+    return found
+
+
+def batched(texts: Sequence[Sequence[int]], n_heads: int) -> Iterator[list[Numbered]]:
+    """Texts with their numbers, longest first; what is too long to be watched is cut."""
+    most = math.isqrt(WEIGHTS // n_heads) if n_heads else None
+    left = sorted(((i, ids[:most]) for i, ids in enumerate(texts)), key=lambda one: -len(one[1]))
+    while left:
+        longest = len(left[0][1])
+        n_rows = max(1, WEIGHTS // (n_heads * longest**2 or longest))
+        yield left[:n_rows]
+        left = left[n_rows:]
+
+
+def padded(rows: Sequence[Sequence[int]], n: int, fill: int) -> Tensor:
+    """Rows of ids -> (B, n), filled up at their ends."""
+    return torch.tensor([[*row, *[fill] * (n - len(row))] for row in rows])
+
+
+def special_ids(some: Sequence[Numbered], marks: SpecialIds) -> Callable[[str], tuple[Ids, Ids]]:
+    """Rows and columns are the same tokens, told by our ids of special tokens; others are words.
+
+    Padding is told by where it stands: its id may mean something else too. What pools a text has
+    one row.
+    """
+    ours = {marks.begin: BEGIN_ID, marks.end: END_ID}
+    known = [[ours.get(number, UNKNOWN_ID) for number in ids] for _, ids in some]
+    ids = padded(known, len(known[0]), PAD_ID).numpy()
+    one = np.full_like(ids[:, :1], UNKNOWN_ID)
+    return lambda name: (one if name == POOL else ids, ids)

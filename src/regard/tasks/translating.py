@@ -27,7 +27,7 @@ from regard.fast.quick import quickened
 from regard.inspection.capture import watch
 from regard.inspection.records import Record, records
 from regard.models.base import SequenceModel
-from regard.tasks.edits import AnyEdit, ForceToken
+from regard.tasks.edits import AnyEdit, forced_tokens
 from regard.text.specials import BEGIN, BEGIN_ID, END, END_ID, PAD, PAD_ID
 from regard.text.tokenizer import Tokenizer
 from regard.visual.tree import tree_html, tree_text
@@ -48,21 +48,20 @@ class Tree:
 
     def path(self, node: int) -> tuple[str, ...]:
         """The tokens up to a node, without the begin token: a prefix to continue from."""
-        tokens: list[str] = []
-        at: int | None = node
-        while at:
-            tokens.append(self.tokens[at])
-            at = self.nodes[at].parent
-        return tuple(reversed(tokens))
+        return tuple(self.tokens[one.id] for one in self._up_to(node))
 
     def longest(self) -> tuple[int, ...]:
         """The ids of the longest hypothesis before its last token: all that a decoder has read."""
-        at = max(self.nodes, key=lambda node: node.step).parent
-        ids: list[int] = []
-        while at:
-            ids.append(self.nodes[at].token_id)
-            at = self.nodes[at].parent
-        return tuple(reversed(ids))
+        last = max(self.nodes, key=lambda node: node.step).parent
+        return tuple(one.token_id for one in self._up_to(last))
+
+    def _up_to(self, node: int | None) -> list[Node]:
+        """The nodes from the first token to this one."""
+        found: list[Node] = []
+        while node:  # 0 is the begin token
+            found.append(self.nodes[node])
+            node = self.nodes[node].parent
+        return found[::-1]
 
     def __repr__(self) -> str:
         size = f"{counted(self.n_beams, 'beam')}, {counted(len(self.nodes), 'node')}"
@@ -315,7 +314,7 @@ class Sentence:
     def forced(self, written: Sequence[int], edits: Sequence[AnyEdit]) -> list[int]:
         """What is written once every forced token stands where it should, the first one first."""
         target = list(written)
-        for edit in sorted(_forced(edits), key=lambda one: one.position):
+        for edit in forced_tokens(edits):
             if not 0 <= edit.position <= len(target):
                 raise ConfigError(
                     f"force_token.position: the target has tokens 0 to {len(target)}, the last of "
@@ -339,7 +338,7 @@ class Sentence:
         ``own`` is what the model writes by itself, where there is no prefix. Where the end is
         forced, the end token is the last that is given.
         """
-        tokens = _forced(edits)
+        tokens = forced_tokens(edits)
         for edit in tokens:
             (said,) = token_ids([edit.token], self.words, "force_token.token")
             if 0 <= edit.position < len(prefix) and prefix[edit.position] != said:
@@ -357,13 +356,9 @@ class Sentence:
     def tree(self, n_beams: int, given: Sequence[int]) -> Tree:
         """The search for a target that begins with the given ids."""
         ids, limits = self._limited(at_least=len(given) + 1)
+        penalty = self.settings.length_penalty
         nodes = trace(
-            self.model,
-            ids,
-            limits=limits,
-            n_beams=n_beams,
-            length_penalty=self.settings.length_penalty,
-            prefix=given,
+            self.model, ids, limits=limits, n_beams=n_beams, length_penalty=penalty, prefix=given
         )
         return Tree(n_beams, nodes, tuple(self.words.tokens(node.token_id for node in nodes)))
 
@@ -375,23 +370,11 @@ class Sentence:
             torch.tensor([[BEGIN_ID, *written]], device=self.device),
         )
 
-    def _limited(self, at_least: int) -> tuple[torch.Tensor, torch.Tensor]:
-        max_len = self.settings.max_len
-        return one_source(self.model, self.read, max_len, self.device, at_least=at_least)
-
-
-def one_source(
-    model: SequenceModel,
-    read: Sequence[int],
-    max_len: int,
-    device: torch.device,
-    *,
-    at_least: int = 1,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Source ids (1, S), and how long its target may become (1,): no less than is given of it."""
-    batch = collate_pairs([Example(read, ())])
-    limits = length_limits(model, batch, max_len).clamp(min=at_least)
-    return batch.source.to(device), limits.to(device)
+    def _limited(self, at_least: int) -> tuple[Tensor, Tensor]:
+        """Source ids (1, S), and how long its target may be (1,): no less than is given of it."""
+        batch = collate_pairs([Example(self.read, ())])
+        limits = length_limits(self.model, batch, self.settings.max_len).clamp(min=at_least)
+        return batch.source.to(self.device), limits.to(self.device)
 
 
 def prefix_ids(tokens: Sequence[str], tokenizer: Tokenizer) -> list[int]:
@@ -418,7 +401,3 @@ def token_ids(tokens: Iterable[str], tokenizer: Tokenizer, field: str) -> list[i
             )
         ids.append(sayable[token])
     return ids
-
-
-def _forced(edits: Sequence[AnyEdit]) -> list[ForceToken]:
-    return [edit for edit in edits if isinstance(edit, ForceToken)]

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from regard.data.alignments import read_aligned
 from regard.data.batch import Batch
 from regard.data.bpe_dropout import BpeDropoutTexts
 from regard.data.corpora import read_corpus
-from regard.data.examples import Example, Table, Texts, encode_pairs
+from regard.data.examples import Table, Texts, encode_pairs, encode_table, stored_table, within
 from regard.data.pair_batches import ordered_batches, packed_stream, padded_stream, text_lengths
 from regard.data.records import Pair
 from regard.data.settings import DataSettings, Files
@@ -35,11 +35,17 @@ from regard.models.base import LazyLogits, SequenceModel
 from regard.models.presets import build, resolve
 from regard.models.settings import SequenceConfig
 from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared
-from regard.tasks.data import Encoded, check_data, encode_within
 from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
-from regard.tasks.subjects import Reading, Scorer, Subject
-from regard.tasks.texts import ELSEWHERE, PageExample, TextTask
+from regard.tasks.texts import (
+    ELSEWHERE,
+    PageExample,
+    Reading,
+    Scorer,
+    Subject,
+    TextTask,
+    check_data,
+)
 from regard.tasks.translating import DECODE_TOKENS, decode
 from regard.tasks.translation_scores import (
     alignment_errors,
@@ -140,23 +146,16 @@ VALID_SENTENCES = 200
 class TranslationValidation:
     """An evaluator for the training loop: loss of the whole set, translations of a part of it."""
 
-    def __init__(
-        self,
-        examples: Sequence[Example],
-        references: Sequence[str],
-        tokenizers: Tokenizers,
-        settings: DecodeSettings,
-        *,
-        training: TrainSettings,
-        device: torch.device,
-    ) -> None:
+    def __init__(self, prepared: PreparedTranslation) -> None:
+        training, pairs = prepared.recipe.train, prepared.data.splits["valid"][:VALID_SENTENCES]
         self.objective = TokenLoss(training)
-        self.batches = ordered_batches(examples, training.batch_tokens)
-        self.sources = [example.source for example in examples[:VALID_SENTENCES]]
-        self.references = references[:VALID_SENTENCES]
-        self.tokenizers = tokenizers
-        self.settings = settings.chosen(beam=1)
-        self.device = device
+        self.batches = ordered_batches(prepared.valid, training.batch_tokens)
+        self.count = sum(batch.count for batch in self.batches)
+        self.sources = [example.source for example in prepared.valid[:VALID_SENTENCES]]
+        self.references = [pair.target for pair in pairs]
+        self.target = prepared.tokenizers.target
+        self.settings = prepared.recipe.decode.chosen(beam=1)
+        self.device = prepared.device
         self.metrics = (*OWN_METRICS, *training.metrics)
 
     def __call__(self, model: SequenceModel) -> Mapping[str, float]:
@@ -164,23 +163,16 @@ class TranslationValidation:
         texts = self.write(model)
         return {"loss": self.loss(model), **values(self.metrics, texts, self.references)}
 
-    def write(self, model: SequenceModel, *, at_most: int | None = None) -> list[str]:
-        """The translations of a part of the set, perhaps cut after so many tokens."""
-        limit = {} if at_most is None else {"max_len": at_most}
-        settings = self.settings.model_copy(update=limit)
-        found = decode(model, self.sources, settings, device=self.device)
-        return [self.tokenizers.target.decode(best[0].ids) for best in found]
+    def write(self, model: SequenceModel, settings: DecodeSettings | None = None) -> list[str]:
+        """The translations of a part of the set."""
+        found = decode(model, self.sources, settings or self.settings, device=self.device)
+        return [self.target.decode(best[0].ids) for best in found]
 
     def rehearse(self, model: SequenceModel) -> None:
         """As much as a validation; a fresh model is made to write as much as the references are."""
         self.loss(model)
-        self.write(model, at_most=self.mean_length)
-
-    @property
-    def mean_length(self) -> int:
-        """Tokens of a target, the end token included."""
-        n_tokens = sum(batch.count for batch in self.batches)
-        return round(n_tokens / sum(len(batch.numbers) for batch in self.batches))
+        mean_length = round(self.count / sum(len(batch.numbers) for batch in self.batches))
+        self.write(model, self.settings.model_copy(update={"max_len": mean_length}))
 
     @torch.inference_mode()
     def loss(self, model: SequenceModel) -> float:
@@ -188,10 +180,8 @@ class TranslationValidation:
 
         Without smoothing, a model that was told to doubt would look worse the better it learned it.
         """
-        total = sum(
-            self.objective(model, batch.to(self.device)).total.item() for batch in self.batches
-        )
-        return total / sum(batch.count for batch in self.batches)
+        losses = (self.objective(model, batch.to(self.device)) for batch in self.batches)
+        return sum(one.total.item() for one in losses) / self.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,14 +247,7 @@ class PreparedTranslation(Prepared):
 
     @override
     def validation(self) -> TranslationValidation:
-        return TranslationValidation(
-            self.valid,
-            [pair.target for pair in self.data.splits["valid"]],
-            self.tokenizers,
-            self.recipe.decode,
-            training=self.recipe.train,
-            device=self.device,
-        )
+        return TranslationValidation(self)
 
     @override
     def flops(self, batch: Batch) -> float:
@@ -330,20 +313,17 @@ def prepare_translation(
     model = build(config)
     if init is not None and begun is None:  # snapshots hold all weights
         fill(model, read_weights(init), str(init.weights))
-    max_len, rule = config.max_len, recipe.data.long_lines
     cache = cache if recipe.data.world is None else None  # a world is made again as fast
-    train = encode_within(pairs, tokenizers, max_len=max_len, rule=rule, name="train", cache=cache)
+    train = _encoded(data, "train", tokenizers, config.max_len, recipe.data.long_lines, cache)
     # TranslationValidation keeps its references, so its long lines are cut, never dropped.
-    valid = encode_within(
-        data.splits["valid"], tokenizers, max_len=max_len, rule="truncate", name="valid"
-    )
+    valid = _encoded(data, "valid", tokenizers, config.max_len, "truncate")
     return PreparedTranslation(
         recipe=recipe,
         data=data,
         tokenizers=tokenizers,
         train=train.table,
         valid=valid.table,
-        texts=_texts(recipe, train, tokenizers, max_len),
+        texts=_texts(recipe, train, tokenizers, config.max_len),
         config=config,
         formula=flop_formula(model),
         model=model.to(device),
@@ -352,25 +332,46 @@ def prepare_translation(
     )
 
 
+class Encoded(NamedTuple):
+    """Pairs that fit, their ids, and a note on those that do not fit."""
+
+    pairs: Sequence[Pair]
+    table: Table
+    notes: tuple[str, ...]
+
+
+def _encoded(
+    data: Data[Pair],
+    name: str,
+    tokenizers: Tokenizers,
+    max_len: int,
+    rule: Literal["drop", "truncate"],
+    cache: Path | None = None,
+) -> Encoded:
+    """A split as ids, of at most ``max_len`` positions a side; kept in files of a ``cache``."""
+    pairs, sides = data.splits[name], (tokenizers.source, tokenizers.target)
+    whole = encode_table(pairs, *sides) if cache is None else stored_table(pairs, *sides, cache)
+    table, n_long = within(whole, max_len, rule)
+    if n_long and rule == "drop":
+        pairs = list(compress(pairs, whole.fits(max_len)))
+    verb = "cut to" if rule == "truncate" else "left out, being longer than"
+    note = f"{name}: {n_long} pairs {verb} max_len={max_len} tokens"
+    return Encoded(pairs, table, (note,) if n_long else ())
+
+
 def _texts(recipe: Recipe, train: Encoded, tokenizers: Tokenizers, max_len: int) -> Texts:
     """What is trained on."""
-    share = recipe.text.bpe_dropout
+    share, sides = recipe.text.bpe_dropout, (tokenizers.source, tokenizers.target)
     if not share:
         return train.table
-    for tokenizer in (tokenizers.source, tokenizers.target):
+    for tokenizer in sides:
         if tokenizer.kind != "bpe":
             raise ConfigError(
                 f"text.bpe_dropout={share} needs a tokenizer of kind 'bpe', but that of "
                 f"{recipe.train.init} is of kind {tokenizer.kind!r}; set it to 0"
             )
-    return BpeDropoutTexts(
-        train.pairs,
-        train.table,
-        (tokenizers.source, tokenizers.target),
-        share=share,
-        seed=recipe.train.seed,
-        max_len=max_len,
-    )
+    seed = recipe.train.seed
+    return BpeDropoutTexts(train.pairs, train.table, sides, share=share, seed=seed, max_len=max_len)
 
 
 N_SAMPLES = 8
@@ -410,22 +411,19 @@ def pair_judge(run: Run, pairs: Sequence[Pair]) -> Scorer:
     """
     examples = encode_pairs(pairs, run.tokenizers.source, run.tokenizers.target)
     batches = [batch.to(run.device) for batch in ordered_batches(examples, DECODE_TOKENS)]
-    written = pairs[:BLEU_SENTENCES]
-    return lambda: {"loss": _loss(run, batches), "bleu": _bleu(run, written)}
+    sources = [pair.source for pair in pairs[:BLEU_SENTENCES]]
+    references = [pair.target for pair in pairs[:BLEU_SENTENCES]]
 
+    @torch.inference_mode()
+    def scores() -> dict[str, float]:
+        total = 0.0
+        for batch in batches:
+            logits = run.model(batch.source, batch.target_in)
+            total += cross_entropy(logits, batch.target_out, pad=PAD_ID, label_smoothing=0.0).item()
+        loss = total / sum(batch.count for batch in batches)
+        return {"loss": loss, "bleu": bleu(run.translate(sources, beam=1), references)}
 
-@torch.inference_mode()
-def _loss(run: Run, batches: Sequence[Batch]) -> float:
-    total = 0.0
-    for batch in batches:
-        logits = run.model(batch.source, batch.target_in)
-        total += cross_entropy(logits, batch.target_out, pad=PAD_ID, label_smoothing=0.0).item()
-    return total / sum(batch.count for batch in batches)
-
-
-def _bleu(run: Run, pairs: Sequence[Pair]) -> float:
-    translations = run.translate([pair.source for pair in pairs], beam=1)
-    return bleu(translations, [pair.target for pair in pairs])
+    return scores
 
 
 PAIRS = "heads of a translator are measured on pairs of sentences: train it on with some"

@@ -7,38 +7,36 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import torch
+from typing_extensions import override
 
-from regard.checkpoints.run_folder import RunFolder, load_model
+from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
 from regard.data.examples import encode_pairs
 from regard.data.records import Pair
 from regard.decoding.greedy import Dropped, Ended
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.settings import DecodeSettings
 from regard.inspection.capture import attentions
 from regard.inspection.edits import edited
 from regard.models.base import SequenceModel
 from regard.models.presets import n_parameters
-from regard.models.settings import SequenceConfig
 from regard.tasks import edits
-from regard.tasks.generation import StopWords, cut_at, stop_words, text_pieces
+from regard.tasks.generation import Sampling, StopWords, cut_at, stop_words, text_pieces
 from regard.tasks.look import Look
 from regard.tasks.opening import (
     Tokenizers,
-    check_task,
+    TrainedRun,
     check_vocabulary,
-    common_facts,
     load_tokenizers,
     one_or_many,
     one_text,
-    pick_device,
+    open_run,
 )
-from regard.tasks.recipe import Recipe, recipe_in
+from regard.tasks.recipe import Recipe
 from regard.tasks.translating import (
     DECODE_TOKENS,
     Engine,
@@ -52,7 +50,7 @@ from regard.tasks.translating import (
 )
 from regard.text import words
 from regard.text.specials import BEGIN_ID, END_ID, UNKNOWN_ID
-from regard.text.tokenizer import Tokenizer, unknown_words
+from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +100,6 @@ class LengthWarnings:
             logging.getLogger("regard").warning("%s", line)
 
 
-def no_warnings(config: SequenceConfig, settings: DecodeSettings) -> LengthWarnings:
-    """Of a run that has not translated anything yet."""
-    longest = settings.max_len if config.longest is None else config.longest - 1
-    return LengthWarnings(most=min(settings.max_len, longest), trained=config.max_len)
-
-
 def copies(
     model: SequenceModel,
     reader: Tokenizer,
@@ -146,8 +138,8 @@ class Translation(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+@dataclass(frozen=True, slots=True, repr=False)
+class Run(TrainedRun):
     """A trained translator with all it needs to be used: ``regard.Run``."""
 
     folder: RunFolder
@@ -159,14 +151,14 @@ class Run:
     """What writes in place of the model, such as CTranslate2 with the same weights."""
 
     @property
-    def task(self) -> str:
-        """What the model does."""
-        return "translation"
+    @override
+    def reader(self) -> Tokenizer:
+        return self.tokenizers.source
 
-    def __repr__(self) -> str:
-        system, direction = self.recipe.model.preset, self.recipe.data.direction
-        size = counted(n_parameters(self.model), "parameter")
-        return f"<Run {self.folder.path}: {system}, {direction}, {size}, {self.device}>"
+    @property
+    @override
+    def kind(self) -> str:
+        return self.recipe.data.direction
 
     def __str__(self) -> str:
         facts = {
@@ -184,40 +176,38 @@ class Run:
         *,
         beam: int | None = None,
         n_best: int | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
         seed: int | None = None,
         with_scores: bool = False,
         batch_tokens: int = DECODE_TOKENS,
         stop: StopWords = (),
         engine: Engine | None = None,
+        **sampling: Unpack[Sampling],
     ) -> Any:
         """Translate a sentence, or a list of them: str -> str, list -> list.
 
         With ``with_scores`` each translation is a ``Translation(text, score)``; with ``n_best``
-        each sentence gets a list of them, best first. With a temperature, ``top_k`` or ``top_p``
-        translations are sampled, and the ``seed`` decides which; they end before the first
-        ``stop``. The model writes itself, or lets an ``engine`` of ``regard.interop`` write. What
-        is cut off, or too long for the model, is told to the logger ``regard``.
+        each sentence gets a list of them, best first. With a ``temperature``, ``top_k`` or
+        ``top_p`` translations are sampled, and the ``seed`` decides which; they end before the
+        first ``stop``. The model writes itself, or lets an ``engine`` of ``regard.interop`` write.
+        What is cut off, or too long for the model, is told to the logger ``regard``.
         """
         many = one_or_many(texts)
         found = self.hypotheses(
             many,
             beam=beam,
             n_best=1 if n_best is None else n_best,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
             seed=seed,
             batch_tokens=batch_tokens,
             stop=stop,
             engine=engine,
+            **sampling,
         )
         self.length_warnings(many, [hypotheses[0] for hypotheses in found]).log()
         results: list[Any] = []
         for text, hypotheses in zip(many, found, strict=True):
-            shown = [self._shown(text, one, with_scores, stop_words(stop)) for one in hypotheses]
+            written = [cut_at(self.text(text, one), stop_words(stop))[0] for one in hypotheses]
+            scores = [one.score for one in hypotheses]
+            shown = list(map(Translation, written, scores)) if with_scores else written
             results.append(shown[0] if n_best is None else shown)
         return results[0] if isinstance(texts, str) else results
 
@@ -243,14 +233,11 @@ class Run:
             settings = settings.chosen(beam=max(settings.beam, n_best))
         sources = self.tokenizers.source.encode_batch(list(texts))
         spoken = [i for i, source in enumerate(sources) if source]
-        write = (
-            engine
-            or self.engine
-            or partial(decode, self.model, device=self.device, ended=self._ended(stop_words(stop)))
-        )
-        found = write(
-            [sources[i] for i in spoken], settings, n_best=n_best, batch_tokens=batch_tokens
-        )
+        say, stops = self.tokenizers.target.decode, stop_words(stop)
+        ended: Ended | None = (lambda _, ids: cut_at(say(ids), stops)[1]) if stops else None
+        own = partial(decode, self.model, device=self.device, ended=ended)
+        read, write = [sources[i] for i in spoken], engine or self.engine or own
+        found = write(read, settings, n_best=n_best, batch_tokens=batch_tokens)
         silence = Hypothesis(ids=(), log_prob=0.0, score=0.0, finished=True)
         by_text = dict(zip(spoken, found, strict=True))
         return [by_text.get(i, [silence] * n_best) for i in range(len(sources))]
@@ -259,27 +246,18 @@ class Run:
         self,
         text: str,
         *,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
         seed: int | None = None,
         stop: StopWords = (),
         dropped: Dropped | None = None,
+        **sampling: Unpack[Sampling],
     ) -> Iterator[str]:
         """A translation in pieces as they come, found greedily or sampled; no beam."""
-        settings = self.recipe.decode.chosen(
-            beam=1, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
-        )
+        settings = self.recipe.decode.chosen(beam=1, seed=seed, **sampling)
         source = self.tokenizers.source.encode(one_text(text))
         if not source:
             return iter(())
         coming = target_ids(self.model, source, settings, device=self.device, dropped=dropped)
         return text_pieces(coming, self.tokenizers.target.decode, frozenset(), stop_words(stop))
-
-    def _ended(self, stops: Sequence[str]) -> Ended | None:
-        """Whether a target has come to a stop word; None where there are none."""
-        say = self.tokenizers.target.decode
-        return (lambda _, ids: cut_at(say(ids), stops)[1]) if stops else None
 
     def length_warnings(self, texts: Sequence[str], best: Sequence[Hypothesis]) -> LengthWarnings:
         """Which translations may be fragments, going by lengths; sums up with those of others."""
@@ -370,30 +348,27 @@ class Run:
         return Sentence(self.model, read, words, settings, self.device)
 
     def _no_warnings(self) -> LengthWarnings:
-        return no_warnings(self.model.config, self.recipe.decode)
+        """Of a run that has not translated anything yet."""
+        config, most = self.model.config, self.recipe.decode.max_len
+        longest = most if config.longest is None else config.longest - 1
+        return LengthWarnings(most=min(most, longest), trained=config.max_len)
 
     def _own(self, source: str) -> Sequence[int]:
         """What the model writes by itself."""
         return self.hypotheses([source])[0][0].ids
 
+    @override
     def facts(self) -> dict[str, Any]:
-        """What was trained, as plain data."""
-        return {
-            **common_facts(self.recipe, self.model, self.model.config),
-            "languages": self.recipe.data.direction.split("-"),
-            "special_ids": self.tokenizers.target.special_ids,
-        }
+        languages, marks = self.recipe.data.direction.split("-"), self.tokenizers.target.special_ids
+        return {**TrainedRun.facts(self), "languages": languages, "special_ids": marks}
 
     def fits(self, source: str, target: str = "") -> bool:
         """Whether the model can read both; only learned positions set a limit."""
         longest = self.model.config.longest
         if longest is None:
             return True
-        lengths = (
-            len(self.tokenizers.source.encode(source)),
-            len(self.tokenizers.target.encode(target)),
-        )
-        return max(lengths) < longest  # the end token takes one place
+        sides = self.tokenizers.source.encode(source), self.tokenizers.target.encode(target)
+        return max(map(len, sides)) < longest  # the end token takes one place
 
     def too_long(self, source: str) -> str:
         """Why the model cannot read a source, and what to do."""
@@ -404,10 +379,6 @@ class Run:
             "or sinusoidal positions"
         )
 
-    def unknown_words(self, text: str) -> list[str]:
-        """The words of a text in which something is that the model has never seen."""
-        return unknown_words(self.tokenizers.source, text)
-
     def text(self, source: str, hypothesis: Hypothesis) -> str:
         """What a hypothesis says; unknown words are replaced where the recipe wants it."""
         ids = hypothesis.ids
@@ -416,20 +387,11 @@ class Run:
         said = copies(self.model, self.tokenizers.source, source, ids, self.device)
         return self.tokenizers.target.decode(ids, said)
 
-    def _shown(
-        self, source: str, hypothesis: Hypothesis, with_scores: bool, stops: Sequence[str]
-    ) -> str | Translation:
-        text, _ = cut_at(self.text(source, hypothesis), stops)
-        return Translation(text, hypothesis.score) if with_scores else text
-
 
 def load_translator(path: str | Path, *, device: str | None = None) -> Run:
     """Open the folder of a translator. Nothing in it is executed."""
-    folder = RunFolder(Path(path))
-    recipe = recipe_in(folder)
-    place = pick_device(device)
-    check_task(folder.path, recipe.task, "translation", "a translator")
-    model, tokenizers = cast("SequenceModel", load_model(folder)), load_tokenizers(folder.path)
-    check_vocabulary(folder, tokenizers.source, model.config.n_source_vocab, of="source ")
-    check_vocabulary(folder, tokenizers.target, model.config.n_target_vocab, of="target ")
-    return Run(folder, recipe, tokenizers, model.to(place).eval(), place)
+    folder, recipe, model, place = open_run(path, "translation", "a translator", device)
+    tokenizers, config = load_tokenizers(folder.path), model.config
+    check_vocabulary(folder, tokenizers.source, config.n_source_vocab, of="source ")
+    check_vocabulary(folder, tokenizers.target, config.n_target_vocab, of="target ")
+    return Run(folder, recipe, tokenizers, model, place)

@@ -233,15 +233,14 @@ class Generate(BuiltinVerb):
 
     @override
     def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
-        unknown, n_before = Unknown(note), 0
-        writing, n = run.writing(**self._how(options)), options.n_best or options.n
+        unknown, n_before, n = Unknown(note), 0, options.n_best or options.n
+        config, how = self._how(run, options)
         for prompts in chunks(max(1, self.chunk // n)):
             readable = list(takewhile(lambda one: self._fits(run, one, options), prompts))
+            written = run.written(readable, config, n=n, **how)
             yield [
                 (prompt, self._described(one, options))
-                for prompt, several in zip(
-                    readable, writing(readable, n=n, truncate=options.truncate), strict=True
-                )
+                for prompt, several in zip(readable, written, strict=True)
                 for one in several
             ]
             self._refuse_long(run, prompts, len(readable), n_before)
@@ -256,20 +255,23 @@ class Generate(BuiltinVerb):
                 "--stream prints one text as it comes: leave out --json, --n and --n-best"
             )
         unknown = Unknown(note)
-        writing = run.writing(**self._how(options))
+        config, how = self._how(run, options)
         for number, (prompt,) in enumerate(chunks(1)):
             self._refuse_long(run, [prompt], int(self._fits(run, prompt, options)), number)
             unknown.add(run, [prompt])
-            yield from writing.pieces(prompt, truncate=options.truncate)
+            yield from run.pieces(prompt, config, **how)
             yield "\n"
         unknown.tell()
 
     @staticmethod
-    def _how(options: Any) -> dict[str, Any]:
+    def _how(run: Any, options: Any) -> tuple[Any, dict[str, Any]]:
+        """How a run writes, and what else it is told: one seed is for all prompts."""
         if options.n_best and options.n > 1:
             raise ConfigError("--n texts are sampled, the --n-best are searched for: ask for one")
-        names = ("max_new", "beam", "n_best", "stop")
-        return {**{name: getattr(options, name) for name in names}, **options.sampling}
+        sampling = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
+        search = {name: getattr(options, name) for name in ("max_new", "beam", "n_best")}
+        told = {"stop": options.stop, "truncate": options.truncate, "rng": run.rng(options.seed)}
+        return run.generation(**search, **sampling), told
 
     @staticmethod
     def _described(one: Any, options: Any) -> Answer:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
-from regard.checkpoints.run_folder import RunFolder, load_model
+from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError
-from regard.core.numbers import counted
 from regard.data.language_texts import prompted_splits, text_splits
 from regard.data.splits import split_of
 from regard.data.worlds.prompted import PromptedTask
@@ -23,153 +23,49 @@ from regard.decoding.sampling import seeded
 from regard.inspection.edits import edited
 from regard.inspection.records import recorded_call
 from regard.models.decoder import LanguageModel
-from regard.models.presets import n_parameters
 from regard.tasks import edits
 from regard.tasks.base import Evaluation
-from regard.tasks.chat import Conversation, Truncate, check_truncate, conversation
-from regard.tasks.edits import AnyEdit, ForceToken
+from regard.tasks.chat import Conversation, Truncate, check_truncate, ended_by, load_prompts
 from regard.tasks.generation import (
     Framing,
     GeneratedText,
     GenerationConfig,
+    Sampling,
     StopWords,
     TextGenerator,
     framing_for,
     generate,
 )
-from regard.tasks.language_scores import Judge, exercise_scores
+from regard.tasks.language_scores import (
+    exercise_scores,
+    judged,
+    log_probs_after,
+    shares,
+    summed_up,
+    word_perplexity,
+)
 from regard.tasks.look import MOST, Candidates, Choice, Look, Prediction, check_length
 from regard.tasks.opening import (
-    check_task,
+    TrainedRun,
     check_vocabulary,
-    common_facts,
     load_tokenizer,
     one_or_many,
     one_text,
-    pick_device,
+    open_run,
     several,
 )
-from regard.tasks.recipe import Recipe, recipe_in
+from regard.tasks.recipe import Recipe
 from regard.tasks.translating import number_format, token_ids
 from regard.text.chat import Message
 from regard.text.pretrained import PretrainedTokenizer
-from regard.text.tokenizer import Tokenizer, unknown_words
+from regard.text.tokenizer import Tokenizer
 
-MAX_TOKENS = 20
-"""Tokens that the model writes where nothing is given."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """What is read first, and the model that goes on from it."""
-
-    model: LanguageModel
-    framing: Framing
-    device: torch.device
-    config: GenerationConfig
-    """Its ``max_new`` is replaced by what there is room for."""
-
-    def look(self, prompt: str, continuation: str | None, max_tokens: int, edit: Any) -> Look:
-        """Where every attention looks while the prompt is read and what follows is written."""
-        changes = edits.edits_from(edit)
-        prompt = edits.swapped(_text(prompt), changes)
-        read = self.framing.read(prompt)
-        self._check(len(read), max_tokens)
-        with edited(self.model, edits.of_model(changes)):
-            if continuation is None:
-                written = self._continued(read, (), max_tokens)
-            else:
-                written = self.framing.inside(_text(continuation))
-            written = self._forced(read, written, changes, max_tokens)
-            seen = self._seen(read, written)
-            logits, found = recorded_call(self.model, torch.tensor([seen], device=self.device))
-        edits.check_keys(changes, found)
-        said, tokens = self.framing.said_after(read, written), self.framing.tokenizer.tokens
-        return Look.of(
-            found,
-            changes,
-            source=prompt,
-            source_tokens=tuple(tokens(read)),
-            target_tokens=tuple(tokens(seen[len(read) :])),
-            answer=said,
-            task="language",
-            axes={name: {"rows": "text", "columns": "text"} for name in found},
-            outcome=next_tokens(logits[0], self.framing.tokenizer, said),
-        )
-
-    def _seen(self, read: Sequence[int], written: Sequence[int]) -> list[int]:
-        """What the model reads of both: the last token of a full context is written, never read."""
-        whole, context = [*read, *written], self.model.config.max_len
-        seen = whole[:-1] if written and len(whole) == context + 1 else whole
-        self._check(len(seen))
-        return seen
-
-    def _check(self, n_tokens: int, max_tokens: int = 0) -> None:
-        if max_tokens < 0:
-            raise ConfigError(f"max_tokens must be at least 0: {max_tokens}")
-        context = self.model.config.max_len
-        if n_tokens > context:
-            raise DataError(
-                f"the text has {n_tokens:,} tokens, but the model's context holds {context:,}; "
-                "take a part of it"
-            )
-        check_length(self.model.config, n_tokens)
-
-    def _continued(self, read: Sequence[int], begun: Sequence[int], max_tokens: int) -> list[int]:
-        """What begins so and is written on, always by the most probable token."""
-        before = [*read, *begun]
-        room = min(max_tokens - len(begun), self.model.config.max_len + 1 - len(before))
-        if room < 1:
-            return list(begun)
-        config = replace(self.config, max_new=room)
-        rng = torch.Generator()  # nothing is drawn
-        ((one,),) = generate(self.model, [before], config, rng=rng, device=self.device)
-        return [*begun, *one.ids]
-
-    def _forced(
-        self, read: Sequence[int], written: list[int], changes: Sequence[AnyEdit], max_tokens: int
-    ) -> list[int]:
-        """What is written once every forced token stands where it should, the first one first."""
-        forced = [change for change in changes if isinstance(change, ForceToken)]
-        for change in sorted(forced, key=lambda one: one.position):
-            if not 0 <= change.position <= len(written):
-                raise ConfigError(
-                    f"force_token.position: {len(written)} tokens follow the prompt, so it is from "
-                    f"0 to {len(written)}, not {change.position}"
-                )
-            (said,) = token_ids([change.token], self.framing.tokenizer, "force_token.token")
-            begun = written[: change.position]
-            ends = said in self.config.control.ends
-            written = begun if ends else self._continued(read, [*begun, said], max_tokens)
-        return written
+MAX_TOKENS, MAX_NEW, MAX_ANSWER = 20, 200, 500
+"""Tokens that are written where nothing is said: of a look, a text, and an answer in a chat."""
 
 
-def _text(text: str) -> str:
-    if not isinstance(text, str):
-        raise DataError(f"explain takes one text, got {type(text).__name__}")
-    return text
-
-
-def next_tokens(logits: Tensor, tokenizer: Tokenizer, written: str) -> Prediction:
-    """Logits (T, V) -> what was written, and what may come after each token that was read."""
-    named = logits.clone()
-    nameless = tokenizer.nameless(logits.shape[-1])
-    named[:, nameless] = -math.inf
-    best = named.topk(min(MOST, logits.shape[-1] - len(nameless)))
-    shares = (best.values.float() - logits.float().logsumexp(dim=-1, keepdim=True)).exp()
-    places = [
-        Candidates((t, t + 1), tuple(map(Choice, tokenizer.tokens(ids), some)))
-        for t, (ids, some) in enumerate(zip(best.indices.tolist(), shares.tolist(), strict=True))
-    ]
-    return Prediction("text", written, tuple(places))
-
-
-MAX_NEW = 200
-"""Tokens that are written where nothing is said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
+@dataclass(frozen=True, slots=True, repr=False)
+class Writer(TrainedRun):
     """A trained language model with all it needs to be used."""
 
     folder: RunFolder
@@ -179,26 +75,21 @@ class Writer:
     device: torch.device
 
     @property
-    def task(self) -> str:
-        """What the model does."""
-        return "language"
-
-    @property
     def tokenizer(self) -> Tokenizer:
         """How it reads and writes."""
         return self.framing.tokenizer
+
+    reader = tokenizer
 
     @property
     def context(self) -> int:
         """Tokens that it can read."""
         return self.model.config.max_len
 
-    def __repr__(self) -> str:
-        size = counted(n_parameters(self.model), "parameter")
-        return (
-            f"<Writer {self.folder.path}: {self.recipe.model.preset}, context {self.context}, "
-            f"{size}, {self.device}>"
-        )
+    @property
+    @override
+    def kind(self) -> str:
+        return f"context {self.context}"
 
     # ---------------------------------------------------------------- writing
 
@@ -207,9 +98,6 @@ class Writer:
         prompt: str | Sequence[str] = "",
         *,
         max_new: int = MAX_NEW,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
         seed: int | None = None,
         beam: int | None = None,
         n: int | None = None,
@@ -217,26 +105,21 @@ class Writer:
         with_scores: bool = False,
         stop: StopWords = (),
         truncate: Truncate = None,
+        **sampling: Unpack[Sampling],
     ) -> Any:
         """Write on after a prompt, or after each of several: str -> str, list -> list.
 
         The prompt is not repeated, so prompt + text is the whole. Tokens are sampled, by default
-        with temperature 1; temperature 0 takes the most probable each time, and a ``beam`` searches
-        for the most probable text. With ``n`` each prompt gets a list of so many texts, with
-        ``n_best`` so many of a beam, best first; with ``with_scores`` each text is a
-        ``GeneratedText`` that knows its score. Each text stops before the first ``stop``.
+        with ``temperature`` 1, perhaps from the ``top_k`` or ``top_p`` of them; temperature 0 takes
+        the most probable each time, and a ``beam`` searches for the most probable text. With ``n``
+        each prompt gets a list of so many texts, with ``n_best`` so many of a beam, best first;
+        with ``with_scores`` each text is a ``GeneratedText`` that knows its score. Each text stops
+        before the first ``stop``.
         """
         prompts = one_or_many(prompt)
         if n is not None and n_best is not None:
             raise ConfigError("n texts are sampled, the n_best are searched for: ask for one")
-        config = self.generation(
-            max_new=max_new,
-            beam=beam,
-            n_best=n_best,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-        )
+        config = self.generation(max_new=max_new, beam=beam, n_best=n_best, **sampling)
         n = n if n_best is None else n_best
         written = self.written(
             prompts, config, rng=self.rng(seed), n=n or 1, stop=stop, truncate=truncate
@@ -253,30 +136,44 @@ class Writer:
         prompt: str = "",
         *,
         max_new: int = MAX_NEW,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
         seed: int | None = None,
         stop: StopWords = (),
         truncate: Truncate = None,
         dropped: Dropped | None = None,
-    ) -> Iterator[str]:
+        **sampling: Unpack[Sampling],
+    ) -> Generator[str, None, bool]:
         """The text of ``generate`` in pieces as they come; it ends early once ``dropped``."""
-        config = self.generation(max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p)
-        ids = self.prompt_ids(one_text(prompt), max_new, truncate)
-        return self.generator.pieces(ids, config, rng=self.rng(seed), stop=stop, dropped=dropped)
+        config, rng = self.generation(max_new=max_new, **sampling), self.rng(seed)
+        text, how = one_text(prompt), {"stop": stop, "dropped": dropped}
+        return self.pieces(text, config, truncate=truncate, rng=rng, **how)
 
-    def writing(self, *, seed: int | None = None, stop: StopWords = (), **choices: Any) -> Writing:
-        """A way to write on after one prompt after the other: one seed is for all of them."""
-        return Writing(self, self.generation(**choices), self.rng(seed), stop)
+    def pieces(
+        self, prompt: str, config: GenerationConfig, *, truncate: Truncate = None, **how: Any
+    ) -> Generator[str, None, bool]:
+        """One text as it comes -> whether it ended itself."""
+        ids = self.prompt_ids(prompt, config.max_new, truncate)
+        return self.generator.pieces(ids, config, **how)
 
     def chat(self, messages: Sequence[Message], **how: Any) -> str:
         """The model's answer to ``[{"role": "user", "content": "…"}, …]``, by its own template."""
         return self.conversation(messages, **how).reply()
 
-    def conversation(self, messages: Sequence[Message] = (), **how: Any) -> Conversation:
-        """A conversation that remembers its turns, and streams; ``how`` as ``generate`` has it."""
-        return conversation(self, messages, **how)
+    def conversation(
+        self,
+        messages: Sequence[Message] = (),
+        *,
+        max_new: int = MAX_ANSWER,
+        seed: int | None = None,
+        stop: StopWords = (),
+        truncate: Truncate = None,
+        **sampling: Unpack[Sampling],
+    ) -> Conversation:
+        """A conversation that remembers its turns, and streams; begun, or gone on with."""
+        prompts = load_prompts(self.folder.path, self.tokenizer, self.context)
+        plain = self.generation(max_new=max_new, **sampling)
+        config = ended_by(plain, prompts.end_of_turn())
+        rng, turns = seeded(seed), list(messages)
+        return Conversation(prompts, self.generator, config, rng, stop, truncate, turns)
 
     def generation(
         self,
@@ -284,17 +181,13 @@ class Writer:
         max_new: int,
         beam: int | None = None,
         n_best: int | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
+        **sampling: Unpack[Sampling],
     ) -> GenerationConfig:
         """How to write, within what this model can; what is not given, as the recipe has it."""
         framing, n_vocab = self.framing, self.model.config.n_vocab
         if n_best is not None and beam is None:
             beam = max(self.recipe.decode.beam, n_best)
-        settings = self.recipe.decode.chosen(
-            beam=beam, temperature=temperature, top_k=top_k, top_p=top_p
-        )
+        settings = self.recipe.decode.chosen(beam=beam, **sampling)
         settings.check_vocabulary(n_vocab)
         hidden = (*framing.hidden_ids, *self.tokenizer.nameless(n_vocab))
         return GenerationConfig(
@@ -314,18 +207,12 @@ class Writer:
         prompts: Sequence[str],
         config: GenerationConfig,
         *,
-        rng: torch.Generator,
-        n: int = 1,
-        stop: StopWords = (),
         truncate: Truncate = None,
-        dropped: Dropped | None = None,
+        **how: Any,
     ) -> list[list[GeneratedText]]:
-        """``n`` texts for each prompt, with all there is to know about them.
-
-        Once ``dropped`` says that nobody waits any more, they stay as they are.
-        """
+        """Texts for each prompt, with all there is to know; ``how`` as ``TextGenerator.texts``."""
         ids = [self.prompt_ids(prompt, config.max_new, truncate) for prompt in prompts]
-        return self.generator.texts(ids, config, rng=rng, n=n, stop=stop, dropped=dropped)
+        return self.generator.texts(ids, config, **how)
 
     def rng(self, seed: int | None) -> torch.Generator:
         """Random numbers from a seed, or from that of the recipe."""
@@ -373,7 +260,10 @@ class Writer:
         What is longer than the context is judged with at least half a context before each token.
         The first token of a foreign model that knows no beginning is not counted.
         """
-        totals = self.judge.log_probs(one_or_many(texts))
+        stride, totals = max(1, self.context // 2), []
+        for text in one_or_many(texts):
+            found = judged(self.model, self.framing.scored([text]), self.device, stride)
+            totals.append(float(found.log_probs.double().sum()))
         return totals[0] if isinstance(texts, str) else totals
 
     def perplexity(self, texts: str | Sequence[str], *, stride: int | None = None) -> float:
@@ -383,7 +273,8 @@ class Writer:
         least context - stride tokens before it where there are so many. Without a stride windows
         do not overlap.
         """
-        return self.judge.perplexity(one_or_many(texts), stride)
+        ids = self.framing.scored(one_or_many(texts))
+        return float(summed_up(judged(self.model, ids, self.device, stride))["perplexity"])
 
     def choose(self, prompt: str, options: Sequence[str]) -> dict[str, float]:
         """Given that one of the options follows the prompt: how probable is each?
@@ -393,34 +284,45 @@ class Writer:
         among = several(options)
         if not 2 <= len(among) == len(set(among)):
             raise DataError(f"choose takes two options or more, all different: {options!r}")
-        chances = self.judge.chances(one_text(prompt), among)
-        return dict(zip(among, chances, strict=True))
+        before = self.framing.read(one_text(prompt))
+        asked = [(before, self.framing.inside(option)) for option in among]
+        found = log_probs_after(self.model, asked, device=self.device)
+        return dict(zip(among, shares(found), strict=True))
 
     def evaluate(self, split: str = "test", *, stride: int | None = None) -> Evaluation:
         """Scores on a split of the data the run was trained with; ``stride`` as ``perplexity``."""
         exercises = prompted_splits(self.recipe.data)
         texts = split_of(text_splits(self.recipe.data, exercises), split)
-        found = self.evaluate_texts(texts, split=split, stride=stride)
-        return self.with_parts(found, exercises.get(split, ()))
-
-    def with_parts(self, found: Evaluation, exercises: Sequence[PromptedTask]) -> Evaluation:
-        """The same with ``parts``: how well the tasks are done that the texts are made of."""
-        if not exercises:
-            return found
-        parts = exercise_scores(self, exercises)
-        return replace(found, scores={**found.scores, "parts": parts})
+        asked = exercises.get(split, ())
+        return self.evaluate_texts(texts, split=split, stride=stride, exercises=asked)
 
     def evaluate_texts(
-        self, texts: Sequence[str], *, split: str, stride: int | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        split: str,
+        stride: int | None = None,
+        exercises: Sequence[PromptedTask] = (),
     ) -> Evaluation:
-        """Scores on any texts, end to end."""
-        named = {"task": self.task, "split": split}
-        return Evaluation({**named, **self.judge.scores(texts, stride)}, [])
+        """Scores on any texts, end to end.
 
-    @property
-    def judge(self) -> Judge:
-        """What says how probable texts are."""
-        return Judge(self.model, self.framing, self.device)
+        Perplexity a word is told where nothing is unknown: what is read as ``<unk>`` costs nothing.
+        ``parts`` are how well the tasks are done that the texts are made of.
+        """
+        ids = self.framing.laid(texts)
+        found = judged(self.model, ids, self.device, stride)
+        scores = {"task": self.task, "split": split, "n": len(texts), **summed_up(found)}
+        if stride is not None:
+            scores["stride"] = stride
+        unread = self.tokenizer.specials.unread
+        n_unknown = 0 if unread is None else int((ids[1:] == unread).sum())
+        if n_unknown:
+            scores["unknown"] = n_unknown
+        else:
+            scores["word_perplexity"] = word_perplexity(found, texts)
+        if exercises:
+            scores["parts"] = exercise_scores(self, exercises)
+        return Evaluation(scores, [])
 
     # ---------------------------------------------------------------- looking
 
@@ -438,58 +340,108 @@ class Writer:
         to ``max_tokens``. An ``edit``, or several, as objects or JSON (``regard.runs.edits``), asks
         what would be if: the model writes and looks under it, and is as before afterwards.
         """
-        config = self.generation(max_new=max(1, max_tokens), beam=1, temperature=0.0)
-        asked = Prompt(self.model, self.framing, self.device, config)
-        return asked.look(prompt, target, max_tokens, edit)
-
-    # ---------------------------------------------------------------- telling
-
-    def unknown_words(self, text: str) -> list[str]:
-        """The words of a text in which something is that the model has never seen."""
-        return unknown_words(self.tokenizer, text)
-
-    def facts(self) -> dict[str, Any]:
-        """What was trained, as plain data."""
-        data = self.recipe.data
-        return {
-            **common_facts(self.recipe, self.model, self.model.config),
-            "languages": [] if data.world is None else data.direction.split("-")[:1],
-            "context": self.context,
-            "special_ids": self.tokenizer.special_ids,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """How a run writes on after one prompt after the other."""
-
-    run: Writer
-    config: GenerationConfig
-    rng: torch.Generator
-    stop: StopWords
-
-    def __call__(
-        self, prompts: Sequence[str], n: int = 1, truncate: Truncate = None
-    ) -> list[list[GeneratedText]]:
-        """``n`` texts for each prompt."""
-        return self.run.written(
-            prompts, self.config, rng=self.rng, n=n, stop=self.stop, truncate=truncate
+        changes = edits.edits_from(edit)
+        prompt = edits.swapped(_text(prompt), changes)
+        read = self.framing.read(prompt)
+        if max_tokens < 0:
+            raise ConfigError(f"max_tokens must be at least 0: {max_tokens}")
+        self._check(len(read))
+        with edited(self.model, edits.of_model(changes)):
+            if target is None:
+                written = self._continued(read, (), max_tokens)
+            else:
+                written = self.framing.inside(_text(target))
+            written = self._forced(read, written, changes, max_tokens)
+            seen = [*read, *written]
+            if written and len(seen) == self.context + 1:  # the last is written and never read
+                seen = seen[:-1]
+            self._check(len(seen))
+            logits, found = recorded_call(self.model, torch.tensor([seen], device=self.device))
+        edits.check_keys(changes, found)
+        said, tokens = self.framing.said_after(read, written), self.tokenizer.tokens
+        return Look.of(
+            found,
+            changes,
+            source=prompt,
+            source_tokens=tuple(tokens(read)),
+            target_tokens=tuple(tokens(seen[len(read) :])),
+            answer=said,
+            task=self.task,
+            axes={name: {"rows": "text", "columns": "text"} for name in found},
+            outcome=next_tokens(logits[0], self.tokenizer, said),
         )
 
-    def pieces(self, prompt: str, truncate: Truncate = None) -> Iterator[str]:
-        """One text as it comes."""
-        ids = self.run.prompt_ids(prompt, self.config.max_new, truncate)
-        return self.run.generator.pieces(ids, self.config, rng=self.rng, stop=self.stop)
+    def _check(self, n_tokens: int) -> None:
+        """Refuse a look at more tokens than the context or the memory holds."""
+        if n_tokens > self.context:
+            raise DataError(
+                f"the text has {n_tokens:,} tokens, but the model's context holds "
+                f"{self.context:,}; take a part of it"
+            )
+        check_length(self.model.config, n_tokens)
+
+    def _continued(self, read: Sequence[int], begun: Sequence[int], max_tokens: int) -> list[int]:
+        """What begins so and is written on, always by the most probable token."""
+        before = [*read, *begun]
+        room = min(max_tokens - len(begun), self.context + 1 - len(before))
+        if room < 1:
+            return list(begun)
+        config = self.generation(max_new=room, beam=1, temperature=0.0)
+        rng = torch.Generator()  # nothing is drawn
+        ((one,),) = generate(self.model, [before], config, rng=rng, device=self.device)
+        return [*begun, *one.ids]
+
+    def _forced(
+        self,
+        read: Sequence[int],
+        written: list[int],
+        changes: Sequence[edits.AnyEdit],
+        max_tokens: int,
+    ) -> list[int]:
+        """What is written once every forced token stands where it should, the first one first."""
+        for change in edits.forced_tokens(changes):
+            if not 0 <= change.position <= len(written):
+                raise ConfigError(
+                    f"force_token.position: {len(written)} tokens follow the prompt, so it is from "
+                    f"0 to {len(written)}, not {change.position}"
+                )
+            (said,) = token_ids([change.token], self.tokenizer, "force_token.token")
+            begun = written[: change.position]
+            ends = said in self.framing.end_ids
+            written = begun if ends else self._continued(read, [*begun, said], max_tokens)
+        return written
+
+    @override
+    def facts(self) -> dict[str, Any]:
+        data = self.recipe.data
+        languages = [] if data.world is None else data.direction.split("-")[:1]
+        return {**TrainedRun.facts(self), "languages": languages, "context": self.context}
+
+
+def _text(text: str) -> str:
+    if not isinstance(text, str):
+        raise DataError(f"explain takes one text, got {type(text).__name__}")
+    return text
+
+
+def next_tokens(logits: Tensor, tokenizer: Tokenizer, written: str) -> Prediction:
+    """Logits (T, V) -> what was written, and what may come after each token that was read."""
+    named = logits.clone()
+    nameless = tokenizer.nameless(logits.shape[-1])
+    named[:, nameless] = -math.inf
+    best = named.topk(min(MOST, logits.shape[-1] - len(nameless)))
+    shares = (best.values.float() - logits.float().logsumexp(dim=-1, keepdim=True)).exp()
+    places = [
+        Candidates((t, t + 1), tuple(map(Choice, tokenizer.tokens(ids), some)))
+        for t, (ids, some) in enumerate(zip(best.indices.tolist(), shares.tolist(), strict=True))
+    ]
+    return Prediction("text", written, tuple(places))
 
 
 def load_writer(path: str | Path, *, device: str | None = None) -> Writer:
     """Open the folder of a language model. Nothing in it is executed."""
-    folder = RunFolder(Path(path))
-    recipe = recipe_in(folder)
-    place = pick_device(device)
-    check_task(folder.path, recipe.task, "language", "a language model")
-    model, tokenizer = cast("LanguageModel", load_model(folder)), load_tokenizer(folder.path)
+    folder, recipe, model, place = open_run(path, "language", "a language model", device)
+    tokenizer = load_tokenizer(folder.path)
     spare = isinstance(tokenizer, PretrainedTokenizer)
     check_vocabulary(folder, tokenizer, model.config.n_vocab, spare=spare)
-    framing = framing_for(tokenizer, recipe.data)
-    return Writer(folder, recipe, framing, model.to(place).eval(), place)
+    return Writer(folder, recipe, framing_for(tokenizer, recipe.data), model, place)

@@ -64,7 +64,7 @@ def test_measures_of_a_batch_are_those_of_each_text_alone(task):
 def test_how_texts_are_batched_changes_nothing(monkeypatch):
     run = encoder_run("similarity")
     whole = text_measures(run, TEXTS, name="texts")
-    monkeypatch.setattr("regard.tasks.subjects.WEIGHTS", 6 * 50)  # a text at a time
+    monkeypatch.setattr("regard.tasks.texts.WEIGHTS", 6 * 50)  # a text at a time
     apart = text_measures(run, TEXTS, name="texts")
     for one, other in zip(whole.rows, apart.rows, strict=True):
         for key in MEASURES:

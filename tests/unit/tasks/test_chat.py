@@ -7,8 +7,8 @@ from chats import CHATML, chat_folder
 
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.decoding.sampling import seeded
-from regard.runs.load import load
 from regard.tasks.chat import load_prompts
+from regard.tasks.opening import load
 
 ADA = [{"role": "user", "content": "i am ada"}]
 
@@ -60,7 +60,7 @@ def test_a_conversation_as_the_model_reads_it(run):
 
 def test_a_turn_ends_with_the_token_of_the_template(run):
     talk = run.conversation(ADA)
-    assert talk.chat.end_of_turn == 2
+    assert talk.prompts.end_of_turn() == 2
     assert talk.config.control.ends == {0, 2}
     assert 2 not in talk.config.control.suppressed
 

@@ -10,10 +10,10 @@ from language_models import language_model
 from regard.cli.main import main
 from regard.core.errors import ConfigError, DataError
 from regard.data.worlds.prompted import Item, PromptedTask
-from regard.runs.load import load
 from regard.runs.prepare import prepare
 from regard.runs.train import train
 from regard.tasks.language_scores import exercise_scores, log_probs_after
+from regard.tasks.opening import load
 from regard.tasks.recipe import recipe_from
 
 CPU = torch.device("cpu")

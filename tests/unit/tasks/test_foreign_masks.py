@@ -8,7 +8,7 @@ from regard.interop.bert import write_bert
 from regard.interop.importing import import_model
 from regard.models.encoder import Encoder
 from regard.models.settings import EncoderConfig
-from regard.runs.load import load
+from regard.tasks.opening import load
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s", "sat"]
 

@@ -6,9 +6,9 @@ from chats import CHATML, chat_folder
 from language_models import same_weights, weights_of
 
 from regard.core.errors import CheckpointError, ConfigError
-from regard.runs.load import load
 from regard.runs.prepare import prepare
 from regard.runs.train import train
+from regard.tasks.opening import load
 from regard.tasks.recipe import recipe_from
 
 CPU = torch.device("cpu")
