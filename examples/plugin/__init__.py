@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from typing_extensions import override
 
-from regard.checkpoints.run_folder import RunFolder, load_model
+from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import DataError
 from regard.core.files import write_whole
 from regard.data.batch import Batch, pad_sequences
@@ -43,8 +43,8 @@ from regard.models.settings import BlocksConfig
 from regard.tasks import edits
 from regard.tasks.base import TASKS, Answer, Evaluation, Form, Prepared, Scoring, Task, Unit, Verb
 from regard.tasks.look import Candidates, Choice, Look, Prediction
-from regard.tasks.opening import check_memory, common_facts, pick_device
-from regard.tasks.recipe import Recipe, recipe_in
+from regard.tasks.opening import TrainedRun, check_memory, open_run
+from regard.tasks.recipe import Recipe
 from regard.tasks.requests import Request
 from regard.training.losses import Losses, StatelessObjective, cross_entropy
 from regard.training.optimisers import OPTIMISERS, OptimiserKind, OptimiserOptions
@@ -203,8 +203,8 @@ class MotionLoss(StatelessObjective):
 # ------------------------------------------------------------------ a trained run
 
 
-@dataclass(frozen=True, slots=True)
-class Recogniser:
+@dataclass(frozen=True, slots=True, repr=False)
+class Recogniser(TrainedRun):
     """A trained run with all it needs to be used."""
 
     folder: RunFolder
@@ -212,7 +212,6 @@ class Recogniser:
     model: FramesEncoder
     device: torch.device
     labels: tuple[str, ...]
-    task: str = "motions"
 
     @torch.inference_mode()
     def probabilities(self, many: Sequence[Frames]) -> Tensor:
@@ -252,14 +251,9 @@ class Recogniser:
             sides={"source": Axis(names, "frames")},
         )
 
-    def unknown_words(self, _text: str) -> list[str]:
-        """Numbers are no words."""
-        return []
-
+    @override
     def facts(self) -> dict[str, Any]:
-        """What was trained, as plain data."""
-        known = common_facts(self.recipe, self.model, self.model.config)
-        return {**known, "labels": list(self.labels)}
+        return {**TrainedRun.facts(self), "labels": list(self.labels)}
 
 
 # ------------------------------------------------------------------ the task
@@ -412,11 +406,9 @@ class MotionsTask(Task):
 
     @override
     def load(self, path: str | Path, *, device: str | None = None) -> Recogniser:
-        folder, place = RunFolder(Path(path)), pick_device(device)
+        folder, recipe, model, place = open_run(path, self.name, "one of motions", device)
         labels = tuple(json.loads((folder.path / LABELS).read_text()))
-        model = load_model(folder).to(place).eval()
-        assert isinstance(model, FramesEncoder)
-        return Recogniser(folder, recipe_in(folder), model, place, labels)
+        return Recogniser(folder, recipe, model, place, labels)
 
     @override
     def evaluate(self, run: Recogniser, split: str | None = None, **options: Any) -> Evaluation:

@@ -147,7 +147,7 @@ def train_tokenizers(pairs: Sequence[Pair], settings: TextSettings) -> Tokenizer
 
 
 class TrainedRun:
-    """What the runs of all built-in tasks have in common."""
+    """What the runs of all tasks have in common."""
 
     __slots__ = ()
     folder: RunFolder
@@ -161,9 +161,9 @@ class TrainedRun:
         return self.recipe.task
 
     @property
-    def reader(self) -> Tokenizer:
-        """What reads its texts."""
-        raise NotImplementedError
+    def reader(self) -> Tokenizer | None:
+        """What reads its texts, where it reads any."""
+        return None
 
     @property
     def kind(self) -> str:
@@ -177,16 +177,17 @@ class TrainedRun:
 
     def unknown_words(self, text: str) -> list[str]:
         """The words of a text in which something is that the model has never seen."""
-        return unknown_words(self.reader, text)
+        return [] if self.reader is None else unknown_words(self.reader, text)
 
     def facts(self) -> dict[str, Any]:
         """What was trained, as plain data."""
+        marks = {} if self.reader is None else {"special_ids": self.reader.special_ids}
         return {
             "model": self.model.config.model_dump(mode="json"),
             "preset": self.recipe.model.preset,
             "parameters": n_parameters(self.model),
             "task": self.task,
-            "special_ids": self.reader.special_ids,
+            **marks,
         }
 
 
