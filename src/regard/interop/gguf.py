@@ -8,13 +8,12 @@ side, as ours do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 from torch import Tensor
 
 from regard.core.errors import CheckpointError
@@ -123,24 +122,23 @@ def rows(config: DecoderConfig, kind: str) -> Iterator[Names]:
         yield OUTPUT, "to_logits.weight"
 
 
-@dataclass(frozen=True, slots=True)
-class CarriedTokenizer:
+class CarriedTokenizer(BaseModel):
     """What a file says about its tokenizer, as it says it."""
 
-    kind: str
+    kind: str = Field(alias="model")
     """``gpt2`` is byte-level BPE, ``llama`` is SentencePiece."""
-    before: str | None
+    before: str | None = Field(None, alias="pre")
     """The name of the rule by which texts are cut before merging."""
     tokens: tuple[str, ...]
     """In the order of their ids."""
-    types: tuple[int, ...]
+    types: tuple[int, ...] = Field((), alias="token_type")
     """A number a token: 1 normal, 2 unknown, 3 control, 4 the user's, 5 unused, 6 a byte."""
-    merges: tuple[str, ...]
+    merges: tuple[str, ...] = ()
     """Pairs with a space between them, the first merged first."""
     special_ids: dict[str, int]
     """By what they are for: bos, eos, unknown, padding."""
-    adds_begin: bool
-    adds_end: bool
+    adds_begin: bool = Field(False, alias="add_bos_token")
+    adds_end: bool = Field(False, alias="add_eos_token")
     chat_template: str | None
     """In the language of Jinja."""
 
@@ -181,17 +179,9 @@ def read_gguf_tokenizer(path: Path) -> CarriedTokenizer:
     found = _under("tokenizer.ggml.", settings)
     if "model" not in found or "tokens" not in found:
         raise CheckpointError(f"{path} carries no tokenizer")
-    return CarriedTokenizer(
-        kind=found["model"],
-        before=found.get("pre"),
-        tokens=tuple(found["tokens"]),
-        types=tuple(found.get("token_type", ())),
-        merges=tuple(found.get("merges", ())),
-        special_ids=_special_ids(settings),
-        adds_begin=bool(found.get("add_bos_token")),
-        adds_end=bool(found.get("add_eos_token")),
-        chat_template=settings.get("tokenizer.chat_template"),
-    )
+    template = settings.get("tokenizer.chat_template")
+    more = {"special_ids": _special_ids(settings), "chat_template": template}
+    return parse(CarriedTokenizer, {**found, **more}, str(path))
 
 
 def _opened(path: Path) -> Any:

@@ -29,18 +29,9 @@ from regard.models.settings import DecoderConfig, EncoderConfig, TransformerConf
 from regard.tasks.classification import Labels
 from regard.tasks.opening import SHARED, SOURCE, TARGET, Tokenizers
 from regard.tasks.recipe import recipe_from
+from regard.text import pretrained
 from regard.text.chat import TEMPLATE
-from regard.text.pretrained import (
-    MARKS,
-    PretrainedTokenizer,
-    character_table,
-    opened_with,
-    pieces_in_bytes,
-    pieces_of,
-    published_template,
-    word_pieces,
-    word_table,
-)
+from regard.text.pretrained import MARKS, PretrainedTokenizer
 from regard.text.sentencepiece import read_sentencepieces, unigram
 from regard.text.settings import N_BYTES
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS, UNKNOWN_ID, SpecialIds
@@ -166,7 +157,7 @@ def _bert(source: Path, folder: RunFolder, _direction: str | None) -> Notes:
         weights = {**model.weights, naming.POSITIONS: model.weights[naming.POSITIONS][:n].clone()}
         shorter = config.model_copy(update={"max_len": n})
         model = Imported(shorter, weights, (*model.notes, note))
-    return _write_reader(folder, model, word_pieces(source), TASKS[config.head], "bert")
+    return _write_reader(folder, model, pretrained.word_pieces(source), TASKS[config.head], "bert")
 
 
 @IMPORTERS.add("gguf")
@@ -179,17 +170,13 @@ def _gguf(source: Path, folder: RunFolder, _direction: str | None) -> Notes:
             "byte-level pieces"
         )
     ids = carried.special_ids
-    if "eos" not in ids:
+    end = ids.get("eos")
+    if end is None:
         raise CheckpointError(f"{source} names no end token")
-    marks = SpecialIds(
-        pad=ids.get("padding", ids["eos"]),
-        begin=ids.get("bos"),
-        end=ids["eos"],
-        unknown=ids.get("unknown"),
-    )
-    inner = pieces_of(carried.tokens, carried.merges, carried.types, carried.before)
+    marks = SpecialIds(ids.get("padding", end), ids.get("bos"), end, ids.get("unknown"))
+    inner = pretrained.pieces_of(carried.tokens, carried.merges, carried.types, carried.before)
     if carried.adds_begin and marks.begin is not None:
-        inner = opened_with(inner, marks.begin)
+        inner = pretrained.opened_with(inner, marks.begin)
     _keep_template(carried.chat_template, folder)
     notes = _write_reader(folder, model, PretrainedTokenizer(inner, marks), "language", "gpt")
     return (*notes, NO_END) if carried.adds_end else notes
@@ -199,8 +186,8 @@ def _language_model(
     read: Callable[[Path], Imported], source: Path, folder: RunFolder, _direction: str | None
 ) -> Notes:
     """A folder of a language model, with its tokenizer and its chat template."""
-    model, tokenizer = read(source), pieces_in_bytes(source, _ends(source))
-    _keep_template(published_template(source), folder)
+    model, tokenizer = read(source), pretrained.pieces_in_bytes(source, _ends(source))
+    _keep_template(pretrained.published_template(source), folder)
     return _write_reader(folder, model, tokenizer, "language", "gpt")
 
 
@@ -318,13 +305,13 @@ def tokenizers_beside(folder: Path, source: Sequence[str], target: Sequence[str]
 def _looked_up(tokens: Sequence[str], folder: Path) -> Tokenizer:
     texts = tokens[len(SPECIALS) :]
     if all(len(token) == 1 for token in texts):
-        return Tokenizer(character_table(tokens))
+        return Tokenizer(pretrained.character_table(tokens))
     if any(token.startswith(JOINTS) or token.endswith(JOINTS) for token in texts):
         raise CheckpointError(
             f"{folder} has tokens that are pieces of words, and nothing that makes them of text; "
             f"copy {SPM[0]} and {SPM[1]} into it"
         )
-    return Tokenizer(word_table(tokens))
+    return Tokenizer(pretrained.word_table(tokens))
 
 
 def _write_translator(

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -27,7 +26,6 @@ from regard.models.transformer import SourceMemory, Transformer
 
 NAME = "ONNX"
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
-_PACKAGES = ("onnx", "onnxscript")
 
 
 class EncoderHalf(nn.Module):
@@ -63,12 +61,10 @@ def write_onnx_encoder(model: Encoder, folder: Path) -> None:
             f"this model cannot be exported: {NAME} export is for encoders that attend, and this "
             f"one reads with cell={model.config.cell}"
         )
-    _check_packages()
     ids = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]).remainder(model.config.n_vocab)
     inputs = model.inputs(ids, torch.zeros_like(ids))
     given = dict(zip(("ids", "segments")[: len(inputs)], inputs, strict=True))
-    with _quietly(), torch.no_grad():
-        _write(model.eval(), given, "output", folder / ENCODER)
+    _write(model.eval(), given, "output", folder / ENCODER)
 
 
 def write_onnx(model: SequenceModel, folder: Path) -> None:
@@ -78,56 +74,40 @@ def write_onnx(model: SequenceModel, folder: Path) -> None:
             f"this model cannot be exported: {NAME} export is for Transformers, and this is a "
             f"model of the family {model.config.family!r}"
         )
-    _check_packages()
     source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]).remainder(model.config.n_source_vocab)
     target = torch.tensor([[1, 4, 3], [1, 3, 0]]).remainder(model.config.n_target_vocab)
     encoder, decoder = EncoderHalf(model).eval(), DecoderHalf(model).eval()
-    with _quietly(), torch.no_grad():
-        encoded = encoder(source)
-        _write(encoder, {"source": source}, "encoded", folder / ENCODER)
-        given = {"target": target, "encoded": encoded, "source": source}
-        _write(decoder, given, "logits", folder / DECODER)
+    _write(encoder, {"source": source}, "encoded", folder / ENCODER)
+    given = {"target": target, "encoded": encoder(source).detach(), "source": source}
+    _write(decoder, given, "logits", folder / DECODER)
 
 
 def _write(half: nn.Module, given: dict[str, Tensor], gives: str, path: Path) -> None:
-    free = torch.export.Dim.AUTO
-    try:
-        torch.onnx.export(
-            half,
-            tuple(given.values()),
-            path,
-            input_names=list(given),
-            output_names=[gives],
-            dynamic_shapes=tuple({0: free, 1: free} for _ in given),
-            dynamo=True,
-            verbose=False,
-        )
-    except torch.onnx.OnnxExporterError as error:
-        why = str(error).strip().splitlines()[0]
-        raise ConfigError(
-            f"this model cannot be exported: {NAME} cannot express it ({why})"
-        ) from None
-
-
-def _check_packages() -> None:
-    """Whether what torch needs for the export is there."""
-    import importlib.util
-
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    """One file, without what the exporter says about packages and opsets."""
+    missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
     if missing:
         raise ConfigError(
             f"{NAME} export needs {' and '.join(missing)}; install it with: "
             f"pip install {' '.join(missing)}"
         )
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without what the exporter says about packages and opsets."""
-    before = logging.root.manager.disable
+    free, level = torch.export.Dim.AUTO, logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
+        with warnings.catch_warnings(action="ignore"), torch.no_grad():
+            torch.onnx.export(
+                half,
+                tuple(given.values()),
+                path,
+                input_names=list(given),
+                output_names=[gives],
+                dynamic_shapes=tuple({0: free, 1: free} for _ in given),
+                dynamo=True,
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        why = str(error).strip().splitlines()[0]
+        raise ConfigError(
+            f"this model cannot be exported: {NAME} cannot express it ({why})"
+        ) from None
     finally:
-        logging.disable(before)
+        logging.disable(level)
