@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,46 +21,25 @@ FORMAT = 2
 """Of config.json and model.safetensors. 1, which is not written down in them, had no buffers."""
 
 
-@dataclass(frozen=True, slots=True)
 class RunFolder:
     """Names of the files of a run."""
 
-    path: Path
-
-    @property
-    def settings(self) -> Path:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings = path / "config.yaml"
         """All that was asked for, complete: enough to repeat the run."""
-        return self.path / "config.yaml"
-
-    @property
-    def model_config(self) -> Path:
+        self.model_config = path / "config.json"
         """The architecture."""
-        return self.path / "config.json"
-
-    @property
-    def weights(self) -> Path:
+        self.weights = path / "model.safetensors"
         """The best weights so far."""
-        return self.path / "model.safetensors"
-
-    @property
-    def metrics(self) -> Path:
+        self.metrics = path / "metrics.jsonl"
         """A line a report."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def scores(self) -> Path:
+        self.scores = path / "scores.json"
         """What the finished model was measured to do, and what it cost."""
-        return self.path / "scores.json"
-
-    @property
-    def checkpoints(self) -> Path:
+        self.checkpoints = path / "checkpoints"
         """What resuming needs."""
-        return self.path / "checkpoints"
-
-    @property
-    def report(self) -> Path:
+        self.report = path / "report.html"
         """A page for people."""
-        return self.path / "report.html"
 
     def exists(self) -> bool:
         """Whether a run was begun here."""
@@ -154,7 +132,9 @@ def load_model(folder: RunFolder) -> nn.Module:
 def read_weights(folder: RunFolder) -> dict[str, Tensor]:
     """The tensors of model.safetensors by name."""
     if not folder.weights.exists():
-        raise CheckpointError(_why_no_weights(folder))
+        stopped = "weights yet: its training was stopped; go on with --resume"
+        missing = folder.weights.name if folder.finished() else stopped
+        raise CheckpointError(f"{folder.path} has no {missing}")
     try:
         return load_file(folder.weights)
     except (SafetensorError, OSError) as error:
@@ -189,9 +169,3 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
-
-
-def _why_no_weights(folder: RunFolder) -> str:
-    if folder.finished():
-        return f"{folder.path} has no {folder.weights.name}"
-    return f"{folder.path} has no weights yet: its training was stopped; go on with --resume"

@@ -37,19 +37,15 @@ class Snapshot:
 
     def part(self, prefix: str) -> dict[str, Tensor]:
         """The tensors whose names begin with a prefix, without it."""
-        return {
-            name.removeprefix(prefix): tensor
-            for name, tensor in self.tensors.items()
-            if name.startswith(prefix)
-        }
+        found = {name: x for name, x in self.tensors.items() if name.startswith(prefix)}
+        return {name.removeprefix(prefix): x for name, x in found.items()}
 
 
 class SnapshotStore:
     """A folder of snapshots: the last two and the best are kept."""
 
-    def __init__(self, folder: Path, *, keep: int = 2) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.keep = keep
 
     def save(self, snapshot: Snapshot, *, best_step: int | None) -> Path:
         """Write a snapshot, then delete what is no longer needed."""
@@ -57,7 +53,11 @@ class SnapshotStore:
         tensors = {name: tensor.contiguous() for name, tensor in snapshot.tensors.items()}
         facts = {"format": FORMAT, "step": snapshot.step, **snapshot.facts}
         write_whole(path, save(tensors, metadata={"facts": json.dumps(facts)}))
-        self._tidy(best_step)
+        for step in self.steps()[:-2]:
+            if step != best_step:
+                self.path(step).unlink()
+        for leftover in self.folder.glob(f"*{PARTIAL}"):
+            leftover.unlink()
         return path
 
     def latest(self) -> Snapshot | None:
@@ -75,13 +75,6 @@ class SnapshotStore:
     def path(self, step: int) -> Path:
         """Where the snapshot of a step lies."""
         return self.folder / f"step-{step:08d}.safetensors"
-
-    def _tidy(self, best_step: int | None) -> None:
-        for step in self.steps()[: -self.keep]:
-            if step != best_step:
-                self.path(step).unlink()
-        for leftover in self.folder.glob(f"*{PARTIAL}"):
-            leftover.unlink()
 
 
 def load_snapshot(path: Path) -> Snapshot:

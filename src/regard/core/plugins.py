@@ -12,8 +12,8 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -38,8 +38,8 @@ def load_plugins(names: Iterable[str]) -> None:
         if module in _loaded:
             continue
         path = _path(name)
-        load = partial(_from_path, path=path) if path else importlib.import_module
-        _import(name, partial(load, module), module)
+        with _telling(name, module):
+            _from_path(module, path) if path else importlib.import_module(module)
         _loaded[module] = name
 
 
@@ -52,7 +52,8 @@ def load_installed_plugins() -> None:
     from importlib.metadata import entry_points  # slow to import, and seldom needed
 
     for point in entry_points(group=GROUP):
-        _import(f"{point.name} ({point.value})", point.load, point.module)
+        with _telling(f"{point.name} ({point.value})", point.module):
+            point.load()
 
 
 def loaded_plugins() -> list[str]:
@@ -112,34 +113,33 @@ def _from_path(module: str, path: Path) -> ModuleType:
     return imported
 
 
-def _import(name: str, load: Callable[[], object], module: str) -> None:
+@contextmanager
+def _telling(name: str, module: str) -> Iterator[None]:
+    """Inside the block, what a plug-in raises becomes one line with file and line."""
     try:
-        load()
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+        yield
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{module}.".startswith(f"{missing}."):
             raise ConfigError(
                 f"there is no plug-in {name}: no file, folder or module has that name"
             ) from error
-        raise _told(name, error) from error
-    except Exception as error:
-        raise _told(name, error) from error
+        raise ConfigError(f"plug-in {name} does not import: {_told(error)}") from error
 
 
-def _told(name: str, error: Exception) -> ConfigError:
-    """What a plug-in raised while it was imported, in one line with file and line."""
+def _told(error: Exception) -> str:
+    """What was raised, and where."""
     if isinstance(error, SyntaxError):
         where, reason = f"{error.filename}, line {error.lineno}", error.msg
     else:
         # The frames of this file and of the import system come first: those that are left are
         # the plug-in's, and what it called.
-        frames = [
-            frame
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename != __file__ and not frame.filename.startswith("<")
-        ]
-        frames = [frame for frame in frames if "importlib" not in Path(frame.filename).parts]
-        if not frames:
-            return ConfigError(f"plug-in {name} does not import: {error}")
-        where, reason = f"{frames[0].filename}, line {frames[0].lineno}", str(error)
+        for frame in traceback.extract_tb(error.__traceback__):
+            file = frame.filename
+            if file != __file__ and file[0] != "<" and "importlib" not in Path(file).parts:
+                break
+        else:
+            return str(error)
+        where, reason = f"{file}, line {frame.lineno}", str(error)
     kind = "" if isinstance(error, ConfigError) else f"{type(error).__name__}: "
-    return ConfigError(f"plug-in {name} does not import: {kind}{reason} ({where})")
+    return f"{kind}{reason} ({where})"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
@@ -17,8 +18,6 @@ from regard.models.presets import ModelSettings, resolve_for
 from regard.tasks.base import TASKS
 from regard.tasks.recipe import SECTIONS, Recipe, recipe_from
 
-T = TypeVar("T")
-
 
 def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     """A built-in recipe by name, or a YAML file; then ``section.key=value`` for each override.
@@ -26,14 +25,18 @@ def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     Its plug-ins are loaded; those that were loaded before become its own, for its run needs them.
     """
     raw, overrides = _read(name), [*overrides]
-    load_plugins(_plugins(raw))
+    if isinstance(plugins := raw.get("plugins"), list):  # anything else is told with the settings
+        load_plugins(one for one in plugins if isinstance(one, str))
     _resize(raw, overrides)
     problems: list[str] = []
     for override in overrides:
-        _noting(problems, lambda: _override(raw, override))  # noqa: B023
-    recipe = _noting(problems, lambda: recipe_from(raw, f"recipe {name}"))
-    _noting(problems, lambda: _check_model(raw))
-    if problems or recipe is None:
+        with _noting(problems):
+            _override(raw, override)
+    with _noting(problems):
+        recipe = recipe_from(raw, f"recipe {name}")
+    with _noting(problems):
+        _check_model(raw)
+    if problems:
         raise ConfigError("; ".join(problems))
     known = {*map(module_name, recipe.plugins)}
     more = [one for one in loaded_plugins() if module_name(one) not in known]
@@ -76,38 +79,34 @@ def overrides_of(sections: Collection[str], overrides: Iterable[str]) -> list[st
     return [override for override in overrides if _parts(override)[0] in sections]
 
 
-def _plugins(raw: Mapping[str, Any]) -> list[str]:
-    """The plug-ins that a recipe names; what is no list of names is told with the settings."""
-    names = raw.get("plugins")
-    return [one for one in names if isinstance(one, str)] if isinstance(names, list) else []
-
-
-def _noting(problems: list[str], work: Callable[[], T]) -> T | None:
-    """Do it, or note why it cannot be done."""
+@contextmanager
+def _noting(problems: list[str]) -> Iterator[None]:
+    """Inside the block, what is wrong is noted."""
     try:
-        return work()
+        yield
     except ConfigError as error:
         problems.append(str(error))
-        return None
 
 
 def builtin_recipes() -> dict[str, str]:
     """The built-in recipes: name -> its first line."""
     folder = files("regard.recipes")
     names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".yaml"))
-    return {name.removesuffix(".yaml"): _headline((folder / name).read_text()) for name in names}
-
-
-def _headline(text: str) -> str:
-    return text.split("\n", 1)[0].removeprefix("#").strip()
+    first = {name: (folder / name).read_text().partition("\n")[0] for name in names}
+    return {x.removesuffix(".yaml"): line.removeprefix("#").strip() for x, line in first.items()}
 
 
 def _read(name: str) -> dict[str, Any]:
     known = builtin_recipes()
     if name in known:
         text = (files("regard.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
-    elif Path(name).is_file():
-        text = _text(Path(name))
+    elif (path := Path(name)).is_file():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"recipe {path} is no UTF-8 text: {error}") from None
+        except OSError as error:
+            raise ConfigError(f"recipe {path} cannot be read: {error.strerror}") from None
     else:
         raise ConfigError(
             f"no recipe {name!r}{did_you_mean(name, known)}: neither a file nor one of "
@@ -132,15 +131,6 @@ class _OnceOnly(yaml.SafeLoader):
         if twice is not None:
             raise ValueError(f"{twice!r} stands there twice (line {node.start_mark.line + 1} on)")
         return super().construct_mapping(node, deep)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"recipe {path} is no UTF-8 text: {error}") from None
-    except OSError as error:
-        raise ConfigError(f"recipe {path} cannot be read: {error.strerror}") from None
 
 
 def _override(raw: dict[str, Any], override: str) -> None:
