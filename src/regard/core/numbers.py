@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-SHOWN = 60
-"""Letters of a text that is only mentioned."""
+SHOWN = 60  # letters of a text that is only mentioned
 _UNITS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"))
 
 

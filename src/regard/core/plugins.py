@@ -19,8 +19,7 @@ from types import ModuleType
 
 from regard.core.errors import ConfigError
 
-GROUP = "regard"
-"""The entry-point group in which installed packages name their plug-ins."""
+GROUP = "regard"  # the entry-point group in which installed packages name their plug-ins
 
 _loaded: dict[str, str] = {}
 """Module name → the name under which the plug-in was asked for, in order of loading."""

@@ -46,8 +46,7 @@ HEADS: dict[str, tuple[Names, ...]] = {
     ),
     "spans": (("qa_outputs", "head.to_ends"),),
 }
-MASKED_BIAS: Names = ("cls.predictions.bias", "head.bias")
-"""A tensor, not a layer."""
+MASKED_BIAS: Names = ("cls.predictions.bias", "head.bias")  # a tensor, not a layer
 
 ARCHITECTURES = {
     "none": "BertModel",
@@ -95,8 +94,7 @@ _OF_HEADS = {"cls.": "masked", "classifier.": "classify", "qa_outputs.": "spans"
 _UNREAD = {"classify": (), "masked": ("pooler.", "cls.seq_relationship.")}
 """By head: what BERT was trained with and the head does not read; of others, the pooler."""
 
-BUFFERS = ("embeddings.position_ids",)
-"""Numbers from 0 on, which old folders keep."""
+BUFFERS = ("embeddings.position_ids",)  # numbers from 0 on, which old folders keep
 
 COPIES = (
     ("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"),

@@ -40,17 +40,14 @@ DECODER_LINEARS: tuple[Names, ...] = (
     ("attention/linear_2", "cross_attention.to_out"),
 )
 
-NORM = {"gamma": "weight", "beta": "bias"}
-"""The tensors of a norm: theirs, ours."""
+NORM = {"gamma": "weight", "beta": "bias"}  # the tensors of a norm: theirs, ours
 
 NAME = "CTranslate2"
 LEAST_POSITIONS = 2048
 """Rows of a table of sinusoids. Ours go on for ever; CTranslate2 ends with its table."""
-NORM_EPSILON = 1e-5
-"""Of ``torch.nn.LayerNorm``."""
+NORM_EPSILON = 1e-5  # of ``torch.nn.LayerNorm``
 
-ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3}
-"""Their numbers for ours."""
+ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3}  # their numbers for ours
 
 _COUNTERPARTS: dict[str, tuple[Any, ...]] = {
     "score": ("scaled_dot", "dot"),

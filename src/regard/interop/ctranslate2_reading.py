@@ -30,18 +30,14 @@ from regard.text.specials import BEGIN, END, END_ID, PAD, UNKNOWN
 VERSIONS = range(2, 7)
 TYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
 """By number, from version 4 on."""
-OLD_TYPES = {4: torch.float32, 2: torch.int16, 1: torch.int8}
-"""By size in bytes, before."""
-SCALE = "_scale"
-"""Ends the name of what whole numbers were multiplied with."""
+OLD_TYPES = {4: torch.float32, 2: torch.int16, 1: torch.int8}  # by size in bytes, before
+SCALE = "_scale"  # ends the name of what whole numbers were multiplied with
 
 SHARED, SOURCE, TARGET = "shared_vocabulary", "source_vocabulary", "target_vocabulary"
-PADDINGS = (PAD, "<blank>")
-"""What padding is called, where there is a token for it."""
+PADDINGS = (PAD, "<blank>")  # what padding is called, where there is a token for it
 
 SIDES = ("encoder", "decoder")
-N_PLACES = 512
-"""Rows of a table of positions that the file itself has not."""
+N_PLACES = 512  # rows of a table of positions that the file itself has not
 
 _TABLE = "position_encodings/encodings"
 

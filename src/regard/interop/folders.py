@@ -32,8 +32,7 @@ CONFIG = "config.json"
 GENERATION = "generation_config.json"
 WEIGHTS = "model.safetensors"
 PICKLED = "pytorch_model.bin"
-INDEX = ".index.json"
-"""After the name of weights that lie in parts."""
+INDEX = ".index.json"  # after the name of weights that lie in parts
 
 NO_MARKS = {"bos_token_id": None, "eos_token_id": None, "torch_dtype": "float32"}
 """What the description of a language model says until its tokenizer is written."""

@@ -25,8 +25,7 @@ from regard.interop.naming import Imported, Names
 from regard.models.settings import DecoderConfig
 
 TOKENS, OUTPUT = "token_embd.weight", "output.weight"
-BIAS = "blk.0.attn_output.bias"
-"""There where linear layers have biases."""
+BIAS = "blk.0.attn_output.bias"  # there where linear layers have biases
 
 NORMS: tuple[Names, ...] = (
     ("attn_norm", "around_self.norm"),
@@ -53,8 +52,7 @@ LINEARS: dict[str, tuple[Names, ...]] = {
 }
 
 LIBRARY = "the package gguf"
-FULL = ("F32", "F16", "BF16")
-"""Types of tensors that are not quantised."""
+FULL = ("F32", "F16", "BF16")  # types of tensors that are not quantised
 SPECIAL_IDS = ("bos", "eos", "unknown", "padding")
 
 

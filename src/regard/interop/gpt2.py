@@ -21,8 +21,7 @@ from regard.models.settings import DecoderConfig
 
 NAME = "GPT-2"
 SIZES = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner")
-PREFIX = "transformer."
-"""Before all names but the output's; some folders leave it out."""
+PREFIX = "transformer."  # before all names but the output's; some folders leave it out
 TOKENS, OUTPUT = "wte.weight", "lm_head.weight"
 
 LAYER: tuple[Names, ...] = (
@@ -33,8 +32,7 @@ LAYER: tuple[Names, ...] = (
     ("mlp.c_fc", "feed_forward.inner"),
     ("mlp.c_proj", "feed_forward.outer"),
 )
-BUFFERS = (".attn.bias", ".attn.masked_bias")
-"""Of a layer: masks, which some folders carry."""
+BUFFERS = (".attn.bias", ".attn.masked_bias")  # of a layer: masks, which some folders carry
 TRANSPOSED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
 
 

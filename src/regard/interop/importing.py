@@ -37,8 +37,7 @@ from regard.text.settings import N_BYTES
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS, UNKNOWN_ID, SpecialIds
 from regard.text.tokenizer import Tokenizer
 
-Notes = tuple[str, ...]
-"""What a user should know, a sentence each."""
+Notes = tuple[str, ...]  # what a user should know, a sentence each
 Importer = Callable[[Path, RunFolder, str | None], Notes]
 """Source, the run folder to fill, and perhaps a translator's languages."""
 
@@ -59,8 +58,7 @@ SUPPORTED = (
     "supported are folders in the layout of Hugging Face (config.json with model_type "
     "marian, bert, gpt2 or llama), CTranslate2 folders (model.bin), and .gguf files"
 )
-UNKNOWN_LANGUAGES = "und-und"
-"""ISO 639's code for a language that nobody told."""
+UNKNOWN_LANGUAGES = "und-und"  # ISO 639's code for a language that nobody told
 
 
 def import_model(source: Path, out: Path, direction: str | None = None) -> Notes:

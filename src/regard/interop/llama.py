@@ -30,8 +30,7 @@ ARCHITECTURE = {"norm": "rms", "activation": "swiglu", "positions": "rotary"}
 
 One = Annotated[float, Field(ge=1.0, le=1.0)]
 
-PREFIX = "model."
-"""Before all names but the output's; some folders leave it out."""
+PREFIX = "model."  # before all names but the output's; some folders leave it out
 TOKENS, OUTPUT = "embed_tokens.weight", "lm_head.weight"
 
 NORMS: tuple[Names, ...] = (
@@ -47,8 +46,7 @@ LINEARS: tuple[Names, ...] = (
     ("mlp.up_proj", "feed_forward.beside"),
     ("mlp.down_proj", "feed_forward.outer"),
 )
-BUFFERS = (".self_attn.rotary_emb.inv_freq",)
-"""Of a layer: angles, which old folders carry."""
+BUFFERS = (".self_attn.rotary_emb.inv_freq",)  # of a layer: angles, which old folders carry
 
 
 class Rope(BaseModel):

@@ -21,15 +21,13 @@ from regard.models.presets import build
 from regard.models.settings import DecoderConfig, ModelConfig
 
 Shape = tuple[int, ...]
-Names = tuple[str, ...]
-"""A name of theirs, then those of ours that lie in it, one below the other."""
+Names = tuple[str, ...]  # a name of theirs, then those of ours that lie in it, one below the other
 
 POSITIONS = "embedding.positions.table"
 SOURCE_TOKENS = "encoder.embedding.tokens.weight"
 TARGET_TOKENS = "decoder.embedding.tokens.weight"
 OUTPUT_WEIGHT = "decoder.output_weight"
-OUTPUT_BIAS = "decoder.output_bias"
-"""Names of ours."""
+OUTPUT_BIAS = "decoder.output_bias"  # names of ours
 
 WEIGHT = {"weight": "weight"}
 WEIGHT_AND_BIAS = {"weight": "weight", "bias": "bias"}

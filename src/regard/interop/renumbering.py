@@ -16,8 +16,7 @@ from regard.interop.naming import OUTPUT_BIAS, OUTPUT_WEIGHT, SOURCE_TOKENS, TAR
 from regard.models.settings import TransformerConfig
 from regard.text.specials import BEGIN_ID, SPECIALS
 
-CLOSED = -1e4
-"""Its exponential is 0 in float32, and no sum over logits becomes infinite."""
+CLOSED = -1e4  # its exponential is 0 in float32, and no sum over logits becomes infinite
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ from regard.evaluation.attention import (
     chosen_antecedents,
     words_matrix,
 )
-from regard.evaluation.by_length import by_length
 from regard.evaluation.metrics import computed, exact_match, perplexity
+from regard.evaluation.systems import by_length
 from regard.inspection.capture import watch
 from regard.tasks.base import Evaluation
 from regard.tasks.translator import Run

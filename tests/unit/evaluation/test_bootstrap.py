@@ -3,8 +3,8 @@ import random
 import pytest
 
 from regard.core.errors import ConfigError, DataError
-from regard.evaluation.bootstrap import paired_bootstrap
 from regard.evaluation.metrics import bleu, chrf
+from regard.evaluation.systems import paired_bootstrap
 
 WORDS = ("the", "cat", "dog", "sat", "ran", "on", "under", "mat", "tree", "and", "slept")
 

@@ -1,8 +1,8 @@
 import pytest
 
 from regard.core.errors import ConfigError, DataError
-from regard.evaluation.by_length import by_length
 from regard.evaluation.metrics import bleu
+from regard.evaluation.systems import by_length
 
 
 def of(n):

@@ -13,8 +13,7 @@ import yaml
 
 from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.data.splits import load_records
-from regard.evaluation.bootstrap import paired_bootstrap
-from regard.evaluation.by_length import by_length
+from regard.evaluation.systems import by_length, paired_bootstrap
 from regard.recipes.recipe import load_recipe
 from regard.runs.comparison import results, trainings
 from regard.runs.comparison.compare import compare

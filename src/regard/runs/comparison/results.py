@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from regard.core.numbers import measured
-from regard.evaluation.bootstrap import paired_bootstrap
-from regard.evaluation.by_length import by_length
+from regard.evaluation.systems import by_length, paired_bootstrap
 from regard.runs.comparison.trainings import Entry, FinishedTraining, Pairs
 from regard.visual.tables import Table
 
