@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from regard.data.examples import Column, Table
+from regard.data.examples import Column, IdTable
 
 
 def realistic(n, *, mean=24, longest=127, noise=0.15, seed=0):
@@ -15,4 +15,4 @@ def realistic(n, *, mean=24, longest=127, noise=0.15, seed=0):
         ids = rng.integers(4, 8000, lengths.sum() + 1, dtype=np.int32)
         return Column.of(ids, lengths)
 
-    return Table(column(), column())
+    return IdTable(column(), column())

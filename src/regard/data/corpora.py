@@ -14,7 +14,7 @@ from typing import Any, Literal
 from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
 from regard.core.registry import Registry
-from regard.data.lines import excerpt
+from regard.data.lines import excerpt, read_lines, read_parallel
 from regard.data.readers import (
     READERS,
     TABLES,
@@ -22,14 +22,13 @@ from regard.data.readers import (
     an_object,
     ending,
     read_matches,
-    read_parallel_rows,
     read_table,
-    read_whole_lines,
     text_value,
 )
 from regard.data.records import Corpus, Labelled, Pair, Question
 from regard.data.settings import DataSettings, Files
 
+TAB = "\t"
 Values = Mapping[str, Any]
 Wanted = Literal["label", "score", "text"]
 """What is learned of texts: a label, how alike two are, or nothing but the texts."""
@@ -51,10 +50,6 @@ class Schema:
     """Whether ``data.pattern`` may describe lines."""
     optional: tuple[str, ...] = ()
     """Keys of JSON that may be missing."""
-    shared: tuple[str, ...] = ()
-    """Parts of a record that all records have, or none."""
-    lines: bool = False
-    """Whether a line of a file that is no table is one column, tabs and all."""
     formats: tuple[str, ...] = ()
     """Endings of files that are read, where a file of any other name is no table."""
 
@@ -94,19 +89,20 @@ def read_corpus(files: Files, kind: str, settings: DataSettings | None = None) -
         skipped = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
         told = f" ({skipped})" if skipped else ""
         raise DataError(f"{name}: no {schema.what} in it; expected one a line{told}")
-    check_alike(examples, schema)
+    check_alike(examples)
     likely = _likely_header(examples) if kind == "label" and headed and not n_headers else None
     n_empty = n_rows - len(examples) - n_unanswered
     return Corpus(tuple(examples), n_empty, n_headers, n_unanswered, likely)
 
 
-def check_alike(examples: Iterable[Any], schema: Schema) -> None:
+def check_alike(examples: Iterable[Any]) -> None:
     """All have the same parts as the first; what can be learned from one is asked of another."""
     first, *others = examples
-    for name in schema.shared:
+    for name in ("other", "score"):
+        missing = getattr(first, name, None) is None
         for one in others:
-            if (getattr(first, name) is None) != (getattr(one, name) is None):
-                has, lacks = (one, first) if getattr(first, name) is None else (first, one)
+            if missing != (getattr(one, name, None) is None):
+                has, lacks = (one, first) if missing else (first, one)
                 raise DataError(
                     f"{lacks.where}: no {name!r}, but {has.where} has one; give it in all lines or "
                     "in none"
@@ -124,7 +120,9 @@ def _rows(files: Files, schema: Schema, pattern: str | None) -> Iterator[Row]:
                 f"expected one file of {schema.what}s, but found two: {', '.join(files)}; name one "
                 "of them"
             )
-        return read_parallel_rows(Path(files[0]), Path(files[1]))
+        source, target = map(Path, files)
+        both = enumerate(read_parallel(source, target), start=1)
+        return (Row(f"{target}:{number}", row) for number, row in both)
     path = Path(files)
     if pattern is not None and ending(path) != ".jsonl":
         return read_matches(path, _compiled(pattern, schema))
@@ -133,8 +131,9 @@ def _rows(files: Files, schema: Schema, pattern: str | None) -> Iterator[Row]:
             f"{path}: a single file must be {', '.join(schema.formats)}, perhaps with .gz or .xz; "
             "two parallel files are given as [source, target]"
         )
-    if schema.lines and ending(path) not in (*TABLES, ".jsonl"):
-        return read_whole_lines(path)
+    if max(schema.columns) == 1 and ending(path) not in (*TABLES, ".jsonl"):
+        lines = enumerate(read_lines(path), start=1)  # each is one column, tabs and all
+        return (Row(f"{path}:{number}", (line,)) for number, line in lines)
     return READERS[ending(path)](path) if ending(path) in READERS else read_table(path)
 
 
@@ -161,7 +160,13 @@ def _named(
     for where, found, values in rows:
         if values is not None:
             entry = an_object(values, required, where)
-            yield where, _converted(entry, [*keys], where)
+            given = {key: entry[key] for key in keys if key in entry}
+            converted = {
+                key: _CONVERT.get(key, text_value)(value, key, where)
+                for key, value in given.items()
+                if value is not None or key not in ("other", "score", "answer_start")
+            }
+            yield where, converted
         elif not found:
             yield where, None
         else:
@@ -171,7 +176,7 @@ def _named(
             if len(fields) != len(names):
                 raise DataError(
                     f"{where}: expected {len(names)} columns as in the first line, but found "
-                    f"{len(fields)} in {_excerpt(found)}"
+                    f"{len(fields)} in {excerpt(TAB.join(found))}"
                 )
             yield where, dict(zip(names, fields, strict=True))
 
@@ -185,28 +190,17 @@ def _layout(
     known = " or ".join(" TAB ".join(names) for names in schema.columns.values())
     more = "; name the columns that count in data.columns" if n > max(schema.columns) > 1 else ""
     more += "; lines of another kind can be described by data.pattern" if schema.patterns else ""
-    raise DataError(
-        f"{where}: expected {known}, but found {counted(n, 'column')} in {_excerpt(row)}{more}"
-    )
+    told = f"{counted(n, 'column')} in {excerpt(TAB.join(row))}"
+    raise DataError(f"{where}: expected {known}, but found {told}{more}")
 
 
 def _picked(fields: Sequence[str], columns: tuple[int, ...], where: str) -> list[str]:
     if len(fields) < max(columns):
         raise DataError(
             f"{where}: data.columns names column {max(columns)}, but there are {len(fields)} in "
-            f"{_excerpt(fields)}"
+            f"{excerpt(TAB.join(fields))}"
         )
     return [fields[column - 1] for column in columns]
-
-
-def _converted(entry: Values, keys: Sequence[str], where: str) -> dict[str, Any]:
-    """The values that count, each of its type; others are passed over."""
-    found = {key: entry[key] for key in keys if key in entry}
-    return {
-        key: _CONVERT.get(key, text_value)(value, key, where)
-        for key, value in found.items()
-        if value is not None or key not in ("other", "score", "answer_start")
-    }
 
 
 def _is_header(values: Values) -> bool:
@@ -219,10 +213,6 @@ def _likely_header(examples: Sequence[Any]) -> str | None:
     counts = Counter(one.label for one in examples)
     once = [label for label, n in counts.items() if n == 1]
     return examples[0].label if once == [examples[0].label] else None
-
-
-def _excerpt(columns: Sequence[str]) -> str:
-    return excerpt("\t".join(columns))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -300,7 +290,8 @@ def _question(where: str, values: Values) -> Question | None:
     if not question or not context.strip() or not given or not given[0].strip():
         return None
     said = values.get("answer_start")
-    start = _found(answers[0], context) if said is None else said + _indent(given[0])
+    indent = len(given[0]) - len(given[0].lstrip())
+    start = _found(answers[0], context) if said is None else said + indent
     if start is None:
         raise DataError(
             f"{where}: the answer {excerpt(answers[0])} is not in its text {excerpt(context)}; "
@@ -315,10 +306,6 @@ def _question(where: str, values: Values) -> Question | None:
     return Question.of(question, context, answers, start, where)
 
 
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())
-
-
 def _found(answer: str, context: str) -> int | None:
     """Where an answer stands first: as whole words or, where it never does, inside of one."""
     whole = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", context)
@@ -328,33 +315,14 @@ def _found(answer: str, context: str) -> int | None:
     return None if inside < 0 else inside
 
 
-_SHARED = ("other", "score")
+_LABELLED = {2: ("text", "label"), 3: ("text", "other", "label")}
+_SCORED = {2: ("text", "other"), 3: ("text", "other", "score")}
+_ASKED = {3: ("question", "context", "answer")}
+_PAIR_FORMATS = (".tsv", ".txt", ".csv", ".jsonl")
 
 SCHEMAS: Registry[Schema] = Registry("kind of records")
-SCHEMAS.add("pair")(
-    Schema("pair", {2: ("source", "target")}, _pair, formats=(".tsv", ".txt", ".csv", ".jsonl"))
-)
-SCHEMAS.add("label")(
-    Schema(
-        "example",
-        {2: ("text", "label"), 3: ("text", "other", "label")},
-        _labelled,
-        patterns=True,
-        shared=_SHARED,
-    )
-)
-SCHEMAS.add("score")(
-    Schema(
-        "example",
-        {2: ("text", "other"), 3: ("text", "other", "score")},
-        _labelled,
-        patterns=True,
-        shared=_SHARED,
-    )
-)
-SCHEMAS.add("text")(Schema("text", {1: ("text",)}, _labelled, patterns=True, lines=True))
-SCHEMAS.add("question")(
-    Schema(
-        "question", {3: ("question", "context", "answer")}, _question, optional=("answer_start",)
-    )
-)
+SCHEMAS.add("pair")(Schema("pair", {2: ("source", "target")}, _pair, formats=_PAIR_FORMATS))
+SCHEMAS.add("label")(Schema("example", _LABELLED, _labelled, patterns=True))
+SCHEMAS.add("score")(Schema("example", _SCORED, _labelled, patterns=True))
+SCHEMAS.add("text")(Schema("text", {1: ("text",)}, _labelled, patterns=True))
+SCHEMAS.add("question")(Schema("question", _ASKED, _question, optional=("answer_start",)))

@@ -13,7 +13,7 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import Literal, Protocol, overload
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from regard.core.errors import DataError
 from regard.core.files import telling, whole_file
 from regard.data.records import Pair
+from regard.text.bpe_dropout import BpeDropoutProcess
 from regard.text.specials import PAD_ID
 from regard.text.tokenizer import Tokenizer
 
@@ -29,26 +30,8 @@ Ints = NDArray[np.int64]
 
 AT_ONCE = 20_000
 """Texts that are encoded together."""
-
-
-class Texts(Protocol):
-    """Examples whose ids may differ from epoch to epoch; their numbers do not."""
-
-    @property
-    def digest(self) -> str:
-        """A fingerprint of all that the ids depend on."""
-        ...
-
-    @property
-    def longest(self) -> int:
-        """No text of any epoch fills more positions."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def of_epoch(self, epoch: int) -> Table:
-        """The examples as an epoch sees them."""
-        ...
+BLOCKS = (64, 128)
+"""Sizes of a block of attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +78,16 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table(Sequence[Example]):
+class IdTable(Sequence[Example]):
     """All examples of a corpus, ready to be cut into batches."""
 
     source: Column
     target: Column
 
     @classmethod
-    def of(cls, examples: Sequence[Example]) -> Table:
+    def of(cls, examples: Sequence[Example]) -> IdTable:
         """Examples as a table, which they may be already."""
-        if isinstance(examples, Table):
+        if isinstance(examples, IdTable):
             return examples
         return cls(
             Column.joined(one.source for one in examples),
@@ -150,10 +133,55 @@ class Table(Sequence[Example]):
             hashed.update(column.ids.data)
         return hashed.hexdigest()
 
-    def of_epoch(self, epoch: int) -> Table:
+    def of_epoch(self, epoch: int) -> IdTable:
         """The examples of an epoch: these are the same in each."""
         del epoch
         return self
+
+
+class BpeDropoutTexts:
+    """Pairs whose texts are cut into other pieces each epoch, by a process that works one ahead.
+
+    ``plain`` has the ids of the pairs when nothing is skipped. No text gets longer than
+    ``max_len`` positions, nor longer than a block of attention that held all of ``plain``: where it
+    would, it keeps its plain ids.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        plain: IdTable,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        *,
+        share: float,
+        seed: int,
+        max_len: int,
+    ) -> None:
+        self.longest = min([max_len, *(block for block in BLOCKS if plain.longest <= block)])
+        self.digest = blake2b(f"{plain.digest} {share}".encode(), digest_size=16).hexdigest()
+        self._n = len(plain)
+        self._known: dict[int, IdTable] = {}
+        texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        sides = [*zip(tokenizers, texts, strict=True)]
+        self._process = BpeDropoutProcess(sides, room=self.longest - 1, share=share, seed=seed)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def of_epoch(self, epoch: int) -> IdTable:
+        """The examples of an epoch; two are remembered."""
+        if epoch not in self._known:
+            columns = [
+                Column.of(np.append(ids, np.int32(PAD_ID)), lengths).cut(self.longest - 1)
+                for ids, lengths in self._process.segmented(epoch)
+            ]
+            latest = [*self._known.items()][:1]
+            self._known = {epoch: IdTable(*columns), **dict(latest)}
+        return self._known[epoch]
+
+
+Texts = IdTable | BpeDropoutTexts
+"""Examples whose ids may differ from epoch to epoch; their numbers do not."""
 
 
 def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> list[Example]:
@@ -163,52 +191,46 @@ def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) ->
     return [Example(left, right) for left, right in zip(sources, targets, strict=True)]
 
 
-def encode_table(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> Table:
+def encode_table(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> IdTable:
     """A whole corpus to ids, which takes a few bytes a token and no more."""
-    return Table(
-        _encoded([pair.source for pair in pairs], source),
-        _encoded([pair.target for pair in pairs], target),
-    )
 
+    def encoded(texts: Sequence[str], tokenizer: Tokenizer) -> Column:
+        """Lists of Python numbers are large, so there are never many at once."""
+        parts = [
+            Column.joined(tokenizer.encode_batch(texts[begin : begin + AT_ONCE]))
+            for begin in range(0, max(len(texts), 1), AT_ONCE)
+        ]
+        ids = [*(part.ids[:-1] for part in parts), np.array([PAD_ID], np.int32)]
+        return Column.of(np.concatenate(ids), np.concatenate([part.lengths for part in parts]))
 
-def _encoded(texts: Sequence[str], tokenizer: Tokenizer) -> Column:
-    """Lists of Python numbers are large, so there are never many at once."""
-    parts = [
-        Column.joined(tokenizer.encode_batch(texts[begin : begin + AT_ONCE]))
-        for begin in range(0, max(len(texts), 1), AT_ONCE)
-    ]
-    ids = [part.ids[:-1] for part in parts]
-    return Column.of(
-        np.concatenate([*ids, np.array([PAD_ID], np.int32)]),
-        np.concatenate([part.lengths for part in parts]),
-    )
+    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    return IdTable(encoded(sources, source), encoded(targets, target))
 
 
 def within(
     examples: Sequence[Example], max_len: int, rule: Literal["drop", "truncate"] = "drop"
-) -> tuple[Table, int]:
+) -> tuple[IdTable, int]:
     """Examples that fill at most ``max_len`` positions a side, and how many were too long.
 
-    The end token of a source and the begin token of a target take one position, so
-    ``max_len - 1`` ids fit. When either side is too long, the pair is dropped, or its ids beyond
-    the limit are.
+    When either side is too long, the pair is dropped, or its ids beyond the limit: ``max_len - 1``
+    fit beside the end token of a source and the begin token of a target.
     """
-    table = Table.of(examples)
+    table = IdTable.of(examples)
     fits = table.fits(max_len)
     n_long = int((~fits).sum())
     if rule == "truncate":
-        return Table(table.source.cut(max_len - 1), table.target.cut(max_len - 1)), n_long
+        return IdTable(table.source.cut(max_len - 1), table.target.cut(max_len - 1)), n_long
     if n_long and n_long == len(table):
         raise DataError(
             f"all {n_long} pairs are longer than max_len={max_len} tokens; raise model.max_len, "
             "or set data.long_lines=truncate"
         )
-    return Table(table.source.only(fits), table.target.only(fits)), n_long
+    return IdTable(table.source.only(fits), table.target.only(fits)), n_long
 
 
 def stored_table(
     pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, folder: Path
-) -> Table:
+) -> IdTable:
     """The ids of all pairs, from the file in ``folder``, which is made if it is not there.
 
     A corpus is tokenised once, and its ids are read from disk as they are needed. The file is named
@@ -216,7 +238,13 @@ def stored_table(
     all, and one that is damaged is made again. Files of other texts or tokenizers are deleted: a
     folder holds those of one corpus.
     """
-    path = folder / f"{_fingerprint(pairs, source, target)}.npy"
+    hashed = blake2b(digest_size=16)
+    for tokenizer in (source, target):
+        hashed.update(tokenizer.to_json().encode())
+    for pair in pairs:
+        for text in (pair.source, pair.target):
+            hashed.update(f"{len(text)} {text}".encode("utf-8", "surrogatepass"))
+    path = folder / f"{hashed.hexdigest()}.npy"
     table = _read_table(path, len(pairs)) if path.exists() else None
     if table is not None:
         return table
@@ -228,17 +256,7 @@ def stored_table(
     return _read_table(path, len(pairs)) or table
 
 
-def _fingerprint(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> str:
-    hashed = blake2b(digest_size=16)
-    for tokenizer in (source, target):
-        hashed.update(tokenizer.to_json().encode())
-    for pair in pairs:
-        for text in (pair.source, pair.target):
-            hashed.update(f"{len(text)} {text}".encode("utf-8", "surrogatepass"))
-    return hashed.hexdigest()
-
-
-def _write_table(path: Path, table: Table) -> None:
+def _write_table(path: Path, table: IdTable) -> None:
     """One array: how many examples, lengths of sources and of targets, their ids."""
     columns = table.source, table.target
     head = [np.array([len(table)]), *(column.lengths for column in columns)]
@@ -247,7 +265,7 @@ def _write_table(path: Path, table: Table) -> None:
         np.save(file, np.concatenate(parts))
 
 
-def _read_table(path: Path, n: int) -> Table | None:
+def _read_table(path: Path, n: int) -> IdTable | None:
     """The table of ``n`` examples; None where the file is damaged."""
     try:
         flat: Ids = np.load(path, mmap_mode="r")
@@ -258,4 +276,4 @@ def _read_table(path: Path, n: int) -> Table | None:
     n_source, n_target = (int(some.sum()) + 1 for some in lengths)  # padding behind the last
     if flat[0] != n or len(ids) != n_source + n_target:
         return None
-    return Table(Column.of(ids[:n_source], lengths[0]), Column.of(ids[n_source:], lengths[1]))
+    return IdTable(Column.of(ids[:n_source], lengths[0]), Column.of(ids[n_source:], lengths[1]))

@@ -17,7 +17,7 @@ import torch
 
 from regard.core.errors import DataError
 from regard.data.batch import Batch
-from regard.data.examples import AT_ONCE, Column, Ids, Ints, Table
+from regard.data.examples import AT_ONCE, Column, Ids, IdTable, Ints
 from regard.data.stream import Stream
 from regard.text.tokenizer import Tokenizer
 
@@ -70,14 +70,14 @@ class Tape:
         hashed.update(np.ascontiguousarray(self.ids).data)
         return hashed.hexdigest()
 
-    def of_epoch(self, epoch: int) -> Table:
+    def of_epoch(self, epoch: int) -> IdTable:
         """The windows as targets without sources, begun at an offset below ``max_len``."""
         room = min(self.max_len, len(self.ids) - self.max_len)
         offset = int(np.random.default_rng((self.seed, epoch, 1)).integers(room))
         starts = np.arange(offset, len(self.ids) - self.max_len, self.max_len, dtype=np.int64)
         lengths = np.full(len(starts), self.max_len + 1, dtype=np.int64)
         nothing = np.zeros(len(starts), dtype=np.int64)
-        return Table(
+        return IdTable(
             Column(np.zeros(1, np.int32), nothing, nothing), Column(self.ids, starts, lengths)
         )
 
@@ -91,11 +91,11 @@ def window_stream(tape: Tape, *, batch_tokens: int) -> Stream:
     fewest = len(tape) - 1  # of any epoch, unless there is just one
     n_rows = max(1, min(batch_tokens // tape.max_len, fewest))
 
-    def plan(table: Table, rng: np.random.Generator) -> list[Ints]:
+    def plan(table: IdTable, rng: np.random.Generator) -> list[Ints]:
         order = rng.permutation(len(table))
         return [order[i : i + n_rows] for i in range(0, len(order) - n_rows + 1, n_rows)]
 
-    def collate(table: Table, rows: Ints) -> Batch:
+    def collate(table: IdTable, rows: Ints) -> Batch:
         starts = table.target.starts[rows]
         at = starts[:, None] + np.arange(tape.max_len + 1)
         ids = torch.from_numpy(table.target.ids[at].astype(np.int64))

@@ -86,11 +86,10 @@ def read_parallel(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 
 
 def _open(path: Path) -> IO[bytes] | gzip.GzipFile | lzma.LZMAFile:
-    if path.suffix.lower() == ".gz":
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
         return gzip.open(path, "rb")
-    if path.suffix.lower() == ".xz":
-        return lzma.open(path, "rb")
-    return path.open("rb")
+    return lzma.open(path, "rb") if suffix == ".xz" else path.open("rb")
 
 
 def _decoded(raw: bytes, path: Path, number: int) -> str:

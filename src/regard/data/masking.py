@@ -14,7 +14,7 @@ import torch
 
 from regard.core.errors import ConfigError
 from regard.data.batch import Batch
-from regard.data.examples import Example, Ints, Table
+from regard.data.examples import Example, IdTable, Ints
 from regard.data.row_batches import Layout, ordered_rows, planned_rows
 from regard.data.stream import Stream
 
@@ -44,7 +44,7 @@ class Masking:
         special = [*layout.specials.named().values()]
         return cls(layout, mask, np.setdiff1d(np.arange(n_vocab), special))
 
-    def batch(self, table: Table, rows: Ints, rng: np.random.Generator) -> Batch:
+    def batch(self, table: IdTable, rows: Ints, rng: np.random.Generator) -> Batch:
         """Some of the texts; at least one token of them is to be guessed.
 
         ``ids`` and ``segments`` (B, S) are read; ``positions`` (N,) say where in the B · S of them
@@ -87,23 +87,23 @@ def masked_stream(
 ) -> Stream:
     """Masked texts without end. Seed and epoch decide all, so that going on is exact."""
 
-    def plan(table: Table, rng: np.random.Generator) -> list[Part]:
+    def plan(table: IdTable, rng: np.random.Generator) -> list[Part]:
         planned = planned_rows(table, rng, layout=masking.layout, batch_tokens=batch_tokens)
         batches = [rows for rows in planned if table.source.lengths[rows].any()]
         seeds = rng.integers(2**63 - 1, size=len(batches)).tolist()
         return list(zip(batches, seeds, strict=True))
 
-    def collate(table: Table, part: Part) -> Batch:
+    def collate(table: IdTable, part: Part) -> Batch:
         rows, chance = part
         return masking.batch(table, rows, np.random.default_rng(chance))
 
     depends_on = {"batch_tokens": batch_tokens, "packed": False}
-    return Stream(Table.of(examples), plan, collate, seed=seed, depends_on=depends_on)
+    return Stream(IdTable.of(examples), plan, collate, seed=seed, depends_on=depends_on)
 
 
 def fixed_masked(examples: Sequence[Example], masking: Masking, batch_tokens: int) -> list[Batch]:
     """All texts once, always with the same tokens left out: for scoring."""
-    table = Table.of(examples)
+    table = IdTable.of(examples)
     parts = ordered_rows(table, masking.layout, batch_tokens)
     rng = np.random.default_rng(FIXED_SEED)
     return [masking.batch(table, rows, rng) for rows in parts]

@@ -29,12 +29,10 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.data.batching import Groups, cut_in_order, dealt, grouped, shuffled_buckets, single
-from regard.data.examples import Column, Example, Ids, Ints, Table, Texts
+from regard.data.examples import BLOCKS, Column, Example, Ids, IdTable, Ints, Texts
 from regard.data.stream import Stream, epoch_rng
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 
-BLOCKS = (64, 128)
-"""Sizes of a block of attention."""
 NO_SOURCE, NO_TARGET = -1, -2
 """Text numbers of the tails. They differ, so that no tail sees the other."""
 EVEN = 64
@@ -45,7 +43,7 @@ SPARE = np.array([0.005, 0.005, 0.02, 0.01])
 
 def collate_pairs(examples: Sequence[Example], numbers: Sequence[int] | None = None) -> Batch:
     """One padded batch of all the examples; ``numbers`` are theirs, from 0 if not given."""
-    batch = padded_pairs(Table.of(examples), np.arange(len(examples)))
+    batch = padded_pairs(IdTable.of(examples), np.arange(len(examples)))
     return batch if numbers is None else replace(batch, numbers=tuple(numbers))
 
 
@@ -54,7 +52,7 @@ def ordered_batches(examples: Sequence[Example], batch_tokens: int) -> list[Batc
 
     ``Batch.numbers`` tell where each row belongs.
     """
-    table = Table.of(examples)
+    table = IdTable.of(examples)
     order = np.lexsort((table.target.lengths, table.source.lengths))
     return [padded_pairs(table, rows) for rows in cut_in_order(order, table.lengths, batch_tokens)]
 
@@ -66,12 +64,12 @@ def padded_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, see
     ``batch_tokens`` makes a batch of its own.
     """
 
-    def plan(table: Table, rng: np.random.Generator) -> list[Ints]:
+    def plan(table: IdTable, rng: np.random.Generator) -> list[Ints]:
         source, target = table.source.lengths + 1, table.target.lengths + 1
         return shuffled_buckets(source, target, batch_tokens, rng)
 
     return Stream(
-        Table.of(examples) if isinstance(examples, Sequence) else examples,
+        IdTable.of(examples) if isinstance(examples, Sequence) else examples,
         plan,
         padded_pairs,
         seed=seed,
@@ -79,7 +77,7 @@ def padded_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, see
     )
 
 
-def padded_pairs(table: Table, rows: Ints) -> Batch:
+def padded_pairs(table: IdTable, rows: Ints) -> Batch:
     """Some of the examples side by side, padded to the longest."""
     return Batch(
         {
@@ -104,7 +102,7 @@ def _padded(column: Column, rows: Ints, *, begin: bool) -> Tensor:
 
 def packed_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, seed: int) -> Stream:
     """Packed batches, all of the same shapes."""
-    texts = Table.of(examples) if isinstance(examples, Sequence) else examples
+    texts = IdTable.of(examples) if isinstance(examples, Sequence) else examples
     packer = Packer(texts, batch_tokens=batch_tokens, seed=seed)
     depends_on = {"batch_tokens": batch_tokens, "packed": True}
     return Stream(texts, packer.plan, packer.batch, seed=seed, depends_on=depends_on)
@@ -153,11 +151,11 @@ class Packer:
             n_groups=n_groups,
         )
 
-    def plan(self, table: Table, rng: np.random.Generator) -> list[Groups]:
+    def plan(self, table: IdTable, rng: np.random.Generator) -> list[Groups]:
         """The groups of texts of each batch."""
         return self._dealt(table, self.capacity.limits, rng)[0]
 
-    def batch(self, table: Table, part: Groups) -> Batch:
+    def batch(self, table: IdTable, part: Groups) -> Batch:
         """Some of the examples end to end."""
         room, rows = self.capacity, part.texts
         source = _packed(table.source, rows, room.n_source, room.n_texts, NO_SOURCE)
@@ -187,7 +185,7 @@ class Packer:
         )
 
     def _dealt(
-        self, table: Table, limits: Ints, rng: np.random.Generator
+        self, table: IdTable, limits: Ints, rng: np.random.Generator
     ) -> tuple[list[Groups], Ints]:
         """The texts of each batch, and the most that a batch holds."""
         groups = grouped(table.lengths, self.block, rng) if self.block else single(len(table), rng)

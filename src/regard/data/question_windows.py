@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.core.errors import DataError
-from regard.data.examples import Column, Ints, Table
+from regard.data.examples import Column, IdTable, Ints
 from regard.data.records import Question
 from regard.data.row_batches import NOT_HERE, Layout
 
@@ -23,7 +23,7 @@ Offsets = Sequence[tuple[int, int]]
 class Windows:
     """Rows that fit: a question (source) and a part of its text (target)."""
 
-    table: Table
+    table: IdTable
     questions: Ints
     """Which question each row asks."""
     firsts: Ints
@@ -32,7 +32,7 @@ class Windows:
     """Questions that lost their end, so that there is room for the text."""
 
 
-def windows_of(examples: Table, layout: Layout) -> Windows:
+def windows_of(examples: IdTable, layout: Layout) -> Windows:
     """Cut texts into windows; a question may take half of the room."""
     room = layout.max_len - layout.n_begin - 2  # an end token after each
     asked = np.minimum(examples.source.lengths, room // 2)
@@ -45,7 +45,7 @@ def windows_of(examples: Table, layout: Layout) -> Windows:
     ]
     questions, firsts, lengths = np.array(parts, np.int64).reshape(-1, 3).T.copy()
     source, target = examples.source, examples.target
-    table = Table(
+    table = IdTable(
         Column(source.ids, source.starts[questions], asked[questions]),
         Column(target.ids, target.starts[questions] + firsts, lengths),
     )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from regard.core.errors import DataError
 from regard.core.registry import Registry, did_you_mean
-from regard.data.lines import LONGEST, PACKED, excerpt, read_bytes, read_lines, read_parallel
+from regard.data.lines import LONGEST, PACKED, excerpt, read_bytes, read_lines
 
 
 class Row(NamedTuple):
@@ -83,17 +83,6 @@ def _csv_records(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, str]]:
             f"{path}:{number}: not CSV ({error}); a field with commas or quotes stands in double "
             "quotes, and a quote inside it is doubled"
         ) from None
-
-
-def read_whole_lines(path: Path) -> Iterator[Row]:
-    """Lines that are one column each, tabs and all."""
-    return (Row(f"{path}:{n}", (line,)) for n, line in enumerate(read_lines(path), start=1))
-
-
-def read_parallel_rows(source: Path, target: Path) -> Iterator[Row]:
-    """Two files, line by line."""
-    both = read_parallel(source, target)
-    return (Row(f"{target}:{n}", row) for n, row in enumerate(both, start=1))
 
 
 def read_matches(path: Path, pattern: re.Pattern[str]) -> Iterator[Row]:

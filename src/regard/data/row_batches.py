@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.data.batching import cut_in_order, shuffled_buckets
-from regard.data.examples import Column, Example, Ints, Table
+from regard.data.examples import Column, Example, IdTable, Ints
 from regard.data.stream import Stream
 from regard.text.specials import SpecialIds
 
@@ -41,19 +41,19 @@ class Layout:
         """Positions before a text."""
         return int(self.specials.begin is not None)
 
-    def cut(self, examples: Sequence[Example]) -> tuple[Table, int]:
+    def cut(self, examples: Sequence[Example]) -> tuple[IdTable, int]:
         """Texts that fit, and how many had to be cut for it; the longer of two is cut first."""
-        table = Table.of(examples)
+        table = IdTable.of(examples)
         a, b = table.source.lengths, table.target.lengths
         if not self.joined:
             room = self.max_len - self.n_begin - 1
-            fitting = Table(table.source.cut(room), table.target.cut(room))
+            fitting = IdTable(table.source.cut(room), table.target.cut(room))
             return fitting, int(((a > room) | (b > room)).sum())
         room_of = self.max_len - self.n_begin - 1 - (b > 0)
         first = np.minimum(a, np.maximum(room_of - b, -(-room_of // 2)))
         second = np.minimum(b, room_of - first)
         source, target = table.source, table.target
-        fitting = Table(
+        fitting = IdTable(
             Column(source.ids, source.starts, first), Column(target.ids, target.starts, second)
         )
         return fitting, int((a + b > room_of).sum())
@@ -62,7 +62,7 @@ class Layout:
         """Positions that each text fills alone."""
         return column.lengths + self.n_begin + 1
 
-    def sizes(self, table: Table) -> tuple[Ints, Ints]:
+    def sizes(self, table: IdTable) -> tuple[Ints, Ints]:
         """Positions of each example: of its rows, or of its one row, twice."""
         first, second = table.source, table.target
         if not self.joined:
@@ -90,7 +90,7 @@ class Layout:
             both[1, i, : len(ids)] = segments
         return torch.from_numpy(both[0]), torch.from_numpy(both[1])
 
-    def texts(self, table: Table, rows: Ints) -> tuple[Tensor, Tensor]:
+    def texts(self, table: IdTable, rows: Ints) -> tuple[Tensor, Tensor]:
         """Some examples, each in one row: ids and segments."""
         return self.padded([self.row(table.source[i], table.target[i]) for i in rows.tolist()])
 
@@ -99,7 +99,7 @@ class Layout:
         return self.padded([self.row(column[i]) for i in rows.tolist()])[0]
 
 
-def labelled_batch(table: Table, rows: Ints, *, layout: Layout, labels: Ints) -> Batch:
+def labelled_batch(table: IdTable, rows: Ints, *, layout: Layout, labels: Ints) -> Batch:
     """Some of the texts with the numbers of their labels; of all texts, or none if not known."""
     ids, segments = layout.texts(table, rows)
     chosen = torch.from_numpy(labels[rows] if len(labels) else labels)
@@ -107,7 +107,7 @@ def labelled_batch(table: Table, rows: Ints, *, layout: Layout, labels: Ints) ->
 
 
 def scored_pairs_batch(
-    table: Table, rows: Ints, *, layout: Layout, scores: NDArray[np.float32]
+    table: IdTable, rows: Ints, *, layout: Layout, scores: NDArray[np.float32]
 ) -> Batch:
     """Some of the pairs, apart: ``ids`` (B, S), ``other_ids`` (B, T) and ``scores`` (B,).
 
@@ -122,7 +122,7 @@ def scored_pairs_batch(
     )
 
 
-def span_batch(table: Table, rows: Ints, *, layout: Layout, spans: Ints) -> Batch:
+def span_batch(table: IdTable, rows: Ints, *, layout: Layout, spans: Ints) -> Batch:
     """Some of the questions with a window of their text each, and ``spans`` (B, 2) of the answers.
 
     ``allowed`` (B, S) is True where an answer may start or end, ``NOT_HERE`` included.
@@ -163,7 +163,7 @@ def row_stream(
         for name, values in learned.items()
     }
     return Stream(
-        Table.of(examples),
+        IdTable.of(examples),
         partial(planned_rows, layout=layout, batch_tokens=batch_tokens),
         partial(collate, layout=layout, **learned),
         seed=seed,
@@ -172,13 +172,13 @@ def row_stream(
 
 
 def planned_rows(
-    table: Table, rng: np.random.Generator, *, layout: Layout, batch_tokens: int
+    table: IdTable, rng: np.random.Generator, *, layout: Layout, batch_tokens: int
 ) -> list[Ints]:
     """The examples of each batch of an epoch."""
     return shuffled_buckets(*layout.sizes(table), batch_tokens, rng)
 
 
-def ordered_rows(table: Table, layout: Layout, batch_tokens: int) -> list[Ints]:
+def ordered_rows(table: IdTable, layout: Layout, batch_tokens: int) -> list[Ints]:
     """All examples once, shortest first, cut into batches: for scoring."""
     first, second = layout.sizes(table)
     return cut_in_order(np.lexsort((second, first)), np.maximum(first, second), batch_tokens)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
@@ -12,9 +12,6 @@ from regard.data.worlds.registry import WORLDS, WorldRequest
 
 Files = str | tuple[str, str]
 """A TSV or JSONL file, or two parallel files: source, target."""
-
-
-T = TypeVar("T")
 
 
 class DataSettings(BaseModel):
@@ -110,11 +107,6 @@ class DataSettings(BaseModel):
             f"expected a file name or two of them, [source, target], but found {files!r}"
         )
 
-    @field_validator("folder")
-    @classmethod
-    def _only_files_lie_somewhere(cls, folder: str | None, info: ValidationInfo) -> str | None:
-        return _of_files_only(folder, info)
-
     @field_validator("train")
     @classmethod
     def _world_or_files(cls, train: Files | None, info: ValidationInfo) -> Files | None:
@@ -170,7 +162,7 @@ class DataSettings(BaseModel):
                 "expected groups named text, other, label and score, text at least, but found "
                 f"{', '.join(groups) or 'none'}"
             )
-        return _of_files_only(pattern, info)
+        return pattern
 
     @field_validator("prompt")
     @classmethod
@@ -182,14 +174,14 @@ class DataSettings(BaseModel):
             raise ValueError(
                 f"expected a text with {{text}} in it, and perhaps {{other}}, but found {prompt!r}"
             )
-        return _of_files_only(prompt.rstrip(), info)
+        return prompt.rstrip()
 
     @field_validator("hold_out")
     @classmethod
     def _something_to_hold_out_for(cls, n: int | None, info: ValidationInfo) -> int | None:
         if n is not None and info.data.get("valid") and info.data.get("test"):
             raise ValueError("data.valid and data.test name files, so nothing is to be held out")
-        return _of_files_only(n, info)
+        return n
 
     @field_validator("n_train")
     @classmethod
@@ -200,9 +192,10 @@ class DataSettings(BaseModel):
             )
         return n_train
 
-
-def _of_files_only(value: T, info: ValidationInfo) -> T:
-    world = info.data.get("world")
-    if value is not None and world is not None:
-        raise ValueError(f"world {world!r} has no files; leave this out")
-    return value
+    @field_validator("folder", "pattern", "prompt", "hold_out")
+    @classmethod
+    def _of_files_only(cls, value: str | int | None, info: ValidationInfo) -> str | int | None:
+        world = info.data.get("world")
+        if value is not None and world is not None:
+            raise ValueError(f"world {world!r} has no files; leave this out")
+        return value

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from regard.core.errors import ConfigError, DataError
 from regard.core.registry import did_you_mean
-from regard.data.corpora import SCHEMAS, check_alike, read_corpus
+from regard.data.corpora import check_alike, read_corpus
 from regard.data.lines import present
 from regard.data.records import Corpus
 from regard.data.settings import DataSettings, Files
@@ -92,7 +92,7 @@ def read_splits(settings: DataSettings, kind: str) -> dict[str, Corpus[Any]]:
     assert settings.train is not None, "a world has no files"
     files = located_splits(settings)
     splits = {name: read_corpus(some, kind, settings) for name, some in files.items()}
-    check_alike([corpus.examples[0] for corpus in splits.values()], SCHEMAS[kind])
+    check_alike(corpus.examples[0] for corpus in splits.values())
     n, seed = settings.hold_out, settings.world_seed
     for name in [name for name in ("test", "valid") if name not in splits]:
         train = splits["train"].examples
@@ -146,29 +146,19 @@ def hold_out(
     All pairs with the same source go to the same side; if they are ``linked``, so do pairs that
     share any text, and their kin.
     """
-    if linked:
-        return _kin_held_out(pairs, n, seed)
-    ranks = {source: _rank(source, seed) for source in {pair.source for pair in pairs}}
-    if len(ranks) < 2:
-        raise DataError(
-            f"cannot hold out data for validation: there is only {len(ranks)} source sentence; "
-            "give more, or name files in data.valid"
-        )
-    groups = [ranks[pair.source] for pair in pairs]
-    return _parted(pairs, groups, max(n, 1, Counter(groups)[min(groups)]))
-
-
-def _kin_held_out(pairs: tuple[S, ...], n: int, seed: int) -> tuple[tuple[S, ...], tuple[S, ...]]:
-    """Whole families, as many as ``n`` pairs have room for, or the smallest."""
-    families = _kinship(pairs, seed)
-    sizes = Counter(families)
+    groups = _kinship(pairs, seed) if linked else [_rank(pair.source, seed) for pair in pairs]
+    sizes = Counter(groups)
     if len(sizes) < 2:
+        few = f"there is only {len(sizes)} source sentence"
+        kin = f"the {len(pairs):,} pairs hang together by texts that they share"
         raise DataError(
-            f"cannot hold out data for validation: the {len(pairs):,} pairs hang together by texts "
-            "that they share; give more, or name files in data.valid"
+            f"cannot hold out data for validation: {kin if linked else few}; give more, or name "
+            "files in data.valid"
         )
-    largest = max(sizes, key=lambda family: (sizes[family], family))
-    return _parted(pairs, families, max(n, min(sizes.values())), kept=largest)
+    if linked:
+        largest = max(sizes, key=lambda family: (sizes[family], family))
+        return _parted(pairs, groups, max(n, min(sizes.values())), kept=largest)
+    return _parted(pairs, groups, max(n, 1, sizes[min(sizes)]))
 
 
 def hold_out_linked(pairs: tuple[S, ...], n: int, seed: int) -> tuple[tuple[S, ...], tuple[S, ...]]:

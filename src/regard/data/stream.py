@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
-from dataclasses import dataclass
-from queue import SimpleQueue
 from typing import Any, Protocol
 
 import numpy as np
@@ -147,13 +147,9 @@ class Stream:
         return {"seed": self._seed, **self._depends_on, "data": self._dataset.digest}
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A batch, and the stream as it was left by it."""
-
-    batch: Batch
-    state: State
-    n_batches: int
+Made = tuple[Batch, State, int]
+"""A batch, the state in which it left the stream, and how many batches that epoch has."""
+THREAD = "batches"
 
 
 class Prefetched:
@@ -165,8 +161,9 @@ class Prefetched:
 
     def __init__(self, stream: Stream, *, ahead: int = 2, pin: bool = False) -> None:
         self._stream, self._ahead, self._pin = stream, ahead, pin
-        self._worker: _Worker | None = None
-        self._last: _Made | None = None
+        self._thread: ThreadPoolExecutor | None = None
+        self._pending: deque[Future[Made]] = deque()
+        self._last: Made | None = None
 
     @property
     def epoch(self) -> int:
@@ -176,19 +173,22 @@ class Prefetched:
     @property
     def n_batches(self) -> int:
         """Batches of the current epoch."""
-        return self._stream.n_batches if self._last is None else self._last.n_batches
+        return self._stream.n_batches if self._last is None else self._last[2]
 
     def next(self) -> Batch:
-        """The next batch."""
-        if self._worker is None:
-            self._worker = _Worker(self._stream, self._ahead, pin=self._pin)
-            weakref.finalize(self, self._worker.stop)  # also when the program ends
-        self._last = self._worker.take()
-        return self._last.batch
+        """The next batch; what went wrong in making it is raised here, each time."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix=THREAD)
+            weakref.finalize(self, _end, self._thread)  # also when the program ends
+        while len(self._pending) <= self._ahead:
+            self._pending.append(self._thread.submit(_make, self._stream, self._pin))
+        self._last = self._pending[0].result()
+        self._pending.popleft()
+        return self._last[0]
 
     def state(self) -> State:
         """Where the stream is; JSON can hold it."""
-        return self._stream.state() if self._last is None else dict(self._last.state)
+        return self._stream.state() if self._last is None else dict(self._last[1])
 
     def restore(self, state: Mapping[str, int | str]) -> None:
         """Go on as the stream did whose state this was."""
@@ -198,46 +198,19 @@ class Prefetched:
     def close(self) -> None:
         """End the thread; the next batch would begin another, from the same place."""
         place = self.state()
-        if self._worker is not None:
-            self._worker.stop()
-            self._worker = self._last = None
+        if self._thread is not None:
+            _end(self._thread)
+            self._thread = self._last = None
+            self._pending.clear()
             self._stream.restore(place)
 
 
-class _Worker:
-    """The thread. It knows nothing of who takes the batches, so that it can outlive nobody."""
+def _make(stream: Stream, pin: bool) -> Made:
+    batch = stream.next()
+    return batch.pin_memory() if pin else batch, stream.state(), stream.n_batches
 
-    def __init__(self, stream: Stream, ahead: int, *, pin: bool) -> None:
-        self._stream, self._pin = stream, pin
-        self._room = threading.Semaphore(ahead)
-        self._made: SimpleQueue[_Made | BaseException] = SimpleQueue()
-        self._error: BaseException | None = None
-        self._stopped = False
-        self._thread = threading.Thread(target=self._work, name="batches", daemon=True)
-        self._thread.start()
 
-    def take(self) -> _Made:
-        """The next batch; what went wrong in making it is raised here, each time."""
-        if self._error is None:
-            made = self._made.get()
-            self._room.release()
-            if not isinstance(made, BaseException):
-                return made
-            self._error = made
-        raise self._error
-
-    def stop(self) -> None:
-        """End when the batch in hand is done."""
-        self._stopped = True
-        self._room.release()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
-
-    def _work(self) -> None:
-        try:
-            while self._room.acquire() and not self._stopped:
-                batch = self._stream.next()
-                batch = batch.pin_memory() if self._pin else batch
-                self._made.put(_Made(batch, self._stream.state(), self._stream.n_batches))
-        except BaseException as error:
-            self._made.put(error)
+def _end(thread: ThreadPoolExecutor) -> None:
+    """Wait for the batch in hand, unless it is the thread itself that collects garbage."""
+    inside = threading.current_thread().name.startswith(THREAD)
+    thread.shutdown(wait=not inside, cancel_futures=True)

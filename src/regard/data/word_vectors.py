@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +18,6 @@ from regard.data.lines import excerpt, read_lines
 Vector = NDArray[np.float32]
 
 
-class _Header(NamedTuple):
-    """What the first line may say."""
-
-    n_words: int
-    width: int
-
-
 def read_vectors(path: Path, wanted: Collection[str], d_model: int) -> dict[str, Vector]:
     """The vectors (d_model,) of those of the wanted words that a file has.
 
@@ -33,45 +25,34 @@ def read_vectors(path: Path, wanted: Collection[str], d_model: int) -> dict[str,
     number of columns is looked at.
     """
     found: dict[str, Vector] = {}
-    header, n_words = None, 0
+    promised, n_words = None, 0
     for number, line in enumerate(read_lines(path), start=1):
         where, row = f"{path}:{number}", line.rstrip(" ")
         if number == 1:
-            header = _header(row)
-            width = header.width if header else len(_vector(row.split(" ")[1:], where, row))
-            _check_width(path, width, d_model)
-        if row and not (number == 1 and header):
+            fields = row.split(" ")
+            headed = len(fields) == 2 and all(one.isascii() and one.isdigit() for one in fields)
+            width = int(fields[1]) if headed else len(_vector(fields[1:], where, row))
+            if width != d_model:
+                raise ConfigError(
+                    f"train.vectors: {path} has vectors of {width} numbers, but model.d_model is "
+                    f"{d_model}; set model.d_model={width}, or take another file"
+                )
+            if headed:
+                promised = int(fields[0])
+                continue
+        if row:
             n_words += 1
             word, numbers = _parted(row, d_model, where)
             if word in wanted and word not in found:
                 found[word] = _vector(numbers, where, row)
-    _check_whole(path, header, n_words)
-    return found
-
-
-def _header(row: str) -> _Header | None:
-    fields = row.split(" ")
-    if len(fields) == 2 and all(field.isascii() and field.isdigit() for field in fields):
-        return _Header(*map(int, fields))
-    return None
-
-
-def _check_width(path: Path, width: int, d_model: int) -> None:
-    if width != d_model:
-        raise ConfigError(
-            f"train.vectors: {path} has vectors of {width} numbers, but model.d_model is "
-            f"{d_model}; set model.d_model={width}, or take another file"
-        )
-
-
-def _check_whole(path: Path, header: _Header | None, n_words: int) -> None:
     if not n_words:
         raise DataError(f"{path}: no vector in it; expected a word and its numbers a line")
-    if header and header.n_words != n_words:
+    if promised not in (None, n_words):
         raise DataError(
-            f"{path}: its first line promises {header.n_words:,} words, but there are {n_words:,}; "
+            f"{path}: its first line promises {promised:,} words, but there are {n_words:,}; "
             "fetch it again, or correct that line"
         )
+    return found
 
 
 def _parted(row: str, width: int, where: str) -> tuple[str, list[str]]:

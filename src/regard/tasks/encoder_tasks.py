@@ -21,7 +21,7 @@ from regard.core.numbers import counted
 from regard.core.settings import parse
 from regard.data.batch import Batch
 from regard.data.corpora import read_corpus
-from regard.data.examples import Ints, Table
+from regard.data.examples import IdTable, Ints
 from regard.data.records import Corpus, Labelled
 from regard.data.row_batches import Layout, RowCollate, ordered_rows, row_stream
 from regard.data.splits import Data, load_records
@@ -189,8 +189,8 @@ class PreparedEncoding(Prepared):
     tokenizer: Tokenizer
     layout: Layout
     formula: TextFlops
-    train: Table
-    valid: Table
+    train: IdTable
+    valid: IdTable
     train_targets: Targets
     valid_targets: Targets
 

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError
-from regard.data.examples import Column, Example, Table
+from regard.data.examples import Column, Example, IdTable
 from regard.data.records import Labelled
 from regard.data.row_batches import Layout, ordered_rows
 from regard.data.splits import load_records
@@ -71,11 +71,11 @@ def texts_of(examples: Sequence[Labelled]) -> list[str | tuple[str, str]]:
     return [one.text if one.other is None else (one.text, one.other) for one in examples]
 
 
-def encode_texts(texts: Texts, tokenizer: Tokenizer) -> Table:
+def encode_texts(texts: Texts, tokenizer: Tokenizer) -> IdTable:
     """Texts, or pairs of them, as ids; the second of a text alone is empty."""
     pairs = [(one, "") if isinstance(one, str) else one for one in texts]
     sides = ([first for first, _ in pairs], [second for _, second in pairs])
-    return Table(*(Column.joined(tokenizer.encode_batch(side)) for side in sides))
+    return IdTable(*(Column.joined(tokenizer.encode_batch(side)) for side in sides))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -132,7 +132,7 @@ class EncoderRun(TrainedRun, ABC):
         """How many of the texts, or pairs of them, are longer than the model reads."""
         return self.layout.cut(encode_texts(texts, self.tokenizer))[1]
 
-    def table(self, texts: Texts) -> Table:
+    def table(self, texts: Texts) -> IdTable:
         """Texts, or pairs of texts, as ids that fit."""
         return self.layout.cut(encode_texts(texts, self.tokenizer))[0]
 
@@ -141,7 +141,7 @@ class EncoderRun(TrainedRun, ABC):
         return self.read(self.table(texts), self.model.pooled, self.model.config.d_model)
 
     @torch.inference_mode()
-    def read(self, table: Table, reading: Callable[..., Tensor], width: int) -> Tensor:
+    def read(self, table: IdTable, reading: Callable[..., Tensor], width: int) -> Tensor:
         """What a reading of ids and segments gives for each text (n, width), in their order."""
         found = torch.zeros(len(table), width)
         for rows in ordered_rows(table, self.layout, READ_TOKENS) if len(table) else []:

@@ -19,9 +19,16 @@ from regard.checkpoints.run_folder import RunFolder, fill, load_scores, read_wei
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.data.alignments import read_aligned
 from regard.data.batch import Batch
-from regard.data.bpe_dropout import BpeDropoutTexts
 from regard.data.corpora import read_corpus
-from regard.data.examples import Table, Texts, encode_pairs, encode_table, stored_table, within
+from regard.data.examples import (
+    BpeDropoutTexts,
+    IdTable,
+    Texts,
+    encode_pairs,
+    encode_table,
+    stored_table,
+    within,
+)
 from regard.data.pair_batches import ordered_batches, packed_stream, padded_stream, text_lengths
 from regard.data.records import Pair
 from regard.data.settings import DataSettings, Files
@@ -192,8 +199,8 @@ class PreparedTranslation(Prepared):
     model: SequenceModel
     data: Data[Pair]
     tokenizers: Tokenizers
-    train: Table
-    valid: Table
+    train: IdTable
+    valid: IdTable
     texts: Texts
     """What is trained on: ``train``, perhaps segmented anew each epoch."""
     formula: FlopFormula
@@ -336,7 +343,7 @@ class Encoded(NamedTuple):
     """Pairs that fit, their ids, and a note on those that do not fit."""
 
     pairs: Sequence[Pair]
-    table: Table
+    table: IdTable
     notes: tuple[str, ...]
 
 

@@ -21,7 +21,6 @@ import sys
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import IO
 
@@ -252,28 +251,28 @@ class BpeDropout:
         return np.diff(n_pieces[np.cumsum(np.append(0, counts))])
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusSide:
-    """What is segmented on one side of a corpus."""
-
-    tokenizer: Tokenizer
-    texts: Sequence[str]
-    room: int
-    """Ids that a text may have."""
-
-
 class BpeDropoutProcess:
-    """Segments the texts of all sides, one epoch ahead of what it is asked for."""
+    """Segments the texts of all sides, one epoch ahead of what it is asked for.
 
-    def __init__(self, sides: Sequence[CorpusSide], *, share: float, seed: int) -> None:
+    A side is a tokenizer and its texts, none of which gets more than ``room`` ids by dropout.
+    """
+
+    def __init__(
+        self,
+        sides: Sequence[tuple[Tokenizer, Sequence[str]]],
+        *,
+        room: int,
+        share: float,
+        seed: int,
+    ) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "regard.text.bpe_dropout"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         weakref.finalize(self, _end, self._process)
-        parts = [(side.tokenizer.to_json(), list(side.texts), side.room) for side in sides]
-        self._tell((parts, share, seed))
+        parts = [(tokenizer.to_json(), list(texts)) for tokenizer, texts in sides]
+        self._tell((parts, room, share, seed))
         self._ask(0)
 
     def segmented(self, epoch: int) -> list[Segmented]:
@@ -327,9 +326,9 @@ def _send(pipe: IO[bytes], message: object) -> None:
 
 def _serve(inbox: IO[bytes], outbox: IO[bytes]) -> None:
     """Answer until the pipe ends."""
-    parts, share, seed = pickle.load(inbox)
+    parts, room, share, seed = pickle.load(inbox)
     segmenters = []
-    for number, (tokenizer, texts, room) in enumerate(parts):
+    for number, (tokenizer, texts) in enumerate(parts):
         side = derive(np.array([seed % 2**64], np.uint64), number)
         keys = derive(side, np.arange(len(texts)))
         inner = Tokenizer.from_json(tokenizer)

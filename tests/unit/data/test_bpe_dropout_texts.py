@@ -3,8 +3,7 @@ import json
 import pytest
 
 from regard.core.errors import CheckpointError
-from regard.data.bpe_dropout import BpeDropoutTexts
-from regard.data.examples import Table, encode_table
+from regard.data.examples import BpeDropoutTexts, IdTable, encode_table
 from regard.data.pair_batches import packed_stream, padded_stream
 from regard.data.records import Pair
 from regard.text.settings import TextSettings
@@ -54,7 +53,7 @@ def test_no_text_outgrows_the_model_or_the_block(max_len, longest):
 
 def test_a_truncated_text_stays_truncated():
     room = PLAIN.longest - 3
-    cut = Table(PLAIN.source.cut(room), PLAIN.target.cut(room))
+    cut = IdTable(PLAIN.source.cut(room), PLAIN.target.cut(room))
     texts = BpeDropoutTexts(PAIRS, cut, (SOURCE, TARGET), share=1.0, seed=0, max_len=room + 1)
     assert max(len(one.target) for one in texts.of_epoch(0)) == room
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lengths import realistic
 
 from regard.core.errors import CheckpointError, DataError
-from regard.data.examples import Example, Table
+from regard.data.examples import Example, IdTable
 from regard.data.pair_batches import Packer, packed_stream, padded_stream, text_lengths
 
 lengths = st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), min_size=1, max_size=60)
@@ -42,7 +42,7 @@ def bounds_of(batch):
 
 
 def packer(examples, batch_tokens):
-    return Packer(Table.of(examples), batch_tokens=batch_tokens, seed=0)
+    return Packer(IdTable.of(examples), batch_tokens=batch_tokens, seed=0)
 
 
 def shapes(batch):

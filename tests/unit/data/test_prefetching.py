@@ -27,7 +27,7 @@ def numbers(batches):
 
 
 def threads():
-    return [thread for thread in threading.enumerate() if thread.name == "batches"]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
 
 
 @pytest.mark.parametrize("kind", [padded_stream, packed_stream])

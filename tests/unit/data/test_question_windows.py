@@ -9,7 +9,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from regard.core.errors import CheckpointError, DataError
-from regard.data.examples import Example, Table
+from regard.data.examples import Example, IdTable
 from regard.data.question_windows import (
     answer_tokens,
     first_of_text,
@@ -40,7 +40,7 @@ def test_windows_cover_a_text_and_overlap_by_half(n, room):
 
 
 def asked(n_question, n_text, max_len):
-    table = Table.of([Example(range(10, 10 + n_question), range(100, 100 + n_text))])
+    table = IdTable.of([Example(range(10, 10 + n_question), range(100, 100 + n_text))])
     layout = Layout(MARKS, max_len)
     return windows_of(table, layout), layout
 
@@ -93,12 +93,12 @@ def batches_of(table, spans, **changes):
 
 
 def made(n=20):
-    table = Table.of([Example([10 + i], [50 + i, 51 + i, 52][: 1 + i % 3]) for i in range(n)])
+    table = IdTable.of([Example([10 + i], [50 + i, 51 + i, 52][: 1 + i % 3]) for i in range(n)])
     return table, np.stack((np.full(n, 3), 3 + np.arange(n) % 3), axis=1).astype(np.int64)
 
 
 def test_only_the_text_and_the_first_position_may_be_chosen():
-    table = Table.of([Example([5, 6], [7, 8]), Example([5], [9])])
+    table = IdTable.of([Example([5, 6], [7, 8]), Example([5], [9])])
     spans = np.array([[4, 5], [0, 0]])
     batch = span_batch(table, np.array([0, 1]), layout=Layout(MARKS, 16), spans=spans)
     assert batch.ids.tolist() == [[1, 5, 6, 2, 7, 8, 2], [1, 5, 2, 9, 2, 0, 0]]

@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from regard.core.errors import CheckpointError, ConfigError
-from regard.data.examples import Example, Table
+from regard.data.examples import Example, IdTable
 from regard.data.masking import MASKED, SHARE, SWAPPED, Masking, fixed_masked, masked_stream
 from regard.data.row_batches import (
     Layout,
@@ -59,7 +59,7 @@ def contents(batches):
 
 
 def test_a_text_stands_between_begin_and_end_and_a_second_one_after_it():
-    table = Table.of([Example([5, 6], [7]), Example([8], [])])
+    table = IdTable.of([Example([5, 6], [7]), Example([8], [])])
     batch = labelled_batch(table, np.array([0, 1]), layout=LAYOUT, labels=np.array([1, 0]))
     assert batch.ids.tolist() == [[1, 5, 6, 2, 7, 2], [1, 8, 2, 0, 0, 0]]
     assert batch.segments.tolist() == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0]]
@@ -69,7 +69,7 @@ def test_a_text_stands_between_begin_and_end_and_a_second_one_after_it():
 
 def test_a_tokenizer_without_a_begin_token_gives_none():
     layout = Layout(SpecialIds(pad=9, begin=None, end=2, unknown=None), max_len=8)
-    ids, segments = layout.texts(Table.of([Example([5], [6]), Example([7], [])]), np.arange(2))
+    ids, segments = layout.texts(IdTable.of([Example([5], [6]), Example([7], [])]), np.arange(2))
     assert ids.tolist() == [[5, 2, 6, 2], [7, 2, 9, 9]]
     assert segments.tolist() == [[0, 0, 1, 1], [0, 0, 0, 0]]
 

@@ -11,7 +11,7 @@ import torch
 from regard.core.errors import CheckpointError, DataError
 from regard.data.arrays import Arrays
 from regard.data.batch import Batch
-from regard.data.examples import Example, Table
+from regard.data.examples import Example, IdTable
 from regard.data.language_windows import Tape, window_stream
 from regard.data.masking import Masking, fixed_masked, masked_stream
 from regard.data.pair_batches import ordered_batches, packed_stream, padded_stream
@@ -35,7 +35,7 @@ def corpus(n, longest, seed):
     def text():
         return rng.integers(5, 50, size=rng.integers(1, longest)).tolist()
 
-    return Table.of([Example(text(), text()) for _ in range(n)])
+    return IdTable.of([Example(text(), text()) for _ in range(n)])
 
 
 TEXTS = corpus(300, 20, 1)

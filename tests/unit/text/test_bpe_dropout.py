@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from regard.core.errors import TrainingError
-from regard.text.bpe_dropout import BpeDropout, BpeDropoutProcess, CorpusSide, derive
+from regard.text.bpe_dropout import BpeDropout, BpeDropoutProcess, derive
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 
@@ -15,8 +15,7 @@ BPE = Tokenizer.train(TEXTS, TextSettings(vocab_size=300))
 
 @pytest.fixture
 def process():
-    sides = [CorpusSide(BPE, TEXTS, 50), CorpusSide(BPE, TEXTS[::-1], 40)]
-    return BpeDropoutProcess(sides, share=0.3, seed=7)
+    return BpeDropoutProcess([(BPE, TEXTS), (BPE, TEXTS[::-1])], room=40, share=0.3, seed=7)
 
 
 def alone(texts, room, number):
@@ -30,7 +29,7 @@ def same(found, expected):
 
 
 def test_the_process_gives_what_its_segmenters_give_in_any_order(process):
-    expected = [alone(TEXTS, 50, 0), alone(TEXTS[::-1], 40, 1)]
+    expected = [alone(TEXTS, 40, 0), alone(TEXTS[::-1], 40, 1)]
     for epoch in (0, 1, 2, 7, 3):
         found = process.segmented(epoch)
         assert all(
@@ -57,7 +56,7 @@ def test_an_interrupt_is_for_the_training_and_not_for_the_process(process):
 
 
 def test_the_process_ends_when_nobody_holds_it():
-    one = BpeDropoutProcess([CorpusSide(BPE, TEXTS, 50)], share=0.3, seed=7)
+    one = BpeDropoutProcess([(BPE, TEXTS)], room=50, share=0.3, seed=7)
     inner = one._process
     one.segmented(0)
     del one
@@ -66,7 +65,7 @@ def test_the_process_ends_when_nobody_holds_it():
 
 
 def test_a_closed_pipe_ends_the_process_quietly(capfd):
-    one = BpeDropoutProcess([CorpusSide(BPE, TEXTS, 50)], share=0.3, seed=7)
+    one = BpeDropoutProcess([(BPE, TEXTS)], room=50, share=0.3, seed=7)
     one.segmented(0)
     one._process.stdin.close()
     one._process.stdout.close()
