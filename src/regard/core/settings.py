@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -66,13 +65,7 @@ def _section(cls: type[BaseModel], path: list[str]) -> type[BaseModel]:
         field = cls.model_fields.get(part)
         if field is None:
             break
-        for candidate in _alternatives(field.annotation):
+        for candidate in (field.annotation, *typing.get_args(field.annotation)):
             if isinstance(candidate, type) and issubclass(candidate, BaseModel):
                 cls = candidate
     return cls
-
-
-def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return typing.get_args(annotation)
-    return (annotation,)

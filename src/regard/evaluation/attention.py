@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -25,8 +24,6 @@ from regard.evaluation.metrics import Link, alignment_error_rate
 
 Matrix = NDArray[np.floating[Any]]
 Links = Sequence[tuple[int, int]]
-Scorer = Callable[[Sequence[Matrix], Sequence[Links]], float]
-"""The matrices and the gold links of all sentences, one each -> a score."""
 Shuffle = Callable[[Matrix, np.random.Generator], Matrix]
 
 N_SHUFFLES = 20
@@ -41,6 +38,12 @@ class Watched:
     """Label -> weights between words, row = who asks. All sentences carry the same labels."""
     links: Links
     """The gold links; what the two numbers stand for is the scorer's affair."""
+    possible: Links = ()
+    """Links of an alignment that are forgiven besides."""
+
+
+Scorer = Callable[[Sequence[Matrix], Sequence[Watched]], float]
+"""One label's weights in all sentences, and the sentences -> a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +70,19 @@ def choose(
     valid: Sequence[Watched],
     test: Sequence[Watched],
     *,
-    scores: Sequence[Scorer],
+    score: Scorer,
     best: Callable[..., Hashable],
     shuffle: Shuffle,
     seed: int,
 ) -> HeadChoice:
-    """Take the label that is ``best`` (``max`` or ``min``) on ``valid``; ties go to the first.
-
-    ``scores`` are those of ``valid`` and of ``test``: a scorer may know more than their links.
-    """
-    on_valid = by_label(valid, scores[0])
+    """Take the label that is ``best`` (``max`` or ``min``) on ``valid``; ties go to the first."""
+    on_valid = by_label(valid, score)
     label = best(on_valid, key=on_valid.__getitem__)
     rng, chance = np.random.default_rng(seed), []
+    on_test = _scored(test, label, score)
     for _ in range(N_SHUFFLES):
-        drawn = [Watched({label: shuffle(one.weights[label], rng)}, one.links) for one in test]
-        chance.append(_scored(drawn, label, scores[1]))
-    return HeadChoice(label, on_valid[label], _scored(test, label, scores[1]), fmean(chance))
+        chance.append(score([shuffle(one.weights[label], rng) for one in test], test))
+    return HeadChoice(label, on_valid[label], on_test, fmean(chance))
 
 
 def _scored(sentences: Sequence[Watched], label: Hashable, score: Scorer) -> float:
@@ -91,7 +91,7 @@ def _scored(sentences: Sequence[Watched], label: Hashable, score: Scorer) -> flo
             f"every sentence must carry the weights of {label!r}, {missing} do not; "
             "watch all of them with one model"
         )
-    return score([s.weights[label] for s in sentences], [s.links for s in sentences])
+    return score([sentence.weights[label] for sentence in sentences], sentences)
 
 
 # Alignments
@@ -120,28 +120,21 @@ def words_matrix(
 
 def alignment_error_by_head(sentences: Sequence[Watched]) -> dict[Hashable, float]:
     """Label -> alignment error rate; weights are (target words, source words)."""
-    return by_label(sentences, partial(_error_rate, possible=None))
+    return by_label(sentences, _error_rate)
 
 
 def chosen_alignment(
-    valid: Sequence[Watched],
-    test: Sequence[Watched],
-    *,
-    possible: tuple[Sequence[Links], Sequence[Links]] | None = None,
-    seed: int = 0,
+    valid: Sequence[Watched], test: Sequence[Watched], *, seed: int = 0
 ) -> HeadChoice:
     """Alignment error rate on ``test`` of the label whose rate is lowest on ``valid``.
 
-    Weights are (target words, source words), from ``words_matrix``; links (source, target). The
-    links of a sentence are sure ones; ``possible`` has those of ``valid`` and of ``test`` that are
-    forgiven besides.
+    Weights are (target words, source words), from ``words_matrix``; links (source, target).
     """
-    scores = [partial(_error_rate, possible=one) for one in possible or (None, None)]
 
     def shuffle(matrix: Matrix, rng: np.random.Generator) -> Matrix:
         return rng.permuted(matrix, axis=1)
 
-    return choose(valid, test, scores=scores, best=min, shuffle=shuffle, seed=seed)
+    return choose(valid, test, score=_error_rate, best=min, shuffle=shuffle, seed=seed)
 
 
 def _membership(words: Sequence[int | None]) -> NDArray[np.float64]:
@@ -163,10 +156,11 @@ def links(matrix: Matrix) -> set[Link]:
     return {(int(s), t) for t, s in enumerate(best) if matrix[t, s] > 0}
 
 
-def _error_rate(
-    matrices: Sequence[Matrix], sure: Sequence[Links], possible: Sequence[Links] | None
-) -> float:
-    return alignment_error_rate([links(matrix) for matrix in matrices], sure, possible)
+def _error_rate(matrices: Sequence[Matrix], sentences: Sequence[Watched]) -> float:
+    found = [links(matrix) for matrix in matrices]
+    return alignment_error_rate(
+        found, [one.links for one in sentences], [one.possible for one in sentences]
+    )
 
 
 # Antecedents. Candidates are all words of the sentence but the pronoun itself: most heads look at
@@ -182,16 +176,16 @@ def chosen_antecedents(
     valid: Sequence[Watched], test: Sequence[Watched], *, seed: int = 0
 ) -> HeadChoice:
     """Accuracy on ``test`` of the label that is most accurate on ``valid``."""
-    scores = [_antecedent_accuracy] * 2
-    return choose(valid, test, scores=scores, best=max, shuffle=_shuffled_candidates, seed=seed)
+    shuffle = _shuffled_candidates
+    return choose(valid, test, score=_antecedent_accuracy, best=max, shuffle=shuffle, seed=seed)
 
 
-def _antecedent_accuracy(matrices: Sequence[Matrix], gold: Sequence[Links]) -> float:
+def _antecedent_accuracy(matrices: Sequence[Matrix], sentences: Sequence[Watched]) -> float:
     found = [
-        any((pronoun, _most_attended(matrix, pronoun)) == link for link in some)
-        for matrix, some in zip(matrices, gold, strict=True)
+        (pronoun, _most_attended(matrix, pronoun)) in sentence.links
+        for matrix, sentence in zip(matrices, sentences, strict=True)
         # A pronoun with several antecedents (*john and mary … they*) is one question.
-        for pronoun in dict.fromkeys(pronoun for pronoun, _ in some)
+        for pronoun in dict.fromkeys(pronoun for pronoun, _ in sentence.links)
     ]
     if not found:
         raise DataError("antecedent accuracy needs pronouns, the sentences have no gold antecedent")

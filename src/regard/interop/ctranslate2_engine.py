@@ -23,7 +23,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
 
@@ -115,7 +114,7 @@ class TokenTranslator:
         )
         return [self._read(result, alpha, settings.length_penalty) for result in results]
 
-    def judged(
+    def rescored(
         self, source: Ids, hypotheses: Sequence[Hypothesis], length_penalty: float
     ) -> list[Hypothesis]:
         """The same targets with the log-probability that the whole model gives them."""
@@ -252,20 +251,17 @@ class CTranslate2Engine:
         # fewer than K have ended, and K end there.
         times = 2 if settings.beam > 1 else 1
         patient = {"n_best": times * settings.beam, "patience": times}
-        late = [i for i in short if _is_late(found[i], limit_of[i])]
-        for limit, numbers in _by_limit(late, limit_of):
-            search(numbers, limit=limit, **patient)
-        strayed = [i for i in short if any(map(_strays, found[i]))]
-        for limit, numbers in _by_limit(strayed, limit_of):
-            search(numbers, limit=limit, silent=True, **patient)
-            for i in numbers:
-                found[i] = self.translator.judged(sources[i], found[i], settings.length_penalty)
+
+        def search_again(numbers: list[int], **how: Any) -> None:
+            for limit in sorted({limit_of[i] for i in numbers}):
+                search([i for i in numbers if limit_of[i] == limit], limit=limit, **patient, **how)
+
+        search_again([i for i in short if _is_late(found[i], limit_of[i])])
+        strayed = [i for i in short if any({PAD_ID, BEGIN_ID} & {*x.ids} for x in found[i])]
+        search_again(strayed, silent=True)
+        for i in strayed:
+            found[i] = self.translator.rescored(sources[i], found[i], settings.length_penalty)
         return [_ranked(found[number])[:n_best] for number in range(len(sources))]
-
-
-def _by_limit(numbers: Iterable[int], limit_of: Sequence[int]) -> Iterable[tuple[int, list[int]]]:
-    ordered = sorted(numbers, key=limit_of.__getitem__)
-    return [(limit, list(group)) for limit, group in groupby(ordered, limit_of.__getitem__)]
 
 
 def _is_late(hypotheses: Sequence[Hypothesis], limit: int) -> bool:
@@ -275,10 +271,6 @@ def _is_late(hypotheses: Sequence[Hypothesis], limit: int) -> bool:
     """
     longest = max(len(one.ids) + one.finished for one in hypotheses)
     return longest > limit or len({one.finished for one in hypotheses}) == 2
-
-
-def _strays(hypothesis: Hypothesis) -> bool:
-    return PAD_ID in hypothesis.ids or BEGIN_ID in hypothesis.ids
 
 
 def _ranked(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:

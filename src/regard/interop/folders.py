@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, overload
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -55,15 +55,8 @@ def their_activation(ours: str) -> str:
 
 def read_config(folder: Path) -> dict[str, Any]:
     """What config.json says about the model."""
-    return read_json(folder / CONFIG)
-
-
-@overload
-def read_json(path: Path) -> dict[str, Any]: ...
-
-
-@overload
-def read_json(path: Path, kind: type[list[Any]]) -> list[Any]: ...
+    found: dict[str, Any] = read_json(folder / CONFIG)
+    return found
 
 
 def read_json(path: Path, kind: type = dict) -> Any:

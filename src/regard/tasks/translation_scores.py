@@ -270,12 +270,7 @@ def alignment_scores(run: Run, sentences: Sequence[Aligned]) -> dict[str, Any]:
             "on some and scored on others"
         )
     watched = [watched_aligned(run, one) for one in short]
-    possible = [one.possible for one in short]
-    choice = chosen_alignment(
-        watched[:n_choosing],
-        watched[n_choosing:],
-        possible=(possible[:n_choosing], possible[n_choosing:]),
-    )
+    choice = chosen_alignment(watched[:n_choosing], watched[n_choosing:])
     scores = {
         "n": len(short) - n_choosing,
         "aer": choice.test,
@@ -305,7 +300,7 @@ def watched_aligned(run: Run, one: Aligned) -> Watched:
             weights |= {f"{label} head {h}, {moment}": head for h, head in enumerate(heads)}
             weights[f"{label} mean, {moment}"] = heads.mean(axis=0)
         weights[f"{CROSS} mean, {moment}"] = np.mean([m.mean(axis=0) for m in matrices], axis=0)
-    return Watched(weights, one.sure)
+    return Watched(weights, one.sure, one.possible)
 
 
 def word_ids(tokenizer: Tokenizer, text: str, given: Sequence[str]) -> list[int | None]:

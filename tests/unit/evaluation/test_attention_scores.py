@@ -128,18 +128,19 @@ def test_links_are_source_first_while_rows_are_targets():
 def test_possible_links_are_forgiven_on_both_sides_of_the_choice():
     eye, other = np.eye(4), np.roll(np.eye(4), 1, axis=1)
     rolled = tuple(((t + 1) % 4, t) for t in range(4))
-    valid = [Watched({"sure": eye, "maybe": other}, diagonal(2))]
-    test = [Watched({"sure": eye, "maybe": other}, diagonal(2))]
+    both = {"sure": eye, "maybe": other}
+    valid = [Watched(both, diagonal(2))]
+    test = [Watched(both, diagonal(2))]
     plain = chosen_alignment(valid, test)
     assert plain.label == "sure"
     assert plain.test == pytest.approx(1 - (2 + 2) / (4 + 2))
     # With the other half of the diagonal possible on test only, the same choice is without error.
-    choice = chosen_alignment(valid, test, possible=([()], [diagonal(4)]))
+    choice = chosen_alignment(valid, [Watched(both, diagonal(2), diagonal(4))])
     assert (choice.label, choice.valid, choice.test) == ("sure", plain.valid, 0.0)
     # Possible links on valid can turn the choice: 4 of 6 and 4 of 6 before, now 4 + 4 of 8.
-    gold = [Watched({"sure": eye, "maybe": other}, (*diagonal(1), *rolled[1:2]))]
-    assert chosen_alignment(gold, test, possible=([rolled], [()])).label == "maybe"
-    assert chosen_alignment(gold, test, possible=([diagonal(4)], [()])).label == "sure"
+    gold = (*diagonal(1), *rolled[1:2])
+    assert chosen_alignment([Watched(both, gold, rolled)], test).label == "maybe"
+    assert chosen_alignment([Watched(both, gold, diagonal(4))], test).label == "sure"
 
 
 def looking(*where, n_words=5):
