@@ -72,9 +72,7 @@ FIELDS: dict[str, tuple[str, Any]] = {
 }
 """Their settings: ours, and what holds where a folder does not say."""
 
-READABLE = {theirs: head for head, theirs in ARCHITECTURES.items()} | {
-    "BertForPreTraining": "masked"
-}
+READABLE = {**{x: head for head, x in ARCHITECTURES.items()}, "BertForPreTraining": "masked"}
 """Their classes, the head we read."""
 
 _SUPPORTED: dict[str, tuple[Any, ...]] = {

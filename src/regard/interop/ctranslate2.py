@@ -78,11 +78,11 @@ def rows(config: TransformerConfig) -> Iterator[Names]:
             yield f"{side}/position_encodings/encodings", f"{side}.{naming.POSITIONS}"
         if config.norm_first:
             last = ((f"{side}/layer_norm", f"{side}.norm"),)
-            yield from naming.parts(last, NORM, between="/")
+            yield from naming.parts(last, NORM, dot="/")
         for i in range(config.n_layers):
             where = (f"{side}/layer_{i}/", f"{side}.layers.{i}.")
-            yield from naming.parts(norms, NORM, *where, between="/")
-            yield from naming.parts(linears, linear, *where, between="/")
+            yield from naming.parts(norms, NORM, *where, dot="/")
+            yield from naming.parts(linears, linear, *where, dot="/")
 
 
 def library() -> Any:

@@ -22,8 +22,7 @@ from regard.core.errors import CheckpointError
 from regard.functional.positions import sinusoid
 from regard.interop.ctranslate2 import ACTIVATIONS, NORM_EPSILON, rows
 from regard.interop.folders import CONFIG, read_config
-from regard.interop.naming import Imported, fitted, shapes
-from regard.interop.renumbering import Renumbering, renumbered, specials_first
+from regard.interop.naming import Imported, Renumbering, fitted, renumbered, shapes, specials_first
 from regard.models.settings import TransformerConfig
 from regard.text.specials import BEGIN, END, END_ID, PAD, UNKNOWN
 
@@ -52,7 +51,7 @@ _LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ModelFile:
     """What a model.bin holds."""
 
     specification: str
@@ -89,7 +88,7 @@ class _BinReader:
         return found.view(shape)
 
 
-def read_file(path: Path) -> Kept:
+def read_file(path: Path) -> ModelFile:
     """All tensors of a model.bin by all their names, whole numbers turned back where a scale is."""
     try:
         reader = _BinReader(path.read_bytes())
@@ -112,7 +111,7 @@ def read_file(path: Path) -> Kept:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, KeyError, IndexError, RuntimeError) as error:
         raise CheckpointError(f"{path} is damaged or no model of CTranslate2: {error}") from error
-    return Kept(name, revision, tensors)
+    return ModelFile(name, revision, tensors)
 
 
 def _in_full(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -167,16 +166,14 @@ def read_vocabularies(folder: Path, n_source: int, n_target: int) -> Vocabularie
     said = read_config(folder) if (folder / CONFIG).exists() else {}
     unknown = said.get("unk_token") or UNKNOWN
     shared = _tokens(folder, SHARED, n_source, unknown)
-    if shared is not None:
-        return Vocabularies(shared, shared, True, said)
-    source = _tokens(folder, SOURCE, n_source, unknown)
-    target = _tokens(folder, TARGET, n_target, unknown)
+    source = shared or _tokens(folder, SOURCE, n_source, unknown)
+    target = shared or _tokens(folder, TARGET, n_target, unknown)
     if source is None or target is None:
         raise CheckpointError(
             f"{folder} has no vocabulary: expected {SHARED}, or {SOURCE} and {TARGET}, "
             "as .json or .txt"
         )
-    return Vocabularies(source, target, False, said)
+    return Vocabularies(source, target, shared is not None, said)
 
 
 def _tokens(folder: Path, name: str, n: int, unknown: str) -> tuple[str, ...] | None:
@@ -266,7 +263,7 @@ def read_ctranslate2(folder: Path) -> tuple[Imported, list[str], list[str]]:
     return imported, source.tokens(words.source), target.tokens(words.target)
 
 
-def _named(kept: Kept) -> tuple[dict[str, Tensor], dict[str, float]]:
+def _named(kept: ModelFile) -> tuple[dict[str, Tensor], dict[str, float]]:
     """Tensors under today's names; single numbers by name, those for both sides on both."""
     tensors: dict[str, Tensor] = {}
     numbers: dict[str, float] = {}

@@ -22,17 +22,14 @@ from torch import Tensor
 
 from regard.core.errors import CheckpointError
 from regard.interop import folders, naming
-from regard.interop.naming import Imported, Names
-from regard.interop.renumbering import Renumbering, renumbered, specials_first
+from regard.interop.naming import Imported, Names, Renumbering, renumbered, specials_first
 from regard.models.base import SequenceModel
 from regard.models.settings import ModelConfig, TransformerConfig
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN, UNKNOWN_ID
 
 SHARED = "model.shared.weight"
-SOURCE = "model.encoder.embed_tokens.weight"
-TARGET = "model.decoder.embed_tokens.weight"
-OUTPUT = "lm_head.weight"
-OUTPUT_BIAS = "final_logits_bias"
+SOURCE, TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+OUTPUT, OUTPUT_BIAS = "lm_head.weight", "final_logits_bias"
 COMPUTED = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 """Sinusoids, which old folders keep."""
 
@@ -69,12 +66,8 @@ _SUPPORTED: dict[str, tuple[Any, ...]] = {
     "activation_function": tuple(folders.ACTIVATIONS),
 }
 """Their settings of which we have a counterpart for these values only."""
-_PAIRS = (
-    ("encoder_layers", "decoder_layers"),
-    ("encoder_attention_heads", "decoder_attention_heads"),
-    ("encoder_ffn_dim", "decoder_ffn_dim"),
-)
-"""What must be the same on both sides."""
+_BOTH_SIDES = {"layers": "n_layers", "attention_heads": "n_heads", "ffn_dim": "d_ff"}
+"""What encoder and decoder say each, which must be the same, and our settings."""
 
 _COUNTERPARTS: dict[str, tuple[Any, ...]] = {
     "norm_first": (False,),
@@ -127,11 +120,11 @@ def in_halves(
 def config_of(raw: Mapping[str, Any], where: str) -> TransformerConfig:
     """Our configuration, with their vocabulary as it is."""
     problems = naming.unsupported(raw, _SUPPORTED)
-    problems += [
-        f"{one}={raw[one]} beside {other}={raw[other]} (supported: both the same)"
-        for one, other in _PAIRS
-        if one in raw and raw.get(other, raw[one]) != raw[one]
-    ]
+    for name in _BOTH_SIDES:
+        one, other = f"encoder_{name}", f"decoder_{name}"
+        if one in raw and raw.get(other, raw[one]) != raw[one]:
+            both = f"{one}={raw[one]} beside {other}={raw[other]}"
+            problems.append(f"{both} (supported: both the same)")
     if problems:
         told = "; ".join(problems)
         raise CheckpointError(f"{where} describes what Regard has no counterpart of: {told}")
@@ -143,9 +136,7 @@ def config_of(raw: Mapping[str, Any], where: str) -> TransformerConfig:
             # Where nothing is tied, the embeddings of both sides aren't either.
             "shared_vocab": tied and raw.get("share_encoder_decoder_embeddings", True),
             "d_model": raw["d_model"],
-            "n_layers": raw["encoder_layers"],
-            "n_heads": raw["encoder_attention_heads"],
-            "d_ff": raw["encoder_ffn_dim"],
+            **{ours: raw[f"encoder_{theirs}"] for theirs, ours in _BOTH_SIDES.items()},
             "dropout": raw.get("dropout", 0.1),
             "max_len": raw.get("max_position_embeddings", 512),
             "activation": folders.ACTIVATIONS[raw.get("activation_function", "gelu")],
@@ -173,7 +164,7 @@ def refusal(config: ModelConfig) -> str | None:
 
 def described(config: TransformerConfig) -> dict[str, Any]:
     """Marian's description of a model of ours, whose ids stay as they are."""
-    both = {"layers": config.n_layers, "attention_heads": config.n_heads, "ffn_dim": config.d_ff}
+    both = {theirs: getattr(config, ours) for theirs, ours in _BOTH_SIDES.items()}
     return {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],
@@ -183,7 +174,8 @@ def described(config: TransformerConfig) -> dict[str, Any]:
         "share_encoder_decoder_embeddings": config.shared_vocab,
         "tie_word_embeddings": config.tied_output,
         "d_model": config.d_model,
-        **{f"{side}_{name}": n for name, n in both.items() for side in ("encoder", "decoder")},
+        **{f"encoder_{name}": n for name, n in both.items()},
+        **{f"decoder_{name}": n for name, n in both.items()},
         "dropout": config.dropout,
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,
@@ -225,10 +217,8 @@ def marian_numbering(folder: Path) -> tuple[Renumbering, Renumbering]:
     elif (words := folder / "vocab.json").exists():
         ids = folders.read_json(words)
         unknown = _id(ids, UNKNOWN, least, words) if UNKNOWN in ids else None
-    first, second = (
-        specials_first(n, pad=pad, begin=begin, end=end, unknown=unknown) for n in sizes
-    )
-    return first, second
+    ids = {"pad": pad, "begin": begin, "end": end, "unknown": unknown}
+    return specials_first(sizes[0], **ids), specials_first(sizes[1], **ids)
 
 
 def _id(raw: Mapping[str, object], name: str, n: int, path: Path) -> int:

@@ -2,6 +2,10 @@
 
 A format is a table of names. What shapes ours must have is told by the model, built without
 numbers so that any size is cheap.
+
+Translators get our special tokens in front of their vocabularies, which decoding relies on. A row
+that the model of others lacks is zeros, and its logit gets the bias ``CLOSED``: it has no share in
+the softmax, so that the log-probabilities of all other tokens stay what they were.
 """
 
 from __future__ import annotations
@@ -18,22 +22,25 @@ from torch import Tensor
 from regard.core.errors import CheckpointError, ConfigError
 from regard.interop.folders import CONFIG
 from regard.models.presets import build
-from regard.models.settings import DecoderConfig, ModelConfig
+from regard.models.settings import DecoderConfig, ModelConfig, TransformerConfig
+from regard.text.specials import BEGIN_ID, SPECIALS
 
 Shape = tuple[int, ...]
+Weights = Mapping[str, Tensor]
 Names = tuple[str, ...]  # a name of theirs, then those of ours that lie in it, one below the other
 
 POSITIONS = "embedding.positions.table"
 SOURCE_TOKENS = "encoder.embedding.tokens.weight"
 TARGET_TOKENS = "decoder.embedding.tokens.weight"
-OUTPUT_WEIGHT = "decoder.output_weight"
-OUTPUT_BIAS = "decoder.output_bias"  # names of ours
-
+OUTPUT_WEIGHT, OUTPUT_BIAS = "decoder.output_weight", "decoder.output_bias"
+CLOSED = -1e4  # its exponential is 0 in float32, and no sum over logits becomes infinite
 WEIGHT = {"weight": "weight"}
 WEIGHT_AND_BIAS = {"weight": "weight", "bias": "bias"}
 """The tensors of a layer where theirs are called as ours."""
 
-OURS: Mapping[str, Collection[object]] = {
+Supported = Mapping[str, Collection[object]]  # settings, and the values that are supported
+
+OURS: Supported = {
     "score": ("scaled_dot",),
     "window": ("global",),
     "normaliser": ("softmax",),
@@ -76,21 +83,17 @@ class Description(BaseModel):
 
 
 def parts(
-    table: Iterable[Names],
-    kinds: Mapping[str, str],
-    theirs: str = "",
-    ours: str = "",
-    between: str = ".",
+    table: Iterable[Names], kinds: dict[str, str], theirs: str = "", ours: str = "", dot: str = "."
 ) -> Iterator[Names]:
     """Names of the tensors of each layer of a table.
 
     ``kinds`` are their names for a layer's tensors and ours; ``theirs`` and ``ours`` stand before
-    the names, ``between`` before the kind of theirs.
+    the names, ``dot`` before the kind of theirs.
     """
     for name, *others in table:
         for their_kind, our_kind in kinds.items():
             found = (f"{ours}{one}.{our_kind}" for one in others)
-            yield (f"{theirs}{name}{between}{their_kind}", *found)
+            yield (f"{theirs}{name}{dot}{their_kind}", *found)
 
 
 def listed(settings: Mapping[str, object], names: Iterable[str]) -> str:
@@ -104,9 +107,7 @@ def check_exportable(why_not: str | None) -> None:
         raise ConfigError(f"this model cannot be exported: {why_not}")
 
 
-def no_counterpart(
-    config: BaseModel, known: Mapping[str, Collection[object]], of: str
-) -> str | None:
+def no_counterpart(config: BaseModel, known: Supported, of: str) -> str | None:
     """Which settings of ours have values that a format does not know, or None."""
     ours = {name: values for name, values in OURS.items() if hasattr(config, name)}
     wrong = [
@@ -117,7 +118,7 @@ def no_counterpart(
     return f"{of} has no counterpart of {', '.join(wrong)}" if wrong else None
 
 
-def unsupported(said: Mapping[str, object], known: Mapping[str, Collection[object]]) -> list[str]:
+def unsupported(said: Mapping[str, object], known: Supported) -> list[str]:
     """Which settings of a description have values that we have no counterpart of."""
     return [
         f"{name}={said[name]!r} (supported: {', '.join(map(str, values))})"
@@ -126,7 +127,7 @@ def unsupported(said: Mapping[str, object], known: Mapping[str, Collection[objec
     ]
 
 
-def renamed(rows: Iterable[Names], weights: Mapping[str, Tensor], to: str) -> dict[str, Tensor]:
+def renamed(rows: Iterable[Names], weights: Weights, to: str) -> dict[str, Tensor]:
     """Our weights under the names of a format, float32 on the CPU.
 
     A tensor that the table wants and the model lacks is an error, and so is one of the model that
@@ -139,15 +140,12 @@ def renamed(rows: Iterable[Names], weights: Mapping[str, Tensor], to: str) -> di
     if problems:
         raise CheckpointError(f"this model has no counterpart in {to}: {'; '.join(problems)}")
     plain = {name: weights[name].detach().float().cpu() for name in wanted}
-    return {
-        theirs: torch.cat([plain[name] for name in ours]).contiguous()
-        for theirs, ours in table.items()
-    }
+    return {theirs: torch.cat([plain[name] for name in ours]) for theirs, ours in table.items()}
 
 
 def taken(
     rows: Iterable[Names],
-    tensors: Mapping[str, Tensor],
+    tensors: Weights,
     shapes: Mapping[str, Shape],
     of: str,
     *,
@@ -185,7 +183,7 @@ def taken(
     return weights
 
 
-def _no_numbers(tensors: Mapping[str, Tensor]) -> list[str]:
+def _no_numbers(tensors: Weights) -> list[str]:
     """What cannot be a weight: whole numbers, for one, need a scale that nobody told us."""
     wrong: dict[str, list[str]] = {}
     for name, tensor in tensors.items():
@@ -219,7 +217,7 @@ def zeros_beyond(config: ModelConfig, full: ModelConfig) -> dict[str, Tensor]:
 def fitted(
     config: ModelConfig,
     rows: Iterable[Names],
-    tensors: Mapping[str, Tensor],
+    tensors: Weights,
     of: str,
     passed_over: Collection[str] = (),
 ) -> dict[str, Tensor]:
@@ -271,7 +269,7 @@ def padding(pad: int | None, end: object, n_vocab: int) -> tuple[int, list[str]]
 
 
 def untied_rest(
-    tensors: Mapping[str, Tensor], tied: bool, tokens: str, output: str, buffers: tuple[str, ...]
+    tensors: Weights, tied: bool, tokens: str, output: str, buffers: tuple[str, ...]
 ) -> set[str]:
     """Names that may be passed over: buffers by their endings, and a tied output's second copy.
 
@@ -286,3 +284,66 @@ def untied_rest(
             f"{CONFIG} to take both"
         )
     return found | {output}
+
+
+@dataclass(frozen=True, slots=True)
+class Renumbering:
+    """Which of their rows each of our ids takes."""
+
+    rows: tuple[int | None, ...]
+    """None where they have none."""
+    closed: frozenset[int]
+    """Our ids that the model must give no probability."""
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing changes."""
+        return not self.closed and self.rows == tuple(range(len(self.rows)))
+
+    def taken(self, table: Tensor) -> Tensor:
+        """Their rows (V, …) in our order, zeros where they have none."""
+        index = torch.tensor([len(table) if row is None else row for row in self.rows])
+        extra = table.new_zeros((1, *table.shape[1:]))
+        return torch.cat((table, extra)).index_select(0, index)
+
+    def bias(self, theirs: Tensor | None, n: int) -> Tensor:
+        """Their bias of the output in our order, closed where it must be."""
+        found = self.taken(torch.zeros(n) if theirs is None else theirs)
+        found[sorted(self.closed)] = CLOSED
+        return found
+
+    def tokens(self, theirs: Sequence[str]) -> list[str]:
+        """Their tokens in our order; a token of theirs that is called as one of ours is renamed."""
+        rest = [theirs[row] for row in self.rows[len(SPECIALS) :] if row is not None]
+        return [*SPECIALS, *(f"{token}_" if token in SPECIALS else token for token in rest)]
+
+
+def specials_first(
+    n: int, *, pad: int | None, begin: int, end: int, unknown: int | None
+) -> Renumbering:
+    """Their special ids to the front of n; ``begin`` is the id that a target starts with.
+
+    What starts a target may also be their padding, which is then ours to begin with, or their end,
+    which then stands in two places and can be written as the end alone.
+    """
+    front = (None if pad in (begin, end) else pad, begin, end, unknown)
+    closed = {number for number, row in enumerate(front) if row is None}
+    if begin == end:
+        closed.add(BEGIN_ID)
+    rest = (row for row in range(n) if row not in front)
+    return Renumbering((*front, *rest), frozenset(closed))
+
+
+def renumbered(
+    config: TransformerConfig, weights: Weights, source: Renumbering, target: Renumbering
+) -> tuple[TransformerConfig, dict[str, Tensor]]:
+    """A model of theirs, by our names, with our ids."""
+    found = dict(weights)
+    found[SOURCE_TOKENS] = source.taken(weights[SOURCE_TOKENS])
+    for name in (TARGET_TOKENS, OUTPUT_WEIGHT):
+        if name in weights:
+            found[name] = target.taken(weights[name])
+    if config.output_bias or target.closed:
+        found[OUTPUT_BIAS] = target.bias(weights.get(OUTPUT_BIAS), config.n_target_vocab)
+    sizes = {"n_source_vocab": len(source.rows), "n_target_vocab": len(target.rows)}
+    return config.model_copy(update={**sizes, "output_bias": OUTPUT_BIAS in found}), found

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.checkpoints.run_folder import RunFolder, fill
-from regard.checkpoints.snapshots import Snapshot
+from regard.checkpoints.run_folder import RunFolder, Snapshot, fill
 from regard.data.records import Pair
 from regard.data.splits import Data
 from regard.recipes.recipe import load_recipe

@@ -14,12 +14,12 @@ import torch
 
 from regard.checkpoints.run_folder import (
     RunFolder,
+    SnapshotStore,
     load_settings,
     save_config,
     save_model,
     save_settings,
 )
-from regard.checkpoints.snapshots import SnapshotStore
 from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.core.files import telling, write_whole
 from regard.data.stream import Prefetched

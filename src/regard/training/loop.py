@@ -19,8 +19,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from regard.checkpoints.run_folder import fill, model_tensors
-from regard.checkpoints.snapshots import Snapshot
+from regard.checkpoints.run_folder import Snapshot, fill, model_tensors
 from regard.core.errors import TrainingError
 from regard.data.batch import Batch
 from regard.data.stream import Prefetched, Stream

@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from regard.checkpoints.snapshots import FORMAT, Snapshot, SnapshotStore, load_snapshot
+from regard.checkpoints.run_folder import SNAPSHOT_FORMAT, Snapshot, SnapshotStore, load_snapshot
 from regard.core.errors import CheckpointError
 from regard.core.files import PARTIAL
 
@@ -55,7 +55,7 @@ def test_a_snapshot_of_the_first_format_is_read(tmp_path):
 
 def test_a_snapshot_of_a_newer_format_is_refused(tmp_path):
     path = tmp_path / "step-00000007.safetensors"
-    facts = json.dumps({"format": FORMAT + 1, "step": 7})
+    facts = json.dumps({"format": SNAPSHOT_FORMAT + 1, "step": 7})
     path.write_bytes(save({"w": torch.ones(1)}, metadata={"facts": facts}))
     with pytest.raises(CheckpointError, match=r"step-00000007.* has format 3, .*; update regard$"):
         SnapshotStore(tmp_path).latest()

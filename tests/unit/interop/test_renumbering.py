@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.interop.renumbering import CLOSED, specials_first
+from regard.interop.naming import CLOSED, specials_first
 
 
 def test_special_ids_go_to_the_front_and_the_rest_stays_in_order():
