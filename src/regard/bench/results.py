@@ -107,33 +107,25 @@ def remarks(bench: Bench) -> list[str]:
 
 
 def _table(bench: Bench, rows: list[BenchRow]) -> Table:
-    caption = f"{rows[0].kind}, {rows[0].unit}"
-    cells = [_cells(bench, row) for row in rows]
-    if rows[0].by is None:
-        return Table(caption, HEADER, cells)
-    series = [[who, f"{row.at:,.0f}", *rest] for row, (who, *rest) in zip(rows, cells, strict=True)]
-    return Table(caption, (HEADER[0], rows[0].by, *HEADER[1:]), series)
+    by = rows[0].by
+    header = HEADER if by is None else (HEADER[0], by, *HEADER[1:])
+    return Table(f"{rows[0].kind}, {rows[0].unit}", header, [_cells(bench, row) for row in rows])
 
 
 def _cells(bench: Bench, row: BenchRow) -> list[str]:
     ratio = bench.ratio(row)
-    mine = row.who == OURS
+    value = "left out" if (row.error or "").startswith(LEFT_OUT) else "failed"
     return [
         row.label,
+        *([] if row.by is None else [f"{row.at:,.0f}"]),
         row.precision,
         NONE if row.parameters is None else f"{row.parameters:,}",
-        _value(row),
+        value if row.value is None else number(row.value),
         NONE if row.low is None or row.high is None else f"{number(row.low)} – {number(row.high)}",
-        NONE if ratio is None else f"{'×' if mine else ''}{ratio:.2f}",
+        NONE if ratio is None else f"{'×' if row.who == OURS else ''}{ratio:.2f}",
         NONE if row.share is None else f"{row.share:.1%}",
         NONE if row.memory_bytes is None else f"{row.memory_bytes / 2**30:.2f}",
     ]
-
-
-def _value(row: BenchRow) -> str:
-    if row.value is not None:
-        return number(row.value)
-    return "left out" if (row.error or "").startswith(LEFT_OUT) else "failed"
 
 
 def number(value: float) -> str:
@@ -168,7 +160,5 @@ def _curves(rows: list[BenchRow]) -> str:
     for row in rows:
         point = (math.log2(row.at or 1.0), row.value or 0.0)
         lines.setdefault(f"{row.label}, {row.precision}", []).append(point)
-    return curves(
-        lines, title=rows[0].kind, x_label=f"{rows[0].by}, as a power of 2", y_label=rows[0].unit,
-        log_y=True,
-    )  # fmt: skip
+    x_label = f"{rows[0].by}, as a power of 2"
+    return curves(lines, title=rows[0].kind, x_label=x_label, y_label=rows[0].unit, log_y=True)

@@ -195,17 +195,13 @@ def masked_batch(shape: TextShape, rng: torch.Generator) -> Batch:
     ids = torch.randint(1, shape.n_vocab, size, generator=rng)
     n_guessed = max(1, round(MASKED_SHARE * ids.numel()))
     positions = torch.randperm(ids.numel(), generator=rng)[:n_guessed].sort().values
-    targets = ids.flatten()[positions]
-    labels = torch.full_like(ids, -100).flatten()
-    labels[positions] = targets
-    read = ids.flatten().clone()
-    read[positions] = 1  # what stands for a mask
+    guessed = torch.zeros(ids.numel(), dtype=torch.bool).index_fill(0, positions, True).view(size)
     tensors = {
-        "ids": read.view(size),
-        "segments": torch.zeros(size, dtype=torch.long),
+        "ids": ids.masked_fill(guessed, 1),  # 1 stands for a mask
+        "segments": torch.zeros_like(ids),
         "positions": positions,
-        "targets": targets,
-        "labels": labels.view(size),
+        "targets": ids[guessed],
+        "labels": ids.masked_fill(~guessed, -100),
     }
     return Batch(tensors, tuple(range(shape.n_rows)), n_guessed)
 
@@ -296,22 +292,21 @@ def contenders(
         """In tokens that are read."""
         return replace(work, run=lambda: work.run() and shape.n_tokens, flops=flops)
 
+    def loss(forward: Callable[..., Tensor], batch: Batch) -> Tensor:
+        return forward(*bench.inputs(batch))
+
     def ours(positions: str) -> Work:
         torch.manual_seed(0)
         model, flops = bench.ours(positions, shape)
         how = {"max_steps": 1, "precision": precision, "label_smoothing": 0.0}
         settings = TrainSettings.model_validate(how)
-        loss = bench.objective(settings, on_gpu)
-        return counted(our_updates(model, loss, batches, settings, device, captured=on_gpu), flops)
+        objective = bench.objective(settings, on_gpu)
+        work = our_updates(model, objective, batches, settings, device, captured=on_gpu)
+        return counted(work, flops)
 
     def theirs(peer: Peer, compiled: bool) -> Work:
         torch.manual_seed(0)
-        model = WithLoss(peer.make(shape))
-
-        def loss(forward: Callable[..., Tensor], batch: Batch) -> Tensor:
-            return forward(*bench.inputs(batch))
-
-        how = {"compiled": compiled, "dynamic": False}
+        model, how = WithLoss(peer.make(shape)), {"compiled": compiled, "dynamic": False}
         work = plain_updates(model, batches, loss, device, precision, **how)
         return counted(work, bench.ours("learned", shape)[1])
 

@@ -40,14 +40,9 @@ class TorchTransformer(nn.Module):
         hidden = source == self.config.pad_id
         n = target.shape[1]
         future = torch.ones(n, n, dtype=torch.bool, device=target.device).triu(1)  # True = hidden
-        x = self.inner(
-            self._embed(source),
-            self._embed(target),
-            tgt_mask=future,
-            src_key_padding_mask=hidden,
-            memory_key_padding_mask=hidden,
-            tgt_is_causal=True,
-        )
+        masks = {"src_key_padding_mask": hidden, "memory_key_padding_mask": hidden}
+        embedded = (self._embed(source), self._embed(target))
+        x = self.inner(*embedded, tgt_mask=future, tgt_is_causal=True, **masks)
         return x @ self.tokens.weight.T
 
     def _embed(self, ids: Tensor) -> Tensor:
@@ -165,16 +160,9 @@ class Joey(nn.Module):
         """Source (B, S), target (B, T) -> logits (B, T, V)."""
         seen = (source != PAD_ID).unsqueeze(1)  # (B, 1, S)
         memory, _ = self.encoder(self.tokens(source), None, seen)
-        logits, *_ = self.decoder(
-            self.tokens(target),
-            encoder_output=memory,
-            encoder_hidden=None,
-            src_mask=seen,
-            unroll_steps=None,
-            hidden=None,
-            trg_mask=(target != PAD_ID).unsqueeze(1),
-        )
-        return logits
+        masks = {"src_mask": seen, "trg_mask": (target != PAD_ID).unsqueeze(1)}
+        unused = dict.fromkeys(("encoder_hidden", "unroll_steps", "hidden"))
+        return self.decoder(self.tokens(target), encoder_output=memory, **masks, **unused)[0]
 
 
 class PlainGRU(nn.Module):

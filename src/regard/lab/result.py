@@ -10,11 +10,9 @@ from typing import Any
 
 from regard.core.files import write_whole
 from regard.lab import claim
-from regard.visual.charts import bars
+from regard.visual.charts import bars, curves
 from regard.visual.report import Card, card, cards_page
 from regard.visual.tables import Table
-
-PAGE = "index.html"
 
 Number = bool | int | float | str | list[float] | list[int]
 
@@ -39,26 +37,16 @@ class Result:
         """What was put to the test."""
         return claim(self.name)
 
+    def _told(self) -> dict[str, Any]:
+        return {key: getattr(self, key) for key in ("name", "claim", "verdict", "finding")}
+
     def as_json(self) -> dict[str, Any]:
         """What ``regard lab NAME --json`` prints."""
-        return {
-            "name": self.name,
-            "claim": self.claim,
-            "verdict": self.verdict,
-            "finding": self.finding,
-            "numbers": dict(self.numbers),
-        }
+        return {**self._told(), "numbers": dict(self.numbers)}
 
     def card(self) -> Card:
         """The result, ready to be put on a page."""
-        return Card(
-            name=self.name,
-            claim=self.claim,
-            verdict=self.verdict,
-            finding=self.finding,
-            pictures=self.pictures,
-            tables=self.tables,
-        )
+        return Card(**self._told(), pictures=self.pictures, tables=self.tables)
 
     def _repr_html_(self) -> str:
         return card(self.card())
@@ -77,9 +65,9 @@ def write_page(
     results: Sequence[Result], folder: Path, *, failed: Sequence[tuple[str, str]] = ()
 ) -> Path:
     """A page of all results; ``failed`` are (name, why) of experiments that broke down."""
-    cards = [result.card() for result in results]
-    write_whole(folder / PAGE, cards_page("The lectures' claims", cards, missing=failed))
-    return folder / PAGE
+    page, cards = folder / "index.html", [result.card() for result in results]
+    write_whole(page, cards_page("The lectures' claims", cards, missing=failed))
+    return page
 
 
 def unmet(parts: Mapping[str, bool]) -> str:
@@ -115,3 +103,21 @@ def share_bars(shares: Mapping[str, float], *, title: str, digits: int = 0) -> s
     """Shares as bars in per cent."""
     shown = {name: 100 * one for name, one in shares.items()}
     return bars(shown, title=title, unit=" %", digits=digits)
+
+
+def lines(
+    series: Mapping[Any, Any],
+    title: str,
+    x_label: str,
+    y_label: str,
+    *,
+    xs: Iterable[float] = (),
+    log_y: bool = False,
+) -> str:
+    """A line for each series, which maps x to y or lists what is y at each of ``xs``."""
+    xs = list(xs)
+    points = {
+        str(name): list(ys.items() if isinstance(ys, Mapping) else zip(xs, ys, strict=True))
+        for name, ys in series.items()
+    }
+    return curves(points, title=title, x_label=x_label, y_label=y_label, log_y=log_y)

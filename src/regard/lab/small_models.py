@@ -74,16 +74,9 @@ def small_config(
     n_vocab: int, d_model: int, n_layers: int, *, n_heads: int, **more: Any
 ) -> TransformerConfig:
     """A Transformer without dropout, whose feed-forward network is twice as wide as it is."""
-    return TransformerConfig(
-        n_source_vocab=n_vocab,
-        n_target_vocab=n_vocab,
-        d_model=d_model,
-        n_layers=n_layers,
-        n_heads=n_heads,
-        d_ff=2 * d_model,
-        dropout=0.0,
-        **more,
-    )
+    sizes = {"d_model": d_model, "n_layers": n_layers, "n_heads": n_heads, "d_ff": 2 * d_model}
+    both = {"n_source_vocab": n_vocab, "n_target_vocab": n_vocab}
+    return TransformerConfig(**both, **sizes, dropout=0.0, **more)
 
 
 def tagger(
@@ -91,7 +84,8 @@ def tagger(
 ) -> nn.Module:
     """ids (B, T) -> logits (B, T, n_answers); a Transformer has ``n_attentions`` layers."""
     if kind == "attention":
-        return _Attentive(n_symbols, n_answers, d_model, n_attentions)
+        config = small_config(n_symbols, d_model, n_attentions, n_heads=2)
+        return EncoderTagger(config, n_answers, lambda ids: causal(ids.shape[1]))
     return _Recurrent(kind, n_symbols, n_answers, d_model)
 
 
@@ -103,23 +97,32 @@ class _Recurrent(nn.Module):
         if kind == "RNN":
             self.inner = nn.RNN(d_model, d_model, batch_first=True)
         else:
-            self.inner = nn.LSTM(d_model, d_model, batch_first=True)
-            # It remembers more than it forgets, as one usually begins.
-            nn.init.ones_(self.inner.all_weights[0][-1][d_model : 2 * d_model])
+            self.inner = remembering_lstm(d_model)
         self.answer = nn.Linear(d_model, n_answers)
 
     def forward(self, ids: Tensor) -> Tensor:
         return self.answer(self.inner(self.embedding(ids))[0])
 
 
-class _Attentive(nn.Module):
-    """A Transformer's encoder that only looks back."""
+def remembering_lstm(d: int) -> nn.LSTM:
+    """An LSTM whose forget gate has a bias of 1: it remembers more than it forgets, as usual."""
+    lstm = nn.LSTM(d, d, batch_first=True)
+    nn.init.ones_(lstm.all_weights[0][-1][d : 2 * d])
+    return lstm
 
-    def __init__(self, n_symbols: int, n_answers: int, d_model: int, n_layers: int) -> None:
+
+class EncoderTagger(nn.Module):
+    """A Transformer's encoder: ids (B, T) -> logits (B, T, n_answers); ``mask`` is made of ids."""
+
+    def __init__(
+        self, config: TransformerConfig, n_answers: int, mask: Callable[[Tensor], Tensor]
+    ) -> None:
         super().__init__()
-        config = small_config(n_symbols, d_model, n_layers, n_heads=2)
-        self.encoder = TransformerEncoder(config, token_embedding(n_symbols, d_model))
-        self.answer = nn.Linear(d_model, n_answers)
+        embedding = token_embedding(config.n_source_vocab, config.d_model)
+        self.encoder = TransformerEncoder(config, embedding)
+        self.answer = nn.Linear(config.d_model, n_answers)
+        self.mask = mask
 
     def forward(self, ids: Tensor) -> Tensor:
-        return self.answer(self.encoder(ids, causal(ids.shape[1])))
+        """ids (B, T) -> logits (B, T, n_answers)."""
+        return self.answer(self.encoder(ids, self.mask(ids)))

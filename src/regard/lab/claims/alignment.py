@@ -11,12 +11,12 @@ end, as the recipe does, finds no more antecedents (seeds 1 and 2: 35 and 25 %).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from regard.data.records import Pair
 from regard.evaluation.metrics import alignment_error_rate, exact_match
-from regard.lab.result import Result
+from regard.lab.result import Result, percent
 from regard.lab.translators import translator
 from regard.tasks.look import Look
 from regard.tasks.translation_scores import MOST, attention_scores
@@ -30,8 +30,7 @@ SENTENCES = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scored:
+class _Scored(NamedTuple):
     """Which head is the best, its score on other sentences, and what stands beside it."""
 
     by: str
@@ -49,28 +48,39 @@ def alignment(
     run, data = translator("transformer", *small, f"max_steps={steps}", f"seed={seed}")
     valid, test = data.splits["valid"], data.splits["test"]
     found = attention_scores(run, valid, test)
-    words = _scored(found, "aer", _same_place(test[:MOST]))
-    it = _scored(found, "antecedent_accuracy", _so_many_before(valid, test))
+    rules = {"aer": _same_place(test[:MOST]), "antecedent_accuracy": _so_many_before(valid, test)}
+    words, it = (
+        _Scored(str(found[f"{key}_by"]), float(found[key]), float(found[f"{key}_shuffled"]), rule)
+        for key, rule in rules.items()
+    )
     scored = {"alignment error rate": words, "antecedents found": it}
     aligned = words.attention < min(words.shuffled, words.rule)  # 0 is best
     resolved = it.attention > max(it.shuffled, it.rule)
+    first, second = ("beats" if beaten else "does not beat" for beaten in (aligned, resolved))
     texts = run.translate([pair.source for pair in test[:200]])
     return Result(
         name="alignment",
         verdict=aligned and (resolved or not pronouns),
-        finding=_finding(words, it, aligned, resolved),
+        finding=(
+            f"Linking words, attention {first} the rule that takes the word at the same place "
+            f"(error rate {words.attention:.2f}; rule {words.rule:.2f}, shuffled "
+            f"{words.shuffled:.2f}). From pronouns, the best head {second} the rule that takes the "
+            f"word a fixed number of places before ({percent(it.attention)} found; rule "
+            f"{percent(it.rule)}, shuffled {percent(it.shuffled)})."
+        ),
         numbers={
             "exact match": exact_match(texts, [pair.target for pair in test[:200]]),
-            **{f"{n}: {key}": x for n, one in scored.items() for key, x in asdict(one).items()},
+            **{f"{n}: {key}": x for n, one in scored.items() for key, x in one._asdict().items()},
         },
         pictures=(_translating(run, words.by), _standing_for(run, it.by)),
-        tables=(_table(scored),),
+        tables=(
+            Table(
+                "Chosen on one set, scored on another",
+                ["", "Attention", "Shuffled", "Blind rule", "Where"],
+                [(n, *(f"{x:.2f}" for x in one[1:]), one.by) for n, one in scored.items()],
+            ),
+        ),
     )
-
-
-def _scored(found: Mapping[str, float | str], name: str, rule: float) -> _Scored:
-    score, shuffled = float(found[name]), float(found[f"{name}_shuffled"])
-    return _Scored(str(found[f"{name}_by"]), score, shuffled, rule)
 
 
 def _same_place(pairs: Sequence[Pair]) -> float:
@@ -92,28 +102,6 @@ def _so_many_before(valid: Sequence[Pair], test: Sequence[Pair]) -> float:
 def _distances(pairs: Sequence[Pair]) -> list[int]:
     links = (link for pair in pairs for link in pair.antecedents or ())
     return [pronoun - antecedent for pronoun, antecedent in links]
-
-
-def _finding(words: _Scored, it: _Scored, aligned: bool, resolved: bool) -> str:
-    first, second = ("beats" if beaten else "does not beat" for beaten in (aligned, resolved))
-    return (
-        f"Linking words, attention {first} the rule that takes the word at the same place (error "
-        f"rate {words.attention:.2f}; rule {words.rule:.2f}, shuffled {words.shuffled:.2f}). From "
-        f"pronouns, the best head {second} the rule that takes the word a fixed number of places "
-        f"before ({100 * it.attention:.0f} % found; rule {100 * it.rule:.0f} %, shuffled "
-        f"{100 * it.shuffled:.0f} %)."
-    )
-
-
-def _table(scored: Mapping[str, _Scored]) -> Table:
-    return Table(
-        "Chosen on one set, scored on another",
-        ["", "Attention", "Shuffled", "Blind rule", "Where"],
-        [
-            (what, f"{one.attention:.2f}", f"{one.shuffled:.2f}", f"{one.rule:.2f}", one.by)
-            for what, one in scored.items()
-        ],
-    )
 
 
 def _translating(run: Run, by: str) -> str:

@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import NamedTuple
 
-from regard.lab.result import Result
+from regard.lab.result import Result, lines
 from regard.lab.translators import ByLength, accuracy_by_length, exact_by_length, translator
 from regard.models.presets import n_parameters
-from regard.visual.charts import curves
 from regard.visual.tables import Table
 
 SHORT, LONG = 4, 8
@@ -48,21 +47,24 @@ def bottleneck(*, fixed_vector: bool = True, steps: int = 250, seed: int = 1) ->
     first = "sutskever2014" if fixed_vector else "cs224n2019"
     systems = {first: (first,), **ATTENDING}
     learned = {name: _learned(*system, steps=steps, seed=seed) for name, system in systems.items()}
+    accuracy = {name: one.accuracy for name, one in learned.items()}
+    exact = {name: one.exact for name, one in learned.items()}
     alone, *others = learned.values()
     verdict = alone.fall > max(one.fall for one in others) + CLEARLY
+    by_length = "by the length of the source"
     return Result(
         name="bottleneck",
         verdict=verdict,
         finding=_finding(first, learned, verdict),
         numbers={
-            **{f"right tokens, short: {name}": _short(x.accuracy) for name, x in learned.items()},
-            **{f"right tokens, long: {name}": _long(x.accuracy) for name, x in learned.items()},
-            **{f"exact match, short: {name}": _short(x.exact) for name, x in learned.items()},
-            **{f"exact match, long: {name}": _long(x.exact) for name, x in learned.items()},
+            **{f"right tokens, short: {name}": _short(x) for name, x in accuracy.items()},
+            **{f"right tokens, long: {name}": _long(x) for name, x in accuracy.items()},
+            **{f"exact match, short: {name}": _short(x) for name, x in exact.items()},
+            **{f"exact match, long: {name}": _long(x) for name, x in exact.items()},
         },
         pictures=(
-            _curves({name: one.accuracy for name, one in learned.items()}, "Right tokens"),
-            _curves({name: one.exact for name, one in learned.items()}, "Exact match"),
+            lines(accuracy, f"Right tokens {by_length}", "symbols", "share"),
+            lines(exact, f"Exact match {by_length}", "symbols", "share"),
         ),
         tables=(_table(learned, steps),),
     )
@@ -99,24 +101,11 @@ def _finding(first: str, learned: Mapping[str, _LearnedLengths], verdict: bool) 
 
 
 def _table(learned: Mapping[str, _LearnedLengths], steps: int) -> Table:
-    return Table(
-        f"After {steps} steps of copying",
-        ["System", "Parameters", "Tokens, short", "Tokens, long", "Exact, short", "Exact, long"],
-        [
-            (name, f"{one.n_parameters:,}", *(f"{100 * share:.1f} %" for share in _shares(one)))
-            for name, one in learned.items()
-        ],
-    )
-
-
-def _shares(one: _LearnedLengths) -> tuple[float, ...]:
-    return _short(one.accuracy), _long(one.accuracy), _short(one.exact), _long(one.exact)
-
-
-def _curves(lengths: Mapping[str, ByLength], title: str) -> str:
-    return curves(
-        {name: list(scores.items()) for name, scores in lengths.items()},
-        title=f"{title} by the length of the source",
-        x_label="symbols",
-        y_label="share",
-    )
+    rows = []
+    for name, one in learned.items():
+        shares = [
+            share(by_length) for by_length in (one.accuracy, one.exact) for share in (_short, _long)
+        ]
+        rows.append((name, f"{one.n_parameters:,}", *(f"{100 * share:.1f} %" for share in shares)))
+    header = ["Tokens, short", "Tokens, long", "Exact, short", "Exact, long"]
+    return Table(f"After {steps} steps of copying", ["System", "Parameters", *header], rows)

@@ -9,6 +9,7 @@ is nothing to go by.
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import NamedTuple
 
 import torch
@@ -46,7 +47,10 @@ def context(
         for known in (True, False)
     )
     far, near = max(one.after for one in met), min(one.nearer for one in met)
-    untold = torch.stack([_untold(model) for model in models])
+    silent = _ids("harry potter", "i", "like")
+    with torch.no_grad():
+        untold = torch.stack([_by_kind(_near(model, model(silent)[:, 0]))[0] for model in models])
+    book, film = untold.mT.tolist()
     return Result(
         name="context",
         verdict=all(map(_told_apart, met)),
@@ -57,7 +61,7 @@ def context(
             "their own meaning (chance is half). With words that only other titles met, "
             f"{sum(map(_told_apart, unmet))} of the {n_models} models tell the two apart; with no "
             "telling word, as in “i like harry potter”, the mean cosines with the words of the two "
-            f"are {untold[:, 0].mean().item():.2f} and {untold[:, 1].mean().item():.2f}."
+            f"are {fmean(book):.2f} and {fmean(film):.2f}."
         ),
         numbers={
             "models": n_models,
@@ -68,8 +72,8 @@ def context(
             "share nearer to its own meaning": [one.nearer for one in met],
             "words never met: cosine after": [one.after for one in unmet],
             "words never met: share nearer": [one.nearer for one in unmet],
-            "no telling word: cosine with a book's words": untold[:, 0].tolist(),
-            "no telling word: cosine with a film's words": untold[:, 1].tolist(),
+            "no telling word: cosine with a book's words": book,
+            "no telling word: cosine with a film's words": film,
         },
         pictures=(_cosines(models[0], seed), _weights(models[0])),
     )
@@ -110,11 +114,6 @@ def _near(model: TitleModel, vectors: Tensor) -> Tensor:
 
 def _by_kind(cosines: Tensor) -> Tensor:
     return cosines.unflatten(-1, (len(KINDS), -1)).mean(dim=-1)  # (B, N) -> (B, 2)
-
-
-@torch.no_grad()
-def _untold(model: TitleModel) -> Tensor:
-    return _by_kind(_near(model, model(_ids("harry potter", "i", "like"))[:, 0]))[0]
 
 
 @torch.no_grad()

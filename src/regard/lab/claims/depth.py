@@ -12,12 +12,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from regard.lab.result import Result
+from regard.lab.result import Result, lines
 from regard.lab.translators import toy_translator
 from regard.models.presets import n_parameters
 from regard.tasks.translation_scores import evaluate_pairs
 from regard.training.flops import BACKWARD, count_forward
-from regard.visual.charts import curves
 from regard.visual.tables import Table
 
 
@@ -58,9 +57,11 @@ def depth(
     sizes = [Size(n_layers, d_model) for n_layers in depths for d_model in widths]
     shares = _shared_out(sizes, steps) if equal_cost else dict.fromkeys(sizes, steps)
     grid = {size: _learned(size, shares[size], seed) for size in sizes}
+    by_depth = {f"width {w}": [grid[Size(n, w)].loss for n in depths] for w in widths}
+    by_width = {f"depth {n}": [grid[Size(n, w)].loss for w in widths] for n in depths}
     saved = {
-        **{f"by depth at width {w}": _saved(grid, depths[0], w, depths[-1], w) for w in widths},
-        **{f"by width at depth {n}": _saved(grid, n, widths[0], n, widths[-1]) for n in depths},
+        **{f"by depth at {width}": losses[0] - losses[-1] for width, losses in by_depth.items()},
+        **{f"by width at {depth}": losses[0] - losses[-1] for depth, losses in by_width.items()},
     }
     return Result(
         name="depth",
@@ -72,8 +73,8 @@ def depth(
             **{f"loss saved {how}": gain for how, gain in saved.items()},
         },
         pictures=(
-            _curves(grid, {f"width {w}": [Size(n, w) for n in depths] for w in widths}, "depth", 0),
-            _curves(grid, {f"depth {n}": [Size(n, w) for w in widths] for n in depths}, "width", 1),
+            lines(by_depth, "Loss by depth", "depth", "loss a token", xs=depths),
+            lines(by_width, "Loss by width", "width", "loss a token", xs=widths),
         ),
         tables=(_table(grid),),
     )
@@ -99,10 +100,6 @@ def _learned(size: Size, steps: int, seed: int) -> _LearnedSize:
     )
 
 
-def _saved(grid: Mapping[Size, _LearnedSize], n: int, w: int, more_n: int, more_w: int) -> float:
-    return grid[Size(n, w)].loss - grid[Size(more_n, more_w)].loss
-
-
 def _finding(
     grid: Mapping[Size, _LearnedSize], saved: Mapping[str, float], equal_cost: bool
 ) -> str:
@@ -121,29 +118,10 @@ def _finding(
 
 
 def _table(grid: Mapping[Size, _LearnedSize]) -> Table:
-    return Table(
-        "Learning to reverse",
-        ["Layers × width", "Steps", "Loss", "Exact match", "Parameters", "GFLOP in all"],
-        [
-            (
-                str(size),
-                f"{one.steps:,}",
-                f"{one.loss:.2f}",
-                f"{100 * one.exact:.1f} %",
-                f"{one.n_parameters:,}",
-                f"{one.flops / 1e9:,.1f}",
-            )
-            for size, one in grid.items()
-        ],
-    )
-
-
-def _curves(
-    grid: Mapping[Size, _LearnedSize], series: Mapping[str, Sequence[Size]], what: str, axis: int
-) -> str:
-    return curves(
-        {name: [(size[axis], grid[size].loss) for size in sizes] for name, sizes in series.items()},
-        title=f"Loss by {what}",
-        x_label=what,
-        y_label="loss a token",
-    )
+    header = ["Layers × width", "Steps", "Loss", "Exact match", "Parameters", "GFLOP in all"]
+    rows = []
+    for size, one in grid.items():
+        shares = (f"{one.loss:.2f}", f"{100 * one.exact:.1f} %")
+        cost = (f"{one.n_parameters:,}", f"{one.flops / 1e9:,.1f}")
+        rows.append((str(size), f"{one.steps:,}", *shares, *cost))
+    return Table("Learning to reverse", header, rows)

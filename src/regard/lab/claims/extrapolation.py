@@ -9,16 +9,15 @@ up to ten symbols and then tried on longer ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from regard.core.errors import ShapeError
 from regard.data.records import Pair
 from regard.data.worlds import toys
 from regard.evaluation.metrics import exact_match
-from regard.lab.result import Result
+from regard.lab.result import Result, lines
 from regard.lab.translators import ByLength, accuracy_by_length, exact_by_length, toy_translator
 from regard.tasks.translator import Run
-from regard.visual.charts import curves
 from regard.visual.tables import Table
 
 SHOWN = 10
@@ -33,8 +32,7 @@ WAYS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
+class _Tried(NamedTuple):
     """How one way of telling positions fared."""
 
     shown: float
@@ -54,7 +52,11 @@ def extrapolation(
     sizes = {"n_train": 1, "n_test": 40 * longest, "max_symbols": longest}
     pairs = toys.build_toy("copy", seed=1, **sizes)["test"]
     tried = {way: _tried(settings, pairs, shortest, steps, seed) for way, settings in WAYS.items()}
+    longest_source = max(pairs, key=_length).source
+    examples = [(way, one.example) for way, one in tried.items()]
     verdict = tried[SINUSOIDAL].asked > tried[SINUSOIDAL].shown / 2
+    symbols = f"symbols (up to {SHOWN} in training)"
+    right = "Right tokens, the ones before being given"
     numbers: dict[str, float | str] = {}
     for way, one in tried.items():
         numbers[f"exact match, up to {SHOWN} symbols: {way}"] = one.shown
@@ -66,19 +68,10 @@ def extrapolation(
         finding=_finding(tried, f"{shortest} to {longest}", verdict),
         numbers=numbers,
         pictures=(
-            _curves({way: one.exact for way, one in tried.items()}, "Exact match"),
-            _curves(
-                {way: one.accuracy for way, one in tried.items()},
-                "Right tokens, the ones before being given",
-            ),
+            lines({way: one.exact for way, one in tried.items()}, "Exact match", symbols, "share"),
+            lines({way: one.accuracy for way, one in tried.items()}, right, symbols, "share"),
         ),
-        tables=(
-            Table(
-                "The longest source",
-                ["Positions", max(pairs, key=_length).source],
-                [(way, one.example) for way, one in tried.items()],
-            ),
-        ),
+        tables=(Table("The longest source", ["Positions", longest_source], examples),),
     )
 
 
@@ -126,13 +119,4 @@ def _finding(tried: dict[str, _Tried], lengths: str, verdict: bool) -> str:
     return seen + (
         "The formula goes on, but training never showed what its values there mean. Learned "
         f"positions get {100 * table.asked:.0f} %, for what is longer than the table is refused."
-    )
-
-
-def _curves(lengths: dict[str, ByLength], title: str) -> str:
-    return curves(
-        {way: list(scores.items()) for way, scores in lengths.items()},
-        title=title,
-        x_label=f"symbols (up to {SHOWN} in training)",
-        y_label="share",
     )

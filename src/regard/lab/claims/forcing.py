@@ -34,32 +34,24 @@ def forcing(*, share: float = 1.0, steps: int = 200, n_test: int = 300, seed: in
     schedule = f"{{start: 1.0, end: 0.0, steps: {steps}}}"
     ways = {"forced": str(share), "scheduled": schedule, "free": "0.0"}
     found = {name: _trained(way, steps, n_test, seed) for name, way in ways.items()}
-    gained = found["forced"].alone - found["free"].alone
+    alone = {name: one.alone for name, one in found.items()}
     return Result(
         name="forcing",
-        verdict=gained > 0.1,
+        verdict=alone["forced"] - alone["free"] > 0.1,
         finding=(
             f"After {steps} steps the model shown {percent(share)} right words copies "
-            f"{percent(found['forced'].alone)} of new sequences, the one whose share fell to none "
-            f"{percent(found['scheduled'].alone)}, the one that ran free "
-            f"{percent(found['free'].alone)}. With right words given, their tokens are right to "
+            f"{percent(alone['forced'])} of new sequences, the one whose share fell to none "
+            f"{percent(alone['scheduled'])}, the one that ran free "
+            f"{percent(alone['free'])}. With right words given, their tokens are right to "
             f"{percent(found['forced'].given)}, {percent(found['scheduled'].given)} and "
             f"{percent(found['free'].given)}."
         ),
         numbers={
             f"{what}, {name}": value
             for name, one in found.items()
-            for what, value in (
-                ("tokens right, words given", one.given),
-                ("whole, alone", one.alone),
-            )
+            for what, value in zip(("tokens right, words given", "whole, alone"), one, strict=True)
         },
-        pictures=(
-            share_bars(
-                {name: one.alone for name, one in found.items()},
-                title="Sequences copied without a mistake",
-            ),
-        ),
+        pictures=(share_bars(alone, title="Sequences copied without a mistake"),),
         tables=(
             Table(
                 "Trained with",

@@ -12,12 +12,11 @@ from collections.abc import Iterable
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.lab.result import Result
 from regard.lab.small_models import seeded, small_config
 from regard.layers.blocks import DecoderBlock
-from regard.layers.viewpoint import Seen
 from regard.models.transformer import Transformer
 from regard.visual.matrix import matrix
 
@@ -65,7 +64,12 @@ def _sensitivity(model: Transformer, *, masked: bool) -> Tensor:
         lambda _module, _given, embedded: words.append(embedded)
     )
     layers = cast("Iterable[DecoderBlock]", () if masked else model.decoder.layers)
-    opened = [layer.self_attention.view.register_forward_hook(_see_all) for layer in layers]
+    opened = [
+        layer.self_attention.view.register_forward_hook(
+            lambda _module, _given, seen: dataclasses.replace(seen, causal=False)
+        )
+        for layer in layers
+    ]
     with torch.enable_grad():
         chances = model(_ids(SOURCE), _ids(GIVEN)).log_softmax(dim=-1)
     for handle in (watched, *opened):
@@ -77,30 +81,25 @@ def _sensitivity(model: Transformer, *, masked: bool) -> Tensor:
     return torch.stack(rows)
 
 
-def _see_all(_module: nn.Module, _given: object, seen: Seen) -> Seen:
-    """What the attention was given, but for its mask."""
-    return dataclasses.replace(seen, causal=False)
-
-
 def _ids(words: tuple[str, ...]) -> Tensor:
     return torch.tensor([[_VOCABULARY.index(word) for word in words]])
 
 
 def _finding(verdict: bool, leak: float, least: float, mean: float) -> str:
-    if not verdict and leak == 0:
+    if verdict:
+        return (
+            "With the mask the gradient from every word ahead is exactly 0, and from every word "
+            f"behind at least {least:.2g}. Without it words ahead count {mean:.2g} on average: the "
+            "decoder could learn to copy the answer, and would have nothing to copy when it writes."
+        )
+    if leak == 0:
         return (
             f"No word ahead moves a prediction, but some word behind moves it by {least:.2g} only, "
             "or taking the mask away changes nothing: this decoder hardly reads."
         )
-    if not verdict:
-        return (
-            f"A word ahead moves a prediction by up to {leak:.2g}: nothing keeps the decoder from "
-            "reading what it is to write."
-        )
     return (
-        "With the mask the gradient from every word ahead is exactly 0, and from every word behind "
-        f"at least {least:.2g}. Without it words ahead count {mean:.2g} on average: the decoder "
-        "could learn to copy the answer, and would have nothing to copy when it writes."
+        f"A word ahead moves a prediction by up to {leak:.2g}: nothing keeps the decoder from "
+        "reading what it is to write."
     )
 
 

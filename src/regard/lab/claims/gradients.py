@@ -14,15 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.kernels.attention import attention
-from regard.lab.result import Result, unmet
-from regard.lab.small_models import block_norms, seeded
+from regard.lab.result import Result, lines, unmet
+from regard.lab.small_models import block_norms, remembering_lstm, seeded
 from regard.layers.attention import MultiHeadAttention
-from regard.visual.charts import curves
 
 Last = Callable[[Tensor], Tensor]  # x (B, T, D) -> the last output (B, 1, D)
 
 _WIDTH, _BATCH = 16, 8
-_FORGET_BIAS = 1.0  # where an LSTM usually starts: it remembers more than it forgets
 _MUCH, _FLAT = 100.0, 3.0
 
 
@@ -58,19 +56,15 @@ def gradients(
         )
         for way in ("values", "softmax")
     }
-    return _result(sizes, by_power)
-
-
-def _result(sizes: Mapping[str, Tensor], by_power: Mapping[str, Tensor]) -> Result:
     ends = {name: (size[-1] / size[1]).item() for name, size in sizes.items()}
     sharp = {way: (size[-1] / size[0]).item() for way, size in by_power.items()}
     attended = sizes["attention"][1:]  # without the asking token, which is also the query
     spread = (attended.max() / attended.min()).item()
-    small, large, lstm = list(ends.values())[:3]
+    faded, grown, lstm = list(ends.values())[:3]
     parts = {
-        "with small weights the RNN's gradient fades a hundredfold": small < 1 / _MUCH,
-        "with large ones it grows a hundredfold": large > _MUCH,
-        "the LSTM lies between the two": small < lstm < large,
+        "with small weights the RNN's gradient fades a hundredfold": faded < 1 / _MUCH,
+        "with large ones it grows a hundredfold": grown > _MUCH,
+        "the LSTM lies between the two": faded < lstm < grown,
         f"attention's varies less than {_FLAT:g}-fold": spread < _FLAT,
         "a saturated softmax lets less than a hundredth through": sharp["softmax"] < 1 / _MUCH,
         "the values let at least half of it through": sharp["values"] > 0.5,
@@ -79,10 +73,10 @@ def _result(sizes: Mapping[str, Tensor], by_power: Mapping[str, Tensor]) -> Resu
         name="gradients",
         verdict=all(parts.values()),
         finding=(
-            f"From 1 step back to {len(attended)} the gradient is multiplied by {small:.0e} in the "
-            f"RNN with small weights, {large:.0e} with large ones and {lstm:.0e} in the LSTM; "
+            f"From 1 step back to {len(attended)} the gradient is multiplied by {faded:.0e} in the "
+            f"RNN with small weights, {grown:.0e} with large ones and {lstm:.0e} in the LSTM; "
             f"attention has one step to every token, and its gradient varies {spread:.1f}-fold. "
-            f"With scores {2 ** (len(by_power['values']) - 1)} times as large the gradient through "
+            f"With scores {2**sharpest} times as large the gradient through "
             f"the softmax is multiplied by {sharp['softmax']:.0e}, the one through the values by "
             f"{sharp['values']:.1f}." + unmet(parts)
         ),
@@ -97,14 +91,16 @@ def _result(sizes: Mapping[str, Tensor], by_power: Mapping[str, Tensor]) -> Resu
 
 
 def _pictures(sizes: Mapping[str, Tensor], by_power: Mapping[str, Tensor]) -> tuple[str, ...]:
-    lines = {name: list(enumerate(size.tolist())) for name, size in sizes.items()}
-    ways = {way: lines.pop(way) for way in by_power}
-    powers = {way: list(enumerate(size.tolist())) for way, size in by_power.items()}
-    draw = partial(curves, y_label="size of the gradient", log_y=True)
-    return (
-        draw(lines, title="Back through time", x_label="steps back"),
-        draw(ways, title="Two ways through attention", x_label="steps back (0 is who asks)"),
-        draw(powers, title="Saturation", x_label="scores multiplied by 2 to the power of"),
+    back = {name: dict(enumerate(size.tolist())) for name, size in sizes.items()}
+    ways = {way: back.pop(way) for way in by_power}
+    powers = {way: dict(enumerate(size.tolist())) for way, size in by_power.items()}
+    return tuple(
+        lines(series, title, x_label, "size of the gradient", log_y=True)
+        for series, title, x_label in (
+            (back, "Back through time", "steps back"),
+            (ways, "Two ways through attention", "steps back (0 is who asks)"),
+            (powers, "Saturation", "scores multiplied by 2 to the power of"),
+        )
     )
 
 
@@ -128,8 +124,7 @@ def _rnn(gain: float) -> Last:
 
 
 def _lstm() -> Last:
-    inner = nn.LSTM(_WIDTH, _WIDTH, batch_first=True).double()
-    nn.init.constant_(inner.all_weights[0][-1][_WIDTH : 2 * _WIDTH], _FORGET_BIAS)
+    inner = remembering_lstm(_WIDTH).double()
     return lambda x: inner(x)[0][:, -1:]
 
 

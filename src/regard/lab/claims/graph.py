@@ -8,18 +8,15 @@ tell the prevailing colour of each node's neighbours in new graphs, it has to gu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.inspection.capture import watch
-from regard.lab.result import Result, percent
+from regard.lab.result import Result, lines, percent
 from regard.lab.small_models import fit, seeded
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.blocks import Residual
-from regard.visual.charts import curves
 from regard.visual.matrix import matrix
 
 _D, _HEADS = 16, 2
@@ -44,7 +41,8 @@ def graph(
     rng = torch.Generator().manual_seed(seed)
     graphs = [random_graph(n_nodes, 3, rng) for _ in range(n_graphs)]
     layers = _layers(n_layers, seed)
-    within = torch.stack([_within(may, n_layers) for may in graphs])  # (graphs, layers, N, N)
+    by_layer = torch.arange(1, n_layers + 1)[:, None, None]
+    within = torch.stack([hops(may) <= by_layer for may in graphs])  # (graphs, layers, N, N)
     limited = torch.stack([_reached(layers, may, seed) for may in graphs])
     full = torch.stack([_reached(layers, torch.ones_like(may), seed) for may in graphs])
     agree = ((limited if edges else full) == within).double().mean().item()
@@ -52,14 +50,8 @@ def graph(
         trained_accuracy(edges=known, n_nodes=n_nodes, steps=steps, seed=seed)
         for known in (True, False)
     )
-    shares = {
-        name: reached.double().mean(dim=(0, 2, 3)).tolist()
-        for name, reached in (
-            ("within k hops", within),
-            ("edges", limited),
-            ("full attention", full),
-        )
-    }
+    reached = {"within k hops": within, "edges": limited, "full attention": full}
+    shares = {name: of.double().mean(dim=(0, 2, 3)).tolist() for name, of in reached.items()}
     return Result(
         name="graph",
         verdict=agree == 1,
@@ -80,11 +72,12 @@ def graph(
             "share right on the colour of the neighbours: full attention": guessed,
         },
         pictures=(
-            curves(
-                {name: list(enumerate(shares[name], 1)) for name in ("edges", "full attention")},
-                title="Nodes that reach a node",
-                x_label="layers",
-                y_label="share of all nodes",
+            lines(
+                {name: shares[name] for name in ("edges", "full attention")},
+                "Nodes that reach a node",
+                "layers",
+                "share of all nodes",
+                xs=range(1, n_layers + 1),
             ),
             *_places(layers, seed),
         ),
@@ -103,31 +96,26 @@ class _GraphLayer(nn.Module):
         return self.residual.leave(x, self.attention(self.residual.enter(x), mask=mask))
 
 
-def _layers(n_layers: int, seed: int) -> Sequence[_GraphLayer]:
+def _layers(n_layers: int, seed: int) -> list[_GraphLayer]:
     with seeded(seed):
         return [_GraphLayer().double() for _ in range(n_layers)]
 
 
 @torch.no_grad()
-def _reached(layers: Sequence[_GraphLayer], may: Tensor, seed: int) -> Tensor:
+def _reached(layers: list[_GraphLayer], may: Tensor, seed: int) -> Tensor:
     """(layers, N, N): does node t change, after each layer, when node s is given another vector?"""
     rng = torch.Generator().manual_seed(seed)
-    n_nodes = len(may)
-    x, other = torch.randn(2, n_nodes, _D, generator=rng, dtype=torch.float64)
-    changed = torch.where(torch.eye(n_nodes, dtype=torch.bool)[..., None], other, x)  # row s: s new
-    found = []
+    x, other = torch.randn(2, len(may), _D, generator=rng, dtype=torch.float64)
+    changed = torch.where(torch.eye(len(may)).bool()[..., None], other, x)  # row s: s is new
     nodes = torch.cat((changed, x[None]))  # (N + 1, N, D), the last is unchanged
+    found = []
     for layer in layers:
         nodes = layer(nodes, may)
         found.append((nodes[:-1] - nodes[-1]).abs().amax(dim=-1).mT > 1e-12)
     return torch.stack(found)
 
 
-def _within(may: Tensor, n_layers: int) -> Tensor:
-    return torch.stack([hops(may) <= k for k in range(1, n_layers + 1)])
-
-
-def _places(layers: Sequence[_GraphLayer], seed: int) -> tuple[str, str]:
+def _places(layers: list[_GraphLayer], seed: int) -> tuple[str, str]:
     """Where the nodes of a small knowledge graph look, and what they know of after two layers."""
     names, may = named(PLACES)
     x = torch.randn(1, len(names), _D, generator=torch.Generator().manual_seed(seed)).double()
@@ -162,9 +150,12 @@ def mask(n_nodes: int, edges: list[tuple[int, int]]) -> Tensor:
 
 def random_graph(n_nodes: int, n_more: int, rng: torch.Generator) -> Tensor:
     """The mask of a random tree, with ``n_more`` edges anywhere: all nodes hang together."""
-    tree = [(i, _below(i, rng)) for i in range(1, n_nodes)]
-    more = [(_below(n_nodes, rng), _below(n_nodes, rng)) for _ in range(n_more)]
-    return mask(n_nodes, tree + more)
+
+    def below(n: int) -> int:
+        return int(torch.randint(n, (), generator=rng))
+
+    tree = [(i, below(i)) for i in range(1, n_nodes)]
+    return mask(n_nodes, tree + [(below(n_nodes), below(n_nodes)) for _ in range(n_more)])
 
 
 def hops(may: Tensor) -> Tensor:
@@ -173,17 +164,8 @@ def hops(may: Tensor) -> Tensor:
     >>> hops(mask(4, [(0, 1), (1, 2)])).tolist()
     [[0, 1, 2, 4], [1, 0, 1, 4], [2, 1, 0, 4], [4, 4, 4, 0]]
     """
-    n_nodes = len(may)
-    steps = torch.full((n_nodes, n_nodes), n_nodes)
-    reached = torch.eye(n_nodes, dtype=torch.bool)
-    for k in range(n_nodes):
-        steps[reached & (steps == n_nodes)] = k
-        reached = (reached.double() @ may.double()) > 0
-    return steps
-
-
-def _below(n: int, rng: torch.Generator) -> int:
-    return int(torch.randint(n, (), generator=rng).item())
+    within = [torch.linalg.matrix_power(may.double(), k) > 0 for k in range(len(may))]  # k edges
+    return (~torch.stack(within)).sum(dim=0)
 
 
 class Looker(nn.Module):
@@ -206,7 +188,10 @@ def trained_accuracy(*, edges: bool, n_nodes: int, steps: int, seed: int) -> flo
     Without ``edges`` all may look at all: they see every colour, but not whose neighbour has it.
     """
     rng = torch.Generator().manual_seed(seed)
-    graphs, new = (torch.stack([_neighbours(n_nodes, rng) for _ in range(200)]) for _ in range(2))
+    others = ~torch.eye(n_nodes, dtype=torch.bool)
+    graphs, new = (
+        torch.stack([random_graph(n_nodes, 3, rng) & others for _ in range(200)]) for _ in range(2)
+    )
     with seeded(seed):
         model = Looker()
 
@@ -233,7 +218,3 @@ def prevailing(colours: Tensor, masks: Tensor) -> Tensor:
     tensor([[1, 0, 1]])
     """
     return (masks.long() @ (2 * colours - 1).unsqueeze(-1)).squeeze(-1)
-
-
-def _neighbours(n_nodes: int, rng: torch.Generator) -> Tensor:
-    return random_graph(n_nodes, 3, rng) & ~torch.eye(n_nodes, dtype=torch.bool)

@@ -15,12 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.functional.normalisers import Normaliser, softmax
-from regard.lab.result import Result, percent
+from regard.lab.result import Result, lines, percent
 from regard.lab.small_models import fit, seeded
 from regard.layers.draw import Draw
 from regard.layers.score import Score
 from regard.training.reinforce import Baseline, accounts, surrogate
-from regard.visual.charts import bars, curves
+from regard.visual.charts import bars
 
 _N_KEYS, _D, _BATCH = 8, 16, 32
 
@@ -43,6 +43,7 @@ def hard(
         calmed = _spread(scores, worth, usual, n_draws)
         soft_losses, soft_right = _learned(softmax, steps)
         hard_losses, hard_right = _learned(Draw(), steps)
+    losses = {"soft": _smooth(soft_losses), "hard": _smooth(hard_losses)}
     verdict = calmed.error_of_mean < 0.1 and calmed.noise > 1 and calmed.noise < plain.noise / 1.5
     return Result(
         name="hard",
@@ -66,12 +67,7 @@ def hard(
                 {"soft": 0.0, "hard": plain.noise, "hard, baseline": calmed.noise},
                 title="Noise of one estimate, in lengths of the gradient",
             ),
-            curves(
-                {"soft": _smooth(soft_losses), "hard": _smooth(hard_losses)},
-                title="Learning a lookup",
-                x_label="step",
-                y_label="loss",
-            ),
+            lines(losses, "Learning a lookup", "step", "loss"),
         ),
     )
 
@@ -121,6 +117,6 @@ def _learned(normaliser: Normaliser, steps: int) -> tuple[list[float], float]:
     return losses, (found == wanted).double().mean().item()
 
 
-def _smooth(losses: list[float], n: int = 20) -> list[tuple[float, float]]:
+def _smooth(losses: list[float], n: int = 20) -> dict[float, float]:
     """Means of n neighbours, so that a curve can be read."""
-    return [(i + n / 2, sum(losses[i : i + n]) / n) for i in range(0, len(losses) - n + 1, n)]
+    return {i + n / 2: sum(losses[i : i + n]) / n for i in range(0, len(losses) - n + 1, n)}

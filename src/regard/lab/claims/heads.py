@@ -16,12 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.inspection.capture import watch
-from regard.lab.result import Result, listed, percent
+from regard.lab.result import Result, lines, listed, percent
 from regard.lab.small_models import fit, seeded
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.blocks import FeedForward
 from regard.layers.key_values import KeyValues
-from regard.visual.charts import curves
 from regard.visual.matrix import matrix
 
 _NETWORK = {
@@ -47,13 +46,19 @@ def heads(
     split = best_reader(1, ordered=False, steps=steps, seeds=seeds)
     more = [best_reader(n, ordered=ordered, steps=steps, seeds=seeds) for n in counts]
     network = best_reader(1, ordered=True, network=True, steps=steps, seeds=seeds)
-    swept = dict(zip((1, *counts), (reader.accuracy for reader in (one, *more)), strict=True))
+    swept = {n: reader.accuracy for n, reader in zip((1, *counts), (one, *more), strict=True)}
     weights = _weights(network.model)[0]
+    parts = _weights(more[0].model)
+    rows = {
+        "1 head, which two": _weights(split.model)[0],
+        **{f"head {i} of {len(parts)}, order": row for i, row in enumerate(parts, 1)},
+        "1 head + network, order": weights,
+    }
+    columns = ["other", "subject", "object", *["other"] * 5]
+    found, x_label = "Subject and object found", f"heads, {WIDTH} wide together"
     return Result(
         name="heads",
-        verdict=split.accuracy > 0.95
-        and one.accuracy < 0.75
-        and min(list(swept.values())[1:]) > 0.95,
+        verdict=one.accuracy < 0.75 and min(x.accuracy for x in (split, *more)) > 0.95,
         finding=(
             f"Which two words they are, one head tells in {percent(split.accuracy)} of new "
             f"sentences. {'Which is which' if ordered else 'No more than that'} is told in "
@@ -71,13 +76,8 @@ def heads(
             "its weight on the object": weights[2],
         },
         pictures=(
-            curves(
-                {"best of the trainings": list(swept.items())},
-                title="Subject and object found",
-                x_label=f"heads, {WIDTH} wide together",
-                y_label="share right",
-            ),
-            _picture(split.model, more[0].model, network.model),
+            lines({"best of the trainings": swept}, found, x_label, "share right"),
+            matrix(list(rows.values()), list(rows), columns, title="Where the heads look"),
         ),
     )
 
@@ -89,15 +89,6 @@ def _weights(model: Reader) -> list[list[float]]:
         model(words, roles)
     weights: list[list[float]] = views["attention", 0].weights()[0, :, 0].tolist()
     return weights
-
-
-def _picture(split: Reader, apart: Reader, network: Reader) -> str:
-    parts = _weights(apart)
-    rows = {"1 head, which two": _weights(split)[0]}
-    rows |= {f"head {i} of {len(parts)}, order": row for i, row in enumerate(parts, 1)}
-    rows["1 head + network, order"] = _weights(network)[0]
-    columns = ["other", "subject", "object", *["other"] * 5]
-    return matrix(list(rows.values()), list(rows), columns, title="Where the heads look")
 
 
 class Reader(nn.Module):
@@ -137,20 +128,19 @@ def best_reader(
     n_heads: int, *, ordered: bool, steps: int, seeds: Sequence[int], network: bool = False
 ) -> TrainedReader:
     """The best of the readers trained from each seed: it shows what can be done."""
-    trained = []
-    for seed in seeds:
-        with seeded(seed):
-            trained.append(_train(Reader(n_heads, ordered=ordered, network=network), steps, seed))
+    trained = [_trained(n_heads, ordered, network, steps, seed) for seed in seeds]
     return max(trained, key=lambda one: one.accuracy)
 
 
-def _train(model: Reader, steps: int, seed: int) -> TrainedReader:
+def _trained(n_heads: int, ordered: bool, network: bool, steps: int, seed: int) -> TrainedReader:
     rng = torch.Generator().manual_seed(seed)
+    with seeded(seed):
+        model = Reader(n_heads, ordered=ordered, network=network)
 
     def loss() -> Tensor:
         words, roles, answer = sentences(64, rng)
         logits = model(words, roles)
-        if logits.shape[1] == 2:
+        if ordered:
             return F.cross_entropy(logits.transpose(1, 2), answer)
         return F.binary_cross_entropy_with_logits(logits, _set(answer))
 

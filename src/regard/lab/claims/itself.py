@@ -17,11 +17,10 @@ from torch import Tensor, nn
 
 from regard.inspection.capture import watch
 from regard.kernels.attention import attention
-from regard.lab.result import Result, percent, share_bars
+from regard.lab.result import Result, lines, percent, share_bars
 from regard.lab.small_models import fit, seeded
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.positions import make_positions
-from regard.visual.charts import curves
 from regard.visual.matrix import matrix
 
 _SPREADS = (0.0, 0.25, 0.5, 1.0)
@@ -57,9 +56,13 @@ def itself(
     }
     normal = {d: _share(_plain(tokens[d])) for d in widths}
     spread = {
-        d: [_share(_plain(_with_lengths(tokens[d], s, rng))) for s in _SPREADS] for d in widths
+        f"{d} dimensions": [_share(_plain(_with_lengths(x, s, rng))) for s in _SPREADS]
+        for d, x in tokens.items()
     }
-    own = {d: [_own(_plain(F.normalize(tokens[d], dim=-1) * n)) for n in _LENGTHS] for d in widths}
+    own = {
+        f"{d} dimensions": [_own(_plain(F.normalize(x, dim=-1) * n)) for n in _LENGTHS]
+        for d, x in tokens.items()
+    }
     deciding = shares["random queries and keys" if projected else "plain"]
     return Result(
         name="itself",
@@ -80,23 +83,24 @@ def itself(
             "dimensions": list(widths),
             "share by dimensions, normal entries": list(normal.values()),
             "deviations of log length": list(_SPREADS),
-            **{f"share by deviation, {d} dimensions": spread[d] for d in widths},
+            **{f"share by deviation, {d}": shares for d, shares in spread.items()},
             "lengths": list(_LENGTHS),
-            **{f"weight on itself by length, {d} dimensions": own[d] for d in widths},
+            **{f"weight on itself by length, {d}": weights for d, weights in own.items()},
         },
         pictures=(
             share_bars(shares, title="Tokens that attend most to themselves"),
             matrix(
-                [spread[d] for d in widths],
-                [f"{d} dimensions" for d in widths],
+                list(spread.values()),
+                list(spread),
                 [f"spread {s:g}" for s in _SPREADS],
                 title="Share by spread of length",
             ),
-            curves(
-                {f"{d} dimensions": list(zip(_LENGTHS, own[d], strict=True)) for d in widths},
-                title="Mean weight on itself, all tokens of one length",
-                x_label="length",
-                y_label="weight",
+            lines(
+                own,
+                "Mean weight on itself, all tokens of one length",
+                "length",
+                "weight",
+                xs=_LENGTHS,
             ),
         ),
     )

@@ -16,11 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.inspection.capture import watch
-from regard.lab.result import Result, share_bars
+from regard.lab.result import Result, lines, percent, share_bars
 from regard.lab.small_models import seeded
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.blocks import FeedForward
-from regard.visual.charts import Point, curves
 
 Function = Callable[[Tensor], Tensor]
 _D = 16
@@ -42,26 +41,32 @@ def linear(
         (False, True): partial(stack, fed=True),
     }
     errors = {case: _error(function, x, y) for case, function in cases.items()}
+    named = {_name(case): value for case, value in errors.items()}
     error, fed = errors[frozen, feed_forward], errors[frozen, True]
     verdict = error < LINEAR and fed > 1e-3
     return Result(
         name="linear",
         verdict=verdict,
-        finding=_finding(verdict, error, errors),
+        finding=(
+            f"With the weights frozen superposition holds to {error:.1g}, so the layers are one "
+            f"matrix. A feed-forward network makes it fail by {percent(errors[True, True])}; so do "
+            f"weights that each input makes itself, by {percent(errors[False, False])}, for their "
+            "softmax is not linear."
+            if verdict
+            else f"Superposition fails by {percent(error)} of the output: a softmax of the input, "
+            "or a relu, stands between it and the output."
+        ),
         numbers={
-            **{f"error of superposition: {_name(case)}": value for case, value in errors.items()},
+            **{f"error of superposition: {name}": value for name, value in named.items()},
             "frozen and one matrix differ by": _from_matrix(cases[True, False], x),
         },
         pictures=(
-            share_bars(
-                {_name(case): value for case, value in errors.items()},
-                title="Error of superposition",
-            ),
-            curves(
+            share_bars(named, title="Error of superposition"),
+            lines(
                 {_name(case): _along(function, x, y) for case, function in cases.items()},
-                title="One number of the output along a line",
-                x_label="t in f(x + ty)",
-                y_label="output, scaled to its largest",
+                "One number of the output along a line",
+                "t in f(x + ty)",
+                "output, scaled to its largest",
             ),
         ),
     )
@@ -108,27 +113,12 @@ def _from_matrix(f: Function, x: Tensor) -> float:
     return ((x.flatten() @ columns - f(x).flatten()).norm() / f(x).norm()).item()
 
 
-def _along(f: Function, x: Tensor, y: Tensor) -> list[Point]:
-    steps = [t / 10 for t in range(-30, 31)]
-    values = [f(x + t * y)[0, 0, 0].item() for t in steps]
-    largest = max(map(abs, values))
-    return [(t, value / largest) for t, value in zip(steps, values, strict=True)]
+def _along(f: Function, x: Tensor, y: Tensor) -> dict[float, float]:
+    values = {t / 10: f(x + t / 10 * y)[0, 0, 0].item() for t in range(-30, 31)}
+    largest = max(map(abs, values.values()))
+    return {t: value / largest for t, value in values.items()}
 
 
 def _name(case: tuple[bool, bool]) -> str:
     frozen, fed = case
     return ("frozen" if frozen else "own weights") + (", feed-forward" if fed else "")
-
-
-def _finding(verdict: bool, error: float, errors: dict[tuple[bool, bool], float]) -> str:
-    if not verdict:
-        return (
-            f"Superposition fails by {100 * error:.0f} % of the output: a softmax of the input, or "
-            "a relu, stands between it and the output."
-        )
-    return (
-        f"With the weights frozen superposition holds to {error:.1g}, so the layers are one "
-        f"matrix. A feed-forward network makes it fail by {100 * errors[True, True]:.0f} %; so do "
-        f"weights that each input makes itself, by {100 * errors[False, False]:.0f} %, for their "
-        "softmax is not linear."
-    )

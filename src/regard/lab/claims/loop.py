@@ -24,10 +24,6 @@ from regard.visual.charts import bars
 from regard.visual.matrix import matrix
 from regard.visual.tables import Table
 
-Needs = dict[str, tuple[float, float]]
-"""Part -> how much that of step 2 needs the state before it, and how much the last state needs it;
-norms of Jacobians."""
-
 
 def loop(*, feed_back: bool = False, length: int = 256, seed: int = 0) -> Result:
     """``feed_back`` lets each query of the self-attention wait for the output before it."""
@@ -39,12 +35,27 @@ def loop(*, feed_back: bool = False, length: int = 256, seed: int = 0) -> Result
     error = (by_word - at_once).abs().max().item()
     steps = bahdanau_steps(6, seed)
     needs = _needs(steps)
-    verdict = error < 1e-9 and _place(*needs["contexts c"]) == "in it"
+    places = {name: _place(*both) for name, both in needs.items()}
     times = {"word by word": 1000 * slow, "all at once": 1000 * fast}
+    agree = (
+        f"Both agree to {error:.1g}; at once is {slow / fast:.0f} times faster here."
+        if error < 1e-9
+        else f"They differ by {error:.2g}: what waits for an output cannot be asked at once."
+    )
+    before, inside, after = (
+        " and ".join(name for name, one in places.items() if one == place)
+        for place in ("before it", "in it", "after it")
+    )
+    header = ["part", "needs the last state", "is needed by later states", "place in the loop"]
+    rows = [[name, f"{a:.2g}", f"{b:.2g}", places[name]] for name, (a, b) in needs.items()]
     return Result(
         name="loop",
-        verdict=verdict,
-        finding=_finding(error, slow / fast, needs),
+        verdict=error < 1e-9 and places["contexts c"] == "in it",
+        finding=(
+            f"{agree} Of Bahdanau's decoder, {inside or 'nothing'} must be computed step by step: "
+            "the query is a state, the state has read a context, and a context is what a query "
+            f"found. Before the loop come {before or 'no parts'}, after it {after or 'none'}."
+        ),
         numbers={
             "largest difference": error,
             **{f"{name}, milliseconds": value for name, value in times.items()},
@@ -53,7 +64,7 @@ def loop(*, feed_back: bool = False, length: int = 256, seed: int = 0) -> Result
             **{f"later states need Bahdanau's {name}": b for name, (_, b) in needs.items()},
         },
         pictures=(bars(times, title=f"Time for {length} words", unit=" ms"), _waiting(steps)),
-        tables=(_table(needs),),
+        tables=(Table("What of Bahdanau's decoder can leave the loop", header, rows),),
     )
 
 
@@ -77,7 +88,8 @@ def _timed(work: Callable[[], Tensor]) -> tuple[float, Tensor]:
     return best, out
 
 
-def _needs(steps: DecoderSteps) -> Needs:
+def _needs(steps: DecoderSteps) -> dict[str, tuple[float, float]]:
+    """Part -> how much that of step 2 needs the state before it, and the last state needs it."""
     parts = {
         "keys W_k h": steps.keys,
         "words W y": steps.words[1],
@@ -109,29 +121,6 @@ def _waiting(steps: DecoderSteps) -> str:
     )
 
 
-def _table(needs: Needs) -> Table:
-    header = ["part", "needs the last state", "is needed by later states", "place in the loop"]
-    rows = [[name, *(f"{one:.2g}" for one in both), _place(*both)] for name, both in needs.items()]
-    return Table("What of Bahdanau's decoder can leave the loop", header, rows)
-
-
-def _finding(error: float, ratio: float, needs: Needs) -> str:
-    agree = (
-        f"Both agree to {error:.1g}; at once is {ratio:.0f} times faster here."
-        if error < 1e-9
-        else f"They differ by {error:.2g}: what waits for an output cannot be asked at once."
-    )
-    before, inside, after = (
-        " and ".join(name for name, both in needs.items() if _place(*both) == place)
-        for place in ("before it", "in it", "after it")
-    )
-    return (
-        f"{agree} Of Bahdanau's decoder, {inside or 'nothing'} must be computed step by step: the "
-        "query is a state, the state has read a context, and a context is what a query found. "
-        f"Before the loop come {before or 'no parts'}, after it {after or 'none'}."
-    )
-
-
 class DecoderSteps(NamedTuple):
     """What the decoder computed: one entry a step, but for the keys. Autograd ties it together."""
 
@@ -148,17 +137,10 @@ class DecoderSteps(NamedTuple):
 
 def bahdanau_steps(n_steps: int, seed: int) -> DecoderSteps:
     """A run of an untrained decoder over random words, watched."""
-    config = RecurrentConfig(
-        decoder="bahdanau",
-        cell="gru",
-        bidirectional=True,
-        score="additive",
-        d_model=8,
-        n_source_vocab=10,
-        n_target_vocab=10,
-    )
+    kind: dict[str, Any] = {"decoder": "bahdanau", "cell": "gru", "score": "additive"}
+    sizes = {"d_model": 8, "n_source_vocab": 10, "n_target_vocab": 10}
     with seeded(seed):
-        model = RecurrentTranslator(config).double()
+        model = RecurrentTranslator(RecurrentConfig(**kind, **sizes, bidirectional=True)).double()
         source, target = torch.randint(1, 10, (1, 5)), torch.randint(1, 10, (1, n_steps))
     decoder = cast("BahdanauDecoder", model.decoder)
     cells: list[tuple[Any, ...]] = []

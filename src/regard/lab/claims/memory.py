@@ -20,8 +20,7 @@ from torch.utils._pytree import tree_leaves
 
 from regard.kernels.attention import attention
 from regard.kernels.call import reference_only
-from regard.lab.result import Result
-from regard.visual.charts import curves
+from regard.lab.result import Result, lines
 from regard.visual.tables import Table
 
 MIB = 2**20
@@ -30,33 +29,39 @@ MIB = 2**20
 def memory(*, fused: bool = True, longest: int = 2048) -> Result:
     """Four lengths up to ``longest``; without ``fused`` the second form is the plain one again."""
     lengths = [longest // 8, longest // 4, longest // 2, longest]
-    plain = [_measure(n, fused=False) for n in lengths]
-    other = [_measure(n, fused=fused) for n in lengths]
+    forms = {"plain": False, "fused": fused}
+    measured = {form: [_measure(n, fused=one) for n in lengths] for form, one in forms.items()}
     sizes = {
-        "plain, made": [made for made, _ in plain],
-        "plain, kept": [kept for _, kept in plain],
-        "fused, made": [made for made, _ in other],
-        "fused, kept": [kept for _, kept in other],
+        f"{form}, {what}": [both[i] for both in measured[form]]
+        for form in forms
+        for i, what in enumerate(("made", "kept"))
     }
+    mib = {name: [size / MIB for size in values] for name, values in sizes.items()}
     power = {name: _power(lengths, values) for name, values in sizes.items()}
     verdict = (
         min(power["plain, made"], power["plain, kept"]) > 1.75
         and max(power["fused, made"], power["fused, kept"]) < 1.25
     )
+
+    def picture(what: str, title: str) -> str:
+        series = {form: mib[f"{form}, {what}"] for form in forms}
+        return lines(series, title, "length J", "MiB a head", xs=lengths)
+
+    rows = zip(map(str, lengths), *([f"{x:.3f}" for x in one] for one in mib.values()), strict=True)
     return Result(
         name="memory",
         verdict=verdict,
-        finding=_finding(verdict, power, longest, sizes),
+        finding=_finding(verdict, power, longest, mib),
         numbers={
             "lengths": lengths,
             **{f"power of J: {name}": value for name, value in power.items()},
             **{f"bytes: {name}": values for name, values in sizes.items()},
         },
         pictures=(
-            _picture("Made in the forward pass", lengths, sizes, "made"),
-            _picture("Kept for the backward pass", lengths, sizes, "kept"),
+            picture("made", "Made in the forward pass"),
+            picture("kept", "Kept for the backward pass"),
         ),
-        tables=(_table(lengths, sizes),),
+        tables=(Table("MiB a head, single precision", ["J", *sizes], list(map(list, rows))),),
     )
 
 
@@ -108,9 +113,9 @@ def _power(lengths: Sequence[int], sizes: Sequence[int]) -> float:
 
 
 def _finding(
-    verdict: bool, power: dict[str, float], longest: int, sizes: dict[str, list[int]]
+    verdict: bool, power: dict[str, float], longest: int, mib: dict[str, list[float]]
 ) -> str:
-    plain, other = (sizes[f"{form}, made"][-1] / MIB for form in ("plain", "fused"))
+    plain, other = mib["plain, made"][-1], mib["fused, made"][-1]
     return (
         f"What the plain form makes grows as J^{power['plain, made']:.2f}, what it keeps for the "
         f"gradient as J^{power['plain, kept']:.2f}; of the other form, as "
@@ -122,23 +127,3 @@ def _finding(
             else "Both hold the J × J scores where no fused kernel is allowed."
         )
     )
-
-
-def _picture(title: str, lengths: list[int], sizes: dict[str, list[int]], what: str) -> str:
-    return curves(
-        {
-            form: [
-                (n, size / MIB) for n, size in zip(lengths, sizes[f"{form}, {what}"], strict=True)
-            ]
-            for form in ("plain", "fused")
-        },
-        title=title,
-        x_label="length J",
-        y_label="MiB a head",
-    )
-
-
-def _table(lengths: list[int], sizes: dict[str, list[int]]) -> Table:
-    columns = [[f"{size / MIB:.3f}" for size in values] for values in sizes.values()]
-    rows = [list(row) for row in zip(map(str, lengths), *columns, strict=True)]
-    return Table("MiB a head, single precision", ["J", *sizes], rows)

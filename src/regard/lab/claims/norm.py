@@ -9,7 +9,7 @@ down, but evaluation is free of it, and after 800 steps gives as many right answ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
@@ -17,12 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.functional.masks import padding
-from regard.lab.result import Result, share_bars, unmet
-from regard.lab.small_models import fit, seeded, small_config
+from regard.lab.result import Result, lines, percent, share_bars, unmet
+from regard.lab.small_models import EncoderTagger, fit, seeded, small_config
 from regard.layers.blocks import Residual
-from regard.layers.embeddings import token_embedding
-from regard.models.transformer import TransformerEncoder
-from regard.visual.charts import curves
 
 _MOVED, _STILL = 0.05, 1e-9  # shares of its size by which an output moves, or does not
 _WORSE = 0.05
@@ -44,73 +41,54 @@ def norm(*, batch: int = 2, unequal: bool = True, n_steps: int = 500, seed: int 
 
     ``batch`` is in sentences; without ``unequal`` they are all as long, and nothing is padded.
     """
-    sizes = sorted({*_SIZES, batch})
-    moved = {n: _moved("BatchNorm", n, unequal, seed) for n in sizes}
+    moved = {n: _moved("BatchNorm", n, unequal, seed) for n in sorted({*_SIZES, batch})}
     still = _moved("LayerNorm", batch, unequal, seed)
     right = {
         (of, n): learned(of, batch=n, unequal=unequal, n_steps=n_steps, seed=seed)
         for n in sorted({batch, _LARGE})
         for of in NORMS
     }
-    return _result(still, moved, right, batch)
-
-
-def _result(
-    still: list[float],
-    moved: Mapping[int, list[float]],
-    right: Mapping[tuple[Norm, int], Right],
-    batch: int,
-) -> Result:
     layer, over_batch = (right[of, batch] for of in NORMS)
+    worse = layer.as_trained - over_batch.as_trained > _WORSE
     parts = {
-        "LayerNorm moves nothing": max(still) < _STILL,
-        **{
-            f"BatchNorm's output moves by {cause}": share > _MOVED
-            for cause, share in zip(_CAUSES, moved[batch], strict=True)
-        },
-        "BatchNorm is right less often in training": layer.as_trained - over_batch.as_trained
-        > _WORSE,
+        "LayerNorm moves nothing": max(still.values()) < _STILL,
+        **{f"BatchNorm's output moves by {c}": v > _MOVED for c, v in moved[batch].items()},
+        "BatchNorm is right less often in training": worse,
     }
-    neighbours, padded, evaluated = (f"{100 * share:.0f} %" for share in moved[batch])
+    neighbours, padded, evaluated = map(percent, moved[batch].values())
+    by_cause = {cause: {n: 100 * shares[cause] for n, shares in moved.items()} for cause in _CAUSES}
+    named = {f"{of}, {n} a batch": one for (of, n), one in right.items()}
     return Result(
         name="norm",
         verdict=all(parts.values()),
         finding=(
             f"In batches of {batch}, other neighbours move what BatchNorm makes of a sentence by "
             f"{neighbours} of its size, more padding by {padded} and evaluation by {evaluated}; "
-            f"what LayerNorm makes of it by {100 * max(still):.0f} %. After training in batches of "
-            f"{batch}, LayerNorm is right in {100 * layer.as_trained:.0f} % and BatchNorm in "
-            f"{100 * over_batch.as_trained:.0f} % with the batch's means, "
-            f"{100 * over_batch.in_evaluation:.0f} % with those gathered in training; in batches "
-            f"of {_LARGE}, in {100 * right['LayerNorm', _LARGE].as_trained:.0f} % and "
-            f"{100 * right['BatchNorm', _LARGE].as_trained:.0f} %." + unmet(parts)
+            f"what LayerNorm makes of it by {percent(max(still.values()))}. After training in "
+            f"batches of {batch}, LayerNorm is right in {percent(layer.as_trained)} and BatchNorm "
+            f"in {percent(over_batch.as_trained)} with the batch's means, "
+            f"{percent(over_batch.in_evaluation)} with those gathered in training; in batches "
+            f"of {_LARGE}, in {percent(right['LayerNorm', _LARGE].as_trained)} and "
+            f"{percent(right['BatchNorm', _LARGE].as_trained)}." + unmet(parts)
         ),
         numbers={
-            **{f"LayerNorm moved by {c}": v for c, v in zip(_CAUSES, still, strict=True)},
-            **{f"BatchNorm moved by {c}": v for c, v in zip(_CAUSES, moved[batch], strict=True)},
-            **{
-                f"{of}, {n} a batch: right as trained": o.as_trained for (of, n), o in right.items()
-            },
-            **{
-                f"{of}, {n} a batch: right in evaluation": one.in_evaluation
-                for (of, n), one in right.items()
-            },
+            **{f"LayerNorm moved by {cause}": share for cause, share in still.items()},
+            **{f"BatchNorm moved by {cause}": share for cause, share in moved[batch].items()},
+            **{f"{name}: right as trained": one.as_trained for name, one in named.items()},
+            **{f"{name}: right in evaluation": one.in_evaluation for name, one in named.items()},
         },
         pictures=(
-            curves(
-                {
-                    cause: [(float(n), 100 * shares[i]) for n, shares in moved.items()]
-                    for i, cause in enumerate(_CAUSES)
-                },
-                title="How far BatchNorm's output moves",
-                x_label="sentences in the batch",
-                y_label="per cent of its size",
+            lines(
+                by_cause,
+                "How far BatchNorm's output moves",
+                "sentences in the batch",
+                "per cent of its size",
             ),
             share_bars(
                 {
-                    f"{of}, {n} a batch{mode}": share
-                    for (of, n), shares in right.items()
-                    for mode, share in zip((", as trained", ", in evaluation"), shares, strict=True)
+                    f"{name}, {mode}": share
+                    for name, one in named.items()
+                    for mode, share in zip(("as trained", "in evaluation"), one, strict=True)
                 },
                 title="Right answers",
             ),
@@ -118,13 +96,14 @@ def _result(
     )
 
 
-def _moved(of: Norm, n: int, unequal: bool, seed: int) -> list[float]:
+def _moved(of: Norm, n: int, unequal: bool, seed: int) -> dict[str, float]:
     """By how much of its size a sentence's output moves, by each of the causes."""
     with seeded(seed):
         model = Normalised(of).double()
         _gather(model, sentences(_MANY, unequal=unequal))
         changes = [_changes(model, n, unequal) for _ in range(_DRAWS)]
-    return torch.tensor(changes, dtype=torch.float64).mean(dim=0).tolist()
+    means = torch.tensor(changes, dtype=torch.float64).mean(dim=0).tolist()
+    return dict(zip(_CAUSES, means, strict=True))
 
 
 @torch.no_grad()
@@ -148,23 +127,17 @@ def _gather(model: nn.Module, ids: Tensor) -> None:
         model.train()(ids)
 
 
-class Normalised(nn.Module):
-    """ids (B, T) -> logits (B, T, V)."""
+class Normalised(EncoderTagger):
+    """ids (B, T) -> logits (B, T, V); padding is hidden from attention, but BatchNorm counts it."""
 
     def __init__(self, norm: Norm) -> None:
-        super().__init__()
         n_vocab = 1 + _SYMBOLS
         config = small_config(n_vocab, _WIDTH, 2, n_heads=2, pad_id=PAD)
-        self.encoder = TransformerEncoder(config, token_embedding(n_vocab, _WIDTH))
-        self.answer = nn.Linear(_WIDTH, n_vocab)
+        super().__init__(config, n_vocab, partial(padding, pad=PAD))
         if norm == "BatchNorm":
             for part in list(self.encoder.modules()):
                 if isinstance(part, Residual):
                     part.add_module("norm", _OverBatch())
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """Padding is hidden from attention, but BatchNorm counts it."""
-        return self.answer(self.encoder(ids, padding(ids, pad=PAD)))
 
 
 class _OverBatch(nn.Module):

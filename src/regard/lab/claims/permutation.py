@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from regard.functional import masks
-from regard.lab.result import Result
+from regard.lab.result import Result, lines
 from regard.lab.small_models import seeded, small_config
 from regard.layers.embeddings import token_embedding
 from regard.models.transformer import TransformerEncoder
-from regard.visual.charts import curves
 
 BLIND = 1e-9
 """Vectors of unit variance in double precision: what differs by less differs by rounding."""
@@ -29,11 +28,10 @@ _ORDERS = list(permutations(range(3)))  # of john, loves, mary
 
 def permutation(*, positions: str = "none", n_layers: int = 4, seed: int = 0) -> Result:
     """*john loves mary* in all six orders, through an encoder with these positions."""
-    bare = _encoder("none", n_layers, seed)
-    change = _by_depth(_changes(_encoder(positions, n_layers, seed), _ORDERS))
-    placed = _by_depth(_changes(_encoder("sinusoidal", n_layers, seed), _ORDERS))
+    change = _changes(_encoder(positions, n_layers, seed), _ORDERS)
+    placed = _changes(_encoder("sinusoidal", n_layers, seed), _ORDERS)
     # Only the words before mary trade places, so that mary sees the same set of words.
-    mary = _by_depth(_changes(bare, [(1, 0, 2)], causal=True)[:, 2:])
+    mary = _changes(_encoder("none", n_layers, seed), [(1, 0, 2)], causal=True)
     verdict = max(change) < BLIND and min(placed) > SEEN
     series = {
         f"positions {positions}": change,
@@ -51,11 +49,12 @@ def permutation(*, positions: str = "none", n_layers: int = 4, seed: int = 0) ->
             "of mary under a causal mask without positions": mary,
         },
         pictures=(
-            curves(
-                {name: list(enumerate(values, start=1)) for name, values in series.items()},
-                title="How much words change when their order does",
-                x_label="layers",
-                y_label="largest change of a word's vector",
+            lines(
+                series,
+                "How much words change when their order does",
+                "layers",
+                "largest change of a word's vector",
+                xs=range(1, n_layers + 1),
             ),
         ),
     )
@@ -81,17 +80,17 @@ def _vectors(encoder: TransformerEncoder, order: tuple[int, ...], mask: Tensor) 
 
 def _changes(
     encoder: TransformerEncoder, orders: list[tuple[int, ...]], *, causal: bool = False
-) -> Tensor:
-    """(layer, word): the most that a number of a word's vector changes from *john loves mary*."""
+) -> list[float]:
+    """By depth, the most that a number of a word's vector changes from *john loves mary*.
+
+    Under a causal mask only the vector of *mary* counts.
+    """
     mask = masks.causal(3) if causal else torch.ones(3, 3, dtype=torch.bool)
     first = _vectors(encoder, (0, 1, 2), mask)
     others = torch.stack([_vectors(encoder, order, mask) for order in orders])
-    return (others - first).abs().amax(dim=(0, 3))
-
-
-def _by_depth(changes: Tensor) -> list[float]:
-    values: list[float] = changes.amax(dim=1).tolist()
-    return values
+    changes = (others - first).abs().amax(dim=(0, 3))  # (layer, word)
+    by_depth: list[float] = changes[:, 2 if causal else 0 :].amax(dim=1).tolist()
+    return by_depth
 
 
 def _finding(verdict: bool, change: float, placed: float, mary: list[float]) -> str:

@@ -10,7 +10,7 @@ vectors, added to the embedding or concatenated with it (a projection brings the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import factorial, prod
 from statistics import fmean
 from typing import NamedTuple
@@ -18,10 +18,9 @@ from typing import NamedTuple
 from regard.core.registry import Registry
 from regard.data.records import Pair
 from regard.evaluation.metrics import exact_match
-from regard.lab.result import Result, share_bars
+from regard.lab.result import Result, lines, share_bars
 from regard.lab.translators import ByLength, exact_by_length, toy_translator
 from regard.models.presets import n_parameters
-from regard.visual.charts import curves
 from regard.visual.tables import Table
 
 WAYS: Registry[tuple[str, ...]] = Registry("way to tell positions")
@@ -49,30 +48,36 @@ def positions(
     """Exact match without positions and in every way; ``task="sort"`` has no need of order."""
     settings = {"none": ("positions=none",), **{way: WAYS[way] for way in ways}}
     told = {way: _told(task, some, steps, seed) for way, some in settings.items()}
-    worst = min(ways, key=lambda way: told[way].exact)
-    verdict = told["none"].exact < told[worst].exact / 2
+    exact = {way: one.exact for way, one in told.items()}
+    worst = min(ways, key=lambda way: exact[way])
+    verdict = exact["none"] < exact[worst] / 2
     return Result(
         name="positions",
         verdict=verdict,
-        finding=_finding(told["none"], worst, told[worst].exact, verdict),
+        finding=_finding(told["none"], worst, exact[worst], verdict),
         numbers={
-            **{f"exact match: {way}": one.exact for way, one in told.items()},
+            **{f"exact match: {way}": share for way, share in exact.items()},
             "exact match: the order guessed": told["none"].guess,
         },
         pictures=(
-            share_bars(
-                {way: one.exact for way, one in told.items()},
-                title=f"Exact match on {task}",
-                digits=1,
-            ),
-            curves(
-                {way: list(one.lengths.items()) for way, one in told.items()},
-                title="By the length of the source",
-                x_label="symbols",
-                y_label="exact match",
+            share_bars(exact, title=f"Exact match on {task}", digits=1),
+            lines(
+                {way: one.lengths for way, one in told.items()},
+                "By the length of the source",
+                "symbols",
+                "exact match",
             ),
         ),
-        tables=(_table(f"The same Transformer after {steps} steps of {task}", told),),
+        tables=(
+            Table(
+                f"The same Transformer after {steps} steps of {task}",
+                ["Positions", "Exact match", "Parameters"],
+                [
+                    (way, f"{100 * one.exact:.1f} %", f"{one.n_parameters:,}")
+                    for way, one in told.items()
+                ],
+            ),
+        ),
     )
 
 
@@ -104,12 +109,4 @@ def _finding(none: _Told, worst: str, least: float, verdict: bool) -> str:
     return seen + (
         f"Guessing the order of a bag of symbols gives {100 * none.guess:.0f} %. The ways differ "
         "in how soon they are learned; so few steps say little about which is best in the end."
-    )
-
-
-def _table(caption: str, told: Mapping[str, _Told]) -> Table:
-    return Table(
-        caption,
-        ["Positions", "Exact match", "Parameters"],
-        [(way, f"{100 * one.exact:.1f} %", f"{one.n_parameters:,}") for way, one in told.items()],
     )

@@ -8,7 +8,7 @@ step, forward only. Whether an input reaches an output is read from the gradient
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -16,13 +16,14 @@ from torch import Tensor, nn
 
 from regard.functional.windows import Near
 from regard.kernels.attention import attention
-from regard.lab.result import Result, unmet
+from regard.lab.result import Result, percent, unmet
 from regard.lab.small_models import block_norms, seeded
 from regard.layers.blocks import FeedForward
 from regard.visual.matrix import matrix
 from regard.visual.tables import Table
 
 _WIDTH, _BATCH = 8, 32
+BY_ITSELF = "position-wise MLP"
 _ALIKE, _STRANGE = 0.5, 0.25  # correlations that count as one, and as none
 
 After = Callable[[int, Tensor], Tensor]  # a number of steps, x (B, T, D) -> y (B, T, D)
@@ -43,30 +44,23 @@ def reach(
     t, s = torch.arange(n_tokens)[:, None], torch.arange(n_tokens)
     parts = {
         "the MLP needs one step to all": bool((steps["MLP"] == 1).all()),
-        "the position-wise MLP never leaves a token": torch.equal(
-            steps["position-wise MLP"], (t == s).long()
-        ),
+        "the position-wise MLP never leaves a token": bool((steps[BY_ITSELF] == (t == s)).all()),
         "the CNN reaches neighbours first": bool(steps["CNN"].max() > 1),
         "the RNN walks on, a step for each": torch.equal(steps["RNN"], (t - s + 1).clamp(min=0)),
         "attention needs one step to all": bool((steps["attention"] == 1).all()),
         "attention is strongest between the alike": likeness["attention"] > _ALIKE,
         "the MLP does not mind likeness": abs(likeness["MLP"]) < _STRANGE,
     }
-    return _result(steps, likeness, parts)
-
-
-def _result(
-    steps: Mapping[str, Tensor], likeness: Mapping[str, float], parts: Mapping[str, bool]
-) -> Result:
     share = {name: (of > 0).double().mean().item() for name, of in steps.items()}
     farthest = {name: int(of.max()) for name, of in steps.items()}
+    rows = [(name, percent(share[name]), str(farthest[name])) for name in steps]
     return Result(
         name="reach",
         verdict=all(parts.values()),
         finding=(
             f"Steps to the farthest token that each one reaches: attention {farthest['attention']},"
             f" MLP {farthest['MLP']}, CNN {farthest['CNN']}, RNN {farthest['RNN']}, and an RNN "
-            f"never hears what comes later ({100 * share['RNN']:.0f} % of pairs). How strongly a "
+            f"never hears what comes later ({percent(share['RNN'])} of pairs). How strongly a "
             f"token reaches another goes with their dot product in attention (correlation "
             f"{likeness['attention']:.2f}), not in the MLP ({likeness['MLP']:.2f})." + unmet(parts)
         ),
@@ -77,11 +71,7 @@ def _result(
         },
         pictures=tuple(_picture(name, of) for name, of in steps.items()),
         tables=(
-            Table(
-                "Who is heard",
-                ["Network", "Pairs reached", "Steps to the farthest"],
-                [(name, f"{100 * share[name]:.0f} %", str(farthest[name])) for name in steps],
-            ),
+            Table("Who is heard", ["Network", "Pairs reached", "Steps to the farthest"], rows),
         ),
     )
 
@@ -119,7 +109,7 @@ def _networks(n_tokens: int, kernel: int, window: int | None) -> dict[str, After
     mask = None if window is None else Near(window).dense(n_tokens, n_tokens)
     return {
         "MLP": _stacked(lambda y: whole(y.flatten(1)).tanh().view_as(y)),
-        "position-wise MLP": _stacked(single),
+        BY_ITSELF: _stacked(single),
         "CNN": _stacked(lambda y: convolution(y.mT).mT.tanh()),
         "RNN": partial(_walked, cell),
         "attention": _stacked(lambda y: attention(y, y, y, mask=mask)),

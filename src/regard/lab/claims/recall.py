@@ -10,7 +10,7 @@ fact always comes first, so that attention may find it by its place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from regard.data.records import Pair
 from regard.data.worlds.toys import build_toy
-from regard.lab.result import Result, unmet
+from regard.lab.result import Result, lines, percent, unmet
 from regard.lab.small_models import KINDS, LEARNING_RATES, Kind, fit, seeded, tagger
-from regard.visual.charts import curves
 
 _BATCH = 64
 _KNOWS = 0.9  # the share of right answers that counts as knowing
@@ -33,8 +32,7 @@ Questions = Mapping[int, tuple[Tensor, Tensor]]
 """By gap: ids (N, gap + 5), and the ids (N,) of the answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class _LearnedGap:
+class _LearnedGap(NamedTuple):
     right: float
     """Of questions whose gap is in the longer half of those trained on."""
     beyond: float
@@ -52,7 +50,47 @@ def recall(*, gaps: Sequence[int] = (3, 15, 75), n_steps: int = 400, seed: int =
         train, test = _by_gap(splits["train"]), _by_gap(splits["test"])
         for kind in KINDS:
             learned[kind].append(_learn(kind, train, test, gap, n_steps, seed))
-    return _result(gaps, learned)
+    right, beyond, steps = (
+        {kind: [one[i] for one in of] for kind, of in learned.items()} for i in range(3)
+    )
+    last = {kind: of[-1] for kind, of in learned.items()}
+    known = {
+        kind: [gap for gap, share in zip(gaps, of, strict=True) if share >= _KNOWS]
+        for kind, of in right.items()
+    }
+    farthest = {kind: max(gaps_known, default=0) for kind, gaps_known in known.items()}
+    sooner = last["attention"].steps < _SOONER * last["LSTM"].steps
+    parts = {
+        "the RNN forgets": last["RNN"].right < _KNOWS,
+        "the LSTM answers farther than the RNN": farthest["LSTM"] > farthest["RNN"],
+        "attention answers at every gap": len(known["attention"]) == len(gaps),
+        "attention learns it sooner than the LSTM": sooner,
+    }
+    shares = ", ".join(f"{kind} {percent(one.right)}" for kind, one in last.items())
+    longest = "longest gap in training"
+    return Result(
+        name="recall",
+        verdict=all(parts.values()),
+        finding=(
+            f"Right answers with up to {gaps[-1]} symbols in between: {shares}. The RNN still "
+            f"answers at {farthest['RNN']}, the LSTM at {farthest['LSTM']}; at the longest gap "
+            f"attention had learned it after {last['attention'].steps} steps, the LSTM after "
+            f"{last['LSTM'].steps} or not at all, for its gradient walks the whole way back. "
+            f"Asked from twice as far as ever in training, attention is right in "
+            f"{percent(last['attention'].beyond)}." + unmet(parts)
+        ),
+        numbers={
+            "gaps": list(gaps),
+            **{f"{kind}: right": of for kind, of in right.items()},
+            **{f"{kind}: right beyond training": of for kind, of in beyond.items()},
+            **{f"{kind}: steps until learned": of for kind, of in steps.items()},
+        },
+        pictures=(
+            lines(right, "Gaps as in training", longest, "right answers", xs=gaps),
+            lines(beyond, "Gaps twice as long", longest, "right answers", xs=gaps),
+            lines(steps, "Time to learn", longest, "steps", xs=gaps),
+        ),
+    )
 
 
 def _learn(
@@ -92,53 +130,3 @@ def _by_gap(pairs: Sequence[Pair]) -> Questions:
         asked.setdefault(len(ids) - 6, []).append(ids)
     tensors = {gap: torch.tensor(rows) for gap, rows in asked.items()}
     return {gap: (rows[:, :-1], rows[:, -1]) for gap, rows in tensors.items()}
-
-
-def _result(gaps: Sequence[int], learned: Mapping[Kind, Sequence[_LearnedGap]]) -> Result:
-    right = {kind: [one.right for one in of] for kind, of in learned.items()}
-    beyond = {kind: [one.beyond for one in of] for kind, of in learned.items()}
-    steps = {kind: [one.steps for one in of] for kind, of in learned.items()}
-    last = {kind: of[-1] for kind, of in learned.items()}
-    known = {
-        kind: [gap for gap, share in zip(gaps, of, strict=True) if share >= _KNOWS]
-        for kind, of in right.items()
-    }
-    farthest = {kind: max(gaps_known, default=0) for kind, gaps_known in known.items()}
-    parts = {
-        "the RNN forgets": last["RNN"].right < _KNOWS,
-        "the LSTM answers farther than the RNN": farthest["LSTM"] > farthest["RNN"],
-        "attention answers at every gap": len(known["attention"]) == len(gaps),
-        "attention learns it sooner than the LSTM": last["attention"].steps
-        < _SOONER * last["LSTM"].steps,
-    }
-    shares = ", ".join(f"{kind} {100 * one.right:.0f} %" for kind, one in last.items())
-    return Result(
-        name="recall",
-        verdict=all(parts.values()),
-        finding=(
-            f"Right answers with up to {gaps[-1]} symbols in between: {shares}. The RNN still "
-            f"answers at {farthest['RNN']}, the LSTM at {farthest['LSTM']}; at the longest gap "
-            f"attention had learned it after {last['attention'].steps} steps, the LSTM after "
-            f"{last['LSTM'].steps} or not at all, for its gradient walks the whole way back. "
-            f"Asked from twice as far as ever in training, attention is right in "
-            f"{100 * last['attention'].beyond:.0f} %." + unmet(parts)
-        ),
-        numbers={
-            "gaps": list(gaps),
-            **{f"{kind}: right": of for kind, of in right.items()},
-            **{f"{kind}: right beyond training": of for kind, of in beyond.items()},
-            **{f"{kind}: steps until learned": of for kind, of in steps.items()},
-        },
-        pictures=(
-            _picture("Gaps as in training", "right answers", gaps, right),
-            _picture("Gaps twice as long", "right answers", gaps, beyond),
-            _picture("Time to learn", "steps", gaps, steps),
-        ),
-    )
-
-
-def _picture(
-    title: str, y_label: str, gaps: Sequence[int], of: Mapping[Kind, Sequence[float]]
-) -> str:
-    lines = {str(kind): list(zip(map(float, gaps), ys, strict=True)) for kind, ys in of.items()}
-    return curves(lines, title=title, x_label="longest gap in training", y_label=y_label)

@@ -18,10 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.lab.result import Result, unmet
+from regard.lab.result import Result, lines, percent, unmet
 from regard.lab.small_models import KINDS, LEARNING_RATES, Kind, block_norms, fit, seeded, tagger
 from regard.layers.attention import MultiHeadAttention
-from regard.visual.charts import bars, curves
+from regard.visual.charts import bars
 
 Link = Literal["none", "recurrence", "self-attention"]
 
@@ -55,25 +55,12 @@ def recurrence(
     knows = {name: _knows(tie, seed) for name, tie in ties.items()}
     tasks: dict[str, Task] = {"parity": parity, "cups": cups}
     right = {
-        (name, str(kind)): accuracy_by_position(
-            kind,
-            task if stateful else echo(task),
-            length=length,
-            longest=_LONGER * length,
-            n_steps=n_steps,
-            seed=seed,
+        (name, kind): accuracy_by_position(
+            kind, task if stateful else echo(task), length=length, n_steps=n_steps, seed=seed
         )
         for name, task in tasks.items()
         for kind in KINDS
     }
-    return _result(knows, right, length)
-
-
-def _result(
-    knows: Mapping[str, tuple[float, float]],
-    right: Mapping[tuple[str, str], list[float]],
-    length: int,
-) -> Result:
     within = {key: fmean(of[:length]) for key, of in right.items()}
     beyond = {key: fmean(of[length:]) for key, of in right.items()}
     best = min(share for (_, kind), share in beyond.items() if kind == "LSTM")
@@ -86,9 +73,8 @@ def _result(
         "attention loses track": worst <= _LOST,
     }
     shares = "; ".join(
-        f"{task}: "
-        + ", ".join(f"{k} {100 * share:.0f} %" for (t, k), share in beyond.items() if t == task)
-        for task in dict.fromkeys(task for task, _ in beyond)
+        f"{task}: {', '.join(f'{kind} {percent(beyond[task, kind])}' for kind in KINDS)}"
+        for task in tasks
     )
     return Result(
         name="recurrence",
@@ -99,7 +85,7 @@ def _result(
             f"recurrence and {knows['self-attention'][1]:.2f} with self-attention. Right states "
             f"beyond the trained length: {shares}; within it attention is right in "
             f"{100 * within['parity', 'attention']:.0f} and "
-            f"{100 * within['cups', 'attention']:.0f} %." + unmet(parts)
+            f"{percent(within['cups', 'attention'])}." + unmet(parts)
         ),
         numbers={
             **{f"step 2 of the encoder knows step 1: {n}": v for n, (v, _) in knows.items()},
@@ -109,21 +95,21 @@ def _result(
         },
         pictures=(
             bars({name: v for name, (_, v) in knows.items()}, title="What step 2 has of step 1"),
-            *(_picture(task, right, length) for task in ("parity", "cups")),
+            *(_picture(task, right, length) for task in tasks),
         ),
     )
 
 
-def _picture(task: str, right: Mapping[tuple[str, str], list[float]], length: int) -> str:
+def _picture(task: str, right: Mapping[tuple[str, Kind], list[float]], length: int) -> str:
     """Means of half a trained length, for single places jitter."""
     half = max(1, length // 2)
-    lines = {
-        kind: [(float(i + half), fmean(of[i : i + half])) for i in range(0, len(of), half)]
+    series = {
+        kind: {float(i + half): fmean(of[i : i + half]) for i in range(0, len(of), half)}
         for (name, kind), of in right.items()
         if name == task
     }
     title = f"{task.capitalize()}, trained up to {length}"
-    return curves(lines, title=title, x_label="symbols read", y_label="right states")
+    return lines(series, title, "symbols read", "right states")
 
 
 def _knows(link: Link, seed: int) -> tuple[float, float]:
@@ -177,9 +163,9 @@ def echo(task: Task) -> Task:
 
 
 def accuracy_by_position(
-    kind: Kind, task: Task, *, length: int, longest: int, n_steps: int, seed: int
+    kind: Kind, task: Task, *, length: int, n_steps: int, seed: int
 ) -> list[float]:
-    """The share of right states at each place up to ``longest``, after training on ``length``."""
+    """Shares of right states by place, up to four times the ``length`` that is trained on."""
 
     def loss() -> Tensor:
         symbols, states = task(_BATCH, length)
@@ -188,6 +174,6 @@ def accuracy_by_position(
     with seeded(seed):
         network = tagger(kind, n_symbols=3, n_answers=3, n_attentions=2)
         fit(network.parameters(), loss, steps=n_steps, lr=LEARNING_RATES[kind])
-        symbols, states = task(_TESTED, longest)
+        symbols, states = task(_TESTED, _LONGER * length)
     with torch.no_grad():
         return (network(symbols).argmax(dim=-1) == states).double().mean(dim=0).tolist()

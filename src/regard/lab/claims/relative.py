@@ -16,8 +16,7 @@ from torch import Tensor
 
 from regard.core.errors import ConfigError
 from regard.functional.positions import sinusoid
-from regard.lab.result import Result
-from regard.visual.charts import Point, curves
+from regard.lab.result import Result, lines
 
 Projection = Literal["none", "shared", "random", "turn"]
 KINDS: tuple[Projection, ...] = ("none", "shared", "random", "turn")
@@ -45,10 +44,24 @@ def relative(*, projection: Projection = "none", n_positions: int = 64, seed: in
         raise ConfigError(f"no projection {projection!r}; known: {', '.join(KINDS)}")
     asked = found[projection]
     verdict = asked.spread < EXACT and asked.lean < EXACT
+    shared, random, turn = found["shared"], found["random"], found["turn"]
+    finding = (
+        f"At one distance products differ by {asked.spread:.1g} of their range, to the left and to "
+        f"the right by {asked.lean:.1g}"
+    )
+    if verdict:
+        finding += (
+            f". Random W_q and W_k end both ({random.spread:.2f} and {random.lean:.2f}), one "
+            f"random W for both ends the first ({shared.spread:.2f} and {shared.lean:.1g}). A W_k "
+            f"that turns each pair by one step keeps the first ({turn.spread:.1g}) and knows left "
+            f"from right: its products are largest at an offset of {turn.best}."
+        )
+    else:
+        finding += ": W_q and W_k change what the sinusoids say."
     return Result(
         name="relative",
         verdict=verdict,
-        finding=_finding(verdict, asked, found),
+        finding=finding,
         numbers={
             "projection": projection,
             **{f"{kind}: spread at one distance": one.spread for kind, one in found.items()},
@@ -90,42 +103,18 @@ def _measure(codes: Tensor, w_q: Tensor, w_k: Tensor) -> _Measured:
     return _Measured(products, spread / size, lean / size, best)
 
 
-def _finding(verdict: bool, asked: _Measured, found: dict[Projection, _Measured]) -> str:
-    shared, random, turn = found["shared"], found["random"], found["turn"]
-    judged = (
-        f"At one distance products differ by {asked.spread:.1g} of their range, to the left and to "
-        f"the right by {asked.lean:.1g}"
-    )
-    if not verdict:
-        return f"{judged}: W_q and W_k change what the sinusoids say."
-    return (
-        f"{judged}. Random W_q and W_k end both ({random.spread:.2f} and {random.lean:.2f}), one "
-        f"random W for both ends the first ({shared.spread:.2f} and {shared.lean:.1g}). A W_k that "
-        f"turns each pair by one step keeps the first ({turn.spread:.1g}) and knows left from "
-        f"right: its products are largest at an offset of {turn.best}."
-    )
-
-
 def _pictures(found: dict[Projection, _Measured]) -> tuple[str, str]:
-    n = len(found["none"].products)
-    one = {"PE(a)·PE(b)": found["none"], "with a W_k that turns by one step": found["turn"]}
-    random = found["random"].products
+    n, random = len(found["none"].products), found["random"].products
+    labels = ("offset b − a", "product")
+    plain, turned = (_from(found[kind].products, n // 2, 8) for kind in ("none", "turn"))
+    two = {"PE(a)·PE(b)": plain, "with a W_k that turns by one step": turned}
+    three = {f"a = {a}": _from(random, a, n) for a in (n // 4, n // 2, 3 * n // 4)}
     return (
-        curves(
-            {name: _from(kind.products, n // 2, 8) for name, kind in one.items()},
-            title=f"Products with position {n // 2}",
-            x_label="offset b − a",
-            y_label="product",
-        ),
-        curves(
-            {f"a = {a}": _from(random, a, n) for a in (n // 4, n // 2, 3 * n // 4)},
-            title="With random W_q and W_k",
-            x_label="offset b − a",
-            y_label="product",
-        ),
+        lines(two, f"Products with position {n // 2}", *labels),
+        lines(three, "With random W_q and W_k", *labels),
     )
 
 
-def _from(products: Tensor, a: int, reach: int) -> list[Point]:
+def _from(products: Tensor, a: int, reach: int) -> dict[float, float]:
     row = products[a].tolist()
-    return [(float(b - a), value) for b, value in enumerate(row) if abs(b - a) <= reach]
+    return {float(b - a): value for b, value in enumerate(row) if abs(b - a) <= reach}

@@ -18,10 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.kernels.attention import attention
-from regard.lab.result import Result, listed, percent
+from regard.lab.result import Result, lines, listed, percent
 from regard.lab.small_models import fit, seeded
 from regard.layers.attention import MultiHeadAttention
-from regard.visual.charts import curves
 
 _SCORES = ("scaled_dot", "dot")
 _SYMBOLS, _PAIRS = 16, 8
@@ -41,6 +40,7 @@ def scaling(
     models = {
         name: [trained(name, d, steps=steps, seed=seed) for d in trained_widths] for name in _SCORES
     }
+    slopes = {name: [one.slope for one in soft[name]] for name in _SCORES}
     right = {name: [model.accuracy for model in models[name]] for name in _SCORES}
     narrow, wide = soft[score][0], soft[score][-1]
     sides = zip(trained_widths, right["scaled_dot"], right["dot"], strict=True)
@@ -62,7 +62,7 @@ def scaling(
         ),
         numbers={
             "d_k": list(widths),
-            **{f"slope of the softmax: {n}": [s.slope for s in soft[n]] for n in _SCORES},
+            **{f"slope of the softmax: {n}": slopes[n] for n in _SCORES},
             **{f"entropy: {n}": [s.entropy for s in soft[n]] for n in _SCORES},
             "d_k of the trained": list(trained_widths),
             "d_k that need it": needing,
@@ -71,18 +71,20 @@ def scaling(
             **{f"spread of scores trained: {n}": [m.after for m in models[n]] for n in _SCORES},
         },
         pictures=(
-            curves(
-                {n: _by_width(widths, [s.slope for s in soft[n]]) for n in _SCORES},
-                title="Slope of the softmax on random scores",
-                x_label="log2 d_k",
-                y_label="norm of d weights / d scores",
+            lines(
+                slopes,
+                "Slope of the softmax on random scores",
+                "log2 d_k",
+                "norm of d weights / d scores",
+                xs=map(math.log2, widths),
                 log_y=True,
             ),
-            curves(
-                {n: _by_width(trained_widths, right[n]) for n in _SCORES},
-                title="Models trained to look up a value",
-                x_label="log2 d_k",
-                y_label="share right",
+            lines(
+                right,
+                "Models trained to look up a value",
+                "log2 d_k",
+                "share right",
+                xs=map(math.log2, trained_widths),
             ),
         ),
     )
@@ -110,10 +112,6 @@ def _slope(weights: Tensor) -> Tensor:
     """‖diag(a) − aaᵀ‖, the Jacobian of the softmax that gave the weights a (…, S) -> (…)."""
     jacobian = torch.diag_embed(weights) - weights.unsqueeze(-1) * weights.unsqueeze(-2)
     return torch.linalg.matrix_norm(jacobian)
-
-
-def _by_width(widths: Sequence[int], values: Sequence[float]) -> list[tuple[float, float]]:
-    return [(math.log2(d), value) for d, value in zip(widths, values, strict=True)]
 
 
 class Lookup(nn.Module):

@@ -18,9 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.functional.scores import NamedScore
-from regard.lab.result import Result, percent
+from regard.lab.result import Result, lines, percent
 from regard.lab.small_models import fit
-from regard.visual.charts import curves
 from regard.visual.matrix import matrix
 from regard.visual.tables import Table
 
@@ -48,6 +47,7 @@ def tastes(
     learned = {d: _learn(world, d, steps, seed, product=product) for d in widths}
     right = {d: _held_out(world, scores) for d, scores in learned.items()}
     added = _held_out(world, _learn(world, 1, steps, seed, product=False))
+    sums = dict.fromkeys(widths, added)
     width = min(widths, key=lambda d: abs(d - len(_TASTES)))
     most = max(world.likes.double().mean().item(), 1 - world.likes.double().mean().item())
     return Result(
@@ -68,16 +68,18 @@ def tastes(
             "share foretold: more frequent answer": most,
         },
         pictures=(
-            curves(
-                {
-                    "dot product" if product else "sum": list(right.items()),
-                    "number + number": [(d, added) for d in widths],
-                },
-                title="Likes foretold that were not seen",
-                x_label="learned numbers a user and a film",
-                y_label="share right",
+            lines(
+                {"dot product" if product else "sum": right, "number + number": sums},
+                "Likes foretold that were not seen",
+                "learned numbers a user and a film",
+                "share right",
             ),
-            _picture(learned[width]),
+            matrix(
+                learned[width][:12, :12].sigmoid().tolist(),
+                [f"user {i + 1}" for i in range(min(12, n_users))],
+                [f"film {i + 1}" for i in range(min(12, n_films))],
+                title="Chance of a like",
+            ),
         ),
         tables=(_by_hand(),),
     )
@@ -121,23 +123,12 @@ def _held_out(world: _World, scores: Tensor) -> float:
     return ((scores > 0) == world.likes)[~world.seen].double().mean().item()
 
 
-def _picture(scores: Tensor) -> str:
-    chances = scores[:12, :12].sigmoid().tolist()
-    rows = [f"user {i + 1}" for i in range(len(chances))]
-    columns = [f"film {i + 1}" for i in range(len(chances[0]))]
-    return matrix(chances, rows, columns, title="Chance of a like")
-
-
 def _by_hand() -> Table:
     users, films = (torch.tensor(list(group.values())) for group in (_USERS, _FILMS))
     scores = (_dot(users, films) + 0.0).tolist()  # + 0 turns -0 into 0
-    rows = [
-        [f"{name} ({_list(_USERS[name])})", *(f"{x:+g}" for x in row)]
-        for name, row in zip(_USERS, scores, strict=True)
-    ]
-    header = ["", *(f"{name} ({_list(_FILMS[name])})" for name in _FILMS)]
-    return Table(f"By hand, with features for {', '.join(_TASTES)}", header, rows)
-
-
-def _list(features: Sequence[float]) -> str:
-    return ", ".join(f"{x:g}" for x in features)
+    taste, feature = (
+        [f"{name} ({', '.join(f'{x:g}' for x in vector)})" for name, vector in group.items()]
+        for group in (_USERS, _FILMS)
+    )
+    rows = [[who, *(f"{x:+g}" for x in row)] for who, row in zip(taste, scores, strict=True)]
+    return Table(f"By hand, with features for {', '.join(_TASTES)}", ["", *feature], rows)

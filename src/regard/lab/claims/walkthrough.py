@@ -14,11 +14,11 @@ from torch import Tensor
 
 from regard.core.errors import ConfigError
 from regard.kernels.attention import attention
-from regard.lab.result import Result
+from regard.lab.result import Result, lines
 from regard.lab.small_models import seeded
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.viewpoint import Seen
-from regard.visual.charts import bars, curves
+from regard.visual.charts import bars
 from regard.visual.tables import Table
 
 WORDS = ("I", "want", "to", "sleep")
@@ -41,7 +41,14 @@ def walkthrough(*, scores: Sequence[float] = (95.0, 13.0, 35.0, 72.0), seed: int
     off = max(abs(a - b) for a, b in zip(softmax, PRINTED, strict=True))
     same_shapes = all(found[name] == shape for name, shape in SHAPES.items())
     verdict = same_shapes and error < 1e-9 and off <= 0.005
-    divided = {c: _softmax(scores, c) for c in range(1, 101)}
+    given = torch.tensor(scores, dtype=torch.float64)
+    divided = {c: (given / c).softmax(dim=0).tolist() for c in range(1, 101)}
+    by_divisor = {word: {c: w[i] for c, w in divided.items()} for i, word in enumerate(WORDS)}
+    pairs = {
+        f"{word}, {who}": weight
+        for i, word in enumerate(WORDS)
+        for who, weight in (("slide", PRINTED[i]), ("softmax", softmax[i]))
+    }
     return Result(
         name="walkthrough",
         verdict=verdict,
@@ -55,7 +62,10 @@ def walkthrough(*, scores: Sequence[float] = (95.0, 13.0, 35.0, 72.0), seed: int
             "shapes as in the notes": same_shapes,
             "head by hand and in the layer differ by": error,
         },
-        pictures=_pictures(softmax, divided),
+        pictures=(
+            bars(pairs, title="Weights, printed and true"),
+            lines(by_divisor, "Softmax of the scores divided by c", "c", "weight"),
+        ),
         tables=(_steps(q, k, v, weights, output), _shape_table(found)),
     )
 
@@ -89,10 +99,6 @@ def _asking(
     return q, k + missing[:, None] * q / q.square().sum(), v
 
 
-def _softmax(scores: Sequence[float], divisor: float) -> list[float]:
-    return (torch.tensor(scores, dtype=torch.float64) / divisor).softmax(dim=0).tolist()
-
-
 def _finding(
     verdict: bool, same_shapes: bool, scores: Sequence[float], softmax: list[float]
 ) -> str:
@@ -105,20 +111,6 @@ def _finding(
         f"{shapes}, but the softmax of {given} is {weights}: a difference of scores becomes a "
         "ratio of weights. The printed 0.6 and 0.25 are ln 2.4 = 0.88 apart; scores of ln 12, "
         "ln 1, ln 2 and ln 5 (2.48, 0, 0.69, 1.61) would give the slide's weights."
-    )
-
-
-def _pictures(softmax: list[float], divided: dict[int, list[float]]) -> tuple[str, str]:
-    pairs = {
-        f"{word}, {who}": weight
-        for i, word in enumerate(WORDS)
-        for who, weight in (("slide", PRINTED[i]), ("softmax", softmax[i]))
-    }
-    lines = {word: [(c, w[i]) for c, w in divided.items()] for i, word in enumerate(WORDS)}
-    title = "Softmax of the scores divided by c"
-    return (
-        bars(pairs, title="Weights, printed and true"),
-        curves(lines, title=title, x_label="c", y_label="weight"),
     )
 
 
@@ -140,8 +132,5 @@ def _shape_table(found: dict[str, tuple[int, ...]]) -> Table:
     rows = [
         [name, "×".join(map(str, notes[name])), "×".join(map(str, s))] for name, s in found.items()
     ]
-    return Table(
-        "Shapes for two words: W_o is square, so that the residual fits",
-        ["what", "in the notes", "here"],
-        rows,
-    )
+    title = "Shapes for two words: W_o is square, so that the residual fits"
+    return Table(title, ["what", "in the notes", "here"], rows)
