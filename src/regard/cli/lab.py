@@ -31,9 +31,9 @@ def lab(
     """Put a claim of the lectures to the test."""
     if out is not None and out.exists() and not out.is_dir():
         raise ConfigError(f"{out} is a file; choose another --out")
+    if name is None and out is not None:
+        raise ConfigError("--out needs an experiment: a name, or all")
     if name is None:
-        if out is not None:
-            raise ConfigError("--out needs an experiment: a name, or all")
         _list(as_json)
     elif name == "all":
         _run_all(out or Path("lab"), as_json)
@@ -61,7 +61,11 @@ def _run_one(name: str, out: Path | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps(result.as_json(), ensure_ascii=False))
         return
-    _show(result)
+    print(result.claim)
+    print(f"\nThe claim {_word(result)}. {result.finding}\n")
+    width = max(map(len, result.numbers))
+    for number, value in result.numbers.items():
+        print(f"  {number:{width}}  {_spoken(value)}")
     if out is not None:
         print(f"\npicture and page: {out}")
 
@@ -103,14 +107,6 @@ def _result(name: str) -> Result:
         return experiment(name)()
     except KeyboardInterrupt as stop:  # a training that ended itself when asked to
         raise Stop(getattr(stop, "signal", signal.SIGINT)) from None
-
-
-def _show(result: Result) -> None:
-    print(result.claim)
-    print(f"\nThe claim {_word(result)}. {result.finding}\n")
-    width = max(map(len, result.numbers))
-    for name, value in result.numbers.items():
-        print(f"  {name:{width}}  {_spoken(value)}")
 
 
 def _spoken(value: object) -> str:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from regard.lab.result import Result, lines
+from regard.lab.result import Result, lines, percent
 from regard.lab.translators import toy_translator
 from regard.models.presets import n_parameters
 from regard.tasks.translation_scores import evaluate_pairs
@@ -63,10 +63,22 @@ def depth(
         **{f"by depth at {width}": losses[0] - losses[-1] for width, losses in by_depth.items()},
         **{f"by width at {depth}": losses[0] - losses[-1] for depth, losses in by_width.items()},
     }
+    small, large = grid[sizes[0]], grid[sizes[-1]]
+    n_worse = sum(gain <= 0 for gain in saved.values())
+    if n_worse:
+        why = " For the same cost it takes fewer steps." if equal_cost else ""
+        seen = f"In {n_worse} of {len(saved)} comparisons the larger is no better.{why}"
+    else:
+        price = "" if equal_cost else f", at {large.flops / small.flops:.0f} times the cost"
+        seen = f"Depth helps at every width, and width at every depth{price}."
     return Result(
         name="depth",
-        verdict=min(saved.values()) > 0,
-        finding=_finding(grid, saved, equal_cost),
+        verdict=not n_worse,
+        finding=(
+            f"The loss of the smallest (layers × width: {sizes[0]}) is {small.loss:.2f}, that of "
+            f"the largest ({sizes[-1]}) {large.loss:.2f}; {100 * small.exact:.0f} and "
+            f"{percent(large.exact)} of the held-out sequences come out right. {seen}"
+        ),
         numbers={
             **{f"loss: {size}": one.loss for size, one in grid.items()},
             **{f"exact match: {size}": one.exact for size, one in grid.items()},
@@ -98,23 +110,6 @@ def _learned(size: Size, steps: int, seed: int) -> _LearnedSize:
         n_parameters=n_parameters(run.model),
         flops=steps * 20 * BACKWARD * count_forward(run.model, 11, 11),
     )
-
-
-def _finding(
-    grid: Mapping[Size, _LearnedSize], saved: Mapping[str, float], equal_cost: bool
-) -> str:
-    (small, one), *_, (large, other) = grid.items()
-    seen = (
-        f"The loss of the smallest (layers × width: {small}) is {one.loss:.2f}, that of the "
-        f"largest ({large}) {other.loss:.2f}; {100 * one.exact:.0f} and {100 * other.exact:.0f} % "
-        "of the held-out sequences come out right. "
-    )
-    if min(saved.values()) > 0:
-        price = "" if equal_cost else f", at {other.flops / one.flops:.0f} times the cost"
-        return seen + f"Depth helps at every width, and width at every depth{price}."
-    n = sum(gain <= 0 for gain in saved.values())
-    why = " For the same cost it takes fewer steps." if equal_cost else ""
-    return seen + f"In {n} of {len(saved)} comparisons the larger is no better.{why}"
 
 
 def _table(grid: Mapping[Size, _LearnedSize]) -> Table:

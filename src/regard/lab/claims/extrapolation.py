@@ -15,7 +15,7 @@ from regard.core.errors import ShapeError
 from regard.data.records import Pair
 from regard.data.worlds import toys
 from regard.evaluation.metrics import exact_match
-from regard.lab.result import Result, lines
+from regard.lab.result import Result, lines, percent
 from regard.lab.translators import ByLength, accuracy_by_length, exact_by_length, toy_translator
 from regard.tasks.translator import Run
 from regard.visual.tables import Table
@@ -54,18 +54,28 @@ def extrapolation(
     tried = {way: _tried(settings, pairs, shortest, steps, seed) for way, settings in WAYS.items()}
     longest_source = max(pairs, key=_length).source
     examples = [(way, one.example) for way, one in tried.items()]
-    verdict = tried[SINUSOIDAL].asked > tried[SINUSOIDAL].shown / 2
+    waves, table = tried[SINUSOIDAL], tried[TABLE]
+    verdict = waves.asked > waves.shown / 2
+    why = (
+        "At lengths that training showed, every position is a known one."
+        if verdict
+        else "The formula goes on, but training never showed what its values there mean. Learned "
+        f"positions get {percent(table.asked)}, for what is longer than the table is refused."
+    )
     symbols = f"symbols (up to {SHOWN} in training)"
     right = "Right tokens, the ones before being given"
     numbers: dict[str, float | str] = {}
     for way, one in tried.items():
         numbers[f"exact match, up to {SHOWN} symbols: {way}"] = one.shown
         numbers[f"exact match, {shortest} to {longest} symbols: {way}"] = one.asked
-    numbers[f"longest source: {TABLE}"] = tried[TABLE].example
+    numbers[f"longest source: {TABLE}"] = table.example
     return Result(
         name="extrapolation",
         verdict=verdict,
-        finding=_finding(tried, f"{shortest} to {longest}", verdict),
+        finding=(
+            f"With sinusoids {percent(waves.shown)} of new sources of up to {SHOWN} symbols come "
+            f"out right, and {percent(waves.asked)} of those of {shortest} to {longest}. {why}"
+        ),
         numbers=numbers,
         pictures=(
             lines({way: one.exact for way, one in tried.items()}, "Exact match", symbols, "share"),
@@ -106,17 +116,3 @@ def _written(run: Run, source: str) -> str:
     except ShapeError as refusal:
         return f"refused: {refusal}"
     return text
-
-
-def _finding(tried: dict[str, _Tried], lengths: str, verdict: bool) -> str:
-    waves, table = tried[SINUSOIDAL], tried[TABLE]
-    seen = (
-        f"With sinusoids {100 * waves.shown:.0f} % of new sources of up to {SHOWN} symbols come "
-        f"out right, and {100 * waves.asked:.0f} % of those of {lengths}. "
-    )
-    if verdict:
-        return seen + "At lengths that training showed, every position is a known one."
-    return seen + (
-        "The formula goes on, but training never showed what its values there mean. Learned "
-        f"positions get {100 * table.asked:.0f} %, for what is longer than the table is refused."
-    )

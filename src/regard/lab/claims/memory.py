@@ -42,6 +42,13 @@ def memory(*, fused: bool = True, longest: int = 2048) -> Result:
         min(power["plain, made"], power["plain, kept"]) > 1.75
         and max(power["fused, made"], power["fused, kept"]) < 1.25
     )
+    why = (
+        f"At {longest:,} words that is {mib['plain, made'][-1]:.1f} MiB against "
+        f"{mib['fused, made'][-1]:.2f} a head, because the fused kernel never holds the J × J "
+        "scores at once."
+        if verdict
+        else "Both hold the J × J scores where no fused kernel is allowed."
+    )
 
     def picture(what: str, title: str) -> str:
         series = {form: mib[f"{form}, {what}"] for form in forms}
@@ -51,7 +58,11 @@ def memory(*, fused: bool = True, longest: int = 2048) -> Result:
     return Result(
         name="memory",
         verdict=verdict,
-        finding=_finding(verdict, power, longest, mib),
+        finding=(
+            f"What the plain form makes grows as J^{power['plain, made']:.2f}, what it keeps for "
+            f"the gradient as J^{power['plain, kept']:.2f}; of the other form, as "
+            f"J^{power['fused, made']:.2f} and J^{power['fused, kept']:.2f}. {why}"
+        ),
         numbers={
             "lengths": lengths,
             **{f"power of J: {name}": value for name, value in power.items()},
@@ -110,20 +121,3 @@ def _measure(length: int, *, fused: bool) -> tuple[int, int]:
 def _power(lengths: Sequence[int], sizes: Sequence[int]) -> float:
     """The p of bytes ∝ J^p: the slope on logarithmic scales."""
     return linear_regression([math.log(n) for n in lengths], [math.log(n) for n in sizes]).slope
-
-
-def _finding(
-    verdict: bool, power: dict[str, float], longest: int, mib: dict[str, list[float]]
-) -> str:
-    plain, other = mib["plain, made"][-1], mib["fused, made"][-1]
-    return (
-        f"What the plain form makes grows as J^{power['plain, made']:.2f}, what it keeps for the "
-        f"gradient as J^{power['plain, kept']:.2f}; of the other form, as "
-        f"J^{power['fused, made']:.2f} and J^{power['fused, kept']:.2f}. "
-        + (
-            f"At {longest:,} words that is {plain:.1f} MiB against {other:.2f} a head, because the "
-            "fused kernel never holds the J × J scores at once."
-            if verdict
-            else "Both hold the J × J scores where no fused kernel is allowed."
-        )
-    )

@@ -38,10 +38,21 @@ def permutation(*, positions: str = "none", n_layers: int = 4, seed: int = 0) ->
         "positions sinusoidal": placed,
         "causal mask, positions none: mary": mary,
     }
+    order = (
+        f"After {n_layers} layers no word's vector changes by more than {change[-1]:.1g}, in any "
+        f"of the six orders; with positions vectors change by up to {placed[-1]:.1f}."
+        if verdict
+        else f"With these positions words change by up to {change[-1]:.2g} when their order does."
+    )
+    deep = "tells orders apart" if mary[-1] > SEEN else "does not tell orders apart"
     return Result(
         name="permutation",
         verdict=verdict,
-        finding=_finding(verdict, change[-1], placed[-1], mary),
+        finding=(
+            f"{order} A causal mask without positions {deep} at this depth: after the same two "
+            f"words in another order, mary changes by {mary[0]:.1g} after one layer and by "
+            f"{mary[-1]:.2g} after {n_layers}."
+        ),
         numbers={
             "positions": positions,
             "largest change of a word by depth": change,
@@ -91,18 +102,3 @@ def _changes(
     changes = (others - first).abs().amax(dim=(0, 3))  # (layer, word)
     by_depth: list[float] = changes[:, 2 if causal else 0 :].amax(dim=1).tolist()
     return by_depth
-
-
-def _finding(verdict: bool, change: float, placed: float, mary: list[float]) -> str:
-    order = (
-        f"After {len(mary)} layers no word's vector changes by more than {change:.1g}, in any of "
-        f"the six orders; with positions vectors change by up to {placed:.1f}."
-        if verdict
-        else f"With these positions words change by up to {change:.2g} when their order does."
-    )
-    deep = "tells orders apart" if mary[-1] > SEEN else "does not tell orders apart"
-    return (
-        f"{order} A causal mask without positions {deep} at this depth: after the same two words "
-        f"in another order, mary changes by {mary[0]:.1g} after one layer and by {mary[-1]:.2g} "
-        f"after {len(mary)}."
-    )

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from regard.core.registry import Registry
 from regard.data.records import Pair
 from regard.evaluation.metrics import exact_match
-from regard.lab.result import Result, lines, share_bars
+from regard.lab.result import Result, lines, percent, share_bars
 from regard.lab.translators import ByLength, exact_by_length, toy_translator
 from regard.models.presets import n_parameters
 from regard.visual.tables import Table
@@ -51,10 +51,20 @@ def positions(
     exact = {way: one.exact for way, one in told.items()}
     worst = min(ways, key=lambda way: exact[way])
     verdict = exact["none"] < exact[worst] / 2
+    why = (
+        f"Guessing the order of a bag of symbols gives {percent(told['none'].guess)}. The ways "
+        "differ in how soon they are learned; so few steps say little about which is best in the "
+        "end."
+        if verdict
+        else "Positions matter little where the task needs no order."
+    )
     return Result(
         name="positions",
         verdict=verdict,
-        finding=_finding(told["none"], worst, exact[worst], verdict),
+        finding=(
+            f"Without positions {percent(exact['none'])} of the held-out sources come out right; "
+            f"in the worst way of telling them ({worst}) {percent(exact[worst])}. {why}"
+        ),
         numbers={
             **{f"exact match: {way}": share for way, share in exact.items()},
             "exact match: the order guessed": told["none"].guess,
@@ -97,16 +107,3 @@ def _guess(pair: Pair) -> float:
     """One over the number of orders in which the symbols of a source can stand."""
     counts = Counter(pair.source.split())
     return prod(map(factorial, counts.values())) / factorial(counts.total())
-
-
-def _finding(none: _Told, worst: str, least: float, verdict: bool) -> str:
-    seen = (
-        f"Without positions {100 * none.exact:.0f} % of the held-out sources come out right; in "
-        f"the worst way of telling them ({worst}) {100 * least:.0f} %. "
-    )
-    if not verdict:
-        return seen + "Positions matter little where the task needs no order."
-    return seen + (
-        f"Guessing the order of a bag of symbols gives {100 * none.guess:.0f} %. The ways differ "
-        "in how soon they are learned; so few steps say little about which is best in the end."
-    )

@@ -41,18 +41,30 @@ def walkthrough(*, scores: Sequence[float] = (95.0, 13.0, 35.0, 72.0), seed: int
     off = max(abs(a - b) for a, b in zip(softmax, PRINTED, strict=True))
     same_shapes = all(found[name] == shape for name, shape in SHAPES.items())
     verdict = same_shapes and error < 1e-9 and off <= 0.005
-    given = torch.tensor(scores, dtype=torch.float64)
-    divided = {c: (given / c).softmax(dim=0).tolist() for c in range(1, 101)}
+    exact = torch.tensor(scores, dtype=torch.float64)
+    divided = {c: (exact / c).softmax(dim=0).tolist() for c in range(1, 101)}
     by_divisor = {word: {c: w[i] for c, w in divided.items()} for i, word in enumerate(WORDS)}
     pairs = {
         f"{word}, {who}": weight
         for i, word in enumerate(WORDS)
         for who, weight in (("slide", PRINTED[i]), ("softmax", softmax[i]))
     }
+    given = ", ".join(f"{score:.4g}" for score in scores)
+    got = ", ".join(f"{weight:.2g}" for weight in softmax)
+    why = (
+        ", as printed."
+        if verdict
+        else ": a difference of scores becomes a ratio of weights. The printed 0.6 and 0.25 are "
+        "ln 2.4 = 0.88 apart; scores of ln 12, ln 1, ln 2 and ln 5 (2.48, 0, 0.69, 1.61) would "
+        "give the slide's weights."
+    )
     return Result(
         name="walkthrough",
         verdict=verdict,
-        finding=_finding(verdict, same_shapes, scores, softmax),
+        finding=(
+            f"The shapes of a head are {'' if same_shapes else 'not '}as in the notes, "
+            f"{'and' if verdict else 'but'} the softmax of {given} is {got}{why}"
+        ),
         numbers={
             "scores": [float(score) for score in scores],
             "softmax": softmax,
@@ -97,21 +109,6 @@ def _asking(
     k, v = (part[0, 0].detach() for part in (layer.project(x).k, layer.project(x).v))
     missing = torch.tensor(scores, dtype=k.dtype) * 8 - (k @ q.T).squeeze(1)
     return q, k + missing[:, None] * q / q.square().sum(), v
-
-
-def _finding(
-    verdict: bool, same_shapes: bool, scores: Sequence[float], softmax: list[float]
-) -> str:
-    shapes = f"The shapes of a head are {'' if same_shapes else 'not '}as in the notes"
-    given = ", ".join(f"{score:.4g}" for score in scores)
-    weights = ", ".join(f"{weight:.2g}" for weight in softmax)
-    if verdict:
-        return f"{shapes}, and the softmax of {given} is {weights}, as printed."
-    return (
-        f"{shapes}, but the softmax of {given} is {weights}: a difference of scores becomes a "
-        "ratio of weights. The printed 0.6 and 0.25 are ln 2.4 = 0.88 apart; scores of ln 12, "
-        "ln 1, ln 2 and ln 5 (2.48, 0, 0.69, 1.61) would give the slide's weights."
-    )
 
 
 def _steps(q: Tensor, k: Tensor, v: Tensor, weights: Tensor, output: Tensor) -> Table:
