@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 
 from regard.core.errors import ConfigError
 
@@ -93,11 +92,11 @@ def _path(name: str) -> Path | None:
     raise ConfigError(f"plug-in {name} does not exist")
 
 
-def _from_path(module: str, path: Path) -> ModuleType:
+def _from_path(module: str, path: Path) -> None:
     """Import a file, or a package by its ``__init__.py``, under its own name."""
     if (there := sys.modules.get(module)) is not None:
         if getattr(there, "__file__", None) == str(path):
-            return there
+            return
         raise ConfigError(f"there is a module {module!r} already; give the plug-in another name")
     folder = [str(path.parent)] if path.name == "__init__.py" else None
     spec = importlib.util.spec_from_file_location(module, path, submodule_search_locations=folder)
@@ -109,7 +108,6 @@ def _from_path(module: str, path: Path) -> ModuleType:
     except BaseException:
         del sys.modules[module]
         raise
-    return imported
 
 
 @contextmanager

@@ -46,11 +46,7 @@ ACTIVATIONS = {
     "swish": "silu",
 }
 """What descriptions call activations, and what we call them; of several the first is written."""
-
-
-def their_activation(ours: str) -> str:
-    """What a description calls an activation of ours."""
-    return next(theirs for theirs, known in ACTIVATIONS.items() if known == ours)
+THEIR_ACTIVATIONS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def described(config: TransformerConfig) -> dict[str, Any]:
         "dropout": config.dropout,
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,
-        "activation_function": folders.their_activation(config.activation),
+        "activation_function": folders.THEIR_ACTIVATIONS[config.activation],
         "scale_embedding": config.embedding_scale,
         "max_position_embeddings": config.max_len,
         **IDS,
