@@ -54,7 +54,7 @@ ARCHITECTURES = {
     "masked": "BertForMaskedLM",
     "spans": "BertForQuestionAnswering",
 }
-"""Our heads, their classes."""
+"""Our heads, and the classes of ``transformers``."""
 
 NAME = "BERT"
 
@@ -70,10 +70,10 @@ FIELDS: dict[str, tuple[str, Any]] = {
     "layer_norm_eps": ("eps", 1e-12),
     "pad_token_id": ("pad_id", 0),
 }
-"""Their settings: ours, and what holds where a folder does not say."""
+"""Settings of BERT: our name, and the default."""
 
 READABLE = {**{x: head for head, x in ARCHITECTURES.items()}, "BertForPreTraining": "masked"}
-"""Their classes, the head we read."""
+"""Classes of ``transformers``, and the head that is read of them."""
 
 _SUPPORTED: dict[str, tuple[Any, ...]] = {
     "model_type": ("bert",),
@@ -233,7 +233,7 @@ def _without_copies(tensors: Mapping[str, Tensor], folder: Path) -> dict[str, Te
 def write_bert(config: ModelConfig, weights: Mapping[str, Tensor], folder: Path) -> None:
     """Write config.json and model.safetensors; the weights are those of ``named_parameters``.
 
-    What BERT has and the model lacks is written so that it says nothing: biases and segments of
+    What BERT has and the model lacks is written so that it changes nothing: biases and segments of
     zero, and a table of sinusoids or of zeros, which ends at ``max_len``. There is no pooler where
     there are no labels, and ``transformers`` makes up one when asked for it.
     """

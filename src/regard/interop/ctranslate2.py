@@ -47,7 +47,7 @@ LEAST_POSITIONS = 2048
 """Rows of a table of sinusoids. Ours go on for ever; CTranslate2 ends with its table."""
 NORM_EPSILON = 1e-5  # of ``torch.nn.LayerNorm``
 
-ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3}  # their numbers for ours
+ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3}  # numbers of ours
 
 _COUNTERPARTS: dict[str, tuple[Any, ...]] = {
     "score": ("scaled_dot", "dot"),

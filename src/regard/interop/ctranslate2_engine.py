@@ -47,7 +47,7 @@ FOLDER = "engines"
 """In the run folder. Whoever finds it may delete it."""
 
 ENGINES: Registry[Callable[[Run, str | None], Engine]] = Registry("engine")
-"""What makes an engine of a run and of the numbers it is to compute with."""
+"""By name: a run and CTranslate2's compute type -> an engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,13 @@ class TokenTranslator:
         limit: int,
         n_best: int,
         patience: int = 1,
-        silent: bool = False,
+        suppressed: bool = False,
         batch_tokens: int,
     ) -> list[list[Hypothesis]]:
         """For each source up to ``n_best`` hypotheses, in no order.
 
         A beam search of K beams ends when K · ``patience`` hypotheses have. If padding and the
-        begin token are to be ``silent``, their probability is given to the other tokens.
+        begin token are ``suppressed``, their probability is given to the other tokens.
         """
         beam = settings.beam
         alpha = settings.length_penalty if beam > 1 else 0.0
@@ -103,7 +103,7 @@ class TokenTranslator:
             patience=patience,
             num_hypotheses=n_best,
             length_penalty=alpha,
-            suppress_sequences=[[PAD], [BEGIN]] if silent else None,
+            suppress_sequences=[[PAD], [BEGIN]] if suppressed else None,
             max_batch_size=max(1, batch_tokens // beam),
             batch_type="tokens",
             max_input_length=0,
@@ -156,16 +156,16 @@ def exported(run: Run) -> Iterator[Path]:
     It is written once for the same weights. Where the run folder cannot be written, it is made
     anew each time, elsewhere.
     """
-    lasting = run.folder.path / FOLDER / f"{FORMAT}-{digest(run.model)}"
-    if lasting.is_dir() or _kept(run, lasting):
-        yield lasting
+    kept = run.folder.path / FOLDER / f"{FORMAT}-{digest(run.model)}"
+    if kept.is_dir() or _written(run, kept):
+        yield kept
         return
-    with tempfile.TemporaryDirectory() as passing:
-        export(run, FORMAT, Path(passing))
-        yield Path(passing)
+    with tempfile.TemporaryDirectory() as temporary:
+        export(run, FORMAT, Path(temporary))
+        yield Path(temporary)
 
 
-def _kept(run: Run, folder: Path) -> bool:
+def _written(run: Run, folder: Path) -> bool:
     """Whether the export could be written there; what other weights left behind is deleted."""
     if not run.folder.path.is_dir():
         return False
@@ -191,7 +191,7 @@ def digest(model: SequenceModel) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CTranslate2Engine:
-    """Writes as ``regard.tasks.translating.decode`` does."""
+    """CTranslate2 behind the interface of ``regard.tasks.translating.decode``."""
 
     translator: TokenTranslator
     model: SequenceModel
@@ -258,7 +258,7 @@ class CTranslate2Engine:
 
         search_again([i for i in short if _is_late(found[i], limit_of[i])])
         strayed = [i for i in short if any({PAD_ID, BEGIN_ID} & {*x.ids} for x in found[i])]
-        search_again(strayed, silent=True)
+        search_again(strayed, suppressed=True)
         for i in strayed:
             found[i] = self.translator.rescored(sources[i], found[i], settings.length_penalty)
         return [_ranked(found[number])[:n_best] for number in range(len(sources))]

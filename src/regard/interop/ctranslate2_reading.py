@@ -30,22 +30,22 @@ VERSIONS = range(2, 7)
 TYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
 """By number, from version 4 on."""
 OLD_TYPES = {4: torch.float32, 2: torch.int16, 1: torch.int8}  # by size in bytes, before
-SCALE = "_scale"  # ends the name of what whole numbers were multiplied with
+SCALE = "_scale"  # ends the name of what quantised numbers were multiplied with
 
 SHARED, SOURCE, TARGET = "shared_vocabulary", "source_vocabulary", "target_vocabulary"
 PADDINGS = (PAD, "<blank>")  # what padding is called, where there is a token for it
 
 SIDES = ("encoder", "decoder")
-N_PLACES = 512  # rows of a table of positions that the file itself has not
+N_POSITIONS = 512  # rows of a table of positions that the file itself has not
 
 _TABLE = "position_encodings/encodings"
 
 MODEL = "model.bin"
 EMBEDDINGS = ("encoder/embeddings_0/weight", "decoder/embeddings/weight")
 HEADS = {"": 8, "TransformerBase": 8, "TransformerBig": 16}
-"""Of specifications that were too old to say it."""
+"""Heads by specification, of files that are too old to say it."""
 IGNORED = ("alignment_layer", "alignment_heads", "embeddings_merge")
-"""Numbers about other things than what is computed here."""
+"""Numbers that do not change what is computed."""
 
 _LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/")
 
@@ -63,13 +63,13 @@ class _BinReader:
     """The parts of a file, one after the other; all numbers are little-endian."""
 
     def __init__(self, data: bytes) -> None:
-        self.data, self.place = data, 0
+        self.data, self.offset = data, 0
 
     def take(self, n: int) -> bytes:
-        found = self.data[self.place : self.place + n]
+        found = self.data[self.offset : self.offset + n]
         if len(found) < n:
             raise ValueError(f"it ends after {len(self.data)} bytes")
-        self.place += n
+        self.offset += n
         return found
 
     def number(self, n_bytes: int) -> int:
@@ -89,7 +89,7 @@ class _BinReader:
 
 
 def read_file(path: Path) -> ModelFile:
-    """All tensors of a model.bin by all their names, whole numbers turned back where a scale is."""
+    """All tensors of a model.bin by name, aliases included; quantised ones as float32."""
     try:
         reader = _BinReader(path.read_bytes())
         version = reader.number(4)
@@ -115,7 +115,7 @@ def read_file(path: Path) -> ModelFile:
 
 
 def _in_full(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Numbers as they were before they were made small, to their rounding."""
+    """Quantised tensors times their scales, as float32; the scales are left out."""
     found = {}
     for name, tensor in tensors.items():
         scale = tensors.get(name + SCALE)
@@ -197,10 +197,10 @@ def _tokens(folder: Path, name: str, n: int, unknown: str) -> tuple[str, ...] | 
 
 
 def positions_of(tensors: Mapping[str, Tensor], d_model: int) -> dict[str, Any]:
-    """Ours, where the table says so; else a table."""
+    """Our setting: sinusoidal or none where the table is that, else learned."""
     table = tensors.get(f"decoder/{_TABLE}")
     if table is None:
-        return {"positions": "learned", "max_len": N_PLACES}
+        return {"positions": "learned", "max_len": N_POSITIONS}
     found, ours = "learned", sinusoid(torch.arange(len(table)), d_model)
     if torch.equal(table, tensors.get(f"encoder/{_TABLE}", table)):
         if not table.any():
@@ -211,7 +211,7 @@ def positions_of(tensors: Mapping[str, Tensor], d_model: int) -> dict[str, Any]:
 
 
 def with_tables(tensors: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
-    """With exactly the tensors that the table of names wants, if nothing is strange."""
+    """The tensors with the output and the tables of positions that ``rows`` asks for, no others."""
     found = dict(tensors)
     for side in SIDES:
         name = f"{side}/{_TABLE}"
@@ -224,7 +224,7 @@ def with_tables(tensors: Mapping[str, Tensor], config: TransformerConfig) -> dic
 
 
 def _their_sinusoid(n: int, d: int) -> Tensor:
-    """(n, d): all sines, then all cosines, from place 1 on."""
+    """(n, d): all sines, then all cosines, from position 1 on."""
     step = math.log(10_000.0) / (d // 2 - 1)
     rates = torch.exp(torch.arange(d // 2, dtype=torch.float32) * -step)
     angles = torch.arange(1, n + 1, dtype=torch.float32).unsqueeze(1) * rates
@@ -333,7 +333,7 @@ def _said(tensors: Mapping[str, Tensor], numbers: Mapping[str, float], side: str
 def _problems(
     said: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, float], words: Vocabularies
 ) -> list[str]:
-    """Whatever ours does not compute."""
+    """Settings that we have no counterpart of."""
     problems = [
         f"{name} is {mine} in the encoder and {said['decoder'][name]} in the decoder"
         for name, mine in said["encoder"].items()

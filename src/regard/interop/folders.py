@@ -34,7 +34,7 @@ WEIGHTS = "model.safetensors"
 PICKLED = "pytorch_model.bin"
 INDEX = ".index.json"  # after the name of weights that lie in parts
 
-NO_MARKS = {"bos_token_id": None, "eos_token_id": None, "torch_dtype": "float32"}
+NO_SPECIALS = {"bos_token_id": None, "eos_token_id": None, "torch_dtype": "float32"}
 """What the description of a language model says until its tokenizer is written."""
 
 ACTIVATIONS = {

@@ -25,7 +25,7 @@ from regard.interop.naming import Imported, Names
 from regard.models.settings import DecoderConfig
 
 TOKENS, OUTPUT = "token_embd.weight", "output.weight"
-BIAS = "blk.0.attn_output.bias"  # there where linear layers have biases
+BIAS = "blk.0.attn_output.bias"  # is there where linear layers have biases
 
 NORMS: tuple[Names, ...] = (
     ("attn_norm", "around_self.norm"),

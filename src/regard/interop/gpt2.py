@@ -93,7 +93,7 @@ def described(config: DecoderConfig) -> dict[str, Any]:
         "activation_function": folders.THEIR_ACTIVATIONS[config.activation],
         "embd_pdrop": config.dropout,
         "attn_pdrop": 0.0,
-        **folders.NO_MARKS,
+        **folders.NO_SPECIALS,
         "pad_token_id": config.pad_id,
     }
 

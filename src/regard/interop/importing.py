@@ -51,9 +51,9 @@ TASKS = {"none": "similarity", "masked": "masked", "classify": "classification",
 NO_END = "it was to see an end token after each text (add_eos_token), which is not added here"
 
 SPM = ("source.spm", "target.spm")
-OUR_MARKS = SpecialIds(pad=PAD_ID, begin=BEGIN_ID, end=END_ID, unknown=UNKNOWN_ID)
-JOINTS = ("▁", "@@", "￭", "##", "Ġ")
-"""What pieces of words carry, in one tokenizer or another."""
+OUR_SPECIALS = SpecialIds(pad=PAD_ID, begin=BEGIN_ID, end=END_ID, unknown=UNKNOWN_ID)
+PIECE_MARKERS = ("▁", "@@", "￭", "##", "Ġ")
+"""What tokenizers put before or after pieces of words."""
 SUPPORTED = (
     "supported are folders in the layout of Hugging Face (config.json with model_type "
     "marian, bert, gpt2 or llama), CTranslate2 folders (model.bin), and .gguf files"
@@ -240,7 +240,7 @@ def _marian(source: Path, folder: RunFolder, direction: str | None) -> Notes:
 
 @IMPORTERS.add("ctranslate2")
 def _ctranslate2(source: Path, folder: RunFolder, direction: str | None) -> Notes:
-    """It reads tokens, so what makes them of text is looked for beside it."""
+    """CTranslate2 reads tokens: the tokenizers are looked for beside its files."""
     model, *tokens = read_ctranslate2(source)
     tokenizers = _our_own(source) or tokenizers_beside(source, *tokens)
     return _write_translator(folder, model, tokenizers, direction)
@@ -291,20 +291,20 @@ def tokenizers_beside(folder: Path, source: Sequence[str], target: Sequence[str]
     """By SentencePiece files, or by looking tokens up where each is a character or a word."""
     files = [folder / name for name in SPM]
     if not all(file.exists() for file in files):
-        return Tokenizers(_looked_up(source, folder), _looked_up(target, folder))
+        return Tokenizers(_lookup_tokenizer(source, folder), _lookup_tokenizer(target, folder))
     first, second = (
-        PretrainedTokenizer(unigram(read_sentencepieces(file), tokens), OUR_MARKS)
+        PretrainedTokenizer(unigram(read_sentencepieces(file), tokens), OUR_SPECIALS)
         for file, tokens in zip(files, (source, target), strict=True)
     )
     same = list(source) == list(target) and files[0].read_bytes() == files[1].read_bytes()
     return Tokenizers(first, first if same else second)
 
 
-def _looked_up(tokens: Sequence[str], folder: Path) -> Tokenizer:
+def _lookup_tokenizer(tokens: Sequence[str], folder: Path) -> Tokenizer:
     texts = tokens[len(SPECIALS) :]
     if all(len(token) == 1 for token in texts):
         return Tokenizer(pretrained.character_table(tokens))
-    if any(token.startswith(JOINTS) or token.endswith(JOINTS) for token in texts):
+    if any(token.startswith(PIECE_MARKERS) or token.endswith(PIECE_MARKERS) for token in texts):
         raise CheckpointError(
             f"{folder} has tokens that are pieces of words, and nothing that makes them of text; "
             f"copy {SPM[0]} and {SPM[1]} into it"

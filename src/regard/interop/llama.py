@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.core.settings import parse
 from regard.functional.positions import BASE
 from regard.interop import naming
-from regard.interop.folders import CONFIG, NO_MARKS, read_config, read_tensors, write_hf
+from regard.interop.folders import CONFIG, NO_SPECIALS, read_config, read_tensors, write_hf
 from regard.interop.naming import Imported, Names
 from regard.models.settings import DecoderConfig
 
@@ -121,7 +121,7 @@ def described(config: DecoderConfig) -> dict[str, Any]:
         "num_key_value_heads": config.kv_heads,
         "hidden_act": "silu",
         "mlp_bias": config.bias,
-        **NO_MARKS,
+        **NO_SPECIALS,
         "pad_token_id": config.pad_id,
     }
 
