@@ -16,8 +16,8 @@ if TYPE_CHECKING:
         ShapeError,
         TrainingError,
     )
+    from regard.functional.masks import Block, Near
     from regard.functional.positions import Alibi
-    from regard.functional.windows import Block, Near
     from regard.inspection.capture import watch
     from regard.kernels.attention import attention
     from regard.layers.attention import MultiHeadAttention
@@ -29,8 +29,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Alibi": "regard.functional.positions",
-    "Block": "regard.functional.windows",
-    "Near": "regard.functional.windows",
+    "Block": "regard.functional.masks",
+    "Near": "regard.functional.masks",
     "attention": "regard.kernels.attention",
     "CheckpointError": "regard.core.errors",
     "ConfigError": "regard.core.errors",

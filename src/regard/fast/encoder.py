@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.fast.weights import Dense, Norm
 from regard.functional.packing import packed_rows
 from regard.functional.scores import Factors
-from regard.kernels import packed, steps
+from regard.kernels import sdpa, steps
 from regard.kernels.call import Call
 from regard.kernels.gpu import HAS_TRITON
 from regard.layers.blocks import EncoderBlock
@@ -92,7 +92,7 @@ class JoinedEncoder:
             if texts is not None:
                 q, k, v = (part.transpose(0, 1).unsqueeze(0) for part in qkv.unbind(dim=1))
                 call = Call(Factors(q, k, self.scale), v, texts, causal=False)
-                return packed.short(call).squeeze(0).transpose(0, 1).flatten(1)
+                return sdpa.short_texts(call).squeeze(0).transpose(0, 1).flatten(1)
             q, k, v = qkv.unflatten(0, (-1, mask.shape[-1])).permute(2, 0, 3, 1, 4)
             found = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
             return found.transpose(1, 2).reshape(len(qkv), -1)

@@ -21,11 +21,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from typing_extensions import override
 
 from regard.core.errors import ConfigError, ShapeError
 from regard.core.registry import Registry
@@ -51,7 +52,7 @@ class Shape(NamedTuple):
     std: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ScoreSizes:
     """What a score needs to know to size its parameters."""
 
@@ -130,14 +131,6 @@ def content_factors(
     return Factors(sharp, k, 1.0)
 
 
-def _unit_length(k: Tensor, **_parameters: Tensor | None) -> Tensor:
-    return F.normalize(k, dim=-1)
-
-
-def _by_factors(factors: Callable[..., Factors]) -> Callable[..., Tensor]:
-    return lambda q, k, **parameters: factors(q, k, **parameters).product()
-
-
 def _content_shapes(sizes: ScoreSizes) -> Mapping[str, Shape]:
     if sizes.beta == "learned":
         return {"log_beta": Shape((), 0.0)}
@@ -149,17 +142,6 @@ def _content_shapes(sizes: ScoreSizes) -> Mapping[str, Shape]:
 def _general_shapes(sizes: ScoreSizes) -> Mapping[str, Shape]:
     std = 1.0 / math.sqrt(sizes.d_query * sizes.d_key)
     return {"weight": Shape((sizes.d_query, sizes.d_key), std)}
-
-
-SCORES.add("content")(
-    ScoreKind(
-        _by_factors(content_factors),
-        content_factors,
-        _content_shapes,
-        prepare=_unit_length,
-        equal_widths=True,
-    )
-)
 
 
 # ------------------------------------------------------------------ the other two
@@ -174,10 +156,6 @@ def additive(q: Tensor, prepared: Tensor, *, w_query: Tensor, v: Tensor, **_: Te
     if v.dim() == 1:
         return (hidden.tanh() @ v.unsqueeze(-1)).squeeze(-1)
     return torch.einsum("...tsa,...a->...ts", hidden.tanh(), v)
-
-
-def _projected(k: Tensor, *, w_key: Tensor, **_: Tensor) -> Tensor:
-    return k @ w_key  # (…, S, Dk) -> (…, S, A)
 
 
 def location(q: Tensor, k: Tensor, *, table: Tensor) -> Tensor:
@@ -205,13 +183,27 @@ def _location_shapes(sizes: ScoreSizes) -> Mapping[str, Shape]:
     return {"table": Shape((sizes.max_len, sizes.d_query), 1.0 / math.sqrt(sizes.d_query))}
 
 
+def _product(factors: Callable[..., Factors], **others: Any) -> ScoreKind:
+    """A score that is an inner product."""
+    return ScoreKind(lambda q, k, **own: factors(q, k, **own).product(), factors, **others)
+
+
+def _unit_length(k: Tensor, **_: Tensor | None) -> Tensor:
+    return F.normalize(k, dim=-1)
+
+
+def _projected(k: Tensor, *, w_key: Tensor, **_: Tensor) -> Tensor:
+    return k @ w_key  # (…, S, Dk) -> (…, S, A)
+
+
+SCORES.add("content")(
+    _product(content_factors, shapes=_content_shapes, prepare=_unit_length, equal_widths=True)
+)
 SCORES.add("additive")(ScoreKind(additive, shapes=_additive_shapes, prepare=_projected))
 SCORES.add("location")(ScoreKind(location, shapes=_location_shapes))
-SCORES.add("general")(ScoreKind(_by_factors(general_factors), general_factors, _general_shapes))
-SCORES.add("dot")(ScoreKind(_by_factors(dot_factors), dot_factors, equal_widths=True))
-SCORES.add("scaled_dot")(
-    ScoreKind(_by_factors(scaled_dot_factors), scaled_dot_factors, equal_widths=True)
-)
+SCORES.add("general")(_product(general_factors, shapes=_general_shapes))
+SCORES.add("dot")(_product(dot_factors, equal_widths=True))
+SCORES.add("scaled_dot")(_product(scaled_dot_factors, equal_widths=True))
 
 
 # ------------------------------------------------------------------ with parameters in place
@@ -226,15 +218,15 @@ class BoundScore(Protocol):
 
     def factors(self, q: Tensor, k: Tensor) -> Factors | None:
         """The same as an inner product, or None where it is none."""
-        ...
+        return None
 
     def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
-        """What can be done to keys once for many queries, and the score for such keys."""
-        ...
+        """The score for keys that were prepared once for many queries, and those."""
+        return self, k
 
 
-@dataclass(frozen=True, slots=True)
-class NamedScore:
+@dataclass(frozen=True)
+class NamedScore(BoundScore):
     """A score that needs no parameters, by its name."""
 
     name: str
@@ -247,31 +239,31 @@ class NamedScore:
                 f"regard.Score({self.name!r}, d_query=…, d_key=…) and pass that"
             )
 
+    @override
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """Queries and keys -> scores."""
         check_widths(self.name, q, k)
         return SCORES[self.name](q, k)
 
+    @override
     def factors(self, q: Tensor, k: Tensor) -> Factors | None:
-        """The same as an inner product."""
         check_widths(self.name, q, k)
         kind = SCORES[self.name]
         return kind.factors(q, kind.prepare(k)) if kind.factors else None
 
+    @override
     def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
-        """The score for prepared keys, and those."""
         kind = SCORES[self.name]
         return kind.scores, kind.prepare(k)
 
 
-@dataclass(frozen=True, slots=True)
-class CallableScore:
+@dataclass(frozen=True)
+class CallableScore(BoundScore):
     """Any function of queries and keys that gives scores (…, T, S)."""
 
     function: ScoreFn
 
+    @override
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """Queries and keys -> scores, if they have the shape of some."""
         scores = self.function(q, k)
         if scores.shape[-2:] != (q.shape[-2], k.shape[-2]):
             raise ShapeError(
@@ -279,13 +271,6 @@ class CallableScore:
                 f"(…, {q.shape[-2]}, {k.shape[-2]}), found {tuple(scores.shape)}"
             )
         return scores
-
-    def factors(self, q: Tensor, k: Tensor) -> None:
-        """Nothing is known of it, so it counts as no inner product."""
-
-    def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
-        """The score and the keys as they are."""
-        return self, k
 
 
 def bound_score(score: str | ScoreFn | BoundScore) -> BoundScore:

@@ -20,9 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import ConfigError
+from regard.layers.key_values import SourceMemory
 from regard.models.base import SequenceModel
 from regard.models.encoder import Encoder
-from regard.models.transformer import SourceMemory, Transformer
+from regard.models.transformer import Transformer
 
 NAME = "ONNX"
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"

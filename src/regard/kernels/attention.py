@@ -2,55 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Literal, TypedDict, Unpack, overload
 
 import torch
 from torch import Tensor
 
 from regard.core.errors import ShapeError
 from regard.functional import masks
-from regard.functional.attend import Attended, ScoreFn, attend
-from regard.functional.masks import Mask
-from regard.functional.normalisers import NORMALISERS, Normaliser, softmax
+from regard.functional.attend import NORMALISERS, Attended, Normaliser, ScoreFn, attend, softmax
+from regard.functional.masks import Mask, Nearby
 from regard.functional.packing import PackedMask
 from regard.functional.positions import Alibi, Bias
 from regard.functional.scores import BoundScore, Factors, bound_score
-from regard.functional.windows import Nearby
 from regard.kernels.call import Call, may_fuse
 from regard.kernels.table import choose
 
 
+class Rules(TypedDict, total=False):
+    """How to attend: the keywords of ``attention``."""
+
+    score: str | ScoreFn | BoundScore
+    mask: Mask
+    causal: bool
+    near: Nearby | None
+    bias: Bias
+    prior: Tensor | None
+    normaliser: str | Normaliser
+
+
 @overload
 def attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    score: str | ScoreFn | BoundScore = ...,
-    mask: Mask = ...,
-    causal: bool = ...,
-    near: Nearby | None = ...,
-    bias: Bias = ...,
-    prior: Tensor | None = ...,
-    normaliser: str | Normaliser = ...,
-    need_weights: Literal[False] = ...,
+    q: Tensor, k: Tensor, v: Tensor, *, need_weights: Literal[False] = ..., **rules: Unpack[Rules]
 ) -> Tensor: ...
 
 
 @overload
 def attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    score: str | ScoreFn | BoundScore = ...,
-    mask: Mask = ...,
-    causal: bool = ...,
-    near: Nearby | None = ...,
-    bias: Bias = ...,
-    prior: Tensor | None = ...,
-    normaliser: str | Normaliser = ...,
-    need_weights: Literal[True],
+    q: Tensor, k: Tensor, v: Tensor, *, need_weights: Literal[True], **rules: Unpack[Rules]
 ) -> Attended: ...
 
 

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.functional.masks import Near
 from regard.functional.positions import Alibi
-from regard.functional.windows import Near
 from regard.kernels.call import Call
 from regard.kernels.sdpa import joined
 

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from regard.functional import masks, positions
 from regard.functional.attend import ScoreFn
-from regard.functional.masks import Mask
+from regard.functional.masks import Mask, Nearby
 from regard.functional.positions import Alibi, Bias
 from regard.functional.scores import Factors
-from regard.functional.windows import Nearby
 
 _reference_only: ContextVar[bool] = ContextVar("reference_only", default=False)
 
@@ -103,7 +102,7 @@ class Call(NamedTuple):
         """
         q, k, scale = self.factors
         n_keys = self.n_keys - self.n_queries + end if self.causal else self.n_keys
-        mask, near, bias = self.mask, self.near, self.bias
+        mask, near, bias = masks.dense(self.mask), self.near, self.bias
         if near is not None:
             near = near._replace(first=self.first(near) + begin)
         if isinstance(bias, Alibi):
@@ -113,18 +112,12 @@ class Call(NamedTuple):
         return Call(
             Factors(q[..., begin:end, :], k[..., :n_keys, :], scale),
             self.v[..., :n_keys, :],
-            None if mask is None else _rows(_written(mask), begin, end, n_keys),
+            None if mask is None else _rows(mask, begin, end, n_keys),
             self.causal,
             near,
             bias,
             self.score,
         )
-
-
-def _written(mask: Mask) -> Tensor:
-    written = masks.dense(mask)
-    assert written is not None
-    return written
 
 
 def _rows(x: Tensor, begin: int, end: int, n_keys: int) -> Tensor:

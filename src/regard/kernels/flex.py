@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
+from regard.functional.masks import Near, Nearby
 from regard.functional.positions import Alibi
-from regard.functional.windows import Near, Nearby
 from regard.kernels.call import Call
 
 TILE = 128
@@ -44,25 +44,20 @@ def flex(call: Call) -> Tensor:
 def run(call: Call, attend: Any) -> Tensor:
     """By flex_attention, compiled or not."""
     q, k, scale = call.factors
-    tiles = None
-    if not torch.compiler.is_compiling() and (call.causal or call.near is not None):
-        near = None if call.near is None else call.near._replace(first=call.first(call.near))
+    near, tiles, seen = call.near, None, None
+    first = 0 if near is None else call.first(near)
+    if (call.causal or near is not None) and torch.compiler.is_compiling():
+        seen = _mod(near, call.causal, first, call.n_keys - call.n_queries)
+    elif call.causal or near is not None:
+        near = near and near._replace(first=first)
         tiles = tiles_seen(near, call.causal, call.n_queries, call.n_keys, q.device)
-    changed = _changed(call, _seen_by(call) if tiles is None else None)
+    changed = _changed(call, seen)
     return cast("Tensor", attend(q, k, call.v, score_mod=changed, block_mask=tiles, scale=scale))
 
 
 @cache
 def _compiled() -> Any:
     return torch.compile(flex_attention)
-
-
-def _seen_by(call: Call) -> Mod | None:
-    near, causal = call.near, call.causal
-    if near is None and not causal:
-        return None
-    first = 0 if near is None else call.first(near)
-    return _mod(near, causal, first, call.n_keys - call.n_queries)
 
 
 def _mod(near: Nearby | None, causal: bool, first: int, behind: int) -> Mod:
@@ -105,7 +100,7 @@ def _changed(call: Call, seen: Mod | None) -> Any:
     return changed
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64, typed=True)  # Near(9) == Block(9), as tuples
 @torch.inference_mode(False)  # whoever asks first: training has to keep them too
 def tiles_seen(
     near: Nearby | None, causal: bool, n_queries: int, n_keys: int, device: torch.device

@@ -52,7 +52,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         smoothing: float,
         learned: bool,
     ) -> Tensor:
-        dtype = _product_dtype(states)
+        kind = states.device.type
+        autocast = torch.is_autocast_enabled(kind)
+        dtype = torch.get_autocast_dtype(kind) if autocast else states.dtype
         in_place = _takes_triton(states)
         to_multiple_of = ALIGNED if in_place else 1
         narrow = _padded(weight, dtype, to_multiple_of)
@@ -62,13 +64,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
         gradients = _Gradients(states, weight, bias) if wanted else None
         for begin, end in _pieces(states, len(weight)):
             x = states[begin:end].to(dtype)
-            with torch.autocast(states.device.type, enabled=False):
+            with torch.autocast(kind, enabled=False):
                 logits = F.linear(x, narrow, narrow_bias)
-                rows = (logits[:, : len(weight)], targets[begin:end], pad, smoothing)
-                if in_place:
-                    losses = _row_losses_(*rows, gradient=wanted)
+                real, right = logits[:, : len(weight)], targets[begin:end]
+                how: dict[str, Any] = {"pad": pad, "smoothing": smoothing, "gradient": wanted}
+                if in_place:  # logits become their gradient where it is wanted
+                    from regard.kernels.gpu.cross_entropy import cross_entropy_rows_
+
+                    losses = cross_entropy_rows_(real, right, **how)
                 else:
-                    losses, logits = _row_losses(*rows, gradient=wanted)
+                    losses, logits = _row_losses(real, right, **how)
                 total += losses.sum()
                 if gradients is not None:
                     gradients.add(begin, end, logits, x, narrow)
@@ -103,12 +108,6 @@ class _Gradients:
             self.bias += of_logits.sum(dim=0, dtype=self.bias.dtype)[: len(self.bias)]
 
 
-def _product_dtype(states: Tensor) -> torch.dtype:
-    """What autocast would make of a product."""
-    kind = states.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else states.dtype
-
-
 def _pieces(states: Tensor, n_vocab: int) -> list[tuple[int, int]]:
     """Ranges of rows that make up all of them."""
     n_logits = ON_CPU
@@ -133,17 +132,8 @@ def _padded(x: Tensor, dtype: torch.dtype, multiple: int) -> Tensor:
     return padded
 
 
-def _row_losses_(
-    logits: Tensor, targets: Tensor, pad: int, smoothing: float, *, gradient: bool
-) -> Tensor:
-    """Losses (N,) of logits (N, V), which become their gradient where it is wanted."""
-    from regard.kernels.gpu.cross_entropy import cross_entropy_rows_  # needs Triton
-
-    return cross_entropy_rows_(logits, targets, pad=pad, smoothing=smoothing, gradient=gradient)
-
-
 def _row_losses(
-    logits: Tensor, targets: Tensor, pad: int, smoothing: float, *, gradient: bool
+    logits: Tensor, targets: Tensor, *, pad: int, smoothing: float, gradient: bool
 ) -> tuple[Tensor, Tensor]:
     """Losses (N,) of logits (N, V), and their gradient where it is wanted."""
     log_probs = logits.log_softmax(dim=-1, dtype=wide(logits.dtype))

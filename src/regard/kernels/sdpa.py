@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 from regard.functional.attend import weigh
+from regard.functional.packing import PackedMask
 from regard.kernels.call import Call
 
 LONG_FIRST = [
@@ -85,26 +88,49 @@ def whole(call: Call) -> Tensor:
     return weigh(call.scores(), call.v, mask=call.visible()).values
 
 
-def scores_in_chunks(call: Call) -> Tensor:
-    """The same, some queries at a time."""
-    return _in_chunks(call, whole)
-
-
-def sdpa_in_chunks(call: Call) -> Tensor:
-    """Torch's fused attention, its mask and bias written out for some queries at a time."""
-    return _in_chunks(call, sdpa)
-
-
-def _in_chunks(call: Call, run: Callable[[Call], Tensor]) -> Tensor:
+def in_chunks(call: Call, run: Callable[[Call], Tensor]) -> Tensor:
+    """``whole`` or ``sdpa`` for some queries at a time, mask and bias written out for them."""
     n = max(1, room(call) // max(1, a_query(call)))
     if call.causal and call.n_queries > call.n_keys:  # some stand before the first key
         call = call._replace(mask=call.visible(), causal=False, near=None)
+    if torch.is_grad_enabled():
+        run = partial(checkpoint, run, use_reentrant=False, preserve_rng_state=False)
     begins = range(0, call.n_queries, n)
-    parts = [_again(run, call.part(i, min(i + n, call.n_queries))) for i in begins]
+    parts = [run(call.part(i, min(i + n, call.n_queries))) for i in begins]
     return torch.cat(parts, dim=-2)
 
 
-def _again(run: Callable[[Call], Tensor], part: Call) -> Tensor:
-    if not torch.is_grad_enabled():
-        return run(part)
-    return checkpoint(run, part, use_reentrant=False, preserve_rng_state=False)
+# ------------------------------------------------------------------ texts end to end
+# Each sees itself only, and nothing is spent on the rest.
+
+
+def short_texts(call: Call) -> Tensor:
+    """Groups of whole texts, one a program: ours, in Triton. (1, H, T, D) -> (1, H, T, D)."""
+    from regard.kernels.gpu.packed_attention import attend_packed  # needs Triton
+
+    texts = cast("PackedMask", call.mask)
+    q, k, v = (_rows(x) for x in (call.factors.q, call.factors.k, call.v))
+    found, _ = attend_packed(
+        q, k, v, texts.queries, texts.keys, texts.spans, call.factors.scale, call.causal,
+        texts.block,
+    )  # fmt: skip
+    return found.transpose(0, 1).unsqueeze(0)
+
+
+def long_texts(call: Call) -> Tensor:
+    """Torch's variable-length flash attention, for texts that no group can hold."""
+    from torch.nn.attention.varlen import varlen_attn  # there is none on a CPU
+
+    texts = cast("PackedMask", call.mask)
+    q, k, v = (_rows(x).contiguous() for x in (call.factors.q, call.factors.k, call.v))
+    found = cast("Tensor", varlen_attn(
+        q, k, v, texts.query_bounds, texts.key_bounds, texts.longest, texts.longest,
+        scale=call.factors.scale, window_size=(-1, 0) if call.causal else (-1, -1),
+    ))  # fmt: skip
+    found = torch.where((texts.queries >= 0)[:, None, None], found, 0.0)  # not written: no text
+    return found.transpose(0, 1).unsqueeze(0)
+
+
+def _rows(x: Tensor) -> Tensor:
+    """(1, H, N, D) -> (N, H, D)"""
+    return x.squeeze(0).transpose(0, 1)

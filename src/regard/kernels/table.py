@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.functional.packing import PackedMask
 from regard.functional.positions import Alibi
-from regard.kernels import blocks, flex, packed, sdpa
+from regard.kernels import blocks, flex, sdpa
 from regard.kernels.call import Call
 from regard.kernels.gpu import HAS_TRITON
 
@@ -56,10 +56,6 @@ def _short_texts(call: Call) -> bool:
     )
 
 
-def _long_texts(call: Call) -> bool:
-    return isinstance(call.mask, PackedMask) and _plain(call) and call.on_gpu and call.half
-
-
 def _few(call: Call) -> bool:
     limit = SHORT
     if call.half:
@@ -68,26 +64,14 @@ def _few(call: Call) -> bool:
     return call.score is None and not call.on_gpu and few
 
 
-def _unmultiplied(call: Call) -> bool:
-    return call.score is not None
-
-
 def _flex(call: Call) -> bool:
     traced = call.near is not None and torch.compiler.is_compiling()  # no tiles are left out then
     asked = call.near is not None or isinstance(call.bias, Alibi)
     return asked and not traced and call.on_gpu and _long(call) and flex.fits(call)
 
 
-def _blocks(call: Call) -> bool:
-    return blocks.fits(call) and blocks.pays(call)
-
-
-def _biased(call: Call) -> bool:
-    return call.bias is not None and sdpa.too_much(call)
-
-
-def _many(call: Call) -> bool:
-    return _plain(call) and call.on_gpu and call.half and call.mask is None and _long(call)
+def _half_on_gpu(call: Call) -> bool:
+    return call.on_gpu and call.half
 
 
 def _long(call: Call) -> bool:
@@ -101,14 +85,14 @@ TABLE: tuple[Kernel, ...] = (
     Kernel(
         "short texts",
         _short_texts,
-        packed.short,
+        sdpa.short_texts,
         "packed texts of at most 128 tokens, on a GPU",
         "one program a group of whole texts; kernels for long rows spend their time on padding",
     ),
     Kernel(
         "long texts",
-        _long_texts,
-        packed.long,
+        lambda call: isinstance(call.mask, PackedMask) and _plain(call) and _half_on_gpu(call),
+        sdpa.long_texts,
         "packed texts of any length in 16 bits, on a GPU",
         "torch's variable-length flash attention: memory and time of each text alone",
     ),
@@ -122,14 +106,14 @@ TABLE: tuple[Kernel, ...] = (
     ),
     Kernel(
         "scores, in chunks",
-        lambda call: _unmultiplied(call) and sdpa.too_much(call),
-        sdpa.scores_in_chunks,
+        lambda call: call.score is not None and sdpa.too_much(call),
+        lambda call: sdpa.in_chunks(call, sdpa.whole),
         f"scores that are no inner product, where T·S·width is more than {_TOO_MUCH}",
         "additive needs a vector for every pair: some queries at a time, computed again backward",
     ),
     Kernel(
         "scores",
-        _unmultiplied,
+        lambda call: call.score is not None,
         sdpa.whole,
         "scores that are no inner product, else",
         "no fused kernel knows them",
@@ -144,7 +128,7 @@ TABLE: tuple[Kernel, ...] = (
     ),
     Kernel(
         "blocks",
-        _blocks,
+        lambda call: blocks.fits(call) and blocks.pays(call),
         blocks.in_blocks,
         f"a window that sees less than half of the keys, over at least {2 * blocks.STEP} queries; "
         "with or without padding and slopes",
@@ -152,14 +136,14 @@ TABLE: tuple[Kernel, ...] = (
     ),
     Kernel(
         "sdpa, in chunks",
-        _biased,
-        sdpa.sdpa_in_chunks,
+        lambda call: call.bias is not None and sdpa.too_much(call),
+        lambda call: sdpa.in_chunks(call, sdpa.sdpa),
         f"a bias of more than {_TOO_MUCH}",
         "the bias is written out for some queries at a time, never as a whole",
     ),
     Kernel(
         "sdpa, long",
-        _many,
+        lambda call: _plain(call) and _half_on_gpu(call) and call.mask is None and _long(call),
         sdpa.sdpa_long,
         f"no mask, at least {LONG} queries and keys in 16 bits, on a GPU",
         "cuDNN's kernel is the fastest for long texts on a Hopper chip; flash comes second",

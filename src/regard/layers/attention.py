@@ -57,7 +57,9 @@ class MultiHeadAttention(nn.Module):
                 f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}: as many heads must "
                 "share each key"
             )
-        d_key = d_key or d_query or _head_width(d_model, n_heads)
+        if not (d_key or d_query) and d_model % n_heads:
+            raise ConfigError(f"d_model={d_model} is not a multiple of n_heads={n_heads}")
+        d_key = d_key or d_query or d_model // n_heads
         d_query = d_query or d_key
         d_value = d_value or d_key
         d_memory = d_memory or d_model
@@ -68,11 +70,7 @@ class MultiHeadAttention(nn.Module):
         self.to_v = nn.Linear(d_memory, n_kv_heads * d_value, bias=bias)
         self.to_out = nn.Linear(n_heads * d_value, d_out or d_model, bias=bias)
         self.score = Score(
-            settings.score,
-            d_query=d_query,
-            d_key=d_key,
-            max_len=settings.max_len,
-            n_heads=n_heads,
+            settings.score, d_query=d_query, d_key=d_key, max_len=settings.max_len, n_heads=n_heads
         )
         self.window = WINDOWS[settings.window](d_query, settings.half_width, n_heads)
         self.relative = make_relative(settings.positions, n_heads, settings.rotary_base)
@@ -84,16 +82,11 @@ class MultiHeadAttention(nn.Module):
                 nn.init.zeros_(projection.bias)
 
     def forward(
-        self,
-        x: Tensor,
-        memory: Tensor | None = None,
-        *,
-        mask: Mask = None,
-        causal: bool = False,
+        self, x: Tensor, memory: Tensor | None = None, *, mask: Mask = None, causal: bool = False
     ) -> Tensor:
         """x (B, T, D) looks at itself, or at memory (B, S, d_memory) -> (B, T, d_out)."""
-        looked_at = x if memory is None else memory
-        return self.look(x, self.project(looked_at), mask=mask, causal=causal)
+        keys_values = self.project(x if memory is None else memory)
+        return self.look(x, keys_values, mask=mask, causal=causal)
 
     def project(self, memory: Tensor) -> KeyValues:
         """Keys and values of what will be looked at, to be computed once and kept by the caller."""
@@ -116,21 +109,12 @@ class MultiHeadAttention(nn.Module):
             causal = False  # the last position may see all keys there are
         window = self.window(q, memory.k.shape[-2], mask, causal, first)
         q, k, bias = self.relative(q, memory.k, first)
-        seen = Seen(
-            q=q,
-            k=k,
-            v=memory.v,
-            score=self.score,
-            mask=window.mask,
-            causal=window.causal,
-            near=window.near,
-            bias=bias,
-            prior=window.prior,
-            normaliser=self.normaliser,
-        )
+        seen = Seen(q, k, memory.v, self.score, self.normaliser, bias, *window)
         if self.view.watched:
             seen = self.view(seen)
-        return self.to_out(_join_heads(seen.values()))
+        return self.to_out(
+            seen.values().transpose(1, 2).flatten(2)
+        )  # (B, T, H·Dv) -> (B, T, d_out)
 
 
 class MemoryAttention(nn.Module):
@@ -171,21 +155,12 @@ class MemoryAttention(nn.Module):
         values = memory if values is None else values
         return KeyValues(self.score.prepare(memory.unsqueeze(1)), values.unsqueeze(1))  # one head
 
-    def look(self, x: Tensor, memory: KeyValues, *, mask: Tensor, first: int = 0) -> Tensor:
+    def look(self, x: Tensor, memory: KeyValues, *, mask: Mask, first: int = 0) -> Tensor:
         """x (B, T, d_query), beginning at position ``first`` -> contexts (B, T, Dv)."""
         q = x.unsqueeze(1)  # (B, 1, T, D)
         window = self.window(q, memory.k.shape[-2], mask, False, first)
-        seen = Seen(
-            q=q,
-            k=memory.k,
-            v=memory.v,
-            score=PreparedScore(self.score),
-            mask=window.mask,
-            causal=window.causal,
-            near=window.near,
-            prior=window.prior,
-            normaliser=self.normaliser,
-        )
+        score = PreparedScore(self.score)
+        seen = Seen(q, memory.k, memory.v, score, self.normaliser, None, *window)
         if self.view.watched:
             seen = self.view(seen)
         return seen.values().squeeze(1)
@@ -193,13 +168,3 @@ class MemoryAttention(nn.Module):
 
 def _heads(x: Tensor, n: int) -> Tensor:
     return x.unflatten(-1, (n, -1)).transpose(1, 2)  # (B, T, H·D) -> (B, H, T, D)
-
-
-def _join_heads(x: Tensor) -> Tensor:
-    return x.transpose(1, 2).flatten(2)  # (B, H, T, D) -> (B, T, H·D)
-
-
-def _head_width(d_model: int, n_heads: int) -> int:
-    if n_heads < 1 or d_model % n_heads:
-        raise ConfigError(f"d_model={d_model} is not a multiple of n_heads={n_heads}")
-    return d_model // n_heads

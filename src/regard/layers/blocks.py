@@ -42,10 +42,7 @@ def make_norm(kind: str, width: int, *, eps: float = 1e-5) -> nn.Module:
 
 
 class FeedForward(nn.Module):
-    """W₂ f(W₁ x), or W₂ (f(W₁ x) · W₃ x): the same at every position.
-
-    The nonlinearity between attentions.
-    """
+    """W₂ f(W₁ x) or W₂ (f(W₁ x) · W₃ x), at every position: the nonlinearity between attentions."""
 
     def __init__(
         self, d_model: int, d_ff: int, *, bias: bool = True, activation: str = "relu"
@@ -101,15 +98,23 @@ class Residual(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    """What both kinds of block consist of; ``layer`` of ``n_layers``, counted from 0."""
+    """What both kinds of block consist of; ``layer`` of ``n_layers``, counted from 0.
 
-    cross_attention: MultiHeadAttention | None
-    around_cross: Residual | None
+    ``cross_after`` is the sub-layer behind which a decoder looks at the source: ``attention``, as
+    in the paper, or ``feed_forward``; None where there is no source.
+    """
 
     def __init__(
-        self, settings: BlockSettings, *, cross: bool = False, layer: int = 0, n_layers: int = 1
+        self,
+        settings: BlockSettings,
+        *,
+        cross_after: str | None = None,
+        layer: int = 0,
+        n_layers: int = 1,
     ) -> None:
         super().__init__()
+        cross = cross_after is not None
+        self.source_last = cross_after == "feed_forward"
         # Stochastic depth: the deeper a layer, the more often it is skipped (Huang et al. 2016).
         drop_path = settings.drop_path * (layer + 1) / n_layers
         self.self_attention = _attention(settings)
@@ -117,9 +122,11 @@ class TransformerBlock(nn.Module):
         self.feed_forward = FeedForward(
             settings.d_model, settings.d_ff, bias=settings.bias, activation=settings.activation
         )
-        self.around_self = _residual(settings, drop_path)
-        self.around_cross = _residual(settings, drop_path) if cross else None
-        self.around_feed_forward = _residual(settings, drop_path)
+        same = settings.model_dump(include={"dropout", "norm_first", "norm", "eps"})
+        around = partial(Residual, settings.d_model, drop_path=drop_path, **same)
+        self.around_self = around()
+        self.around_cross = around() if cross else None
+        self.around_feed_forward = around()
 
     def _fed_forward(self, x: Tensor) -> Tensor:
         around = self.around_feed_forward
@@ -136,22 +143,7 @@ class EncoderBlock(TransformerBlock):
 
 
 class DecoderBlock(TransformerBlock):
-    """Masked self-attention, attention to a source, feed-forward.
-
-    ``cross_after`` is the sub-layer behind which it looks at the source: ``attention``, as in the
-    paper, or ``feed_forward``; None where there is no source.
-    """
-
-    def __init__(
-        self,
-        settings: BlockSettings,
-        *,
-        cross_after: str | None = None,
-        layer: int = 0,
-        n_layers: int = 1,
-    ) -> None:
-        super().__init__(settings, cross=cross_after is not None, layer=layer, n_layers=n_layers)
-        self.source_last = cross_after == "feed_forward"
+    """Masked self-attention, attention to a source, feed-forward."""
 
     def forward(
         self,
@@ -166,9 +158,8 @@ class DecoderBlock(TransformerBlock):
         y = self.around_self.enter(x)
         new = self.self_attention.project(y)
         present = past.extended(new) if first else new
-        x = self.around_self.leave(
-            x, self.self_attention.look(y, present, mask=mask, causal=True, first=first)
-        )
+        found = self.self_attention.look(y, present, mask=mask, causal=True, first=first)
+        x = self.around_self.leave(x, found)
         if source is None:
             return self._fed_forward(x), present
         if self.source_last:
@@ -179,9 +170,8 @@ class DecoderBlock(TransformerBlock):
         assert self.cross_attention is not None
         assert self.around_cross is not None
         y = self.around_cross.enter(x)
-        return self.around_cross.leave(
-            x, self.cross_attention.look(y, source, mask=mask, first=first)
-        )
+        found = self.cross_attention.look(y, source, mask=mask, first=first)
+        return self.around_cross.leave(x, found)
 
 
 def _attention(settings: BlockSettings, *, cross: bool = False) -> MultiHeadAttention:
@@ -193,15 +183,4 @@ def _attention(settings: BlockSettings, *, cross: bool = False) -> MultiHeadAtte
         changes["normaliser"] = "softmax"
     return MultiHeadAttention(
         settings.d_model, settings.n_heads, settings.model_copy(update=changes)
-    )
-
-
-def _residual(settings: BlockSettings, drop_path: float) -> Residual:
-    return Residual(
-        settings.d_model,
-        dropout=settings.dropout,
-        norm_first=settings.norm_first,
-        norm=settings.norm,
-        eps=settings.eps,
-        drop_path=drop_path,
     )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.functional.normalisers import NORMALISERS, Normaliser, hard
+from regard.functional.attend import NORMALISERS, Normaliser, hard
 
 
 class DrawnKeys(NamedTuple):
@@ -23,12 +23,8 @@ class DrawnKeys(NamedTuple):
     """(B, H, T): of what it was drawn from, in nats."""
 
 
-class Account(nn.Module):
-    """An identity; listen with ``register_forward_hook``."""
-
-    def forward(self, drawn: DrawnKeys) -> DrawnKeys:
-        """Hand over what was drawn."""
-        return drawn
+class Account(nn.Identity):
+    """Is handed the ``DrawnKeys``; listen with ``register_forward_hook``."""
 
 
 class Draw(nn.Module):

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from regard.functional.packing import PackedMask
+
 SMALLEST = 16
 """Positions for which there is room at first."""
 
 
+@dataclass(slots=True, eq=False)
 class Cache:
     """Two tensors with room for more positions, shared by values that see more or less of it.
 
@@ -18,10 +21,9 @@ class Cache:
     those may write further ones; whoever sees fewer would write over what another one sees.
     """
 
-    __slots__ = ("k", "used", "v")
-
-    def __init__(self, k: Tensor, v: Tensor, used: int) -> None:
-        self.k, self.v, self.used = k, v, used
+    k: Tensor
+    v: Tensor
+    used: int
 
     @classmethod
     def like(cls, k: Tensor, v: Tensor, n_rows: int, n_positions: int) -> Cache:
@@ -103,6 +105,21 @@ class DecoderState:
     def select(self, rows: Tensor) -> DecoderState:
         """Rows of the batch by index, in that order."""
         return DecoderState(tuple(layer.select(rows) for layer in self.layers))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMemory:
+    """What a decoder looks at: each layer's keys and values of the source, and its mask."""
+
+    layers: tuple[KeyValues, ...]
+    mask: Tensor | PackedMask
+    """(B, 1, 1, S), or the texts of a packed row."""
+
+    def select(self, rows: Tensor) -> SourceMemory:
+        """Rows of the batch by index, in that order."""
+        assert isinstance(self.mask, Tensor), "a packed row is trained on, not decoded from"
+        layers = tuple(layer.select(rows) for layer in self.layers)
+        return SourceMemory(layers, self.mask.index_select(0, rows))
 
 
 def _is_identity(rows: Tensor, n_rows: int) -> bool:

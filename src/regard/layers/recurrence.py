@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from typing_extensions import override
@@ -128,47 +129,36 @@ class Recurrence(nn.Module):
         self, x: Tensor, mask: Tensor | None, state: CellState
     ) -> tuple[Tensor, CellState]:
         """The same, one position at a time; padding leaves a state as it was."""
-        n_directions = 2 if self.inner.bidirectional else 1
+        c = state.h if state.c is None else state.c
         ends: list[tuple[Tensor, Tensor]] = []
         for layer in range(self.inner.num_layers):
             if layer:
-                x = nn.functional.dropout(x, self.inner.dropout, self.training)
+                x = F.dropout(x, self.inner.dropout, self.training)
             outputs = []
-            for backward in range(n_directions):
-                n = layer * n_directions + backward
-                c = state.h if state.c is None else state.c
-                out, end = self._one_way(x, mask, (state.h[:, n], c[:, n]), layer, bool(backward))
+            for way in ("", "_reverse") if self.inner.bidirectional else ("",):
+                before = (state.h[:, len(ends)], c[:, len(ends)])
+                out, end = self._one_way(x, mask, before, f"_l{layer}{way}")
                 outputs.append(out)
                 ends.append(end)
             x = torch.cat(outputs, dim=-1)
-        h = torch.stack([end[0] for end in ends], dim=1)
-        memory = torch.stack([end[1] for end in ends], dim=1)
+        h, memory = (torch.stack(parts, dim=1) for parts in zip(*ends, strict=True))
         return x, CellState(h, memory if self.kind.has_c else None)
 
     def _one_way(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        state: tuple[Tensor, Tensor],
-        layer: int,
-        backward: bool,
+        self, x: Tensor, mask: Tensor | None, state: tuple[Tensor, Tensor], suffix: str
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        suffix = f"_l{layer}" + ("_reverse" if backward else "")
-        weights = {n: getattr(self.inner, n + suffix) for n in ("weight_ih", "weight_hh")}
-        biases = {n: getattr(self.inner, n + suffix) for n in ("bias_ih", "bias_hh")}
-        times = range(x.shape[1])
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        w_x, w_h, b_x, b_h = (getattr(self.inner, name + suffix) for name in names)
         outputs: dict[int, Tensor] = {}
-        for t in reversed(times) if backward else times:
-            from_x = nn.functional.linear(x[:, t], weights["weight_ih"], biases["bias_ih"])
-            from_h = nn.functional.linear(state[0], weights["weight_hh"], biases["bias_hh"])
-            new = self.kind.step(from_x, from_h, *state)
+        times = range(x.shape[1])
+        for t in reversed(times) if suffix.endswith("reverse") else times:
+            h, c = self.kind.step(F.linear(x[:, t], w_x, b_x), F.linear(state[0], w_h, b_h), *state)
+            outputs[t] = h
             if mask is not None:
                 real = mask[:, t, None]
-                outputs[t] = new[0] * real
-                new = (torch.where(real, new[0], state[0]), torch.where(real, new[1], state[1]))
-            else:
-                outputs[t] = new[0]
-            state = new
+                outputs[t] = h * real
+                h, c = torch.where(real, h, state[0]), torch.where(real, c, state[1])
+            state = (h, c)
         return torch.stack([outputs[t] for t in times], dim=1), state
 
 
@@ -196,11 +186,13 @@ def _torch_state(state: CellState) -> Tensor | tuple[Tensor, Tensor]:
 class ContextCell(nn.Module):
     """One step of a decoder that reads a word y and a context c, which enters all its parts.
 
-    What depends on the words alone is computed for all of them at once (``read``). So is what
-    depends on the memory alone (``remember``): since c = Σ α_j h_j, C c = Σ α_j C h_j, and
-    attention may weigh the C h_j. This one is a plain cell, tanh(W y + U s + C c).
+    What depends on the words alone is computed for all of them at once: ``words`` (B, T, d_word) ->
+    (B, T, n_parts · D). So is what depends on the memory alone, ``context`` (B, S, d_context) ->
+    (B, S, n_parts · D): since c = Σ α_j h_j, C c = Σ α_j C h_j, and attention may weigh the C h_j.
+    This one is a plain cell, tanh(W y + U s + C c).
     """
 
+    cell = CELLS["tanh"]
     n_parts = 1
     """Vectors of width D that words and contexts are projected to."""
 
@@ -213,23 +205,16 @@ class ContextCell(nn.Module):
     def _make(self, d_hidden: int) -> None:
         self.state = nn.Linear(d_hidden, self.n_parts * d_hidden, bias=False)
 
-    def read(self, words: Tensor) -> Tensor:
-        """Words (B, T, d_word) -> their part (B, T, n_parts · D) of every step."""
-        return self.words(words)
-
-    def remember(self, memory: Tensor) -> Tensor:
-        """Memory (B, S, d_context) -> its part (B, S, n_parts · D), to be weighed at every step."""
-        return self.context(memory)
-
     def start(self, s: Tensor) -> Tensor | None:
-        """The c (B, D) that stands beside a first s (B, D); only an LSTM has one."""
-        return None
+        """The c (B, D) that stands beside a first s (B, D), empty; only an LSTM has one."""
+        return torch.zeros_like(s) if self.cell.has_c else None
 
     def forward(
         self, read: Tensor, remembered: Tensor, s: Tensor, c: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """A word's part and its context's, (B, n_parts · D) each, s and c (B, D) -> new s and c."""
-        return (read + remembered + self.state(s)).tanh(), None
+        s, new = self.cell.step(read + remembered, self.state(s), s, s if c is None else c)
+        return s, new if self.cell.has_c else None
 
 
 class ContextGRU(ContextCell):
@@ -259,24 +244,10 @@ class ContextGRU(ContextCell):
 
 
 class ContextLSTM(ContextCell):
-    """An LSTM whose four parts read word, state and context; c begins empty."""
+    """An LSTM whose four parts read word, state and context."""
 
+    cell = CELLS["lstm"]
     n_parts = 4
 
-    @override
-    def start(self, s: Tensor) -> Tensor | None:
-        return torch.zeros_like(s)
 
-    @override
-    def forward(
-        self, read: Tensor, remembered: Tensor, s: Tensor, c: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        assert c is not None
-        return _lstm(read + remembered, self.state(s), s, c)
-
-
-CONTEXT_CELLS: dict[str, type[ContextCell]] = {
-    "tanh": ContextCell,
-    "gru": ContextGRU,
-    "lstm": ContextLSTM,
-}
+CONTEXT_CELLS = {"tanh": ContextCell, "gru": ContextGRU, "lstm": ContextLSTM}

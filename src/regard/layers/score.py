@@ -7,11 +7,12 @@ from typing import get_args
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.functional.attend import ScoreFn
-from regard.functional.scores import SCORES, Factors, ScoreSizes, check_widths
+from regard.functional.scores import SCORES, BoundScore, Factors, ScoreSizes, check_widths
 from regard.layers.settings import Beta
 
 
@@ -33,18 +34,15 @@ class Score(nn.Module):
         n_heads: int | None = None,
     ) -> None:
         super().__init__()
-        _check_beta(name, beta)
+        if beta not in (known := get_args(Beta)):
+            near = did_you_mean(beta, known)
+            raise ConfigError(f"unknown beta {beta!r}{near}; there are {known}")
+        if beta != "fixed" and name != "content":
+            raise ConfigError(f"beta={beta!r} sharpens the score 'content'; {name!r} has none")
         self.name = name
         self.kind = SCORES[name]
         heads = () if n_heads is None else (n_heads,)
-        sizes = ScoreSizes(
-            d_query=d_query,
-            d_key=d_key,
-            d_hidden=d_hidden or d_key,
-            max_len=max_len,
-            beta=beta,
-        )
-        shapes = self.kind.shapes(sizes)
+        shapes = self.kind.shapes(ScoreSizes(d_query, d_key, d_hidden or d_key, max_len, beta))
         self._names = tuple(shapes)
         for key, (shape, std) in shapes.items():
             self.register_parameter(key, nn.Parameter(torch.randn((*heads, *shape)) * std))
@@ -78,29 +76,17 @@ class Score(nn.Module):
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedScore:
+@dataclass(frozen=True)
+class PreparedScore(BoundScore):
     """The same score for keys that went through ``Score.prepare``: once for many queries."""
 
     score: Score
 
+    @override
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        """Queries and prepared keys -> scores (…, T, S)."""
         return self.score.kind.scores(q, k, **self.score.learned)
 
+    @override
     def factors(self, q: Tensor, k: Tensor) -> Factors | None:
-        """The same as an inner product, where it is one."""
         make = self.score.kind.factors
         return make(q, k, **self.score.learned) if make else None
-
-    def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
-        """This score, and its keys, which are prepared already."""
-        return self, k
-
-
-def _check_beta(name: str, beta: str) -> None:
-    known = get_args(Beta)
-    if beta not in known:
-        raise ConfigError(f"unknown beta {beta!r}{did_you_mean(beta, known)}; there are {known}")
-    if beta != "fixed" and name != "content":
-        raise ConfigError(f"beta={beta!r} sharpens the score 'content'; {name!r} has none")

@@ -12,19 +12,17 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.functional.attend import Attended
-from regard.functional.masks import Mask
-from regard.functional.normalisers import Normaliser
+from regard.functional.attend import Attended, Normaliser
+from regard.functional.masks import Mask, Nearby
 from regard.functional.positions import Bias
 from regard.functional.scores import BoundScore
-from regard.functional.windows import Nearby
 from regard.kernels.attention import attention
 from regard.layers.draw import Draw, Remembered
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Seen:
-    """All that one call of attention was given."""
+    """All that one call of attention was given; ``mask`` to ``near`` are a window's."""
 
     q: Tensor
     """(B, H, T, Dq)"""
@@ -33,46 +31,38 @@ class Seen:
     v: Tensor
     """(B, H, S, Dv)"""
     score: BoundScore
+    normaliser: Normaliser
+    bias: Bias
+    """Added to the scores."""
     mask: Mask
     causal: bool
+    prior: Tensor | None = None
+    """Multiplies the weights."""
     near: Nearby | None = None
     """A window by positions, besides what the mask hides."""
-    bias: Bias = None
-    """Added to the scores."""
-    prior: Tensor | None
-    normaliser: Normaliser
 
     def values(self) -> Tensor:
         """(B, H, T, Dv), by the fastest kernel that can do it."""
-        return attention(self.q, self.k, self.v, **self._rules())
+        return attention(**self._given())
 
     def attended(self) -> Attended:
         """Values and weights, by the readable kernel."""
-        return attention(self.q, self.k, self.v, **self._rules(), need_weights=True)
+        return attention(**self._given(), need_weights=True)
 
-    def _rules(self) -> dict[str, Any]:
-        """How to attend, as keywords of ``regard.attention``."""
-        names = ("score", "mask", "causal", "near", "bias", "prior", "normaliser")
-        return {name: getattr(self, name) for name in names}
-
-
-class Change(nn.Module):
-    """An identity; an edit is a ``register_forward_hook`` that returns something else."""
-
-    def forward(self, seen: Seen) -> Seen:
-        """What is attended to instead."""
-        return seen
+    def _given(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Viewpoint(nn.Module):
-    """What is seen, after edits; watch it with ``register_forward_hook``, edit its ``change``.
+    """What is seen, after edits: watch it with ``register_forward_hook``.
 
-    So whoever watches sees what edits made of it, whoever came first.
+    An edit is a ``register_forward_hook`` of its ``change`` that returns something else. So whoever
+    watches sees what edits made of it, whoever came first.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.change = Change()
+        self.change = nn.Identity()
 
     @property
     def watched(self) -> bool:

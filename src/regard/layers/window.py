@@ -12,9 +12,8 @@ from typing_extensions import override
 
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry
-from regard.functional import masks, windows
-from regard.functional.masks import Mask
-from regard.functional.windows import Block, Near, Nearby
+from regard.functional import masks
+from regard.functional.masks import Block, Mask, Near, Nearby
 
 
 class Restriction(NamedTuple):
@@ -97,10 +96,10 @@ class PredictedWindow(Window):
         # Positions need their digits: bf16 has none left beyond 256.
         exact = q.dtype if q.dtype == torch.float64 else torch.float32
         with _no_autocast(q.device):
-            centre = windows.predicted_centre(
+            centre = masks.predicted_centre(
                 q.to(exact), lengths, weight=self.weight.to(exact), v=self.v.to(exact)
             )
-        near, prior = windows.around(centre, n_keys, half_width=self.half_width)
+        near, prior = masks.around(centre, n_keys, half_width=self.half_width)
         return Restriction(masks.both(mask, near), causal=False, prior=prior.to(q.dtype))
 
 

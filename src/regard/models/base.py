@@ -33,16 +33,8 @@ def tied(tokens: nn.Embedding, d_model: int) -> Tensor:
     return F.pad(tokens.weight, (0, beside)) if beside else tokens.weight
 
 
-def input_embedding(
-    config: BlocksConfig,
-    tokens: nn.Embedding,
-    *,
-    scale: float = 1.0,
-    shrink: float = 1.0,
-    n_segments: int = 0,
-    norm: nn.Module | None = None,
-) -> InputEmbedding:
-    """How tokens enter a Transformer; see ``InputEmbedding`` for the keywords."""
+def input_embedding(config: BlocksConfig, tokens: nn.Embedding, **options: Any) -> InputEmbedding:
+    """How tokens enter a Transformer; see ``InputEmbedding`` for the options."""
     positions = make_positions(
         config.positions,
         config.d_tokens,
@@ -54,12 +46,9 @@ def input_embedding(
         tokens,
         positions,
         d_model=config.d_model,
-        n_segments=n_segments,
-        norm=norm,
         dropout=config.dropout,
         token_dropout=config.token_dropout,
-        scale=scale,
-        shrink=shrink,
+        **options,
     )
 
 
@@ -95,34 +84,18 @@ class NoMemory:
         return NoMemory(len(rows))
 
 
-class Switching(nn.Module):
-    """Counts how often it was switched between training and evaluation.
-
-    An update that is replayed from a CUDA graph changes weights without a trace: whoever keeps
-    something that was made of them sees here that it may be out of date.
-    """
+class GenerativeModel(nn.Module):
+    """A model that writes one token after another, as the protocol of ``regard.decoding`` asks."""
 
     n_switches = 0
+    """How often it was switched between training and evaluation. An update that is replayed from a
+    CUDA graph changes weights without a trace: whoever keeps something that was made of them sees
+    here that it may be out of date."""
 
     def train(self, mode: bool = True) -> Self:
         """Switch dropout on or off, as torch has it."""
         self.n_switches += 1
         return super().train(mode)
-
-
-class SequenceModel(Switching):
-    """Speaks the protocol of ``regard.decoding``; see there for what each method owes."""
-
-    config: SequenceConfig
-
-    def forward(self, source: Tensor, target: Tensor, *, lazy: bool = False) -> Tensor | LazyLogits:
-        """Source ids (B, S), target ids (B, T) from the begin token on -> logits (B, T, V)."""
-        states = self.states(source, target)
-        return LazyLogits(states, *self.output()) if lazy else self.logits(states)
-
-    def states(self, source: Tensor, target: Tensor) -> Tensor:
-        """What the last layer reads, (B, T, D)."""
-        raise NotImplementedError
 
     def output(self) -> Output:
         """The last layer, for who can do more with it than multiply."""
@@ -132,6 +105,39 @@ class SequenceModel(Switching):
         """(…, D) -> (…, V)"""
         return F.linear(states, *self.output())
 
+    def read(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
+        """ids (B, T) after ``state`` -> what the last layer reads (B, T, D), and the new state."""
+        raise NotImplementedError
+
+    def prefill(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
+        """ids (B, T), T ≥ 1, after ``state`` -> logits (B, V) of the next, and the new state."""
+        states, state = self.read(ids, memory, state)
+        return self.logits(states[:, -1]), state
+
+    def step(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
+        """Last target ids (B,) -> logits (B, V) for the next, and the new state."""
+        return self.prefill(ids.unsqueeze(1), memory, state)
+
+
+class SequenceModel(GenerativeModel):
+    """Writes a target, given a source: an encoder, and a decoder that runs over any number of ids.
+
+    ``decoder(ids, memory, state)`` is what ``read`` is, ``decoder.to_logits`` the last layer.
+    """
+
+    config: SequenceConfig
+    decoder: Any
+
+    def forward(self, source: Tensor, target: Tensor, *, lazy: bool = False) -> Tensor | LazyLogits:
+        """Source ids (B, S), target ids (B, T) from the begin token on -> logits (B, T, V)."""
+        states = self.states(source, target)
+        return LazyLogits(states, *self.output()) if lazy else self.logits(states)
+
+    def states(self, source: Tensor, target: Tensor) -> Tensor:
+        """What the last layer reads, (B, T, D)."""
+        memory = self.encode(source)
+        return self.read(target, memory, self.start(memory))[0]
+
     def encode(self, source: Tensor) -> Any:
         """Source ids (B, S) -> what the decoder will look at."""
         raise NotImplementedError
@@ -140,30 +146,10 @@ class SequenceModel(Switching):
         """The state before the first target token."""
         raise NotImplementedError
 
-    def step(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
-        """Last target ids (B,) -> logits (B, V) for the next, and the new state."""
-        raise NotImplementedError
-
-
-class EncoderDecoder(SequenceModel):
-    """A decoder that goes on over any number of ids from any state, so that a step is over one.
-
-    ``decoder(ids (B, T), memory, state)`` gives what the last layer reads, (B, T, D), and the new
-    state.
-    """
-
-    decoder: Any
+    @override
+    def output(self) -> Output:
+        return Output(self.decoder.to_logits.weight, self.decoder.to_logits.bias)
 
     @override
-    def states(self, source: Tensor, target: Tensor) -> Tensor:
-        memory = self.encode(source)
-        return self.decoder(target, memory, self.start(memory))[0]
-
-    @override
-    def step(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
-        return self.prefill(ids.unsqueeze(1), memory, state)
-
-    def prefill(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
-        """ids (B, T), T ≥ 1, after ``state`` -> logits (B, V) of the next, and the new state."""
-        states, state = self.decoder(ids, memory, state)
-        return self.logits(states[:, -1]), state
+    def read(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
+        return self.decoder(ids, memory, state)

@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import override
 
 from regard.core.errors import ShapeError
 from regard.layers.blocks import DecoderBlock
 from regard.layers.key_values import DecoderState, KeyValues
 from regard.models.base import (
+    GenerativeModel,
     LazyLogits,
     NoMemory,
     Output,
-    Switching,
     input_embedding,
     last_norm,
     tied,
@@ -30,7 +30,7 @@ STD = 0.02
 """Of the weights at the beginning."""
 
 
-class LanguageModel(Switching):
+class LanguageModel(GenerativeModel):
     """A token after the other: what comes next, given all before it.
 
     A text begins at position 0 and may end with padding, which nobody before it can see.
@@ -44,10 +44,9 @@ class LanguageModel(Switching):
         self.embedding = input_embedding(config, tokens)
         self.layers = nn.ModuleList(DecoderBlock(config, layer=i, n_layers=n) for i in range(n))
         self.norm = last_norm(config)
-        self.to_logits = (
-            None if config.tied else nn.Linear(config.d_model, config.n_vocab, bias=False)
-        )
-        _initialise(self, n)
+        output = None if config.tied else nn.Linear(config.d_model, config.n_vocab, bias=False)
+        self.to_logits = output
+        self._initialise()
 
     def forward(
         self, source: Tensor, target: Tensor | None = None, *, lazy: bool = False
@@ -65,17 +64,14 @@ class LanguageModel(Switching):
 
     def states(self, ids: Tensor) -> Tensor:
         """What the last layer reads, (B, T, D)."""
-        return self._after(ids, self.start(NoMemory(len(ids))))[0]
+        memory = NoMemory(len(ids))
+        return self.read(ids, memory, self.start(memory))[0]
 
+    @override
     def output(self) -> Output:
-        """The last layer, for who can do more with it than multiply."""
         if self.to_logits is None:
             return Output(tied(self.embedding.tokens, self.config.d_model), None)
         return Output(self.to_logits.weight, None)
-
-    def logits(self, states: Tensor) -> Tensor:
-        """(…, D) -> (…, V)"""
-        return F.linear(states, *self.output())
 
     def encode(self, source: Tensor) -> NoMemory:
         """There is no source to look at: (B, 0)."""
@@ -92,20 +88,10 @@ class LanguageModel(Switching):
         nothing = like.new_empty(memory.n_rows, config.kv_heads, 0, config.d_head)
         return DecoderState((KeyValues(nothing, nothing),) * config.n_layers)
 
-    def step(
+    @override
+    def read(
         self, ids: Tensor, memory: NoMemory, state: DecoderState
     ) -> tuple[Tensor, DecoderState]:
-        """Last ids (B,) -> logits (B, V) of the next, and the state that knows them."""
-        return self.prefill(ids.unsqueeze(1), memory, state)
-
-    def prefill(
-        self, ids: Tensor, _memory: NoMemory, state: DecoderState
-    ) -> tuple[Tensor, DecoderState]:
-        """ids (B, T), T ≥ 1, after ``state`` -> logits (B, V) of the next, and the new state."""
-        x, state = self._after(ids, state)
-        return self.logits(x[:, -1]), state
-
-    def _after(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         x = self.embedding(ids, state.length)
         present = []
         for layer, past in zip(self.layers, state.layers, strict=True):
@@ -113,12 +99,11 @@ class LanguageModel(Switching):
             present.append(now)
         return self.norm(x), DecoderState(tuple(present))
 
-
-def _initialise(model: LanguageModel, n_layers: int) -> None:
-    """Biases stay 0 and norms 1; each layer adds to the stream twice. Scores begin as they do."""
-    added = STD / math.sqrt(2 * n_layers)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
+    @torch.no_grad()
+    def _initialise(self) -> None:
+        """Biases stay 0, norms 1 and scores as they are; each layer adds to the stream twice."""
+        added = STD / math.sqrt(2 * self.config.n_layers)
+        for name, parameter in self.named_parameters():
             if name.endswith(("to_out.weight", "outer.weight")):
                 parameter.normal_(std=added)
             elif parameter.dim() == 2 and ".score." not in name and ".window." not in name:

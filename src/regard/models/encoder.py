@@ -11,7 +11,6 @@ start: matrices and tables from a normal cut at two deviations, biases at zero. 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -55,9 +54,16 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(_layers(config))
         self.norm = last_norm(config)
         self.head = _head(config, self.embedding.tokens)
-        deviation = start_deviation(config.d_model)
+        self._initialise(start_deviation(config.d_model))
+
+    def _initialise(self, deviation: float) -> None:
+        """BERT's start; norms begin as torch has them, with ones and zeros."""
         for module in self.modules():
-            _begin(module, deviation)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+            if isinstance(module, nn.Linear | nn.Embedding | LearnedPositions):
+                table = module.table if isinstance(module, LearnedPositions) else module.weight
+                nn.init.trunc_normal_(table, std=deviation, a=-2 * deviation, b=2 * deviation)
 
     def inputs(self, ids: Tensor, segments: Tensor) -> tuple[Tensor, ...]:
         """What ``forward`` takes: no segments, where the model tells no texts apart."""
@@ -109,7 +115,6 @@ def _embedding(config: EncoderConfig) -> InputEmbedding:
 
 
 def _layers(config: EncoderConfig) -> list[nn.Module]:
-    """What reads, one after the other."""
     n, cell = config.n_layers, config.cell
     if cell is None:
         return [EncoderBlock(config, layer=i, n_layers=n) for i in range(n)]
@@ -117,12 +122,10 @@ def _layers(config: EncoderConfig) -> list[nn.Module]:
 
 
 def _head(config: EncoderConfig, tokens: nn.Embedding) -> nn.Module:
-    """What turns states into what is asked for."""
     if config.n_labels is not None:
         return POOLINGS[config.pooling](config.d_model, config.n_labels, dropout=config.dropout)
     if config.head == "masked":
-        activation = ACTIVATIONS[config.activation]
-        return MaskedHead(tokens, config.d_model, activation=activation, norm=stream_norm(config))
+        return MaskedHead(config, tokens)
     return SpansHead(config.d_model) if config.head == "spans" else NoHead()
 
 
@@ -133,20 +136,6 @@ def start_deviation(d_model: int) -> float:
     (0.02, 0.04)
     """
     return START * math.sqrt(START_WIDTH / d_model)
-
-
-def _begin(module: nn.Module, deviation: float) -> None:
-    """BERT's start; norms begin as torch has them, with ones and zeros."""
-    if isinstance(module, nn.Linear | nn.Embedding):
-        _draw(module.weight, deviation)
-    if isinstance(module, nn.Linear) and module.bias is not None:
-        nn.init.zeros_(module.bias)
-    if isinstance(module, LearnedPositions):
-        _draw(module.table, deviation)
-
-
-def _draw(weight: Tensor, deviation: float) -> None:
-    nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
 
 
 # ------------------------------------------------------------------ heads
@@ -222,19 +211,12 @@ class MaskedHead(nn.Module):
     The loss needs few positions: ``head.output()`` on ``head.transformed(states[chosen])``.
     """
 
-    def __init__(
-        self,
-        tokens: nn.Embedding,
-        d_model: int,
-        *,
-        activation: Callable[[Tensor], Tensor],
-        norm: nn.Module,
-    ) -> None:
+    def __init__(self, config: EncoderConfig, tokens: nn.Embedding) -> None:
         super().__init__()
         self.tokens = tokens
-        self.dense = nn.Linear(d_model, d_model)
-        self.activation = activation
-        self.norm = norm
+        self.dense = nn.Linear(config.d_model, config.d_model)
+        self.activation = ACTIVATIONS[config.activation]
+        self.norm = stream_norm(config)
         self.bias = nn.Parameter(torch.zeros(tokens.num_embeddings))
 
     def transformed(self, states: Tensor) -> Tensor:

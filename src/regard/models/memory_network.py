@@ -18,11 +18,11 @@ from typing_extensions import override
 from regard.functional import masks
 from regard.layers.attention import MemoryAttention
 from regard.layers.dropout import Dropout
-from regard.layers.key_values import KeyValues
+from regard.layers.key_values import KeyValues, SourceMemory
 from regard.layers.score import PreparedScore
 from regard.layers.settings import Beta
 from regard.layers.viewpoint import Seen
-from regard.models.base import EncoderDecoder, Output
+from regard.models.base import SequenceModel
 from regard.models.settings import MemoryNetworkConfig
 
 
@@ -89,16 +89,8 @@ class TapeAttention(MemoryAttention):
         self.view(self._seen(asks, steps, masks.both(mask, before)))
 
     def _seen(self, q: Tensor, steps: KeyValues, mask: Tensor | None = None) -> Seen:
-        return Seen(
-            q=q,
-            k=steps.k,
-            v=steps.v,
-            score=PreparedScore(self.score),
-            mask=mask,
-            causal=False,
-            prior=None,
-            normaliser=self.normaliser,
-        )
+        score = PreparedScore(self.score)
+        return Seen(q, steps.k, steps.v, score, self.normaliser, None, mask, causal=False)
 
 
 class TapeCell(nn.Module):
@@ -165,20 +157,6 @@ def unroll(
 
 
 @dataclass(frozen=True, slots=True)
-class TapeMemory:
-    """The encoder's tape to look at."""
-
-    steps: KeyValues
-    """k (B, 1, S, D); v (B, 1, S, D) its hidden states, with deep fusion (B, 1, S, 2D) both."""
-    mask: Tensor
-    """(B, 1, 1, S)"""
-
-    def select(self, rows: Tensor) -> TapeMemory:
-        """Rows of the batch by index, in that order."""
-        return TapeMemory(self.steps.select(rows), self.mask.index_select(0, rows))
-
-
-@dataclass(frozen=True, slots=True)
 class TapeState:
     """The decoder between two words."""
 
@@ -209,123 +187,87 @@ class TapeEncoder(nn.Module):
 
 
 class TapeDecoder(nn.Module):
-    """What both fusions share: words, a tape of one's own, attention to the encoder's."""
+    """Words, a tape of one's own, attention to the encoder's, and a fusion of the two.
 
-    def __init__(self, config: MemoryNetworkConfig, d_out: int) -> None:
-        super().__init__()
-        self.tokens = nn.Embedding(config.n_target_vocab, config.d_model)
-        self.dropout = Dropout(config.dropout)
-        self.self_attention = _self_attention(config)
-        self.cell = TapeCell(config.d_model, config.d_model)
-        self.cross_attention = _cross_attention(config)
-        self.to_logits = nn.Linear(d_out, config.n_target_vocab)
-
-    def project(self, encoded: MemoryTape) -> KeyValues:
-        """The encoder's tape -> what to look at, once for all steps."""
-        raise NotImplementedError
-
-    def forward(
-        self, ids: Tensor, memory: TapeMemory, state: TapeState
-    ) -> tuple[Tensor, TapeState]:
-        """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
-        raise NotImplementedError
-
-    def _unrolled(
-        self, words: Tensor, tape: MemoryTape, brought: Tensor | None
-    ) -> tuple[Tensor, MemoryTape]:
-        """Words (B, T, D) after the ``tape`` -> their h (B, T, D), and the tape with them on it."""
-        after = unroll(self.cell, self.self_attention, words, tape, brought=brought)
-        return after.hidden[:, tape.length :], after
-
-
-class ShallowDecoder(TapeDecoder):
-    """Attention to the encoder comes after the recurrence, so that all steps look at once."""
-
-    def __init__(self, config: MemoryNetworkConfig) -> None:
-        super().__init__(config, d_out=2 * config.d_model)
-
-    @override
-    def project(self, encoded: MemoryTape) -> KeyValues:
-        return self.cross_attention.project(encoded.hidden)
-
-    @override
-    def forward(
-        self, ids: Tensor, memory: TapeMemory, state: TapeState
-    ) -> tuple[Tensor, TapeState]:
-        words = self.dropout(self.tokens(ids))
-        h, tape = self._unrolled(words, state.tape, None)
-        context = self.cross_attention.look(
-            h, memory.steps, mask=memory.mask, first=state.tape.length
-        )
-        out = torch.cat((context, h), dim=-1)
-        return self.dropout(out), TapeState(tape, state.found)
-
-
-class DeepDecoder(TapeDecoder):
-    """What is found in the encoder's tapes, γ̃ and α̃, goes into the recurrence.
+    ``shallow``: attention to the encoder comes after the recurrence, so that all steps look at
+    once. ``deep``: what is found in the encoder's tapes, γ̃ and α̃, goes into the recurrence,
 
         r = σ(W_r [γ̃; x])
         c = r ∘ α̃ + f ∘ c̃ + i ∘ ĉ
 
-    Who asks the encoder is the word and the last γ̃, as on a tape of one's own.
+    and who asks the encoder is the word and the last γ̃, as on a tape of one's own.
     """
 
     def __init__(self, config: MemoryNetworkConfig) -> None:
-        super().__init__(config, d_out=config.d_model)
-        self.asks = nn.Linear(config.d_model, config.d_model, bias=False)
-        self.gate = nn.Linear(2 * config.d_model, config.d_model)
+        super().__init__()
+        d = config.d_model
+        self.deep = config.fusion == "deep"
+        self.tokens = nn.Embedding(config.n_target_vocab, d)
+        self.dropout = Dropout(config.dropout)
+        self.self_attention = _self_attention(config)
+        self.cell = TapeCell(d, d)
+        self.cross_attention = MemoryAttention(d, d, **config.attention)
+        self.to_logits = nn.Linear(d if self.deep else 2 * d, config.n_target_vocab)
+        if self.deep:
+            self.asks = nn.Linear(d, d, bias=False)
+            self.gate = nn.Linear(2 * d, d)
 
-    @override
     def project(self, encoded: MemoryTape) -> KeyValues:
-        return self.cross_attention.project(encoded.hidden, encoded.steps.v[:, 0])
+        """The encoder's tape -> what to look at, once for all steps.
 
-    @override
+        k (B, 1, S, D); v (B, 1, S, D) its hidden states, with deep fusion (B, 1, S, 2D) both.
+        """
+        values = encoded.steps.v[:, 0] if self.deep else None
+        return self.cross_attention.project(encoded.hidden, values)
+
     def forward(
-        self, ids: Tensor, memory: TapeMemory, state: TapeState
+        self, ids: Tensor, memory: SourceMemory, state: TapeState
     ) -> tuple[Tensor, TapeState]:
+        """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         words = self.dropout(self.tokens(ids))
-        found, contents = self._found(words, memory, state)
-        r = self.gate(torch.cat((found, words), dim=-1)).sigmoid()
-        h, tape = self._unrolled(words, state.tape, r * contents)
-        return self.dropout(h), TapeState(tape, found[:, -1])
+        first, found, brought = state.tape.length, state.found, None
+        if self.deep:
+            hidden, contents = self._found(words, memory, state)
+            found = hidden[:, -1]
+            brought = self.gate(torch.cat((hidden, words), dim=-1)).sigmoid() * contents
+        tape = unroll(self.cell, self.self_attention, words, state.tape, brought=brought)
+        out = tape.hidden[:, first:]
+        if not self.deep:
+            (steps,) = memory.layers
+            context = self.cross_attention.look(out, steps, mask=memory.mask, first=first)
+            out = torch.cat((context, out), dim=-1)
+        return self.dropout(out), TapeState(tape, found)
 
-    def _found(self, words: Tensor, memory: TapeMemory, state: TapeState) -> tuple[Tensor, Tensor]:
+    def _found(
+        self, words: Tensor, memory: SourceMemory, state: TapeState
+    ) -> tuple[Tensor, Tensor]:
         """γ̃ and α̃ (B, T, D) of every word: they wait for each other, but not for the tape."""
-        found, both = state.found.unsqueeze(1), []
-        for t, ask in enumerate(self.asks(words).split(1, dim=1)):  # (B, 1, D) each
-            both.append(
-                self.cross_attention.look(
-                    ask + found, memory.steps, mask=memory.mask, first=state.tape.length + t
-                )
-            )
+        (steps,), found, both = memory.layers, state.found.unsqueeze(1), []
+        for first, ask in enumerate(self.asks(words).split(1, dim=1), state.tape.length):
+            look = self.cross_attention.look  # of (B, 1, D)
+            both.append(look(ask + found, steps, mask=memory.mask, first=first))
             found = both[-1].chunk(2, dim=-1)[0]
         hidden, contents = torch.cat(both, dim=1).chunk(2, dim=-1)
         return hidden, contents
 
 
-class MemoryNetwork(EncoderDecoder):
+class MemoryNetwork(SequenceModel):
     """Speaks the protocol of ``regard.decoding``: forward, encode, start, step."""
 
     def __init__(self, config: MemoryNetworkConfig) -> None:
         super().__init__()
         self.config: MemoryNetworkConfig = config
         self.encoder = TapeEncoder(config)
-        self.decoder: TapeDecoder = (
-            DeepDecoder(config) if config.fusion == "deep" else ShallowDecoder(config)
-        )
+        self.decoder: TapeDecoder = TapeDecoder(config)
 
     @override
-    def output(self) -> Output:
-        return Output(self.decoder.to_logits.weight, self.decoder.to_logits.bias)
-
-    @override
-    def encode(self, source: Tensor) -> TapeMemory:
+    def encode(self, source: Tensor) -> SourceMemory:
         mask = masks.padding(source, pad=self.config.pad_id)
-        return TapeMemory(self.decoder.project(self.encoder(source, mask)), mask)
+        return SourceMemory((self.decoder.project(self.encoder(source, mask)),), mask)
 
     @override
-    def start(self, memory: TapeMemory) -> TapeState:
-        nothing = torch.zeros_like(memory.steps.k[:, 0, 0])
+    def start(self, memory: SourceMemory) -> TapeState:
+        nothing = torch.zeros_like(memory.layers[0].k[:, 0, 0])
         return TapeState(empty_tape(nothing), nothing)
 
 
@@ -333,16 +275,3 @@ def _self_attention(config: MemoryNetworkConfig) -> TapeAttention:
     """Attention to one's own tape; it is never hard."""
     d = config.d_model
     return TapeAttention(d, d, score=config.score, max_len=config.max_len, beta=config.beta)
-
-
-def _cross_attention(config: MemoryNetworkConfig) -> MemoryAttention:
-    """Attention to the encoder's tape."""
-    d = config.d_model
-    return MemoryAttention(
-        d,
-        d,
-        score=config.score,
-        normaliser=config.normaliser,
-        max_len=config.max_len,
-        beta=config.beta,
-    )

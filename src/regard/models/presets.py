@@ -22,7 +22,7 @@ from torch import nn
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry, did_you_mean
 from regard.core.settings import parse
-from regard.functional.normalisers import NORMALISERS
+from regard.functional.attend import NORMALISERS
 from regard.functional.scores import SCORES
 from regard.layers.blocks import ACTIVATIONS, NORMS
 from regard.layers.positions import POSITIONS
@@ -94,28 +94,18 @@ def _recurrent(summary: str, family: str = "recurrent", **system: Any) -> Preset
     return Preset(family, summary, sizes)
 
 
-_TRANSFORMER = {
-    "tiny": _blocks(128, 2, 4, 512),
-    "small": _blocks(256, 3, 4, 1024),
-    "base": _blocks(512, 6, 8, 2048),
-    "big": _blocks(1024, 6, 16, 4096, dropout=0.3),
-}
-_BERT = {
-    "tiny": _blocks(128, 2, 2, 512),
-    "mini": _blocks(256, 4, 4, 1024),
-    "small": _blocks(512, 4, 8, 2048),
-    "base": _blocks(768, 12, 12, 3072),
-}
-_GPT = {
-    "tiny": _blocks(128, 4, 4, 512),
-    "small": _blocks(384, 6, 6, 1536),
-    "base": _blocks(768, 12, 12, 3072),
-}
 _LUONG: dict[str, Any] = {"decoder": "luong", "n_layers": 2, "input_feeding": True}
 
 for _name, _preset in {
     "transformer": Preset(
-        "transformer", "Encoder-decoder Transformer (Vaswani et al. 2017)", _TRANSFORMER
+        "transformer",
+        "Encoder-decoder Transformer (Vaswani et al. 2017)",
+        {
+            "tiny": _blocks(128, 2, 4, 512),
+            "small": _blocks(256, 3, 4, 1024),
+            "base": _blocks(512, 6, 8, 2048),
+            "big": _blocks(1024, 6, 16, 4096, dropout=0.3),
+        },
     ),
     "sutskever2014": _recurrent(
         "LSTM to one vector to LSTM, no attention (Sutskever et al. 2014)",
@@ -151,7 +141,12 @@ for _name, _preset in {
     "bert": Preset(
         "encoder",
         "Encoder alone, to classify, compare, fill in and find (Devlin et al. 2019)",
-        _BERT,
+        {
+            "tiny": _blocks(128, 2, 2, 512),
+            "mini": _blocks(256, 4, 4, 1024),
+            "small": _blocks(512, 4, 8, 2048),
+            "base": _blocks(768, 12, 12, 3072),
+        },
     ),
     "bilstm": _recurrent(
         "LSTM both ways, then attention with a learned query, to classify (Yang et al. 2016)",
@@ -161,7 +156,15 @@ for _name, _preset in {
         pooling="attention",
         positions="none",
     ),
-    "gpt": Preset("decoder", "Decoder alone, to write on (Radford et al. 2018)", _GPT),
+    "gpt": Preset(
+        "decoder",
+        "Decoder alone, to write on (Radford et al. 2018)",
+        {
+            "tiny": _blocks(128, 4, 4, 512),
+            "small": _blocks(384, 6, 6, 1536),
+            "base": _blocks(768, 12, 12, 3072),
+        },
+    ),
 }.items():
     PRESETS.add(_name)(_preset)
 
@@ -184,25 +187,27 @@ class ModelSettings(BaseModel):
         settings = settings_of(FAMILIES[preset.family].config)
         known, problems = settings.model_fields, []
         if self.size is not None and self.size not in preset.sizes:
-            message = _nearest("no size", self.size, preset.sizes)
-            problems.append(_problem("size", self.size, f"preset {self.preset!r} has {message}"))
+            problems.append(self._no("size", self.size, preset.sizes, "size", self.size))
         for name in [name for name in given if name not in known]:
-            message = _nearest("no setting", name, [*type(self).model_fields, *known])
-            problems.append(
-                _problem(name, given.pop(name), f"preset {self.preset!r} has {message}")
-            )
+            there = [*type(self).model_fields, *known]
+            problems.append(self._no("setting", name, there, name, given.pop(name)))
         try:
             settings.model_validate(given)
         except ValidationError as error:
-            problems += [
-                InitErrorDetails(
-                    type=e["type"], loc=e["loc"], input=e["input"], ctx=e.get("ctx", {})
-                )
-                for e in error.errors()
-            ]
+            problems += cast("list[InitErrorDetails]", error.errors())
         if problems:
             raise ValidationError.from_exception_data("model", problems)
         return self
+
+    def _no(
+        self, what: str, name: str, known: Iterable[str], key: str, value: object
+    ) -> InitErrorDetails:
+        message = (
+            f"preset {self.preset!r} has no {what} {name!r}{did_you_mean(name, known)}; it has "
+            f"{', '.join(known)}"
+        )
+        kind = PydanticCustomError("of_its_family", message)
+        return InitErrorDetails(type=kind, loc=(key,), input=value)
 
     def given(self) -> dict[str, Any]:
         """What was asked for beyond preset and size."""
@@ -211,10 +216,8 @@ class ModelSettings(BaseModel):
     @classmethod
     def names(cls) -> list[str]:
         """All that can be set in some family."""
-        configs = [settings_of(family.config) for family in FAMILIES.values()]
-        return list(
-            dict.fromkeys([*cls.model_fields, *(n for c in configs for n in c.model_fields)])
-        )
+        configs = [cls, *(settings_of(family.config) for family in FAMILIES.values())]
+        return list(dict.fromkeys(name for one in configs for name in one.model_fields))
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -225,16 +228,6 @@ class ModelSettings(BaseModel):
         schema["additionalProperties"] = True
         schema["oneOf"] = [_family_schema(name, common) for name in FAMILIES]
         return schema
-
-
-def _nearest(lacking: str, name: str, known: Iterable[str]) -> str:
-    return f"{lacking} {name!r}{did_you_mean(name, known)}; it has {', '.join(known)}"
-
-
-def _problem(name: str, value: object, message: str) -> InitErrorDetails:
-    return InitErrorDetails(
-        type=PydanticCustomError("of_its_family", message), loc=(name,), input=value
-    )
 
 
 @cache
@@ -278,20 +271,9 @@ def presets_for(config: type[ModelConfig]) -> list[str]:
     return [name for name, preset in PRESETS.items() if preset.family in families]
 
 
-def resolve(
-    settings: ModelSettings, *, n_source_vocab: int, n_target_vocab: int, shared_vocab: bool
-) -> SequenceConfig:
-    """The complete configuration of a translator."""
-    config = resolve_for(
-        "translation",
-        SequenceConfig,
-        settings,
-        n_source_vocab=n_source_vocab,
-        n_target_vocab=n_target_vocab,
-        shared_vocab=shared_vocab,
-    )
-    assert isinstance(config, SequenceConfig), "every translator has two vocabularies"
-    return config
+def resolve(settings: ModelSettings, **sizes: Any) -> SequenceConfig:
+    """A translator's configuration; sizes: n_source_vocab, n_target_vocab and shared_vocab."""
+    return cast("SequenceConfig", resolve_for("translation", SequenceConfig, settings, **sizes))
 
 
 def resolve_for(

@@ -25,7 +25,7 @@ from regard.layers.attention import MemoryAttention
 from regard.layers.dropout import Dropout
 from regard.layers.key_values import KeyValues
 from regard.layers.recurrence import CONTEXT_CELLS, CellState, Recurrence
-from regard.models.base import EncoderDecoder, Output
+from regard.models.base import SequenceModel
 from regard.models.settings import RecurrentConfig
 
 
@@ -94,19 +94,16 @@ class LuongDecoder(nn.Module):
         self.input_feeding = config.input_feeding
         self.tokens = nn.Embedding(config.n_target_vocab, d)
         self.dropout = Dropout(config.dropout)
+        d_in = 2 * d if config.input_feeding else d
         self.recurrence = Recurrence(
-            config.cell,
-            2 * d if config.input_feeding else d,
-            d,
-            n_layers=config.n_layers,
-            dropout=config.dropout,
+            config.cell, d_in, d, n_layers=config.n_layers, dropout=config.dropout
         )
-        self.cross_attention = _attention(config)
-        self.join = (
-            nn.Linear(d + config.d_memory, d, bias=False) if config.decoder == "luong" else None
-        )
-        attends_plainly = self.join is None and self.cross_attention is not None
-        d_out = d + config.d_memory if attends_plainly else d
+        attends = config.score is not None
+        attention = MemoryAttention(d, config.d_memory, **config.attention) if attends else None
+        self.cross_attention = attention
+        d_both, is_luong = d + config.d_memory, config.decoder == "luong"
+        self.join = nn.Linear(d_both, d, bias=False) if is_luong else None
+        d_out = d if is_luong or self.cross_attention is None else d_both
         self.to_logits = nn.Linear(d_out, config.n_target_vocab)
         self.begin = _BothWays(d, config.cell) if config.bidirectional else None
 
@@ -124,26 +121,18 @@ class LuongDecoder(nn.Module):
     ) -> tuple[Tensor, RecurrentState]:
         """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         words = self.dropout(self.tokens(ids))
-        if self.input_feeding:
-            out, state = self._feeding(words, memory, state)
-        else:
+        if not self.input_feeding:
             h, cell = self.recurrence(words, None, state.cell)
             out = self._joined(h, memory, state.length)
-            state = RecurrentState(cell, state.fed, state.length + ids.shape[1])
-        return self.dropout(out), state
-
-    def _feeding(
-        self, words: Tensor, memory: RecurrentMemory, state: RecurrentState
-    ) -> tuple[Tensor, RecurrentState]:
-        """Each step reads what attention made of the one before: no two steps at once."""
-        outputs = []
+            return self.dropout(out), RecurrentState(cell, state.fed, state.length + ids.shape[1])
+        outputs = []  # each step reads what attention made of the one before: no two at once
         for word in words.split(1, dim=1):  # (B, 1, D) each
             x = torch.cat((word, state.fed.unsqueeze(1)), dim=-1)
             h, cell = self.recurrence(x, None, state.cell)
             out = self._joined(h, memory, state.length)
             outputs.append(out)
             state = RecurrentState(cell, out.squeeze(1), state.length + 1)
-        return torch.cat(outputs, dim=1), state
+        return self.dropout(torch.cat(outputs, dim=1)), state
 
     def _joined(self, h: Tensor, memory: RecurrentMemory, first: int) -> Tensor:
         """States (B, T, D) -> what the words are read off: h, [a; h] or tanh(W_c [c; h])."""
@@ -179,9 +168,7 @@ class BahdanauDecoder(nn.Module):
         self.tokens = nn.Embedding(config.n_target_vocab, d)
         self.dropout = Dropout(config.dropout)
         self.begin = nn.Linear(d, d)
-        attention = _attention(config)
-        assert attention is not None, "the configuration sees to it"
-        self.cross_attention = attention
+        self.cross_attention = MemoryAttention(d, config.d_memory, **config.attention)
         self.cell = CONTEXT_CELLS[config.cell](d, d, config.d_memory)
         self.from_state = nn.Linear(d, 2 * d, bias=False)
         self.from_word = nn.Linear(d, 2 * d)
@@ -199,7 +186,7 @@ class BahdanauDecoder(nn.Module):
         What a context gives to the cell and to the output is linear in it, so both are computed
         from the states, once, and attention weighs the results; of a GRU (B, S, 5D).
         """
-        values = torch.cat((self.cell.remember(states), self.from_context(states)), dim=-1)
+        values = torch.cat((self.cell.context(states), self.from_context(states)), dim=-1)
         return self.cross_attention.project(states, values)
 
     def forward(
@@ -210,7 +197,7 @@ class BahdanauDecoder(nn.Module):
         words = self.dropout(self.tokens(ids))
         s, c = state.cell.h[:, 0], None if state.cell.c is None else state.cell.c[:, 0]
         states, shown = [], []
-        for t, read in enumerate(self.cell.read(words).unbind(dim=1)):
+        for t, read in enumerate(self.cell.words(words).unbind(dim=1)):
             context = self.cross_attention.look(
                 s.unsqueeze(1), memory.keys_values, mask=memory.mask, first=state.length + t
             ).squeeze(1)
@@ -218,16 +205,14 @@ class BahdanauDecoder(nn.Module):
             states.append(s)
             shown.append(output)
             s, c = self.cell(read, remembered, s, c)
-        out = self._deep(torch.stack(states, 1), words, torch.stack(shown, 1))
+        # Maxout over pairs of U_o s_{t-1} + V_o y_{t-1} + C_o c_t.
+        before = self.from_state(torch.stack(states, 1))
+        pairs = before + self.from_word(words) + torch.stack(shown, 1)
+        out = self.dropout(pairs.unflatten(-1, (-1, 2)).amax(dim=-1))
         return out, RecurrentState(_one_layer(s, c), state.fed, state.length + ids.shape[1])
 
-    def _deep(self, before: Tensor, words: Tensor, shown: Tensor) -> Tensor:
-        """Maxout over pairs of U_o s_{t-1} + V_o y_{t-1} + C_o c_t."""
-        pairs = self.from_state(before) + self.from_word(words) + shown
-        return self.dropout(pairs.unflatten(-1, (-1, 2)).amax(dim=-1))
 
-
-class RecurrentTranslator(EncoderDecoder):
+class RecurrentTranslator(SequenceModel):
     """Speaks the protocol of ``regard.decoding``: forward, encode, start, step."""
 
     def __init__(self, config: RecurrentConfig) -> None:
@@ -237,10 +222,6 @@ class RecurrentTranslator(EncoderDecoder):
         self.decoder: LuongDecoder | BahdanauDecoder = (
             BahdanauDecoder(config) if config.decoder == "bahdanau" else LuongDecoder(config)
         )
-
-    @override
-    def output(self) -> Output:
-        return Output(self.decoder.to_logits.weight, self.decoder.to_logits.bias)
 
     @override
     def encode(self, source: Tensor) -> RecurrentMemory:
@@ -255,22 +236,6 @@ class RecurrentTranslator(EncoderDecoder):
 
 def _one_layer(s: Tensor, c: Tensor | None) -> CellState:
     return CellState(s.unsqueeze(1), None if c is None else c.unsqueeze(1))
-
-
-def _attention(config: RecurrentConfig) -> MemoryAttention | None:
-    """An attention as these settings want it, or none."""
-    if config.score is None:
-        return None
-    return MemoryAttention(
-        config.d_model,
-        config.d_memory,
-        score=config.score,
-        window=config.window,
-        normaliser=config.normaliser,
-        half_width=config.half_width,
-        max_len=config.max_len,
-        beta=config.beta,
-    )
 
 
 def _reversed(x: Tensor, mask: Tensor) -> Tensor:

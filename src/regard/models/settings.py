@@ -6,7 +6,8 @@ registries and are looked up where a model is resolved and built (``regard.model
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -33,13 +34,13 @@ class ModelConfig(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> ModelConfig:
-        if problems := self.problems():
+        if problems := [*self.problems()]:
             raise ValueError("; ".join(problems))
         return self
 
-    def problems(self) -> list[str]:
+    def problems(self) -> Iterator[str]:
         """Why these settings cannot be had together; all reasons, not the first."""
-        return []
+        return iter(())
 
     @property
     def longest(self) -> int | None:
@@ -80,47 +81,43 @@ class BlocksConfig(ModelConfig, BlockSettings):
     )
     token_dropout: Share = Field(0.0, description="Share of words not read in training.")
 
-    def problems(self) -> list[str]:
+    def problems(self) -> Iterator[str]:
         """Those that any Transformer may have."""
-        problems = [*self._heads(), *self._joining()]
+        yield from self._heads()
+        yield from self._joining()
         if self.normaliser == "hard" and not isinstance(self, SequenceConfig):
-            problems.append(
+            yield (
                 "normaliser 'hard' draws one key a query and is trained where attention looks "
                 "across; this model looks at its own text only"
             )
-        return problems
 
-    def _heads(self) -> list[str]:
-        problems = []
+    def _heads(self) -> Iterator[str]:
         if self.d_model % self.n_heads:
-            problems.append(f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}")
+            yield f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}"
         if self.n_heads % self.kv_heads:
-            problems.append(
+            yield (
                 f"n_kv_heads={self.n_kv_heads} does not divide n_heads={self.n_heads}: as many "
                 "heads must share each key"
             )
         if self.positions == "rotary" and self.d_head % 2:
-            problems.append(
+            yield (
                 f"positions 'rotary' turn pairs of numbers, and a head has {self.d_head}; choose "
                 "an even d_model / n_heads"
             )
-        return problems
 
-    def _joining(self) -> list[str]:
-        problems = []
+    def _joining(self) -> Iterator[str]:
         if self.positions == "index" and self.join == "add":
-            problems.append("positions 'index' appends a number: join must be 'concat'")
+            yield "positions 'index' appends a number: join must be 'concat'"
         if self.positions in ("alibi", "rotary") and self.join is not None:
-            problems.append(f"positions {self.positions!r} join no token: leave out 'join'")
+            yield f"positions {self.positions!r} join no token: leave out 'join'"
         if self.d_positions is None:
-            return problems
+            return
         if self.joined_by != "concat":
-            problems.append("d_positions is the width of positions beside tokens: join 'concat'")
+            yield "d_positions is the width of positions beside tokens: join 'concat'"
         if self.d_positions >= self.d_model:
-            problems.append(f"d_positions={self.d_positions} leaves no room in d_model for tokens")
+            yield f"d_positions={self.d_positions} leaves no room in d_model for tokens"
         if self.positions == "index" and self.d_positions != 1:
-            problems.append("positions 'index' append one number: d_positions must be 1")
-        return problems
+            yield "positions 'index' append one number: d_positions must be 1"
 
     @property
     def joined_by(self) -> Literal["add", "concat"]:
@@ -175,19 +172,18 @@ class TransformerConfig(SequenceConfig, BlocksConfig):
         None, ge=0, description="A source id that nobody looks at, beside padding."
     )
 
-    def problems(self) -> list[str]:
+    def problems(self) -> Iterator[str]:
         """Those of any Transformer, and of two texts."""
-        problems = super().problems()
+        yield from super().problems()
         if self.window == "causal":
-            problems.append(
+            yield (
                 "window 'causal' is the decoder's own; across, a target has no future in its source"
             )
         if self.shared_vocab and self.n_source_vocab != self.n_target_vocab:
-            problems.append(
+            yield (
                 f"a shared vocabulary has one size, not {self.n_source_vocab} and "
                 f"{self.n_target_vocab}"
             )
-        return problems
 
     @property
     def packs(self) -> bool:
@@ -209,12 +205,11 @@ class TextConfig(BlocksConfig):
     n_vocab: Count
     activation: str = Field("gelu", description="Between the projections of the feed-forward.")
 
-    def problems(self) -> list[str]:
+    def problems(self) -> Iterator[str]:
         """Those of any Transformer, and a padding that is no token."""
-        problems = super().problems()
+        yield from super().problems()
         if not 0 <= self.pad_id < self.n_vocab:
-            problems.append(f"pad_id={self.pad_id} is no token of n_vocab={self.n_vocab}")
-        return problems
+            yield f"pad_id={self.pad_id} is no token of n_vocab={self.n_vocab}"
 
 
 class EncoderConfig(TextConfig):
@@ -234,33 +229,31 @@ class EncoderConfig(TextConfig):
         None, description="Of a recurrence that reads both ways, in place of self-attention."
     )
 
-    def problems(self) -> list[str]:
+    def problems(self) -> Iterator[str]:
         """Those of any Transformer or of a recurrence, and of the head."""
-        problems = super().problems()
+        yield from super().problems()
         if self.head == "classify" and self.n_labels is None:
-            problems.append("head 'classify' needs n_labels")
+            yield "head 'classify' needs n_labels"
         if self.head != "classify" and self.n_labels is not None:
-            problems.append(
+            yield (
                 f"head {self.head!r} has no labels: leave out n_labels={self.n_labels}, or choose "
                 "head 'classify'"
             )
-        return problems
 
-    def _heads(self) -> list[str]:
+    def _heads(self) -> Iterator[str]:
         if self.cell is None:
-            return super()._heads()
-        problems = []
+            yield from super()._heads()
+            return
         if self.positions in ("rotary", "alibi"):
-            problems.append(
+            yield (
                 f"positions {self.positions!r} are told between queries and keys, and a cell has "
                 "none"
             )
         if self.d_model % 2:
-            problems.append(
+            yield (
                 f"cell {self.cell!r} reads both ways, half of d_model={self.d_model} each; choose "
                 "an even d_model"
             )
-        return problems
 
     @property
     def idle(self) -> tuple[str, ...]:
@@ -284,7 +277,29 @@ class DecoderConfig(TextConfig):
     tied: bool = Field(True, description="Whether the output matrix is the embedding.")
 
 
-class RecurrentConfig(SequenceConfig):
+class RecurrentAttentionConfig(SequenceConfig):
+    """Of a model whose recurrent decoder may look at the source with one head."""
+
+    dropout: Share = Field(0.0, description="Share of units dropped.")
+    score: str | None = Field(None, description="How queries are matched with keys.")
+    normaliser: str = Field(
+        "softmax", description="How scores of the source become weights: softmax or hard."
+    )
+    beta: Beta = Field("fixed", description="Sharpness of the score content.")
+
+    def problems(self) -> Iterator[str]:
+        """A sharpness that the score has not."""
+        if self.beta != "fixed" and self.score != "content":
+            yield f"beta sharpens the score 'content', not {self.score!r}"
+
+    @property
+    def attention(self) -> dict[str, Any]:
+        """What ``MemoryAttention`` is told, of the settings that the family has."""
+        names = {"score", "window", "half_width", "normaliser", "max_len", "beta"}
+        return self.model_dump(include=names)
+
+
+class RecurrentConfig(RecurrentAttentionConfig):
     """A recurrent encoder-decoder, with or without attention."""
 
     family: Literal["recurrent"] = "recurrent"
@@ -294,34 +309,29 @@ class RecurrentConfig(SequenceConfig):
     cell: Cell = Field("lstm", description="What a step of the recurrence is.")
     n_layers: Count = Field(1, description="Layers of encoder and of decoder.")
     bidirectional: bool = Field(False, description="Whether the encoder reads both ways.")
-    dropout: Share = Field(0.0, description="Share of units dropped.")
-    score: str | None = Field(None, description="How queries are matched with keys.")
     window: str = Field("global", description="Which keys a query may see.")
     half_width: Count = Field(10, description="D of the local windows.")
-    normaliser: str = Field("softmax", description="How scores become weights: softmax or hard.")
-    beta: Beta = Field("fixed", description="Sharpness of the score content.")
     input_feeding: bool = Field(False, description="Whether the last attentional state is read.")
     reverse_source: bool = Field(False, description="Whether the source is read from its end.")
 
-    def problems(self) -> list[str]:
+    def problems(self) -> Iterator[str]:
         """What the three decoders cannot be told."""
-        problems = []
         if self.decoder != "plain" and self.score is None:
-            problems.append(f"decoder {self.decoder!r} attends: give a score")
+            yield f"decoder {self.decoder!r} attends: give a score"
         if self.decoder == "bahdanau" and self.n_layers != 1:
-            problems.append("decoder 'bahdanau' is one cell: n_layers must be 1")
+            yield "decoder 'bahdanau' is one cell: n_layers must be 1"
         if self.bidirectional and self.score in ("dot", "scaled_dot", "content"):
-            problems.append(
+            yield (
                 f"score {self.score!r} needs states of one width, and those of a two-way encoder "
                 "are twice as wide; 'general' and 'additive' take them"
             )
         if self.score is None and (self.window, self.normaliser) != ("global", "softmax"):
-            problems.append("window and normaliser are of an attention, and there is none")
+            yield "window and normaliser are of an attention, and there is none"
         if self.window == "causal":
-            problems.append("window 'causal': a target has no future in its source")
+            yield "window 'causal': a target has no future in its source"
         if self.input_feeding and self.decoder != "luong":
-            problems.append(f"decoder {self.decoder!r} has no attentional state to feed back")
-        return [*problems, *_beta_problems(self.beta, self.score)]
+            yield f"decoder {self.decoder!r} has no attentional state to feed back"
+        yield from super().problems()
 
     @property
     def d_memory(self) -> int:
@@ -329,26 +339,11 @@ class RecurrentConfig(SequenceConfig):
         return self.d_model * (2 if self.bidirectional else 1)
 
 
-class MemoryNetworkConfig(SequenceConfig):
+class MemoryNetworkConfig(RecurrentAttentionConfig):
     """Long Short-Term Memory-Networks as encoder and decoder."""
 
     family: Literal["memory_network"] = "memory_network"
-    dropout: Share = Field(0.0, description="Share of units dropped.")
     fusion: Literal["shallow", "deep"] = Field(
         "deep", description="Where the decoder joins what it found in the source."
     )
     score: str = Field("additive", description="How queries are matched with keys.")
-    normaliser: str = Field(
-        "softmax", description="How scores of the source become weights: softmax or hard."
-    )
-    beta: Beta = Field("fixed", description="Sharpness of the score content.")
-
-    def problems(self) -> list[str]:
-        """A sharpness that the score has not."""
-        return _beta_problems(self.beta, self.score)
-
-
-def _beta_problems(beta: str, score: str | None) -> list[str]:
-    if beta == "fixed" or score == "content":
-        return []
-    return [f"beta sharpens the score 'content', not {score!r}"]

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,24 +21,9 @@ from regard.functional import masks
 from regard.functional.packing import PackedMask, Packing
 from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.embeddings import token_embedding
-from regard.layers.key_values import DecoderState, KeyValues
-from regard.models.base import EncoderDecoder, LazyLogits, Output, input_embedding, last_norm, tied
+from regard.layers.key_values import DecoderState, KeyValues, SourceMemory
+from regard.models.base import LazyLogits, Output, SequenceModel, input_embedding, last_norm, tied
 from regard.models.settings import TransformerConfig
-
-
-@dataclass(frozen=True, slots=True)
-class SourceMemory:
-    """What the decoder looks at: each layer's keys and values of the source, and its mask."""
-
-    layers: tuple[KeyValues, ...]
-    mask: Tensor | PackedMask
-    """(B, 1, 1, S), or the texts of a packed row."""
-
-    def select(self, rows: Tensor) -> SourceMemory:
-        """Rows of the batch by index, in that order."""
-        assert isinstance(self.mask, Tensor), "a packed row is trained on, not decoded from"
-        layers = tuple(layer.select(rows) for layer in self.layers)
-        return SourceMemory(layers, self.mask.index_select(0, rows))
 
 
 class TransformerEncoder(nn.Module):
@@ -83,12 +67,10 @@ class TransformerDecoder(nn.Module):
         self.norm = last_norm(config)
         self.each = config.memory == "each"
         self.d_model = config.d_model
-        own = None
-        if not config.tied_output:
-            shape = config.n_target_vocab, config.d_model
-            own = nn.Parameter(torch.randn(shape) * config.d_model**-0.5)
-        self.register_parameter("output_weight", own)
-        bias = nn.Parameter(torch.zeros(config.n_target_vocab)) if config.output_bias else None
+        V, D = config.n_target_vocab, config.d_model
+        weight = None if config.tied_output else nn.Parameter(torch.randn(V, D) * D**-0.5)
+        self.register_parameter("output_weight", weight)
+        bias = nn.Parameter(torch.zeros(V)) if config.output_bias else None
         self.register_parameter("output_bias", bias)
 
     def output(self) -> Output:
@@ -99,20 +81,13 @@ class TransformerDecoder(nn.Module):
 
     def project(self, encoded: Tensor) -> tuple[KeyValues, ...]:
         """What the encoder gave -> each layer's keys and values of it."""
-        layers = list(cast("Iterable[DecoderBlock]", self.layers))
-        n = len(layers)
+        n = len(self.layers)
         read = encoded.chunk(n, dim=-1) if self.each else (encoded,) * n
-        attentions = [layer.cross_attention for layer in layers]
-        return tuple(
-            one.project(x) for one, x in zip(attentions, read, strict=True) if one is not None
-        )
+        layers = zip(cast("Iterable[Any]", self.layers), read, strict=True)
+        return tuple(layer.cross_attention.project(x) for layer, x in layers)
 
     def forward(
-        self,
-        ids: Tensor,
-        memory: SourceMemory,
-        state: DecoderState,
-        packing: Packing | None = None,
+        self, ids: Tensor, memory: SourceMemory, state: DecoderState, packing: Packing | None = None
     ) -> tuple[Tensor, DecoderState]:
         """ids (B, T) after ``state`` -> (B, T, D) and the state with them in it."""
         mask = None if packing is None else packing.among_targets()
@@ -124,7 +99,7 @@ class TransformerDecoder(nn.Module):
         return self.norm(x), DecoderState(tuple(present))
 
 
-class Transformer(EncoderDecoder):
+class Transformer(SequenceModel):
     """Speaks the protocol of ``regard.decoding``: forward, encode, start, step."""
 
     def __init__(self, config: TransformerConfig) -> None:

@@ -31,7 +31,7 @@ from regard.tasks.opening import one_or_many
 from regard.tasks.verbs import ANSWER, EMBED, NEAREST
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrapped
-from regard.training.losses import Losses, StatelessObjective, choice_cross_entropy
+from regard.training.losses import Losses, Objective, choice_cross_entropy
 
 OWN_METRICS = ("exact_match", "f1")
 """Of a validation, beside the loss and what the recipe names."""
@@ -255,7 +255,7 @@ def span_loss(logits: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
     return (start + end) / 2
 
 
-class SpanLoss(StatelessObjective):
+class SpanLoss(Objective):
     """What start and end cost, summed over the rows of a batch."""
 
     def __init__(self, smoothing: float) -> None:

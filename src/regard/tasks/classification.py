@@ -29,7 +29,7 @@ from regard.tasks.look import Candidates, Choice, Prediction
 from regard.tasks.opening import listed, one_or_many
 from regard.tasks.verbs import CLASSIFY, EMBED, NEAREST
 from regard.training.distributed import unwrapped
-from regard.training.losses import Losses, StatelessObjective, cross_entropy
+from regard.training.losses import Losses, Objective, cross_entropy
 
 OWN_METRICS = ("accuracy", "macro_f1")
 """Of a validation, beside the loss and what the recipe names."""
@@ -171,7 +171,7 @@ def _is_pair(texts: Any) -> bool:
     return two and all(isinstance(text, str) for text in texts)
 
 
-class LabelLoss(StatelessObjective):
+class LabelLoss(Objective):
     """Cross-entropy, summed over the texts of a batch."""
 
     def __init__(self, smoothing: float) -> None:

@@ -51,7 +51,7 @@ from regard.text.chat import TEMPLATE
 from regard.text.tokenizer import Tokenizer
 from regard.text.words import spans
 from regard.training.flops import TextFlops, text_flops
-from regard.training.losses import Losses, StatelessObjective, cross_entropy
+from regard.training.losses import Losses, Objective, cross_entropy
 from regard.training.settings import TrainSettings
 
 
@@ -95,7 +95,7 @@ def begin_language(
     return model, (f"the model begins as that of {init.path}",)
 
 
-class NextTokenLoss(StatelessObjective):
+class NextTokenLoss(Objective):
     """Cross-entropy of every next token, summed over a batch of windows, all of them full."""
 
     def __init__(self, settings: TrainSettings, *, compiled: bool = False) -> None:

@@ -32,7 +32,7 @@ from regard.tasks.verbs import EMBED, FILL, NEAREST
 from regard.text.specials import MASK
 from regard.text.words import spans
 from regard.training.distributed import unwrapped
-from regard.training.losses import Losses, StatelessObjective, cross_entropy
+from regard.training.losses import Losses, Objective, cross_entropy
 
 
 class Guess(NamedTuple):
@@ -147,7 +147,7 @@ def guessing(model: Encoder, batches: Sequence[Batch], device: torch.device) -> 
     return {"accuracy": right / n, "perplexity": perplexity(total, n), "loss": -total / n}
 
 
-class MaskedLoss(StatelessObjective):
+class MaskedLoss(Objective):
     """Cross-entropy of the words left out, summed over them."""
 
     def __init__(self, smoothing: float, *, compiled: bool = False) -> None:

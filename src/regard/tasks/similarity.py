@@ -32,7 +32,7 @@ from regard.tasks.encoding import EncoderRun, Texts, Vectors
 from regard.tasks.texts import PageExample
 from regard.tasks.verbs import EMBED, NEAREST
 from regard.training.distributed import unwrapped
-from regard.training.losses import Losses, StatelessObjective
+from regard.training.losses import Losses, Objective
 
 OWN_METRICS = ("spearman", "pearson")
 """Of pairs with scores, beside what the recipe names."""
@@ -116,7 +116,7 @@ def contrast(first: Tensor, second: Tensor) -> Tensor:
     return (there + back) / 2
 
 
-class SimilarityLoss(StatelessObjective):
+class SimilarityLoss(Objective):
     """Regression where pairs have scores, contrast where they have none."""
 
     def __call__(self, model: Encoder, batch: Batch) -> Losses:

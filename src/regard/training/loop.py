@@ -12,9 +12,10 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from signal import Signals
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -35,14 +36,6 @@ Evaluator = Callable[[Any], Mapping[str, float]]
 """Scores of a model on held-out data; at least ``loss``."""
 Observer = Callable[[Mapping[str, Any]], None]
 """Is called with every line of metrics."""
-
-
-class Store(Protocol):
-    """A place for snapshots."""
-
-    def save(self, snapshot: Snapshot, *, best_step: int | None) -> object:
-        """Keep one."""
-        ...
 
 
 @dataclass(slots=True)
@@ -81,7 +74,8 @@ class Setup:
     objective: Objective
     evaluate: Evaluator
     flops: Callable[[Any], float]
-    store: Store
+    store: Any
+    """A ``SnapshotStore``, or what has its ``save``."""
     keep_best: Callable[[dict[str, Tensor]], None]
     """Is handed the weights whenever they are the best so far."""
     device: torch.device
@@ -187,9 +181,7 @@ class Trainer:
     def _log(self) -> None:
         summary = self._meter.summary(self.setup.ranks, self.setup.device)
         self._meter = StepMeter()
-        numbers = summary._asdict()
-        named = {f"loss_{name}": value for name, value in numbers.pop("losses").items()}
-        self._report(kind="train", lr=self._lr(), **numbers, **named)
+        self._report(kind="train", lr=self._lr(), **summary)
 
     def _report(self, **facts: Any) -> None:
         self._tick()
@@ -209,11 +201,8 @@ class Trainer:
     def _evaluate(self) -> None:
         progress = self.progress
         self._meter.read()
-        if self.average is None:
+        with self.average.in_place_of(self.model) if self.average else nullcontext():
             scores = self._scores()
-        else:
-            with self.average.in_place_of(self.model):
-                scores = self._scores()
         progress.last_eval = progress.step
         criterion = self.settings.criterion
         if criterion not in scores:

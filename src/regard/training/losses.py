@@ -56,7 +56,7 @@ class Losses:
 
 
 class Objective(Protocol):
-    """Computes the losses of a batch. It may remember things between batches."""
+    """Computes the losses of a batch. It may remember things between batches; this one does not."""
 
     def __call__(self, model: Any, batch: Any, /) -> Losses:
         """The losses of a batch, summed over its target tokens."""
@@ -64,22 +64,11 @@ class Objective(Protocol):
 
     def state(self) -> dict[str, Any]:
         """What it remembers, as JSON."""
-        ...
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Remember it again."""
-        ...
-
-
-class StatelessObjective:
-    """Base of objectives that remember nothing between batches."""
-
-    def state(self) -> dict[str, Any]:
-        """Nothing."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Nothing."""
+        """Remember it again."""
+        return
 
 
 def cross_entropy(

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,20 +20,7 @@ from regard.core.errors import TrainingError
 from regard.core.files import telling, write_whole
 from regard.data.batch import Batch
 from regard.training.distributed import Ranks
-from regard.training.losses import Losses
 from regard.training.update import UpdateResult
-
-
-class StepSummary(NamedTuple):
-    """What a line of metrics tells of the steps before it."""
-
-    loss: float
-    """All losses together, a target token."""
-    grad_norm: float
-    """Mean over the steps, before clipping."""
-    tokens_per_second: float
-    losses: Mapping[str, float]
-    """Each named loss over its own count, where there are several."""
 
 
 class _UnreadStep(NamedTuple):
@@ -88,88 +76,70 @@ class StepMeter:
             self._grad_norm += grad_norm
             self._n_tokens += one.result.n_tokens
             self._n_steps += 1
-            if len(one.result.losses.sums) > 1:
-                self._read_names(one.result.losses)
+            losses = one.result.losses
+            for name, value in losses.sums.items() if len(losses.sums) > 1 else ():
+                self._sums[name] = self._sums.get(name, 0.0) + value.item()
+                self._counts[name] = self._counts.get(name, 0) + losses.counts[name]
         self._unread.clear()
 
-    def _read_names(self, losses: Losses) -> None:
-        for name, value in losses.sums.items():
-            self._sums[name] = self._sums.get(name, 0.0) + value.item()
-            self._counts[name] = self._counts.get(name, 0) + losses.counts[name]
+    def summary(self, ranks: Ranks, device: torch.device) -> dict[str, float]:
+        """The steps so far, of all processes: the loss a target token, the norm before clipping.
 
-    def summary(self, ranks: Ranks, device: torch.device) -> StepSummary:
-        """The steps so far, of all processes."""
+        Where there are several losses, each over its own count as well.
+        """
         self.read()
         seconds = time.perf_counter() - self._began
         loss, *sums = ranks.add([self._loss, *self._sums.values()], device)
         counts = ranks.add(self._counts.values(), device)
-        means = {name: a / max(1, n) for name, a, n in zip(self._sums, sums, counts, strict=True)}
-        return StepSummary(
-            loss / max(1, self._n_tokens),
-            self._grad_norm / max(1, self._n_steps),
-            self._clock_tokens / seconds,
-            means,
-        )
+        named = zip(self._sums, sums, counts, strict=True)
+        return {
+            "loss": loss / max(1, self._n_tokens),
+            "grad_norm": self._grad_norm / max(1, self._n_steps),
+            "tokens_per_second": self._clock_tokens / seconds,
+            **{f"loss_{name}": total / max(1, n) for name, total, n in named},
+        }
 
 
 class MetricsLog:
-    """An observer of the training loop that writes ``metrics.jsonl`` and TensorBoard events."""
+    """An observer of the training loop that writes ``metrics.jsonl`` and TensorBoard events.
+
+    Torch's own writer of events does this in a thread, whose errors, such as a full disk, nobody
+    can catch.
+    """
 
     def __init__(self, path: Path, *, first_step: int) -> None:
         """Go on after ``first_step``: lines of a run that was killed later are dropped."""
         kept = [line for line in read_metrics(path) if line["step"] <= first_step]
         write_whole(path, "".join(json.dumps(line) + "\n" for line in kept))
         self._path = path
-        self._events = EventFile(path.parent / "tensorboard", first_step=first_step)
+        self._events = path.parent / "tensorboard" / f"events.out.tfevents.{time.time_ns()}.regard"
+        with telling(self._events):
+            self._events.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._events.open("wb")
+        self._writer = RecordWriter(self._file)
+        self._put(file_version="brain.Event:2")
+        # Tells the reader to forget what a killed run wrote about the steps that come again.
+        self._put(step=first_step + 1, session_log=SessionLog(status=SessionLog.START))
 
     def __call__(self, line: Mapping[str, Any]) -> None:
         """Take in one report."""
         with telling(self._path), self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        numbers = {
-            f"{line['kind']}/{name}": value
+        values = [
+            Summary.Value(tag=f"{line['kind']}/{name}", simple_value=value)
             for name, value in line.items()
             if isinstance(value, int | float) and name != "step"
-        }
-        self._events.write(line["step"], numbers)
-
-    def close(self) -> None:
-        """Flush and close."""
-        self._events.close()
-
-
-class EventFile:
-    """Scalars in TensorBoard's format.
-
-    Torch's own writer does this in a thread, whose errors, such as a full disk, nobody can catch.
-    """
-
-    def __init__(self, folder: Path, *, first_step: int) -> None:
-        self._path = folder / f"events.out.tfevents.{time.time_ns()}.regard"
-        with telling(self._path):
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("wb")
-        self._writer = RecordWriter(self._file)
-        self._put(Event(wall_time=time.time(), file_version="brain.Event:2"))
-        # Tells the reader to forget what a killed run wrote about the steps that come again.
-        start = SessionLog(status=SessionLog.START)
-        self._put(Event(wall_time=time.time(), step=first_step + 1, session_log=start))
-
-    def write(self, step: int, numbers: Mapping[str, float]) -> None:
-        """One point of several curves."""
-        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in numbers.items()]
-        self._put(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
+        ]
+        self._put(step=line["step"], summary=Summary(value=values))
 
     def close(self) -> None:
         """Close the file; what could not be written was told before."""
-        try:
+        with suppress(OSError):  # the rest of a write that has already failed
             self._file.close()
-        except OSError:  # the rest of a write that has already failed
-            return
 
-    def _put(self, event: Event) -> None:
-        with telling(self._path):
-            self._writer.write(event.SerializeToString())
+    def _put(self, **event: Any) -> None:
+        with telling(self._events):
+            self._writer.write(Event(wall_time=time.time(), **event).SerializeToString())
             self._file.flush()
 
 

@@ -66,23 +66,20 @@ class AdafactorOptions(OptimiserOptions):
     d: float = Field(1.0, ge=1)
 
 
-class MuonOptions(OptimiserOptions):
+class MuonOptions(AdamOptions):
     """Of ``muon`` (Jordan et al. 2024), and of the AdamW beside it."""
 
     momentum: float = Field(0.95, ge=0, lt=1)
     nesterov: bool = True
     ns_steps: int = Field(5, ge=1)
     adjust_lr_fn: Literal["original", "match_rms_adamw"] = "match_rms_adamw"
-    betas: tuple[float, float] = (0.9, 0.98)
-    eps: float = Field(1e-9, gt=0)
 
 
 def _muon(groups: list[dict[str, Any]], options: MuonOptions, _on_gpu: bool) -> list[Optimizer]:
     """Muon for the matrices between layers; AdamW for tables, the last layer, norms and biases."""
     from torch.optim import AdamW, Muon
 
-    hidden = _chosen(groups, _is_hidden_matrix)
-    others = _chosen(groups, lambda name, p: not _is_hidden_matrix(name, p))
+    hidden, others = (_matrices(groups, hidden=choice) for choice in (True, False))
     if not hidden:
         raise ConfigError("optimiser 'muon' finds no matrix between layers; choose adamw")
     own = options.model_dump(include={"momentum", "nesterov", "ns_steps", "adjust_lr_fn"})
@@ -109,10 +106,7 @@ OPTIMISERS.add("muon")(OptimiserKind(MuonOptions, _muon))
 
 
 def make_optimisers(
-    name: str,
-    options: Mapping[str, Any],
-    groups: list[dict[str, Any]],
-    device: torch.device,
+    name: str, options: Mapping[str, Any], groups: list[dict[str, Any]], device: torch.device
 ) -> Sequence[Optimizer]:
     """An optimiser of the registry for ``parameter_groups``; its learning rate is 0 as yet."""
     import torch
@@ -205,21 +199,16 @@ def parameter_groups(
     decoder are two stacks, each counted from its own top. Only what has rows and columns decays.
     """
     heights = _heights(name for name, _ in model.named_parameters())
-    groups: dict[tuple[float, float], list[tuple[str, nn.Parameter]]] = {}
+    groups: dict[tuple[float, float], dict[str, Any]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             scale = layer_decay ** _below(name, heights)
             decay = weight_decay if parameter.dim() > 1 else 0.0
-            groups.setdefault((scale, decay), []).append((name, parameter))
-    return [
-        {
-            "params": [parameter for _, parameter in groups[scale, decay]],
-            "names": [name for name, _ in groups[scale, decay]],
-            "scale": scale,
-            "weight_decay": decay,
-        }
-        for scale, decay in sorted(groups, reverse=True)
-    ]
+            fresh = {"params": [], "names": [], "scale": scale, "weight_decay": decay}
+            group = groups.setdefault((scale, decay), fresh)
+            group["params"].append(parameter)
+            group["names"].append(name)
+    return [groups[key] for key in sorted(groups, reverse=True)]
 
 
 def _heights(names: Iterable[str]) -> dict[str, int]:
@@ -239,19 +228,15 @@ def _below(name: str, heights: Mapping[str, int]) -> int:
     return 0
 
 
-def _is_hidden_matrix(name: str, parameter: nn.Parameter) -> bool:
-    """Whether both sides of a matrix are hidden states: no table, no last layer."""
-    return parameter.dim() == 2 and _TABLE_OR_OUTPUT.search(name) is None
-
-
-def _chosen(
-    groups: list[dict[str, Any]], wanted: Callable[[str, nn.Parameter], bool]
-) -> list[dict[str, Any]]:
-    """Groups of some of the weights."""
+def _matrices(groups: list[dict[str, Any]], *, hidden: bool) -> list[dict[str, Any]]:
+    """Groups of the matrices both of whose sides are hidden states, or of all other weights."""
     chosen = []
     for group in groups:
-        pairs = zip(group["names"], group["params"], strict=True)
-        kept = [(name, parameter) for name, parameter in pairs if wanted(name, parameter)]
+        kept = [
+            (name, parameter)
+            for name, parameter in zip(group["names"], group["params"], strict=True)
+            if hidden == (parameter.dim() == 2 and _TABLE_OR_OUTPUT.search(name) is None)
+        ]
         if kept:
             names, parameters = zip(*kept, strict=True)
             chosen.append({**group, "names": [*names], "params": [*parameters]})

@@ -9,7 +9,7 @@ from the draw on; b is what such a stretch is usually worth, and changes nothing
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -26,24 +26,19 @@ DECAY = 0.9
 @contextmanager
 def accounts(model: nn.Module) -> Iterator[dict[str, list[DrawnKeys]]]:
     """What every hard attention of the model draws inside the block, by name, in order."""
-    kept: dict[str, list[DrawnKeys]] = {}
-    handles = [
-        module.register_forward_hook(_keeping(kept.setdefault(name, [])))
-        for name, module in model.named_modules()
-        if isinstance(module, Account)
-    ]
+    drawing = {name: one for name, one in model.named_modules() if isinstance(one, Account)}
+    kept: dict[str, list[DrawnKeys]] = {name: [] for name in drawing}
+    names = {module: name for name, module in drawing.items()}
+
+    def keep(module: Account, _inputs: object, account: DrawnKeys) -> None:
+        kept[names[module]].append(account)
+
+    handles = [module.register_forward_hook(keep) for module in names]
     try:
         yield kept
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _keeping(drawn: list[DrawnKeys]) -> Callable[[nn.Module, object, DrawnKeys], None]:
-    def keep(_module: nn.Module, _inputs: object, account: DrawnKeys) -> None:
-        drawn.append(account)
-
-    return keep
 
 
 def surrogate(drawn: list[DrawnKeys], gains: Tensor, real: Tensor) -> Tensor:

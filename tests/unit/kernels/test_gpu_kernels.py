@@ -9,7 +9,7 @@ import torch
 from regard.functional.attend import attend
 from regard.functional.packing import PackedSide, Packing, packed_rows
 from regard.functional.scores import scaled_dot_factors
-from regard.kernels import packed, small_batch
+from regard.kernels import sdpa, small_batch
 from regard.kernels.call import Call
 
 pytestmark = pytest.mark.skipif(
@@ -191,7 +191,7 @@ def test_a_padded_batch_is_short_texts_too(rng, S):
     assert torch.equal(texts.dense(), alone & real.flatten()[:, None] & real.flatten())
     q, k, v = torch.randn(3, 7 * S, 2, 16, generator=rng)
     parts = (part.transpose(0, 1).unsqueeze(0) for part in (q, k, v))
-    found = packed.short(texts_call(*parts, texts))
+    found = sdpa.short_texts(texts_call(*parts, texts))
     parts = (part.unflatten(0, (7, S)).transpose(1, 2) for part in (q, k, v))
     wanted = attend(*parts, score=dot, mask=real[:, None, None]).values * real[:, None, :, None]
     torch.testing.assert_close(found[0], wanted.transpose(0, 1).flatten(1, 2))

@@ -9,9 +9,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard
 from regard.functional.attend import attend
+from regard.functional.masks import Block, Near
 from regard.functional.positions import Alibi
 from regard.functional.scores import SCORES, Factors, NamedScore
-from regard.functional.windows import Block, Near
 from regard.kernels import blocks, flex, sdpa
 from regard.kernels.call import Call
 from regard.kernels.table import TABLE, choose
@@ -250,6 +250,14 @@ def full_tiles(tiles):
     for row, n in enumerate(tiles.full_kv_num_blocks[0, 0].tolist()):
         found[row, tiles.full_kv_indices[0, 0, row, :n].long()] = True
     return found
+
+
+def test_tiles_of_a_window_are_not_those_of_a_block_of_its_numbers():
+    near, block = (
+        flex.tiles_seen(kind(512, 0), False, 2048, 2048, torch.device("cpu"))
+        for kind in (Near, Block)
+    )
+    assert near.to_dense().sum() > block.to_dense().sum()
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")

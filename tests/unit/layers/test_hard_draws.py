@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.functional.normalisers import hard, softmax
+from regard.functional.attend import hard, softmax
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.draw import Draw
 

@@ -78,7 +78,7 @@ def test_the_gru_with_context_is_the_equations(rng):
     r = 1 / (1 + torch.exp(-(w_r @ y + b_r + u_r @ s + c_r @ c)))
     new = torch.tanh(w @ y + b + u @ (r * s) + c_n @ c)
     wanted = (1 - z) * s + z * new
-    got = cell(cell.read(y[None, None])[:, 0], cell.remember(c[None]), s[None], None)
+    got = cell(cell.words(y[None, None])[:, 0], cell.context(c[None]), s[None], None)
     torch.testing.assert_close(got[0][0], wanted)
 
 
@@ -97,7 +97,7 @@ def test_the_lstm_with_context_is_the_equations(rng):
     )
     i, f, g, o = rows
     new = kept / (1 + torch.exp(-f)) + torch.tanh(g) / (1 + torch.exp(-i))
-    read, remembered = cell.read(y[None, None])[:, 0], cell.remember(c[None])
+    read, remembered = cell.words(y[None, None])[:, 0], cell.context(c[None])
     found = cell(read, remembered, s[None], kept[None])
     torch.testing.assert_close(found[1][0], new)
     torch.testing.assert_close(found[0][0], torch.tanh(new) / (1 + torch.exp(-o)))
@@ -110,6 +110,6 @@ def test_the_plain_cell_with_context_is_the_equation(rng):
     wanted = torch.tanh(
         cell.words.weight @ y + cell.words.bias + cell.state.weight @ s + cell.context.weight @ c
     )
-    found, none = cell(cell.read(y[None, None])[:, 0], cell.remember(c[None]), s[None], None)
+    found, none = cell(cell.words(y[None, None])[:, 0], cell.context(c[None]), s[None], None)
     torch.testing.assert_close(found[0], wanted)
     assert none is None

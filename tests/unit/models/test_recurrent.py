@@ -173,7 +173,7 @@ def test_bahdanaus_decoder_is_the_unrolled_graph(source, target):
         deep = decoder.from_state(s) + decoder.from_word(word) + decoder.from_context(context)
         logits = decoder.to_logits(torch.maximum(deep[:, 0::2], deep[:, 1::2]))
         torch.testing.assert_close(model(source, target)[:, t], logits)
-        s, _ = decoder.cell(decoder.cell.read(word), decoder.cell.remember(context), s, None)
+        s, _ = decoder.cell(decoder.cell.words(word), decoder.cell.context(context), s, None)
 
 
 def test_the_backward_state_that_begins_saw_the_first_word_last(source):

@@ -16,6 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.kernels.gpu import early
+from regard.kernels.gpu.step_rows import wait
 
 LOG2_E = 1.0 / math.log(2.0)
 BLOCK = 32
@@ -58,9 +59,7 @@ def _past(
     place = tl.load(places + row)
     # What was written in earlier steps is there already; this step's query is not.
     past, kept = _past_block(keys, values, table, s, place, head, n_room, HEADS, D)
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+    wait(EARLY)
     asked = qkv + row * (3 * HEADS * D) + head * D + d
     query = tl.load(asked).to(tl.float32) * scale
     key, value = tl.load(asked + HEADS * D), tl.load(asked + 2 * HEADS * D)
@@ -96,9 +95,7 @@ def _source(
     owner = tl.load(owners + row)
     begin, length = tl.load(begins + owner).to(tl.int64), tl.load(lengths + owner)
     read, kept = _source_block(keys, values, s, begin, length, head, stride, D)
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+    wait(EARLY)
     query = tl.load(q + (row * HEADS + head) * D + d).to(tl.float32) * scale
     top = tl.sum(query, 0) * 0.0 - 1.0e30
     top, total, found = _found(query, read, kept, s < length, top, top * 0.0, query * 0.0)
@@ -176,9 +173,7 @@ def _own(
     place = tl.load(place_at)
     # What was written in earlier steps is there already; this step's query is not.
     past, kept = _block(keys, values, s, place, D)
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+    wait(EARLY)
     mine = qkv + row * ((HEADS + 2 * GROUPS) * D)
     turns += place * D
     query = _rotated(mine + head * D, turns, D, ROTARY) * scale

@@ -20,8 +20,7 @@ LOG2_E = 1.0 / math.log(2.0)
 @triton.jit
 def _rows(pointer, begin, end, head, row_stride, head_stride, BLOCK: tl.constexpr, D: tl.constexpr):
     """Rows begin … end of one head -> (BLOCK, D), zeros beyond."""
-    n = tl.arange(0, BLOCK)
-    d = tl.arange(0, D)
+    n, d = tl.arange(0, BLOCK), tl.arange(0, D)
     places = pointer + (begin + n)[:, None] * row_stride + head * head_stride + d[None, :]
     return tl.load(places, mask=(begin + n < end)[:, None], other=0.0)
 
@@ -31,8 +30,7 @@ def _keep(
     pointer, x, begin, end, head, row_stride, head_stride, BLOCK: tl.constexpr, D: tl.constexpr
 ):
     """The inverse of ``_rows``."""
-    n = tl.arange(0, BLOCK)
-    d = tl.arange(0, D)
+    n, d = tl.arange(0, BLOCK), tl.arange(0, D)
     places = pointer + (begin + n)[:, None] * row_stride + head * head_stride + d[None, :]
     tl.store(places, x.to(pointer.dtype.element_ty), mask=(begin + n < end)[:, None])
 

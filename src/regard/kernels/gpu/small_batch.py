@@ -14,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.kernels.gpu import early
-from regard.kernels.gpu.step_rows import merged
+from regard.kernels.gpu.step_rows import keep_best, merged, room_for_best, wait
 
 BLOCK = 4
 """Outputs of one program: so many programs that a narrow layer keeps the chip busy."""
@@ -84,9 +84,7 @@ def _enter(
     beside = part
     if THEN == "swiglu":
         beside = tl.load(places + n_out * n_in, mask=real, other=0.0).to(tl.float32)
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+    wait(EARLY)
     for row in tl.static_range(ROWS):
         y = _entering(z + row * n_in, norm_weight, norm_bias, k, n_in, eps, NORM)
         found = _done(_product(part, y, bias, n, there, BIAS), THEN)
@@ -108,14 +106,10 @@ def _leave(
     there, here = n < n_out, d < n_out
     places = weight + n[:, None] * n_in + k[None, :]
     part = tl.load(places, mask=there[:, None] & (k < n_in)[None, :], other=0.0).to(tl.float32)
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+    wait(EARLY)
     for row in tl.static_range(ROWS):
         asked = tl.load(x + row * n_in + k, mask=k < n_in, other=0.0).to(tl.float32)
-        found = tl.sum(part * asked[None, :], 1)
-        if BIAS:
-            found += tl.load(bias + n, mask=there, other=0.0).to(tl.float32)
+        found = _product(part, asked, bias, n, there, BIAS)
         stream = tl.load(z + row * n_out + n, mask=there, other=0.0).to(tl.float32)
         if NORM:
             whole = tl.load(z + row * n_out + d, mask=here, other=0.0).to(tl.float32)
@@ -134,28 +128,17 @@ def _vocabulary(
     BLOCK: tl.constexpr, WIDTH: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     chunk = tl.program_id(0)
-    i = tl.arange(0, BLOCK)
-    n = (chunk * BLOCK + i).to(tl.int64)
+    n = (chunk * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
     k = tl.arange(0, WIDTH)
     places = tokens + n[:, None] * n_in + k[None, :]
     real = (n < n_vocab)[:, None] & (k < n_in)[None, :]
     part = tl.load(places, mask=real, other=0.0).to(tl.float32)
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+    wait(EARLY)
     for row in tl.static_range(ROWS):
         y = _entering(z + row * n_in, norm_weight, norm_bias, k, n_in, eps, NORM)
         x = tl.where(n < n_vocab, tl.sum(part * y[None, :], 1), -float("inf"))
         at = row * tl.num_programs(0) + chunk
-        high = tl.max(x, 0)
-        tl.store(highs + at, high)
-        tl.store(sums + at, tl.sum(tl.exp(x - high), 0))
-        x = tl.where(n < n_hidden, -float("inf"), x)
-        for j in tl.static_range(N):
-            best = tl.argmax(x, 0)
-            tl.store(tops + at * N + j, tl.max(x, 0))
-            tl.store(ids + at * N + j, chunk * BLOCK + best)
-            x = tl.where(i == best, -float("inf"), x)
+        keep_best(x, n, chunk * BLOCK, at, n_hidden, tops, ids, highs, sums, N, BLOCK)
 
 
 def enter(
@@ -210,13 +193,11 @@ def best_tokens(
     """The kernel behind ``kernels.small_batch.best_tokens``."""
     (R, K), V = z.shape, tokens.shape[0]
     n_chunks = triton.cdiv(V, TOKENS)
-    tops = torch.empty(R, n_chunks, n, dtype=torch.float32, device=z.device)
-    ids = torch.empty(R, n_chunks, n, dtype=torch.int32, device=z.device)
-    highs, sums = torch.empty(2, R, n_chunks, dtype=torch.float32, device=z.device)
+    found = room_for_best(R, n_chunks, n, z.device)
     w, b, eps = norm
     _vocabulary[(n_chunks,)](
-        z, w, b, tokens, tops, ids, highs, sums, K, V, n_hidden, eps,
+        z, w, b, tokens, *found, K, V, n_hidden, eps,
         ROWS=R, NORM=_kind(norm), N=n, BLOCK=TOKENS, WIDTH=triton.next_power_of_2(K),
         num_warps=8, **early(z.device),
     )  # fmt: skip
-    return merged(tops, ids, highs, sums)
+    return merged(*found)

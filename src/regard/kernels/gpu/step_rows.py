@@ -19,13 +19,36 @@ ROWS = 128
 
 
 @triton.jit
+def wait(EARLY: tl.constexpr):
+    """Until the kernel before this one has ended; then the next may begin, see ``early``."""
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
+
+
+@triton.jit
+def keep_best(
+    x, token, first, at, n_hidden, tops, ids, highs, sums, N: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Of logits x (BLOCK,) of tokens ``first`` on: the N best, the highest and the sum of all."""
+    high = tl.max(x, 0)
+    tl.store(highs + at, high)
+    tl.store(sums + at, tl.sum(tl.exp(x - high), 0))
+    x = tl.where(token < n_hidden, -float("inf"), x)
+    n = tl.arange(0, BLOCK)
+    for i in tl.static_range(N):
+        best = tl.argmax(x, 0)
+        tl.store(tops + at * N + i, tl.max(x, 0))
+        tl.store(ids + at * N + i, first + best)
+        x = tl.where(n == best, -float("inf"), x)
+
+
+@triton.jit
 def _embed(
     ids, places, table, tokens, codes, out, n_room, n_width, scale,
     BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+    wait(EARLY)
     row = tl.program_id(0).to(tl.int64)
     place = tl.load(places + row)
     tl.store(table + row * n_room + place, row.to(tl.int32))
@@ -42,9 +65,7 @@ def _add_norm(
     x, added, weight, bias, total, normed, n_width, eps,
     KEEP: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+    wait(EARLY)
     row = tl.program_id(0).to(tl.int64)
     d = tl.arange(0, BLOCK)
     here = d < n_width
@@ -66,25 +87,14 @@ def _chunks(
     logits, tops, ids, highs, sums, n_vocab, n_hidden,
     N: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+    wait(EARLY)
     row = tl.program_id(0).to(tl.int64)
     chunk = tl.program_id(1)
     at = row * tl.num_programs(1) + chunk
-    n = tl.arange(0, BLOCK)
-    token = chunk * BLOCK + n
+    token = chunk * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(logits + row * n_vocab + token, mask=token < n_vocab, other=-float("inf"))
     x = x.to(tl.float32)
-    high = tl.max(x, 0)
-    tl.store(highs + at, high)
-    tl.store(sums + at, tl.sum(tl.exp(x - high), 0))
-    x = tl.where(token < n_hidden, -float("inf"), x)
-    for i in tl.static_range(N):
-        best = tl.argmax(x, 0)
-        tl.store(tops + at * N + i, tl.max(x, 0))
-        tl.store(ids + at * N + i, chunk * BLOCK + best)
-        x = tl.where(n == best, -float("inf"), x)
+    keep_best(x, token, chunk * BLOCK, at, n_hidden, tops, ids, highs, sums, N, BLOCK)
 
 
 @triton.jit
@@ -92,9 +102,7 @@ def _merge(
     tops, ids, highs, sums, log_probs, chosen, n_chunks,
     N: tl.constexpr, PARTS: tl.constexpr, MANY: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+    wait(EARLY)
     row = tl.program_id(0).to(tl.int64)
     part = tl.arange(0, PARTS)
     there = part < n_chunks
@@ -117,9 +125,7 @@ def _note(
     best, log_probs, ids, places, owners, finished, limits, written, totals,
     n_rows, n_room, end, BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+    wait(EARLY)
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     here = row < n_rows
     going = here & (tl.load(finished + row, mask=here, other=1) == 0)
@@ -170,14 +176,19 @@ def best_tokens(logits: Tensor, n: int, n_hidden: int) -> tuple[Tensor, Tensor]:
     R, V = logits.shape
     block = min(CHUNK, triton.next_power_of_2(V))
     n_chunks = triton.cdiv(V, block)
-    tops = logits.new_empty((R, n_chunks, n), dtype=torch.float32)
-    ids = logits.new_empty((R, n_chunks, n), dtype=torch.int32)
-    highs, sums = logits.new_empty((2, R, n_chunks), dtype=torch.float32)
+    found = room_for_best(R, n_chunks, n, logits.device)
     _chunks[(R, n_chunks)](
-        logits, tops, ids, highs, sums, V, n_hidden,
-        N=n, BLOCK=block, num_warps=8, **early(logits.device),
-    )  # fmt: skip
-    return merged(tops, ids, highs, sums)
+        logits, *found, V, n_hidden, N=n, BLOCK=block, num_warps=8, **early(logits.device)
+    )
+    return merged(*found)
+
+
+def room_for_best(R: int, C: int, n: int, device: torch.device) -> tuple[Tensor, ...]:
+    """What ``merged`` takes of C chunks, to be written by ``keep_best``."""
+    tops = torch.empty(R, C, n, dtype=torch.float32, device=device)
+    ids = torch.empty(R, C, n, dtype=torch.int32, device=device)
+    highs, sums = torch.empty(2, R, C, dtype=torch.float32, device=device)
+    return tops, ids, highs, sums
 
 
 def merged(tops: Tensor, ids: Tensor, highs: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:

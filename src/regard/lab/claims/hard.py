@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.functional.normalisers import Normaliser, softmax
+from regard.functional.attend import Normaliser, softmax
 from regard.lab.result import Result, lines, percent
 from regard.lab.small_models import fit, seeded
 from regard.layers.draw import Draw

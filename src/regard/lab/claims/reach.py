@@ -14,7 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from regard.functional.windows import Near
+from regard.functional.masks import Near
 from regard.kernels.attention import attention
 from regard.lab.result import Result, percent, unmet
 from regard.lab.small_models import block_norms, seeded
