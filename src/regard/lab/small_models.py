@@ -97,14 +97,14 @@ class _Recurrent(nn.Module):
         if kind == "RNN":
             self.inner = nn.RNN(d_model, d_model, batch_first=True)
         else:
-            self.inner = remembering_lstm(d_model)
+            self.inner = lstm_with_forget_bias(d_model)
         self.answer = nn.Linear(d_model, n_answers)
 
     def forward(self, ids: Tensor) -> Tensor:
         return self.answer(self.inner(self.embedding(ids))[0])
 
 
-def remembering_lstm(d: int) -> nn.LSTM:
+def lstm_with_forget_bias(d: int) -> nn.LSTM:
     """An LSTM whose forget gate has a bias of 1: it remembers more than it forgets, as usual."""
     lstm = nn.LSTM(d, d, batch_first=True)
     nn.init.ones_(lstm.all_weights[0][-1][d : 2 * d])

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.kernels.attention import attention
 from regard.lab.result import Result, lines, unmet
-from regard.lab.small_models import block_norms, remembering_lstm, seeded
+from regard.lab.small_models import block_norms, lstm_with_forget_bias, seeded
 from regard.layers.attention import MultiHeadAttention
 
 Last = Callable[[Tensor], Tensor]  # x (B, T, D) -> the last output (B, 1, D)
@@ -124,7 +124,7 @@ def _rnn(gain: float) -> Last:
 
 
 def _lstm() -> Last:
-    inner = remembering_lstm(_WIDTH).double()
+    inner = lstm_with_forget_bias(_WIDTH).double()
     return lambda x: inner(x)[0][:, -1:]
 
 

@@ -8,8 +8,6 @@ then both kinds learn the same lookup.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -25,46 +23,38 @@ from regard.visual.charts import bars
 _N_KEYS, _D, _BATCH = 8, 16, 32
 
 
-class _Spread(NamedTuple):
-    """How estimates from one draw each relate to the exact gradient, as shares of its length."""
-
-    error_of_mean: float
-    noise: float
-
-
 def hard(
     *, baseline: bool = True, n_draws: int = 50_000, steps: int = 400, seed: int = 0
 ) -> Result:
     """Without the baseline nothing calms the estimate."""
     with seeded(seed):
         scores, worth = torch.randn(_N_KEYS).double(), torch.randn(_N_KEYS).double() - 4.0
-        plain = _spread(scores, worth, 0.0, n_draws)
+        _, plain = _spread(scores, worth, 0.0, n_draws)
         usual = (scores.softmax(dim=0) * worth).sum().item() if baseline else 0.0
-        calmed = _spread(scores, worth, usual, n_draws)
+        error, calmed = _spread(scores, worth, usual, n_draws)
         soft_losses, soft_right = _learned(softmax, steps)
         hard_losses, hard_right = _learned(Draw(), steps)
     losses = {"soft": _smooth(soft_losses), "hard": _smooth(hard_losses)}
-    verdict = calmed.error_of_mean < 0.1 and calmed.noise > 1 and calmed.noise < plain.noise / 1.5
     return Result(
         name="hard",
-        verdict=verdict,
+        verdict=error < 0.1 and 1 < calmed < plain / 1.5,
         finding=(
-            f"The mean of {n_draws:,} estimates is {percent(calmed.error_of_mean)} of the "
-            f"gradient's length away from the exact one, a single estimate {plain.noise:.1f} "
-            f"lengths, with a baseline {calmed.noise:.1f}. Soft attention has no such noise. After "
+            f"The mean of {n_draws:,} estimates is {percent(error)} of the "
+            f"gradient's length away from the exact one, a single estimate {plain:.1f} "
+            f"lengths, with a baseline {calmed:.1f}. Soft attention has no such noise. After "
             f"{steps} steps on a lookup, soft finds {percent(soft_right)} of the keys and hard "
             f"{percent(hard_right)}."
         ),
         numbers={
-            "error of the mean": calmed.error_of_mean,
-            "noise of one draw": plain.noise,
-            "noise of one draw, with baseline": calmed.noise,
+            "error of the mean": error,
+            "noise of one draw": plain,
+            "noise of one draw, with baseline": calmed,
             "keys found, soft": soft_right,
             "keys found, hard": hard_right,
         },
         pictures=(
             bars(
-                {"soft": 0.0, "hard": plain.noise, "hard, baseline": calmed.noise},
+                {"soft": 0.0, "hard": plain, "hard, baseline": calmed},
                 title="Noise of one estimate, in lengths of the gradient",
             ),
             lines(losses, "Learning a lookup", "step", "loss"),
@@ -72,7 +62,8 @@ def hard(
     )
 
 
-def _spread(scores: Tensor, worth: Tensor, usual: float, n: int) -> _Spread:
+def _spread(scores: Tensor, worth: Tensor, usual: float, n: int) -> tuple[float, float]:
+    """How far the mean of n estimates, and a single one, lie from the gradient, in its lengths."""
     leaf = scores.clone().requires_grad_()
     (leaf.softmax(dim=0) * worth).sum().backward()
     exact = leaf.grad
@@ -89,7 +80,7 @@ def _spread(scores: Tensor, worth: Tensor, usual: float, n: int) -> _Spread:
     estimates = -rows.grad.view(n, -1)
     strays = (estimates - exact).norm(dim=1).square().mean().sqrt()
     error = (estimates.mean(dim=0) - exact).norm()
-    return _Spread((error / exact.norm()).item(), (strays / exact.norm()).item())
+    return (error / exact.norm()).item(), (strays / exact.norm()).item()
 
 
 def _learned(normaliser: Normaliser, steps: int) -> tuple[list[float], float]:

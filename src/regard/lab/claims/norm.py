@@ -10,7 +10,7 @@ down, but evaluation is free of it, and after 800 steps gives as many right answ
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -49,7 +49,7 @@ def norm(*, batch: int = 2, unequal: bool = True, n_steps: int = 500, seed: int 
         for of in NORMS
     }
     layer, over_batch = (right[of, batch] for of in NORMS)
-    worse = layer.as_trained - over_batch.as_trained > _WORSE
+    worse = layer["as trained"] - over_batch["as trained"] > _WORSE
     parts = {
         "LayerNorm moves nothing": max(still.values()) < _STILL,
         **{f"BatchNorm's output moves by {c}": v > _MOVED for c, v in moved[batch].items()},
@@ -65,17 +65,16 @@ def norm(*, batch: int = 2, unequal: bool = True, n_steps: int = 500, seed: int 
             f"In batches of {batch}, other neighbours move what BatchNorm makes of a sentence by "
             f"{neighbours} of its size, more padding by {padded} and evaluation by {evaluated}; "
             f"what LayerNorm makes of it by {percent(max(still.values()))}. After training in "
-            f"batches of {batch}, LayerNorm is right in {percent(layer.as_trained)} and BatchNorm "
-            f"in {percent(over_batch.as_trained)} with the batch's means, "
-            f"{percent(over_batch.in_evaluation)} with those gathered in training; in batches "
-            f"of {_LARGE}, in {percent(right['LayerNorm', _LARGE].as_trained)} and "
-            f"{percent(right['BatchNorm', _LARGE].as_trained)}." + unmet(parts)
+            f"batches of {batch}, LayerNorm is right in {percent(layer['as trained'])} and "
+            f"BatchNorm in {percent(over_batch['as trained'])} with the batch's means, "
+            f"{percent(over_batch['in evaluation'])} with those gathered in training; in batches "
+            f"of {_LARGE}, in {percent(right['LayerNorm', _LARGE]['as trained'])} and "
+            f"{percent(right['BatchNorm', _LARGE]['as trained'])}." + unmet(parts)
         ),
         numbers={
             **{f"LayerNorm moved by {cause}": share for cause, share in still.items()},
             **{f"BatchNorm moved by {cause}": share for cause, share in moved[batch].items()},
-            **{f"{name}: right as trained": one.as_trained for name, one in named.items()},
-            **{f"{name}: right in evaluation": one.in_evaluation for name, one in named.items()},
+            **{f"{name}: right {mode}": named[name][mode] for mode in layer for name in named},
         },
         pictures=(
             lines(
@@ -85,11 +84,7 @@ def norm(*, batch: int = 2, unequal: bool = True, n_steps: int = 500, seed: int 
                 "per cent of its size",
             ),
             share_bars(
-                {
-                    f"{name}, {mode}": share
-                    for name, one in named.items()
-                    for mode, share in zip(("as trained", "in evaluation"), one, strict=True)
-                },
+                {f"{name}, {mode}": named[name][mode] for name in named for mode in layer},
                 title="Right answers",
             ),
         ),
@@ -159,17 +154,11 @@ def sentences(n: int, *, unequal: bool) -> Tensor:
     return ids.where(torch.arange(LONGEST) < torch.randint(2, LONGEST + 1, (n, 1)), PAD)
 
 
-class Right(NamedTuple):
-    """Shares of right answers on new sentences."""
+def learned(norm: Norm, *, batch: int, unequal: bool, n_steps: int, seed: int) -> dict[str, float]:
+    """Train on batches of so many sentences; shares of right answers on new batches as large.
 
-    as_trained: float
-    """With the statistics of the batch at hand."""
-    in_evaluation: float
-    """With those gathered in training."""
-
-
-def learned(norm: Norm, *, batch: int, unequal: bool, n_steps: int, seed: int) -> Right:
-    """Train on batches of so many sentences, and test on batches as large."""
+    They are with the statistics of the batch at hand, and with those gathered in training.
+    """
 
     def loss() -> Tensor:
         ids = _cut(sentences(batch, unequal=unequal))
@@ -181,7 +170,7 @@ def learned(norm: Norm, *, batch: int, unequal: bool, n_steps: int, seed: int) -
         fit(model.parameters(), loss, steps=n_steps, lr=2e-3)
         tests = [_cut(sentences(batch, unequal=unequal)) for _ in range(max(1, _TESTED // batch))]
     in_evaluation = _right(model.eval(), tests)
-    return Right(_right(model.train(), tests), in_evaluation)
+    return {"as trained": _right(model.train(), tests), "in evaluation": in_evaluation}
 
 
 def _cut(ids: Tensor) -> Tensor:

@@ -53,6 +53,7 @@ def reach(
     }
     share = {name: (of > 0).double().mean().item() for name, of in steps.items()}
     farthest = {name: int(of.max()) for name, of in steps.items()}
+    ends = [[f"{side} {i + 1}" for i in range(n_tokens)] for side in ("out", "in")]
     rows = [(name, percent(share[name]), str(farthest[name])) for name in steps]
     return Result(
         name="reach",
@@ -69,18 +70,15 @@ def reach(
             **{f"{name}: steps to the farthest": value for name, value in farthest.items()},
             **{f"{name}: correlation with likeness": value for name, value in likeness.items()},
         },
-        pictures=tuple(_picture(name, of) for name, of in steps.items()),
+        pictures=tuple(
+            # Full ink for one step, half for two; none where nothing arrives.
+            matrix(torch.where(of > 0, 1 / of, 0).tolist(), *ends, title=f"{name}: 1 / steps")
+            for name, of in steps.items()
+        ),
         tables=(
             Table("Who is heard", ["Network", "Pairs reached", "Steps to the farthest"], rows),
         ),
     )
-
-
-def _picture(name: str, steps: Tensor) -> str:
-    """Full ink for one step, half for two, a third for three; none where nothing arrives."""
-    ink = torch.where(steps > 0, 1 / steps, 0)
-    outputs, inputs = ([f"{side} {i + 1}" for i in range(len(steps))] for side in ("out", "in"))
-    return matrix(ink.tolist(), outputs, inputs, title=f"{name}: 1 / steps")
 
 
 def _steps(after: After, x: Tensor) -> Tensor:

@@ -47,12 +47,8 @@ def recurrence(
     ``link`` ties the steps of the bare network, which should have no tie; without ``stateful`` the
     answer is the symbol itself, and there is no state to track.
     """
-    ties: dict[str, Link] = {
-        "bare": link,
-        "recurrence": "recurrence",
-        "self-attention": "self-attention",
-    }
-    knows = {name: _knows(tie, seed) for name, tie in ties.items()}
+    linked: tuple[Link, ...] = ("recurrence", "self-attention")
+    knows = {"bare": _knows(link, seed), **{str(one): _knows(one, seed) for one in linked}}
     tasks: dict[str, Task] = {"parity": parity, "cups": cups}
     right = {
         (name, kind): accuracy_by_position(
