@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from regard.server.listening import listen
+from regard.server.limits import listen
 
 RATIO_CLIENTS = 32
 """The bar, three times the requests/s of one at a time, is set for so many clients."""

@@ -9,7 +9,7 @@ import uvicorn
 
 from regard.cli.main import main
 from regard.server.app import make_app
-from regard.server.listening import address_of, listen
+from regard.server.limits import address_of, listen
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from regard.cli.main import main
 from regard.core.errors import ConfigError
-from regard.server.listening import address_of, listen
+from regard.server.limits import address_of, listen
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

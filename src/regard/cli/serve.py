@@ -28,7 +28,7 @@ def serve(
 
     A host that other machines can reach needs an API key.
     """
-    from regard.server.listening import check_public, listen
+    from regard.server.limits import check_public, listen
 
     check_public(host, api_key)
     if not path.is_dir():  # a wrong name is worse than a port that is taken

@@ -146,7 +146,7 @@ def demo(
     The page is served until Ctrl-C.
     """
     from regard.recipes.recipe import load_recipe
-    from regard.server.listening import listen
+    from regard.server.limits import listen
 
     recipe = load_recipe("transformer", [f"train.seed={seed}"])
     # A port that is taken shows before the training, not two minutes later.

@@ -10,29 +10,28 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
-from starlette.responses import FileResponse, Response
+from prometheus_client import generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import Lifespan, Scope
+from starlette.types import Scope
 
 from regard import __version__
+from regard.server.api import explain_routes, verb_routes
 from regard.server.batcher import Worker
 from regard.server.docs import add_docs
 from regard.server.errors import add_error_handlers
-from regard.server.explain import explain_routes
-from regard.server.guards import Guard, needs_key
 from regard.server.heads import HeadMeasuring
 from regard.server.limits import LIMITS, Limits
-from regard.server.monitoring import Metrics, Monitor, health_routes
+from regard.server.middleware import Guard, Metrics, Monitor, needs_key
 from regard.server.openai import openai_routes
 from regard.server.service import Service
 from regard.server.translation import decoding_routes, libretranslate_routes
-from regard.server.verbs import verb_routes
 from regard.tasks.verbs import EMBED, GENERATE, TRANSLATE
 from regard.visual.theme import theme_css, theme_js
 
 PAGE = Path(str(files("regard.server"))) / "page"
-DRAWING = Path(str(files("regard.visual"))) / "static"
-"""The module that draws, which notebooks use as well."""
+DRAWING = Path(str(files("regard.visual"))) / "static"  # what draws; notebooks use it as well
 THEME = {"theme.js": (theme_js, "text/javascript"), "theme.css": (theme_css, "text/css")}
 """Colours and fonts of every renderer, written when they are asked for."""
 
@@ -51,21 +50,27 @@ def make_app(
     together. With ``loopback`` only requests are answered whose Host header names this machine.
     """
     metrics = Metrics()
-    worker = Worker(
-        getattr(run, "translate", list),  # other runs have nothing that is batched
-        limits=limits,
-        batching=batching,
-        on_batch=metrics.batches.observe,
-    )
+    translate = getattr(run, "translate", list)  # other runs have nothing that is batched
+    worker = Worker(translate, limits=limits, batching=batching, on_batch=metrics.batches.observe)
     metrics.waiting.set_function(lambda: len(worker))
     measuring = HeadMeasuring(run, seconds=limits.measure_seconds)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        """When the server ends, nobody waits for the heads, nor for what has lost its request."""
+        worker.open()
+        measuring.open()
+        yield
+        measuring.close()
+        await asyncio.to_thread(worker.close, 1.0)  # refusals must still go out meanwhile
+
     app = FastAPI(
         title="Regard",
         version=__version__,
         description="What a model makes of a text, and what it looked at.",
         docs_url=None,
         redoc_url=None,
-        lifespan=_closing(worker, measuring),
+        lifespan=lifespan,
     )
     app.state.on_stop = measuring.close  # before requests are waited for: this one takes too long
     app.state.on_hurry = worker.abandon  # nobody waits for anything any more
@@ -85,25 +90,16 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
     if {GENERATE, EMBED} & {*service.task.verbs}:
         app.include_router(openai_routes(service), dependencies=keyed)
     app.include_router(explain_routes(service, measuring), dependencies=keyed)
-    app.include_router(metrics.routes(), dependencies=keyed)
-    app.include_router(health_routes())
-    app.include_router(_page_routes())
+
+    async def numbers() -> Response:
+        headers = {"Content-Type": CONTENT_TYPE_LATEST}
+        return Response(generate_latest(metrics.registry), headers=headers)
+
+    about: dict[str, Any] = {"tags": ["server"], "summary": "Numbers for Prometheus."}
+    app.add_api_route("/metrics", numbers, name="metrics", dependencies=keyed, **about)
+    app.include_router(_keyless_routes())
     add_docs(app, service)
     app.mount("/static", _StaticFiles(), name="static")
-
-
-def _closing(worker: Worker, measuring: HeadMeasuring) -> Lifespan[FastAPI]:
-    """When the server ends, nobody waits for the heads, nor for what has lost its request."""
-
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        worker.open()
-        measuring.open()
-        yield
-        measuring.close()
-        await asyncio.to_thread(worker.close, 1.0)  # refusals must still go out meanwhile
-
-    return lifespan
 
 
 class _StaticFiles(StaticFiles):
@@ -124,15 +120,20 @@ class _StaticFiles(StaticFiles):
         return response
 
 
-def _page_routes() -> APIRouter:
-    """``/``: the page; and its sign, where browsers look for one without being told."""
-    router = APIRouter(include_in_schema=False)
+def _keyless_routes() -> APIRouter:
+    """``/healthz``, the page at ``/``, and its icon where browsers look for one by themselves."""
+    router = APIRouter()
 
-    @router.api_route("/", methods=["GET", "HEAD"])
+    @router.head("/healthz", include_in_schema=False)
+    @router.get("/healthz", tags=["server"], summary="Whether the server is up.")
+    async def health() -> Response:
+        return JSONResponse({"status": "ok"})
+
+    @router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def page() -> Response:
         return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
 
-    @router.api_route("/favicon.ico", methods=["GET", "HEAD"])
+    @router.api_route("/favicon.ico", methods=["GET", "HEAD"], include_in_schema=False)
     async def icon() -> Response:
         return FileResponse(PAGE / "icon.svg", media_type="image/svg+xml")
 

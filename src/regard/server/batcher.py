@@ -20,19 +20,15 @@ from regard.server.errors import BusyError
 from regard.server.limits import LIMITS, Limits
 
 T = TypeVar("T")
-MODEL = "model"
-"""Name of the thread."""
+MODEL = "model"  # name of the thread
 
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    work: Callable[[], Any]
-    """What to do when the job is alone."""
-    texts: tuple[str, ...] = ()
-    """What it would share a batch with; nothing where it must be alone."""
+    work: Callable[[], Any]  # what to do when the job is alone
+    texts: tuple[str, ...] = ()  # what may share a batch; nothing where the job must be alone
     future: Future[Any] = field(default_factory=Future)
-    dropped: threading.Event = field(default_factory=threading.Event)
-    """Set when nobody waits for it any more."""
+    dropped: threading.Event = field(default_factory=threading.Event)  # nobody waits any more
     arrived: float = field(default_factory=time.monotonic)
 
     @property
@@ -66,10 +62,8 @@ class Worker:
 
     async def translate(self, texts: Sequence[str]) -> list[str]:
         """The translations of the texts, in order, perhaps together with those of others."""
-        if not texts:
-            return []
         many = list(texts)
-        return await self._done(_Job(lambda: self._together(many), tuple(many)))
+        return await self._done(_Job(lambda: self._together(many), tuple(many))) if many else []
 
     async def call(self, work: Callable[[], T], dropped: threading.Event | None = None) -> T:
         """What ``work`` gives when it has the model to itself.
@@ -111,9 +105,8 @@ class Worker:
             return await asyncio.wait_for(asyncio.wrap_future(job.future), self.limits.seconds)
         except TimeoutError:
             job.dropped.set()
-            raise BusyError(
-                f"this took more than {self.limits.seconds:g} s; ask again later"
-            ) from None
+            why = f"this took more than {self.limits.seconds:g} s; ask again later"
+            raise BusyError(why) from None
         except asyncio.CancelledError:  # the client has gone
             job.dropped.set()
             raise
@@ -135,7 +128,10 @@ class Worker:
             wanted = [job for job in batch if job.future.set_running_or_notify_cancel()]
             if len(wanted) < 2 or not _shared(wanted, self._together):
                 for job in wanted:  # one bad text must not spoil the others
-                    _settle(job)
+                    try:
+                        job.future.set_result(job.work())
+                    except Exception as error:  # it belongs to whoever asked
+                        job.future.set_exception(error)
         with self._changed:
             if self._mine():
                 self._thread = None
@@ -156,11 +152,12 @@ class Worker:
                 return [first]
             left = first.arrived + self.limits.window - time.monotonic()
             room = self.limits.batch - len(first.texts)
-            self._changed.wait_for(lambda: self._enough(room), timeout=max(0.0, left))
-            return [first, *self._company(room)]
 
-    def _enough(self, room: int) -> bool:
-        return self._closing or sum(len(job.texts) for job in self._waiting) >= room
+            def enough() -> bool:
+                return self._closing or sum(len(job.texts) for job in self._waiting) >= room
+
+            self._changed.wait_for(enough, timeout=max(0.0, left))
+            return [first, *self._company(room)]
 
     def _company(self, room: int) -> list[_Job]:
         """Other translations that fit into the batch. The rest keeps its order."""
@@ -188,12 +185,3 @@ def _shared(jobs: Sequence[_Job], translate: Callable[[list[str]], list[str]]) -
     for job, result in zip(jobs, results, strict=True):
         job.future.set_result(result)
     return True
-
-
-def _settle(job: _Job) -> None:
-    try:
-        result = job.work()
-    except Exception as error:  # it belongs to whoever asked
-        job.future.set_exception(error)
-    else:
-        job.future.set_result(result)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 from urllib.parse import urlencode
@@ -16,9 +16,8 @@ from urllib.parse import urlencode
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
-from regard.server.explain import Once
+from regard.server.api import Once, verb_path
 from regard.server.service import Service, typed_fields
-from regard.server.verbs import verb_path
 from regard.tasks.base import Verb
 
 Schema = Mapping[str, Any]
@@ -46,10 +45,10 @@ def samples(service: Service) -> Mapping[str, Schema]:
     """Path → fields that this very run can answer; a path that takes none has none."""
     example = service.first_of(service.examples())
     text, named = example["text"], {"model": service.name}
-    verbs = {verb_path(verb): _request(verb, example) for verb in service.task.verbs}
     source, _, target = service.run.recipe.data.direction.partition("-")
+    edits = [{"kind": "temperature", "value": 2}]
     return {
-        **verbs,
+        **{verb_path(verb): _request(verb, example) for verb in service.task.verbs},
         "/translate": {"q": text, "source": source, "target": target},
         "/detect": {"q": text},
         "/v1/models/{name}": {"name": service.name},
@@ -57,10 +56,7 @@ def samples(service: Service) -> Mapping[str, Schema]:
         "/v1/chat/completions": {**named, "messages": [{"role": "user", "content": text}]},
         "/v1/embeddings": {**named, "input": text},
         "/api/words": {"begins": ""},
-        "/api/explain": {
-            **service.look_at(example),
-            "edits": [{"kind": "temperature", "value": 2}],
-        },
+        "/api/explain": {**service.look_at(example), "edits": edits},
         "/api/beam": {"source": text, "n_beams": 2},
         "/api/stream": {"source": text},
     }
@@ -84,10 +80,15 @@ def docs_page(schema: Schema, tried: Mapping[str, Schema], host: str, *, keyed: 
     operations = [
         f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
         f"<p>{escape(operation.get('summary', ''))}</p>"
-        f"<pre>{escape(_command(method, path, operation, tried, host, keyed))}</pre>"
-        f"{''.join(_fields(operation, parts))}"
+        f"<pre>{escape(_curl(method, path, operation, tried.get(path, {}), host, keyed))}</pre>"
+        f"{_fields(operation, parts)}"
         for path, methods in schema["paths"].items()
         for method, operation in methods.items()
+    ]
+    schemas = [
+        f"<details><summary>{escape(name)}</summary>"
+        f"<pre>{escape(json.dumps(part, indent=2, ensure_ascii=False))}</pre></details>"
+        for name, part in parts.items()
     ]
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
@@ -97,52 +98,30 @@ def docs_page(schema: Schema, tried: Mapping[str, Schema], host: str, *, keyed: 
         f"<h1>{title}</h1><p>{escape(schema['info'].get('description', ''))}</p>"
         f'<p>For programs: <a href="/openapi.json">openapi.json</a> · '
         f'<a href="/">the page</a></p>'
-        f"{''.join(operations)}<h2>Schemas</h2>{''.join(map(_schema, parts.items()))}</html>"
+        f"{''.join(operations)}<h2>Schemas</h2>{''.join(schemas)}</html>"
     )
 
 
-def _command(
-    method: str,
-    path: str,
-    operation: Schema,
-    tried: Mapping[str, Schema],
-    host: str,
-    keyed: bool,
-) -> str:
-    asks = bool(operation.get("security")) or "requestBody" in operation
-    return _curl(method, path, tried.get(path, {}), host=host, key=asks and keyed)
-
-
-def _fields(operation: Schema, parts: Schema) -> Iterator[str]:
+def _fields(operation: Schema, parts: Schema) -> str:
     """A line a field: its name, what it is, and whether it may be left out."""
-    lines = [
-        _field(one["name"], one | one["schema"], one.get("required", False), parts)
+    fields = [
+        (one["name"], one | one["schema"], one.get("required", False))
         for one in operation.get("parameters", ())
     ]
     content = operation.get("requestBody", {}).get("content", {})
     for one in list(content.values())[:1]:
         body = _resolved(one["schema"], parts)
-        needed = body.get("required", ())
-        lines += [
-            _field(name, about, name in needed, parts)
-            for name, about in sorted(body.get("properties", {}).items(), key=_is_key)
-        ]
-    if lines:
-        yield f"<ul>{''.join(lines)}</ul>"
-    if len(content) > 1:
-        yield f"<p>Sent as {escape(' or '.join(content))}.</p>"
-
-
-def _is_key(field: tuple[str, Any]) -> bool:
-    """What every request may have stands last."""
-    return field[0] == "api_key"
-
-
-def _field(name: str, about: Schema, needed: bool, parts: Schema) -> str:
-    described = about.get("description") or _resolved(about, parts).get("description", "")
-    said = f": {escape(described)}" if described else ""
-    left_out = "" if needed else " (may be left out)"
-    return f"<li><code>{escape(name)}</code>{said}{left_out}</li>"
+        needed, known = body.get("required", ()), body.get("properties", {})
+        names = sorted(known, key=lambda name: name == "api_key")  # every request may have it: last
+        fields += [(name, known[name], name in needed) for name in names]
+    lines = []
+    for name, about, needed in fields:
+        described = about.get("description") or _resolved(about, parts).get("description", "")
+        said = f": {escape(described)}" if described else ""
+        left_out = "" if needed else " (may be left out)"
+        lines.append(f"<li><code>{escape(name)}</code>{said}{left_out}</li>")
+    kinds = f"<p>Sent as {escape(' or '.join(content))}.</p>" if len(content) > 1 else ""
+    return (f"<ul>{''.join(lines)}</ul>" if lines else "") + kinds
 
 
 def _resolved(schema: Schema, parts: Schema) -> Schema:
@@ -152,28 +131,19 @@ def _resolved(schema: Schema, parts: Schema) -> Schema:
     return parts[named[0]] if named else schema
 
 
-def _schema(named: tuple[str, Any]) -> str:
-    name, schema = named
-    return f"<details><summary>{escape(name)}</summary>{_code(schema)}</details>"
-
-
-def _code(value: Any) -> str:
-    return f"<pre>{escape(json.dumps(value, indent=2, ensure_ascii=False))}</pre>"
-
-
-def _curl(method: str, path: str, sample: Schema, *, host: str, key: bool) -> str:
-    """The command; with ``key`` the place of the server's key is shown."""
+def _curl(method: str, path: str, operation: Schema, sample: Schema, host: str, keyed: bool) -> str:
+    """The command; where the server has a key, its place is shown."""
     words = ["curl"]
     inside = {name for name in sample if f"{{{name}}}" in path}
     path = path.format(**{name: sample[name] for name in inside}) if inside else path
     sample = {name: value for name, value in sample.items() if name not in inside}
     if path in STREAMS:
         words += ["-N"]  # as it comes, not at the end
-    if key:
+    if keyed and (operation.get("security") or "requestBody" in operation):
         words += ["-H", "Authorization: Bearer KEY"]
     if method == "post":
         body = json.dumps(sample, ensure_ascii=False)
-        sent = ["-H", "Content-Type: application/json", "-d", body]
-        return shlex.join([*words, *sent, f"{host}{path}"])
-    asked = f"?{urlencode(sample)}" if sample else ""
-    return shlex.join([*words, f"{host}{path}{asked}"])
+        words += ["-H", "Content-Type: application/json", "-d", body, f"{host}{path}"]
+    else:
+        words += [f"{host}{path}?{urlencode(sample)}" if sample else f"{host}{path}"]
+    return shlex.join(words)

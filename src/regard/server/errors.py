@@ -16,16 +16,9 @@ from starlette.responses import Response
 
 from regard.core.errors import ConfigError, DataError, ShapeError
 
-RETRY_AFTER = "1"
-"""Seconds after which a busy server may be asked again."""
-LONE_SURROGATE = "string_unicode"
-"""Pydantic's name for a text with half a character; with it, no alternative of a field fits."""
-_MOST = 5
-"""So many problems are told at once."""
-_OBJECT = "must be a JSON object"
-_NUMBER = "must be a number"
-_WHOLE = "must be a whole number"
-_FLAG = "must be true or false"
+RETRY_AFTER = "1"  # seconds after which a busy server may be asked again
+LONE_SURROGATE = "string_unicode"  # half a character: with it, no alternative of a field fits
+_MOST = 5  # problems told at once
 
 _WORDS: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
     "missing": "is missing",
@@ -34,13 +27,10 @@ _WORDS: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
     LONE_SURROGATE: "must be a text in Unicode, and it holds half a character",
     "string_too_long": lambda about: f"may have at most {about['max_length']:,} characters",
     "string_too_short": "must not be empty",
-    "int_type": _WHOLE,
-    "int_parsing": _WHOLE,
-    "int_from_float": _WHOLE,
-    "int_parsing_size": _WHOLE,
-    "float_type": _NUMBER,
-    "float_parsing": _NUMBER,
-    "finite_number": _NUMBER,
+    **dict.fromkeys(
+        ("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "must be a whole number"
+    ),
+    **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "must be a number"),
     "greater_than_equal": lambda about: f"must be at least {about['ge']}",
     "less_than_equal": lambda about: f"must be at most {about['le']}",
     "greater_than": lambda about: f"must be more than {about['gt']}",
@@ -48,21 +38,17 @@ _WORDS: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
     "list_type": "must be a list",
     "too_short": "must not be empty",
     "too_long": lambda about: f"may have at most {about['max_length']} entries",
-    "bool_type": _FLAG,
-    "bool_parsing": _FLAG,
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     "literal_error": lambda about: f"must be {about['expected']}",
-    "model_type": _OBJECT,
-    "model_attributes_type": _OBJECT,
-    "dict_type": _OBJECT,
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "must be a JSON object"),
     "json_invalid": "is no JSON",
-    "union_tag_not_found": lambda about: f"needs a field {_unquoted(about['discriminator'])}",
+    # the name of a field comes in quotes
+    "union_tag_not_found": lambda about: f"needs a field {about['discriminator'][1:-1]}",
     "union_tag_invalid": lambda about: (
-        f"has no known {_unquoted(about['discriminator'])}; it must be one of "
-        f"{about['expected_tags']}"
+        f"has no known {about['discriminator'][1:-1]}; it must be one of {about['expected_tags']}"
     ),
-    "value_error": lambda about: str(about["error"]),
+    "value_error": lambda about: str(about["error"]),  # of our own checks
 }
-"""The kinds of errors that requests can cause; the last one is that of our own checks."""
 
 
 class RefusedError(Exception):
@@ -73,8 +59,11 @@ class RefusedError(Exception):
         self.status = status
 
 
-class BusyError(Exception):
+class BusyError(RefusedError):
     """Too much at once; the same request may succeed later."""
+
+    def __init__(self, why: str = "") -> None:
+        super().__init__(503, why)
 
 
 def as_json(value: Any) -> bytes:
@@ -82,30 +71,24 @@ def as_json(value: Any) -> bytes:
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-def json_response(body: bytes) -> Response:
+def json_response(
+    body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     """An answer that was made into JSON before."""
-    return Response(body, media_type="application/json")
+    return Response(body, status, headers, media_type="application/json")
 
 
 def refusal(status: int, why: str) -> Response:
     """A response of the given status; a busy server says when to come back."""
     headers = {503: {"Retry-After": RETRY_AFTER}, 401: {"WWW-Authenticate": "Bearer"}}
-    return Response(
-        as_json({"error": why}),
-        status_code=status,
-        headers=headers.get(status),
-        media_type="application/json",
-    )
+    return json_response(as_json({"error": why}), status, headers.get(status))
 
 
 def add_error_handlers(app: FastAPI) -> None:
     """Turn the errors that a client can cause into refusals. All others are the monitor's."""
 
     async def refused(_request: Request, error: Exception) -> Response:
-        return refusal(error.status if isinstance(error, RefusedError) else 422, str(error))
-
-    async def busy(_request: Request, error: Exception) -> Response:
-        return refusal(503, str(error))
+        return refusal(getattr(error, "status", 422), str(error))
 
     async def invalid(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
@@ -121,7 +104,6 @@ def add_error_handlers(app: FastAPI) -> None:
 
     for kind in (RefusedError, ConfigError, DataError, ShapeError):
         app.add_exception_handler(kind, refused)
-    app.add_exception_handler(BusyError, busy)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
 
@@ -141,9 +123,7 @@ def problems(errors: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _problem(error: Mapping[str, Any]) -> str:
-    words = _WORDS.get(error["type"])
-    if words is None:
-        return f"is wrong: {error['msg']}"
+    words = _WORDS.get(error["type"], f"is wrong: {error['msg']}")
     return words if isinstance(words, str) else words(error.get("ctx", {}))
 
 
@@ -153,11 +133,5 @@ def _field(error: Mapping[str, Any]) -> str:
     Pydantic's names of the alternatives of a field, as ``list[constrained-str]``, are left out.
     """
     parts = [] if error["type"] == "json_invalid" else map(str, error["loc"])
-    names = (part for part in parts if part not in ("body", "query"))
-    where = [part for part in names if "constrained-" not in part]
-    return ".".join(where)[:100] or "the body"
-
-
-def _unquoted(name: str) -> str:
-    """Pydantic quotes the names of fields."""
-    return name.strip("'")
+    names = [part for part in parts if part not in ("body", "query") and "constrained-" not in part]
+    return ".".join(names)[:100] or "the body"

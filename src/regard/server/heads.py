@@ -17,8 +17,7 @@ from regard.core.plugins import load_plugins, loaded_plugins
 from regard.server.errors import BusyError, RefusedError, as_json
 from regard.tasks.opening import load
 
-CANNOT = 3
-"""Exit code of the process where a run has no heads, or its data is gone."""
+CANNOT = 3  # exit code of the process where a run has no heads, or its data is gone
 
 
 class HeadMeasuring:
@@ -69,22 +68,19 @@ class HeadMeasuring:
                 out, err = await self._process.communicate()
         except TimeoutError:
             raise BusyError(f"measuring took more than {self.seconds:g} s") from None
-        finally:
-            code = await _ended(self._process)
+        finally:  # it goes no further, whether it wanted to or not
+            if self._process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.kill()
+            code = await self._process.wait()
             self._process = None
-        return self._read(code, out, err)
-
-    def _read(self, code: int, out: bytes, err: bytes) -> bytes:
         if code == 0:
             return out
         if self._closing:
             raise BusyError("the server is ending")
         if code == CANNOT:
-            raise RefusedError(
-                404,
-                "the heads of this run cannot be measured: it has none, or its data is not here; "
-                "`regard heads` says which",
-            )
+            why = "it has none, or its data is not here; `regard heads` says which"
+            raise RefusedError(404, f"the heads of this run cannot be measured: {why}")
         last = err.decode(errors="replace").strip().rpartition("\n")[2]
         raise RuntimeError(f"measuring ended with code {code}: {last}")
 
@@ -94,15 +90,8 @@ def _failed(going: asyncio.Task[bytes]) -> bool:
     if not going.done() or going.cancelled():
         return going.cancelled()
     error = going.exception()
-    return error is not None and not isinstance(error, RefusedError)
-
-
-async def _ended(process: Process) -> int:
-    """The exit code of a process that goes no further, whether it wanted to or not."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-    return await process.wait()
+    lasting = isinstance(error, RefusedError) and not isinstance(error, BusyError)
+    return error is not None and not lasting
 
 
 def main(path: str, device: str, *plugins: str) -> int:

@@ -1,49 +1,88 @@
-"""How much the server reads, queues and computes. All that is bounded is bounded here."""
+"""Where the server listens, and how much it reads, queues and computes: all its bounds.
+
+Needs neither torch nor a web library.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 from dataclasses import dataclass
 
-MAX_TEXTS = 64
-"""In one request of another project's API."""
-MAX_ALTERNATIVES = 7
-"""Other translations of a text."""
-MAX_EDITS = 16
-"""What-ifs in one request."""
-MAX_BEAMS = 16
-"""Hypotheses kept open for a tree."""
-MAX_WORDS = 50
-"""Words that are suggested at once."""
-MAX_KEY = 100
-"""Characters of the server's key."""
+from regard.core.errors import ConfigError
+
+MAX_TEXTS = 64  # in one request of another project's API
+MAX_ALTERNATIVES = 7  # other translations of a text
+MAX_EDITS = 16  # what-ifs in one request
+MAX_BEAMS = 16  # hypotheses kept open for a tree
+MAX_WORDS = 50  # words that are suggested at once
+MAX_KEY = 100  # characters of the server's key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
     """What one server takes on. The defaults suit a small model on a small machine."""
 
-    body_bytes: int = 256 * 1024
-    """A larger body gets 413."""
-    tokens: int = 512
-    """Of a text to translate; a longer one gets 422."""
-    new_tokens: int = 32_768
-    """To be written for one request, all its texts together; more get 422."""
-    look_tokens: int = 128
-    """Of a text to look at: weights grow with the square of the length."""
-    requests: int = 512
-    """Open at once; one more gets 503."""
-    queue: int = 256
-    """Texts that may wait for the model; beyond that, 503."""
-    batch: int = 64
-    """Texts translated together."""
-    window: float = 0.005
-    """Seconds that a text waits for company."""
-    seconds: float = 30.0
-    """How long a request may take; beyond that, 503."""
-    measure_seconds: float = 600.0
-    """How long measuring the heads may take, which a process of its own does."""
-    drain: float = 10.0
-    """How many seconds open requests have when the server ends."""
+    body_bytes: int = 256 * 1024  # a larger body gets 413
+    tokens: int = 512  # of a text to translate; a longer one gets 422
+    new_tokens: int = 32_768  # written for one request, all its texts together; more get 422
+    look_tokens: int = 128  # of a text to look at: weights grow with the square of the length
+    requests: int = 512  # open at once; one more gets 503
+    queue: int = 256  # texts that may wait for the model; beyond that, 503
+    batch: int = 64  # texts translated together
+    window: float = 0.005  # seconds that a text waits for others to share its batch
+    seconds: float = 30.0  # that a request may take; beyond that, 503
+    measure_seconds: float = 600.0  # that measuring the heads may take, in a process of its own
+    drain: float = 10.0  # seconds that open requests have when the server ends
 
 
 LIMITS = Limits()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address reaches this machine only.
+
+    >>> is_loopback("localhost"), is_loopback("[::1]"), is_loopback("0.0.0.0"), is_loopback("")
+    (True, True, False, False)
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_public(host: str, api_key: str | None) -> None:
+    """Refuse to be open to everybody, and a key that no client could send."""
+    if api_key is None:
+        if not is_loopback(host):
+            raise ConfigError(
+                f"host {host!r} can be reached from other machines: give --api-key KEY as well, "
+                "or stay with --host 127.0.0.1"
+            )
+        return
+    plain = api_key.isascii() and api_key.isprintable() and " " not in api_key
+    if not plain or not 1 <= len(api_key) <= MAX_KEY:
+        raise ConfigError(
+            f"--api-key must be 1 to {MAX_KEY} ASCII letters, digits or signs without a space, "
+            "so that it fits into a header; choose another key"
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at the address; port 0 takes one that is free."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server((str(address[0]), port), family=family)
+    except (OSError, UnicodeError) as error:
+        # socket adds the address in its own words
+        why = (getattr(error, "strerror", None) or "no such address").partition(" (while")[0]
+        told = f"cannot listen at {host}:{port}: {why}; choose another --host or --port"
+        raise ConfigError(told) from None
+
+
+def address_of(listening: socket.socket) -> str:
+    """The URL of a socket that listens."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -11,9 +11,9 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter
@@ -23,10 +23,9 @@ from starlette.responses import Response
 from regard.decoding.sampling import seeded
 from regard.server.errors import RefusedError, as_json, json_response
 from regard.server.limits import MAX_TEXTS
-from regard.server.schemas import texts_check
-from regard.server.service import Service
-from regard.server.streaming import Event, Stream, stream_response
-from regard.tasks.chat import ended_by, has_template, load_prompts
+from regard.server.schemas import listed, texts_check
+from regard.server.service import Event, Service, stream_response
+from regard.tasks.chat import chat_of, has_template
 from regard.tasks.encoding import EncoderRun
 from regard.tasks.generation import GenerationConfig, TextGenerator
 from regard.tasks.requests import MAX_NAME, MAX_NEW, MAX_STOPS, Name, Numbered, Stop, Text
@@ -35,30 +34,28 @@ from regard.tasks.writer import Writer
 
 # ------------------------------------------------------------------ requests
 
-DEFAULT_ANSWER = 500
-"""Tokens of an answer where nothing is said."""
+DEFAULT_ANSWER = 500  # tokens of an answer where nothing is said
 MAX_TURNS = 256
 MAX_CHOICES = 16
 
 
 def _stops(value: Any) -> Any:
     """A check for words before which a text ends; there may be none."""
-    if value is None:
-        return value
-    texts_check(MAX_STOPS, MAX_NAME)(value)
-    if value == "" or "" in list(value):
-        raise ValueError("must not hold an empty text")
+    if value is not None:
+        texts_check(MAX_STOPS, MAX_NAME)(value)
+        if "" in listed(value):
+            raise ValueError("must not hold an empty text")
     return value
 
 
 def _text_parts(value: Any) -> Any:
     """A check for the content of a message: a text, or parts of one; no pictures, no sounds."""
+    texts = value
     if isinstance(value, list):
         if any(not isinstance(one, dict) or one.get("type") != "text" for one in value):
             raise ValueError('may have parts of the "type" "text" only')
-        texts_check()([one.get("text") for one in value])
-    else:
-        texts_check()(value)
+        texts = [one.get("text") for one in value]
+    texts_check()(texts)
     return value
 
 
@@ -66,12 +63,9 @@ Texts = Annotated[
     Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)],
     BeforeValidator(texts_check(may_be_empty=False)),
 ]
-"""One or many."""
 Stops = Annotated[
-    Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None,
-    BeforeValidator(_stops),
+    Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None, BeforeValidator(_stops)
 ]
-"""None, one or many."""
 
 
 class _OpenAIRequest(Numbered):
@@ -94,20 +88,9 @@ class SamplingRequest(_OpenAIRequest):
     stop: Stops = Field(None, description="Words before which a text ends.")
     seed: int | None = Field(None, ge=0, lt=2**63, description="For the same text again.")
 
-    @property
-    def stops(self) -> list[str]:
-        """None, one or many."""
-        return [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
-
-    @property
-    def max_new(self) -> int:
-        """Tokens of one text at most."""
-        raise NotImplementedError
-
     def sampling(self) -> dict[str, Any]:
         """How to write, as runs take it; what is null is as where nothing is said."""
         return {
-            "max_new": self.max_new,
             "temperature": 1.0 if self.temperature is None else self.temperature,
             "top_k": None,
             "top_p": None if self.top_p == 1 else self.top_p,
@@ -119,16 +102,6 @@ class CompletionRequest(SamplingRequest):
 
     prompt: Texts = Field("", description="A text, or a list of texts.")
     max_tokens: int | None = Field(16, ge=1, le=MAX_NEW, description="Tokens to write at most.")
-
-    @property
-    def prompts(self) -> list[str]:
-        """One or many."""
-        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
-
-    @property
-    def max_new(self) -> int:
-        """Tokens to write at most."""
-        return self.max_tokens or 16
 
 
 class TextPart(BaseModel):
@@ -150,12 +123,10 @@ class Turn(BaseModel):
         Text | Annotated[list[TextPart], Field(max_length=MAX_TEXTS)], BeforeValidator(_text_parts)
     ]
 
-    @property
-    def text(self) -> str:
-        """All parts."""
-        if isinstance(self.content, str):
-            return self.content
-        return "".join(part.text for part in self.content)
+    def as_message(self) -> dict[str, str]:
+        """The message as runs take it, its parts joined."""
+        parts = [self.content] if isinstance(self.content, str) else [p.text for p in self.content]
+        return {"role": self.role, "content": "".join(parts)}
 
 
 class ChatRequest(SamplingRequest):
@@ -169,16 +140,6 @@ class ChatRequest(SamplingRequest):
         None, ge=1, le=MAX_NEW, description="The same by its newer name, which counts."
     )
 
-    @property
-    def max_new(self) -> int:
-        """By either name."""
-        return self.max_completion_tokens or self.max_tokens or DEFAULT_ANSWER
-
-    @property
-    def turns(self) -> list[dict[str, str]]:
-        """The messages as runs take them."""
-        return [{"role": turn.role, "content": turn.text} for turn in self.messages]
-
 
 class EmbeddingRequest(_OpenAIRequest):
     """Texts whose vectors are wanted."""
@@ -191,64 +152,34 @@ class EmbeddingRequest(_OpenAIRequest):
         None, ge=1, description="How many numbers a vector has, if you would like to be sure."
     )
 
-    @property
-    def texts(self) -> list[str]:
-        """One or many."""
-        return [self.input] if isinstance(self.input, str) else self.input
-
 
 # ------------------------------------------------------------------ paths
 
-NO_MODEL: dict[int | str, dict[str, Any]] = {404: {"description": "There is no such model."}}
 DONE = "data: [DONE]"
-
-
-class _Style(NamedTuple):
-    """How OpenAI writes the answers of a path."""
-
-    path: str
-    mark: str
-    """Before the number of an answer."""
-    whole: str
-    """What an answer is called."""
-    piece: str
-    """What a part of it is called, in a stream."""
-    choice: Callable[[str], dict[str, Any]]
-    """A text → how it is told."""
-    delta: Callable[[str, str | None], dict[str, Any]]
-    """A piece, and after the last one why it was the last → how it is told."""
-
-
-COMPLETION = _Style(
-    "/completions",
-    "cmpl",
-    "text_completion",
-    "text_completion",
-    lambda text: {"text": text},
-    lambda text, _why: {"text": text},
-)
-CHAT = _Style(
-    "/chat/completions",
-    "chatcmpl",
-    "chat.completion",
-    "chat.completion.chunk",
-    lambda text: {"message": {"role": "assistant", "content": text}},
-    lambda text, why: {"delta": {"role": "assistant", "content": text} if why is None else {}},
-)
+ABOUT: dict[str, Any] = {
+    "response_model": None,
+    "responses": {404: {"description": "There is no such model."}},
+}
 
 
 def openai_routes(service: Service) -> APIRouter:
     """The paths that the run can answer."""
     router = APIRouter(prefix="/v1", tags=["OpenAI"])
+    about = {
+        "id": service.name,
+        "object": "model",
+        "created": int(service.run.folder.weights.stat().st_mtime),
+        "owned_by": "regard",
+    }
 
     @router.get("/models", summary="The one run there is.")
     async def models() -> dict[str, Any]:
-        return {"object": "list", "data": [_model(service)]}
+        return {"object": "list", "data": [about]}
 
     @router.get("/models/{name}", summary="The run, if it has that name.")
     async def model(name: str) -> dict[str, Any]:
         _check_name(service, name)
-        return _model(service)
+        return about
 
     if GENERATE in service.task.verbs:
         _add_completions(router, service, service.run)
@@ -258,11 +189,6 @@ def openai_routes(service: Service) -> APIRouter:
     return router
 
 
-def _model(service: Service) -> dict[str, Any]:
-    created = int(service.run.folder.weights.stat().st_mtime)
-    return {"id": service.name, "object": "model", "created": created, "owned_by": "regard"}
-
-
 def _check_name(service: Service, asked: str) -> None:
     """Refuse a model that this server does not have."""
     if asked != service.name:
@@ -270,104 +196,95 @@ def _check_name(service: Service, asked: str) -> None:
         raise RefusedError(404, why)
 
 
-def _json(value: Any) -> Response:
-    return json_response(as_json(value))
-
-
 # ------------------------------------------------------------------ completions and conversations
 
 
 def _add_completions(router: APIRouter, service: Service, run: Writer) -> None:
     @router.post(
-        COMPLETION.path,
-        summary="Write on from a prompt, or from each of several.",
-        response_model=None,
-        responses=NO_MODEL,
+        "/completions", summary="Write on from a prompt, or from each of several.", **ABOUT
     )
     async def completions(asked: CompletionRequest) -> Response:
         _check_name(service, asked.model)
-        for prompt in asked.prompts:
+        prompts, max_new = listed(asked.prompt), asked.max_tokens or 16
+        for prompt in prompts:
             GENERATE.check(run, GENERATE.request(prompt=prompt), service.limits.tokens)
-        _check_written(service, len(asked.prompts) * (asked.n or 1), asked.max_new)
-        if asked.stream and len(asked.prompts) > 1:
+        _check_written(service, len(prompts) * (asked.n or 1), max_new)
+        if asked.stream and len(prompts) > 1:
             raise RefusedError(422, "a stream holds one text: send one prompt, and n 1")
-        ids = [run.prompt_ids(prompt, asked.max_new) for prompt in asked.prompts]
-        config = run.generation(**asked.sampling())
-        return await _generated(service, asked, COMPLETION, run.generator, ids, config)
+        ids = [run.prompt_ids(prompt, max_new) for prompt in prompts]
+        config = run.generation(max_new=max_new, **asked.sampling())
+        return await _generated(service, asked, run.generator, ids, config)
 
 
 def _add_chat(router: APIRouter, service: Service, run: Writer) -> None:
     """Where the run has no template for conversations, the path says so, and is in no manual."""
     able = has_template(run.folder.path)
-    prompts = load_prompts(run.folder.path, run.tokenizer, run.context) if able else None
-    end = None if prompts is None else prompts.end_of_turn()
+    chat = chat_of(run) if able else None
+    summary = "The next turn of a conversation."
 
-    @router.post(
-        CHAT.path,
-        summary="The next turn of a conversation.",
-        response_model=None,
-        include_in_schema=able,
-        responses=NO_MODEL,
-    )
+    @router.post("/chat/completions", summary=summary, include_in_schema=able, **ABOUT)
     async def answer(asked: ChatRequest) -> Response:
         _check_name(service, asked.model)
         if prompts is None:
             why = "has no template for conversations; write on from a text with /v1/completions"
             raise RefusedError(404, f"the model {service.name!r} {why}")
-        _check_written(service, asked.n or 1, asked.max_new)
-        ids = await service.worker.call(partial(prompts.ids, asked.turns))
+        max_new = asked.max_completion_tokens or asked.max_tokens or DEFAULT_ANSWER
+        _check_written(service, asked.n or 1, max_new)
+        turns = [turn.as_message() for turn in asked.messages]
+        ids = await service.worker.call(partial(chat.prompts.ids, turns))
         if len(ids) > run.context:
             found = f"{len(ids)} tokens, but the model's context holds {run.context}"
             raise RefusedError(422, f"the conversation has {found}; shorten it")
-        config = ended_by(run.generation(**asked.sampling()), end)
-        return await _generated(service, asked, CHAT, run.generator, [ids], config)
+        config = chat.ending(run.generation(max_new=max_new, **asked.sampling()))
+        return await _generated(service, asked, chat.generator, [ids], config)
 
 
 async def _generated(
     service: Service,
     asked: SamplingRequest,
-    style: _Style,
     generator: TextGenerator,
     ids: list[list[int]],
     config: GenerationConfig,
 ) -> Response:
     """What follows each prompt, whole or as it comes."""
     n, dropped = asked.n or 1, threading.Event()
+    chat = isinstance(asked, ChatRequest)
     head = {
-        "id": f"{style.mark}-{uuid.uuid4().hex}",
-        "object": style.whole,
+        "id": f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}",
+        "object": "chat.completion" if chat else "text_completion",
         "created": int(time.time()),
         "model": service.name,
     }
-    how: dict[str, Any] = {
-        "rng": seeded(asked.seed),
-        "stop": asked.stops,
-        "dropped": dropped.is_set,
-    }
+    rng, stop = seeded(asked.seed), listed(asked.stop)
+    how: dict[str, Any] = {"rng": rng, "stop": stop, "dropped": dropped.is_set}
     if asked.stream:
         if n > 1:
             raise RefusedError(422, "a stream holds one text: send n 1")
-        events = _events(generator.pieces(ids[0], config, **how), head, style)
-        stream = Stream(events, f"POST /v1{style.path}", dropped, error_name=None)
-        return await stream_response(service.worker, stream)
+        events = _events(generator.pieces(ids[0], config, **how), head, chat)
+        where = f"POST /v1/{'chat/' if chat else ''}completions"
+        return await stream_response(service.worker, events, where, dropped, error_name=None)
     found = await service.worker.call(partial(generator.texts, ids, config, n=n, **how), dropped)
     texts = [one for several in found for one in several]
     choices = [
-        _choice(i, style.choice(one.text), _reason(one.finished)) for i, one in enumerate(texts)
+        _choice(i, {"message": _message(one.text)} if chat else {"text": one.text}, one.finished)
+        for i, one in enumerate(texts)
     ]
     n_read, n_written = sum(map(len, ids)), sum(len(one.tokens) for one in texts)
     usage = {"prompt_tokens": n_read, "completion_tokens": n_written}
     usage["total_tokens"] = n_read + n_written
-    return _json(head | {"choices": choices, "usage": usage})
+    return json_response(as_json(head | {"choices": choices, "usage": usage}))
 
 
 def _events(
-    pieces: Generator[str, None, bool], head: dict[str, Any], style: _Style
+    pieces: Generator[str, None, bool], head: dict[str, Any], chat: bool
 ) -> Iterator[Event]:
     """A frame a piece, one more that says why it was the last, and OpenAI's mark of the end."""
 
-    def frame(text: str, why: str | None) -> dict[str, Any]:
-        return head | {"object": style.piece, "choices": [_choice(0, style.delta(text, why), why)]}
+    def frame(text: str, finished: bool | None) -> dict[str, Any]:
+        delta = _message(text) if finished is None else {}
+        choice = _choice(0, {"delta": delta} if chat else {"text": text}, finished)
+        name = "chat.completion.chunk" if chat else "text_completion"
+        return head | {"object": name, "choices": [choice]}
 
     finished = None
     while finished is None:
@@ -375,16 +292,17 @@ def _events(
             yield Event(frame(next(pieces), None))
         except StopIteration as end:
             finished = bool(end.value)
-    yield Event(f"{json.dumps(frame('', _reason(finished)))}\n\n{DONE}", last=True)
+    yield Event(f"{json.dumps(frame('', finished))}\n\n{DONE}", last=True)
 
 
-def _choice(index: int, told: dict[str, Any], reason: str | None) -> dict[str, Any]:
+def _message(text: str) -> dict[str, str]:
+    return {"role": "assistant", "content": text}
+
+
+def _choice(index: int, told: dict[str, Any], finished: bool | None) -> dict[str, Any]:
+    """A text, or a piece of one, and why it ended; None where it goes on."""
+    reason = None if finished is None else "stop" if finished else "length"
     return {"index": index, **told, "logprobs": None, "finish_reason": reason}
-
-
-def _reason(finished: bool) -> str:
-    """Why a text has ended, in OpenAI's words."""
-    return "stop" if finished else "length"
 
 
 def _check_written(service: Service, n_texts: int, max_new: int) -> None:
@@ -402,29 +320,25 @@ def _check_written(service: Service, n_texts: int, max_new: int) -> None:
 
 
 def _add_embeddings(router: APIRouter, service: Service, run: EncoderRun) -> None:
-    @router.post(
-        "/embeddings",
-        summary="The vector of a text, or of each of several.",
-        response_model=None,
-        responses=NO_MODEL,
-    )
+    @router.post("/embeddings", summary="The vector of a text, or of each of several.", **ABOUT)
     async def embeddings(asked: EmbeddingRequest) -> Response:
         _check_name(service, asked.model)
-        for text in asked.texts:
+        texts = listed(asked.input)
+        for text in texts:
             check_length(run, service.limits.tokens, text)
         width = run.model.config.d_model
         if asked.dimensions not in (None, width):
-            raise RefusedError(
-                422, f"dimensions must be {width}, which all vectors of this model have"
-            )
-        found = await service.worker.call(partial(run.embed, asked.texts))
-        n_tokens = sum(len(run.tokenizer.encode(text)) for text in asked.texts)
+            why = f"dimensions must be {width}, which all vectors of this model have"
+            raise RefusedError(422, why)
+        found = await service.worker.call(partial(run.embed, texts))
+        n_tokens = sum(len(run.tokenizer.encode(text)) for text in texts)
         data = [
             {"object": "embedding", "index": i, "embedding": _encoded(one, asked.encoding_format)}
             for i, one in enumerate(found)
         ]
         usage = {"prompt_tokens": n_tokens, "total_tokens": n_tokens}
-        return _json({"object": "list", "data": data, "model": service.name, "usage": usage})
+        answer = {"object": "list", "data": data, "model": service.name, "usage": usage}
+        return json_response(as_json(answer))
 
 
 def _encoded(vector: Any, how: str) -> Any:

@@ -38,6 +38,11 @@ def texts_check(
     return checked
 
 
+def listed(value: str | list[str] | None) -> list[str]:
+    """None, one or many texts as a list."""
+    return [value] if isinstance(value, str) else list(value or ())
+
+
 def _not_a_flag(value: Any) -> Any:
     """A check for a number: pydantic takes true for 1."""
     if isinstance(value, bool):
@@ -51,19 +56,17 @@ def _row(value: Any) -> Any:
     return value
 
 
+# A layer, a head or a position, from 0.
 Index = Annotated[int, Field(ge=0, le=100_000), BeforeValidator(_not_a_flag)]
-"""A layer, a head or a position, from 0."""
-
 
 # ------------------------------------------------------------------ what-ifs
 
+_TEMPERATURE = Field(ge=0.01, le=100, allow_inf_nan=False)
 _BOUNDED: dict[Any, Any] = {
     int: Index,
     str: Name,
     str | None: Name | None,
-    float: Annotated[
-        float, Field(ge=0.01, le=100, allow_inf_nan=False), BeforeValidator(_not_a_flag)
-    ],
+    float: Annotated[float, _TEMPERATURE, BeforeValidator(_not_a_flag)],
 }
 """What a field of an edit may hold when it comes over the net."""
 
@@ -71,15 +74,11 @@ _BOUNDED: dict[Any, Any] = {
 def _edit_schema(kind: str, edit: type[Any]) -> type[BaseModel]:
     """An edit of ``regard.tasks.edits`` as a body, told apart by its kind."""
     types = get_type_hints(edit)
-    fields: dict[str, Any] = {
-        field.name: (
-            _BOUNDED[types[field.name]],
-            ... if field.default is MISSING else field.default,
-        )
-        for field in dataclass_fields(edit)
-    }
+    fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
+    for field in dataclass_fields(edit):
+        default = ... if field.default is MISSING else field.default
+        fields[field.name] = (_BOUNDED[types[field.name]], default)
     config = ConfigDict(extra="forbid", frozen=True)
-    fields = {"kind": (Literal[kind], ...), **fields}
     return create_model(edit.__name__, __config__=config, __doc__=edit.__doc__, **fields)
 
 

@@ -21,18 +21,13 @@ from fastapi import FastAPI
 
 from regard.server.app import make_app
 from regard.server.batcher import MODEL
-from regard.server.limits import LIMITS
-from regard.server.listening import address_of, is_loopback
+from regard.server.limits import LIMITS, address_of, is_loopback
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(
-    run: Any,
-    listening: socket.socket,
-    *,
-    api_key: str | None = None,
-    on_start: Callable[[str], None],
+    run: Any, listening: socket.socket, *, api_key: str | None, on_start: Callable[[str], None]
 ) -> None:
     """Answer until SIGINT or SIGTERM comes; then finish what is open, and return.
 
@@ -69,7 +64,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """``run`` does."""
+        """Nothing: ``run`` listens to signals."""
         yield
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -80,12 +75,12 @@ class _Server(uvicorn.Server):
             threading.Thread(target=self._on_hurry).start()  # the one signalled may hold its lock
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As ever, and then the news."""
+        """Tell when the server answers."""
         await super().startup(sockets=sockets)
         self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """First what need not be waited for, then as ever; at last what would not end by itself."""
+        """First what need not be waited for, then uvicorn's own; at last what would not end."""
         self._on_stop()
         if self.server_state.tasks:
             print("regard: stopping; Ctrl-C again ends at once", file=sys.stderr, flush=True)

@@ -1,18 +1,29 @@
-"""What every handler needs: the run, its task, the thread that owns its model, and the limits."""
+"""What every handler needs: the run, its task, the thread that owns its model, and the limits.
+
+Also server-sent events, each made on the model's thread when the one before it is out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin
+from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from starlette.responses import StreamingResponse
 
 from regard.core.errors import DataError
 from regard.server.batcher import Worker
+from regard.server.errors import BusyError
 from regard.server.limits import Limits
+from regard.server.middleware import log_error
 from regard.tasks.base import TASKS, Task, Verb
+
+EVENT_STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
+"""What the OpenAPI schema says of an answer by server-sent events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +89,60 @@ def typed_fields(request: type[BaseModel]) -> dict[str, str]:
 
 def _typed(field: FieldInfo) -> str:
     kind = field.annotation
-    holds_texts = str in {_bare(one) for one in (kind, *get_args(kind))}
-    if get_origin(kind) is list:
-        asked = "lines" if holds_texts else "json"
-        return asked if field.is_required() else ""
-    if holds_texts:
+    inside = (kind, *get_args(kind))  # a type with bounds holds its bare type first
+    bare = {get_args(one)[0] if hasattr(one, "__metadata__") else one for one in inside}
+    if str in bare and get_origin(kind) is not list:
         return "text"
-    return "json" if field.is_required() else ""
+    if not field.is_required():
+        return ""
+    return "lines" if str in bare else "json"
 
 
-def _bare(kind: Any) -> Any:
-    """A type without its bounds."""
-    return get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
+# ------------------------------------------------------------------ server-sent events
+
+
+class Event(NamedTuple):
+    """One event as it goes over the line."""
+
+    data: Any  # sent as JSON; a text as it is
+    name: str | None = None
+    last: bool = False
+
+    def __str__(self) -> str:
+        named = "" if self.name is None else f"event: {self.name}\n"
+        data = self.data if isinstance(self.data, str) else json.dumps(self.data)
+        return f"{named}data: {data}\n\n"
+
+
+async def stream_response(
+    worker: Worker,
+    events: Iterator[Event],
+    where: str,
+    dropped: threading.Event,
+    error_name: str | None = "error",
+) -> StreamingResponse:
+    """Events, of which one is the last, as an answer; between two other requests have their turn.
+
+    ``where`` is method and path, for the log; ``dropped`` is set when nobody waits for the rest any
+    more; ``error_name`` is that of an event that says what went wrong.
+    """
+
+    async def following() -> Event:
+        return await worker.call(lambda: next(events), dropped)
+
+    async def sent(event: Event) -> AsyncIterator[str]:
+        yield str(event)
+        while not event.last:
+            try:
+                event = await following()
+            except BusyError as busy:
+                event = Event({"error": str(busy)}, error_name, last=True)
+            except Exception as error:
+                log_error(where, error)
+                why = "something went wrong; the server's log has more"
+                event = Event({"error": why}, error_name, last=True)
+            yield str(event)
+
+    first = await following()  # too busy? say so with a status
+    headers = {"Cache-Control": "no-store"}
+    return StreamingResponse(sent(first), media_type="text/event-stream", headers=headers)

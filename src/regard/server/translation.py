@@ -21,23 +21,16 @@ from starlette.responses import Response, StreamingResponse
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.server.errors import RefusedError, as_json, json_response, problems
-from regard.server.guards import bearer, check_key
 from regard.server.limits import MAX_ALTERNATIVES, MAX_TEXTS
-from regard.server.schemas import BeamRequest, texts_check
-from regard.server.service import Service
-from regard.server.streaming import EVENT_STREAM, Event, Stream, stream_response
+from regard.server.middleware import bearer, check_key
+from regard.server.schemas import BeamRequest, listed, texts_check
+from regard.server.service import EVENT_STREAM, Event, Service, stream_response
 from regard.tasks.requests import MAX_CHARACTERS, MAX_LINES, MAX_NAME, Name, Numbered, Text
 from regard.tasks.translating import target_ids
 from regard.tasks.translator import Run
 from regard.tasks.verbs import check_side
 
-LANGUAGE_NAMES = {
-    "de": "German",
-    "en": "English",
-    "es": "Spanish",
-    "fr": "French",
-    "it": "Italian",
-}
+LANGUAGE_NAMES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
 """Languages by code; one that is not here is called by its code."""
 
 Texts = Annotated[
@@ -54,14 +47,11 @@ class DetectRequest(Numbered):
     q: Texts = Field(description="A text, or a list of texts; each line is a sentence.")
     api_key: str | None = Field(None, max_length=MAX_NAME, description="If the server has one.")
 
-    @property
-    def texts(self) -> list[str]:
-        """The texts, one or many."""
-        return [self.q] if isinstance(self.q, str) else self.q
 
-
-class TranslateRequest(DetectRequest):
+class LibreTranslateRequest(DetectRequest):
     """What is to be translated. Fields that are not known here are ignored."""
+
+    model_config = ConfigDict(title="TranslateRequest")
 
     source: Name = Field(description="Code of its language, or auto.")
     target: Name = Field(description="Code of the language wanted.")
@@ -81,14 +71,18 @@ def libretranslate_routes(service: Service) -> APIRouter:
     @router.post(
         "/translate",
         summary="Translate a text or a list of texts, line by line.",
-        openapi_extra={"requestBody": _form_or_json(TranslateRequest)},
+        openapi_extra={"requestBody": _form_or_json(LibreTranslateRequest)},
         responses={400: {"description": "A language that this run does not translate."}},
     )
     async def translate(request: Request) -> Response:
-        asked = await _fields_of(request, TranslateRequest)
+        asked = await _fields_of(request, LibreTranslateRequest)
         check_key(service.api_key, bearer(request), asked.api_key)
-        _check_languages(asked, *_languages(service.run))
-        lines = _checked_lines(service, asked.texts)
+        source, target = _languages(service.run)
+        if asked.source not in (source, "auto"):
+            raise RefusedError(400, f"this run reads {source}; source must be {source} or auto")
+        if asked.target != target:
+            raise RefusedError(400, f"this run writes {target}; target must be {target}")
+        lines = _checked_lines(service, listed(asked.q))
         return json_response(as_json(await _translated(service, asked, lines)))
 
     @router.post(
@@ -99,16 +93,15 @@ def libretranslate_routes(service: Service) -> APIRouter:
     async def detect(request: Request) -> Response:
         asked = await _fields_of(request, DetectRequest)
         check_key(service.api_key, bearer(request), asked.api_key)
-        found = [[_detected(service.run)] for _ in asked.texts]
+        found = [[_detected(service.run)] for _ in listed(asked.q)]
         return json_response(as_json(found if isinstance(asked.q, list) else found[0]))
 
     @router.get("/languages", summary="What can be translated into what.")
     async def languages() -> list[dict[str, Any]]:
         source, target = _languages(service.run)
-        targets = {source: [target], target: []}
         return [
             {"code": code, "name": LANGUAGE_NAMES.get(code, code), "targets": into}
-            for code, into in targets.items()
+            for code, into in {source: [target], target: []}.items()
         ]
 
     return router
@@ -124,25 +117,18 @@ def _detected(run: Run) -> dict[str, Any]:
     return {"confidence": 100, "language": _languages(run)[0]}
 
 
-def _check_languages(asked: TranslateRequest, source: str, target: str) -> None:
-    if asked.source not in (source, "auto"):
-        raise RefusedError(400, f"this run reads {source}; source must be {source} or auto")
-    if asked.target != target:
-        raise RefusedError(400, f"this run writes {target}; target must be {target}")
-
-
 async def _translated(
-    service: Service, asked: TranslateRequest, lines: list[str]
+    service: Service, asked: LibreTranslateRequest, lines: list[str]
 ) -> dict[str, Any]:
     """The answer: one for one, many for many."""
-    worker, n = service.worker, asked.alternatives
+    worker, n, texts = service.worker, asked.alternatives, listed(asked.q)
     translated = await worker.translate(lines)
-    answer: dict[str, Any] = {"translatedText": joined(asked.texts, translated)}
+    answer: dict[str, Any] = {"translatedText": joined(texts, translated)}
     if asked.source == "auto":
-        answer["detectedLanguage"] = [_detected(service.run) for _ in asked.texts]
+        answer["detectedLanguage"] = [_detected(service.run) for _ in texts]
     if n:
         n_best = await worker.call(partial(service.run.translate, lines, n_best=n + 1))
-        answer["alternatives"] = alternatives(asked.texts, translated, n_best, n)
+        answer["alternatives"] = alternatives(texts, translated, n_best, n)
     if isinstance(asked.q, list):
         return answer
     return {name: values[0] for name, values in answer.items()}
@@ -159,7 +145,10 @@ async def _fields_of(request: Request, kind: type[Fields]) -> Fields:
     """The fields of a request, from JSON or a form."""
     sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if sent == "application/json":
-        fields = _read_json(await request.body())
+        try:
+            fields = json.loads(await request.body())
+        except (ValueError, RecursionError):  # broken, no UTF-8, an endless number, too deep
+            raise RefusedError(400, "the body is no JSON") from None
     elif sent in ("application/x-www-form-urlencoded", "multipart/form-data"):
         fields = await _read_form(request)
     else:
@@ -168,13 +157,6 @@ async def _fields_of(request: Request, kind: type[Fields]) -> Fields:
         return kind.model_validate(fields)
     except ValidationError as error:
         raise RefusedError(422, problems(error.errors())) from None
-
-
-def _read_json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):  # broken, no UTF-8, an endless number, too deep
-        raise RefusedError(400, "the body is no JSON") from None
 
 
 async def _read_form(request: Request) -> dict[str, Any]:
@@ -245,9 +227,8 @@ def _checked_lines(service: Service, texts: Iterable[str]) -> list[str]:
     """The lines of the texts to translate; too many of them, and too long ones, are refused."""
     lines = nonempty_lines(texts)
     if len(lines) > MAX_LINES:
-        raise RefusedError(
-            422, f"there are {len(lines)} lines, at most {MAX_LINES} go in; send fewer at once"
-        )
+        why = f"there are {len(lines)} lines, at most {MAX_LINES} go in; send fewer at once"
+        raise RefusedError(422, why)
     for line in lines:
         check_side(service.run, service.limits.tokens, service.run.tokenizers.source, line)
     return lines
@@ -273,23 +254,20 @@ def decoding_routes(service: Service) -> APIRouter:
         ],
     ) -> StreamingResponse:
         _checked_lines(service, [source])
-        events = greedy_events(run, source)
-        return await stream_response(
-            service.worker, Stream(events, "GET /api/stream", threading.Event())
-        )
+        events, dropped = greedy_events(run, source), threading.Event()
+        return await stream_response(service.worker, events, "GET /api/stream", dropped)
+
+    def tree(asked: BeamRequest) -> bytes:
+        edits = tuple(edit.model_dump() for edit in asked.edits)
+        found = run.beam(asked.source, n_beams=asked.n_beams, prefix=(*asked.prefix,), edit=edits)
+        return as_json(found.as_json())
 
     @router.post("/beam", summary="A beam search as a tree.")
     async def beam(asked: BeamRequest) -> Response:
         service.task.check_look(run, service.limits.look_tokens, asked.source)
-        return json_response(await service.worker.call(partial(_beam, run, asked)))
+        return json_response(await service.worker.call(partial(tree, asked)))
 
     return router
-
-
-def _beam(run: Run, asked: BeamRequest) -> bytes:
-    edits = tuple(edit.model_dump() for edit in asked.edits)
-    tree = run.beam(asked.source, n_beams=asked.n_beams, prefix=tuple(asked.prefix), edit=edits)
-    return as_json(tree.as_json())
 
 
 @torch.inference_mode()

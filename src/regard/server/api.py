@@ -1,25 +1,27 @@
-"""Looking inside a run: ``/api/info``, ``/api/words``, ``/api/explain``, ``/api/heads``.
+"""``/api``: a path for each verb of a run's task, and looking inside the run.
 
 Answers are made into JSON on the model's thread, so that a large one holds up no other request.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Generic, TypeVar
 
+import torch
 from fastapi import APIRouter, Query
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from regard.core.errors import RegardError
 from regard.server.errors import as_json, json_response
 from regard.server.heads import HeadMeasuring
 from regard.server.limits import MAX_WORDS
 from regard.server.schemas import ExplainRequest, NonemptyExplainRequest
-from regard.server.service import Service, typed_fields
-from regard.server.verbs import verb_path
+from regard.server.service import EVENT_STREAM, Event, Service, stream_response, typed_fields
+from regard.tasks.base import Verb
 from regard.tasks.requests import MAX_NAME
 from regard.tasks.verbs import unknown_words
 from regard.text.specials import BEGIN, PAD, SPECIALS
@@ -28,8 +30,65 @@ from regard.visual.head_table import COLUMNS
 from regard.visual.payload import Selected, packed_payload
 
 T = TypeVar("T")
-MAX_TOKENS = 20
-"""That a language model writes while it is looked at, where nothing is said."""
+MAX_TOKENS = 20  # that a language model writes while it is looked at, where nothing is said
+
+# ------------------------------------------------------------------ verbs
+
+
+def verb_path(verb: Verb) -> str:
+    """Where a verb is asked."""
+    return f"/api/{verb.name}"
+
+
+def verb_routes(service: Service) -> APIRouter:
+    """A path for each verb of the run's task."""
+    router = APIRouter(tags=["verbs"])
+    for verb in filter(lambda one: one.served, service.task.verbs):
+        how: dict[str, Any] = {"summary": verb.doc or verb.summary, "methods": ["POST"]}
+        if verb.streams:
+            how |= {"response_class": StreamingResponse, "responses": EVENT_STREAM}
+        handler = (_streaming if verb.streams else _answering)(service, verb)
+        handler.__annotations__["asked"] = verb.request  # for FastAPI to read and to document
+        router.add_api_route(verb_path(verb), handler, name=verb.name, **how)
+    return router
+
+
+def _answering(service: Service, verb: Verb) -> Callable[..., Any]:
+    """A handler that answers with one JSON object."""
+    run = service.run
+
+    def answered(asked: Any) -> bytes:
+        verb.check(run, asked, service.limits.tokens)
+        (answer,) = verb.answer(run, [asked])
+        return as_json({**answer, **verb.beside(run, asked)})
+
+    async def handler(asked: Any) -> Response:
+        return json_response(await service.worker.call(partial(answered, asked)))
+
+    return handler
+
+
+def _streaming(service: Service, verb: Verb) -> Callable[..., Any]:
+    """A handler that answers with server-sent events; the last one's name is ``done``."""
+
+    async def handler(asked: Any) -> StreamingResponse:
+        verb.check(service.run, asked, service.limits.tokens)
+        dropped = threading.Event()
+        found = _inferring(verb.events(service.run, asked, dropped.is_set))
+        events = (Event(data, name, last=name == "done") for name, data in found)
+        where = f"POST {verb_path(verb)}"
+        return await stream_response(service.worker, events, where, dropped)
+
+    return handler
+
+
+@torch.inference_mode()
+def _inferring(events: Any) -> Any:
+    """Without gradients, however the events are made."""
+    yield from events
+
+
+# ------------------------------------------------------------------ looking inside
 
 
 class Once(Generic[T]):
@@ -37,8 +96,7 @@ class Once(Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self.made: T | None = None
-        """The answer, where it is there; any thread may look."""
+        self.made: T | None = None  # any thread may look
 
     def __call__(self) -> T:
         """The answer."""
@@ -48,7 +106,7 @@ class Once(Generic[T]):
 
 
 def explain_routes(service: Service, measuring: HeadMeasuring) -> APIRouter:
-    """The paths for one run; ``/api/words`` where it writes."""
+    """``/api/info``, ``/api/heads``, ``/api/explain``, and ``/api/words`` of a run that writes."""
     router = APIRouter(prefix="/api", tags=["look inside"])
     info_once = Once(lambda: as_json(info(service)))
 
@@ -60,48 +118,24 @@ def explain_routes(service: Service, measuring: HeadMeasuring) -> APIRouter:
     async def heads() -> Response:
         return json_response(await measuring.result())
 
-    _add_explain(router, service)
+    async def explain(asked: Any) -> Response:
+        return json_response(await service.worker.call(partial(_explain, service, asked)))
+
+    request = service.page_verb.request
+    needs_text = request.model_fields[next(iter(typed_fields(request)))].is_required()
+    kind = NonemptyExplainRequest if needs_text else ExplainRequest  # a language model needs none
+    explain.__annotations__["asked"] = kind
+    summary = "Where every attention looks; perhaps after what-ifs."
+    name = "explain" if needs_text else "explain_prompt"
+    router.add_api_route("/explain", explain, methods=["POST"], name=name, summary=summary)
     _, writes = service.task.tokenizers(service.run)
     if writes is not None:
         _add_words(router, writes)
     return router
 
 
-def _add_explain(router: APIRouter, service: Service) -> None:
-    summary = "Where every attention looks; perhaps after what-ifs."
-    request = service.page_verb.request
-    first = next(iter(typed_fields(request)))
-    if request.model_fields[first].is_required():
-
-        @router.post("/explain", summary=summary)
-        async def explain(asked: NonemptyExplainRequest) -> Response:
-            return json_response(await service.worker.call(partial(_explain, service, asked)))
-
-    else:  # a language model writes on from nothing, too
-
-        @router.post("/explain", summary=summary)
-        async def explain_prompt(asked: ExplainRequest) -> Response:
-            return json_response(await service.worker.call(partial(_explain, service, asked)))
-
-
 def _explain(service: Service, asked: ExplainRequest) -> bytes:
     """The object of ``explain --format json``, and what a reader should know beside it."""
-    look = _look(service, asked)
-    if asked.packed is None:
-        answer = look.as_json()
-    else:
-        shown = Selected(asked.packed.name, asked.packed.layer)
-        answer = packed_payload(look.payload(), shown)
-    answer["unknown"] = unknown_words(service.run, look.source)
-    answer["notes"] = list(look.warnings)
-    if asked.steps is not None:
-        answer["steps"] = look.steps(**asked.steps.model_dump()).as_json()
-    if asked.rollout is not None:
-        answer["rollout"] = look.rollout(asked.rollout).tolist()
-    return as_json(answer)
-
-
-def _look(service: Service, asked: ExplainRequest) -> Any:
     task, run = service.task, service.run
     given = {"other": asked.other, "target": asked.target}
     room = task.check_look(run, service.limits.look_tokens, asked.source, **given)
@@ -109,7 +143,18 @@ def _look(service: Service, asked: ExplainRequest) -> Any:
     if room is not None:
         n = min(room, MAX_TOKENS if n is None else n)
     edits = tuple(edit.model_dump() for edit in asked.edits)
-    return task.explain(run, asked.source, **given, max_tokens=n, edit=edits)
+    look = task.explain(run, asked.source, **given, max_tokens=n, edit=edits)
+    if asked.packed is None:
+        answer = look.as_json()
+    else:
+        answer = packed_payload(look.payload(), Selected(asked.packed.name, asked.packed.layer))
+    answer["unknown"] = unknown_words(run, look.source)
+    answer["notes"] = list(look.warnings)
+    if asked.steps is not None:
+        answer["steps"] = look.steps(**asked.steps.model_dump()).as_json()
+    if asked.rollout is not None:
+        answer["rollout"] = look.rollout(asked.rollout).tolist()
+    return as_json(answer)
 
 
 def _add_words(router: APIRouter, tokenizer: Tokenizer) -> None:
@@ -121,9 +166,6 @@ def _add_words(router: APIRouter, tokenizer: Tokenizer) -> None:
         tokens = sorted(set(tokenizer.tokens(range(tokenizer.n_vocab))) - {PAD, BEGIN})
         fitting = (token for token in tokens if token.removeprefix(SPACE).startswith(begins))
         return list(islice(fitting, MAX_WORDS))
-
-
-# ------------------------------------------------------------------ what is told before
 
 
 def info(service: Service) -> dict[str, Any]:
@@ -153,25 +195,19 @@ def form(service: Service) -> dict[str, Any]:
 
     A field is typed as ``text``, as ``lines`` (a list of texts) or as ``json``.
     """
-    words = service.task.form(service.run)
-    verb = service.page_verb
+    words, verb = service.task.form(service.run), service.page_verb
     labels = [label for label in (words.label, words.other) if label]
-    asked = list(typed_fields(verb.request).items())[: len(labels)]
+    asked = zip(typed_fields(verb.request).items(), labels, strict=False)
     fields = [
         {"name": name, "kind": kind, "label": label, "optional": words.optional and i > 0}
-        for i, ((name, kind), label) in enumerate(zip(asked, labels, strict=False))
+        for i, ((name, kind), label) in enumerate(asked)
     ]
     return {**words.as_json(), "path": verb_path(verb), "streams": verb.streams, "fields": fields}
 
 
 def _attentions(service: Service, example: Mapping[str, str]) -> list[dict[str, Any]]:
     """Name, layers and heads of every attention, found by looking at an example."""
-    tries: list[dict[str, Any]] = [
-        service.look_at(example),
-        {"source": "a"},
-        {"source": "a", "other": "a"},
-    ]
-    for asked in tries:
+    for asked in (service.look_at(example), {"source": "a"}, {"source": "a", "other": "a"}):
         try:
             look = service.task.explain(service.run, **asked)
         except RegardError:  # a run that takes pairs, without an example of one
