@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from looks import EVIL, payload, steps, tree
 
-from regard.visual.html import LookWidget, look_fragment, look_html, module_text
+from regard.visual.look_files import LookWidget, look_fragment, look_html, module_text
 from regard.visual.payload import Selected
 
 pytestmark = pytest.mark.browser

@@ -34,8 +34,7 @@ from regard.server.app import make_app
 from regard.server.batcher import MODEL
 from regard.server.errors import BusyError, RefusedError, as_json
 from regard.server.heads import CANNOT, HeadMeasuring, main
-from regard.server.limits import Limits
-from regard.server.limits import address_of, listen
+from regard.server.limits import Limits, address_of, listen
 from regard.server.service import Service
 from regard.server.translation import greedy_events
 from regard.tasks.base import TASKS

@@ -27,8 +27,7 @@ from regard.models.settings import DecoderConfig, EncoderConfig
 from regard.tasks.edits import AnyEdit, as_json
 from regard.text.tokenizer import SPACE
 from regard.visual.axes import Axis, named_sides, token_sides
-from regard.visual.html import look_fragment
-from regard.visual.look_files import look_file
+from regard.visual.look_files import look_file, look_fragment
 from regard.visual.matrix import look_text
 from regard.visual.payload import Payload, Selected, selected_view
 from regard.visual.steps_table import steps_html, steps_text

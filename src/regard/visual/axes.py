@@ -76,15 +76,9 @@ class Axis(Sequence[str]):
 
 def token_sides(source: Sequence[str], target: Sequence[str]) -> dict[str, Axis]:
     """The sides of a look at texts: ``input`` is what a decoder has read when it writes a token."""
-    written = tuple(target)
-    labels = {
-        "source": tuple(source),
-        "target": written,
-        "label": written,
-        "input": ("<s>", *written[:-1]),
-        "text": (*source, *written),
-    }
-    return {name: Axis(some) for name, some in labels.items()}
+    read, written = Axis(tuple(source)), Axis(tuple(target))
+    before, both = Axis(("<s>", *written[:-1])), Axis((*read, *written))
+    return {"source": read, "target": written, "label": written, "input": before, "text": both}
 
 
 def sides_of(payload: Mapping[str, Any]) -> dict[str, Axis]:

@@ -14,8 +14,7 @@ from regard.visual.svg import Attributes, Markup, element, picture
 from regard.visual.theme import INK, colour_of, exact
 
 Point = tuple[float, float]
-Run = list[Point]
-"""Neighbouring points with no gap between them."""
+Run = list[Point]  # neighbouring points with no gap between them
 
 _WIDTH, _PLOT_HEIGHT, _RIGHT = 420, 180, 22  # small, so that a phone does not shrink the text
 _ROW = 18
@@ -23,8 +22,8 @@ _LETTER = 6.8  # width of an average letter at the sizes used here; SVG text can
 _MANY = 60  # beyond so many points a series is a bare line, and its points only answer the mouse
 _LARGEST = 1e100  # what no real measurement reaches; keeps differences of values finite
 _BAR_ROW, _BAR = 26, 14
+# (from where on, unit, its sign): thousands are written out up to 10,000
 _UNITS = ((1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
-"""(from where on, unit, its sign): thousands are written out up to 10,000."""
 
 
 def curves(
@@ -41,32 +40,35 @@ def curves(
     """
     runs = {name: _runs(points, log_y) for name, points in series.items()}
     drawn = [point for parts in runs.values() for run in parts for point in run]
-    legend = _legend_rows(list(series))
-    frame = _frame(drawn, len(legend), log_y)
-    labels = (x_label, y_label)
-    lines = [_line(name, i, runs[name], frame, labels) for i, name in enumerate(runs)]
-    return picture(
-        element("text", title, x=0, y=17, font_size=15, font_weight=600),
-        *_legend(legend),
-        _grid(frame),
-        _names(frame, labels),
-        *(lines if drawn else [_nothing(frame)]),
-        size=(_WIDTH, frame.top + _PLOT_HEIGHT + 46),
-        fixed=False,
-        label=f"{title}: {y_label} by {x_label} of {', '.join(series) or 'nothing'}",
-        font_size=12,
-    )
-
-
-def _frame(drawn: Sequence[Point], n_legend_rows: int, log_y: bool) -> _Frame:
+    legend, n_rows = _legend(list(series))
     y_values = [y for _, y in drawn]
     y_axis = log_axis(y_values) if log_y else linear_axis(y_values, outward=True)
     widest = max((len(label) for _, label in y_axis.ticks), default=1)
-    return _Frame(
-        left=14 + _LETTER * widest,
-        top=58 + _ROW * n_legend_rows,
-        x_axis=linear_axis([x for x, _ in drawn]),
-        y_axis=y_axis,
+    left, top = 14 + _LETTER * widest, 58 + _ROW * n_rows
+    frame = _Frame(left, top, linear_axis([x for x, _ in drawn]), y_axis)
+    labels = (x_label, y_label)
+    lines = [_line(name, i, runs[name], frame, labels) for i, name in enumerate(runs)]
+    x, y = (left + _WIDTH - _RIGHT) / 2, top + _PLOT_HEIGHT / 2
+    nothing = element("text", "no data", x=x, y=y, text_anchor="middle", fill_opacity=0.5)
+    return _chart(
+        title,
+        *legend,
+        *_axes(frame, labels),
+        *(lines if drawn else [nothing]),
+        height=top + _PLOT_HEIGHT + 46,
+        told=f"{y_label} by {x_label} of {', '.join(series) or 'nothing'}",
+    )
+
+
+def _chart(title: str, *parts: Markup, height: float, told: str) -> str:
+    """A picture with a title, as wide as all charts are."""
+    return picture(
+        element("text", title, x=0, y=17, font_size=15, font_weight=600),
+        *parts,
+        size=(_WIDTH, height),
+        fixed=False,
+        label=f"{title}: {told}",
+        font_size=12,
     )
 
 
@@ -91,25 +93,17 @@ def _line(name: str, i: int, runs: list[Run], frame: _Frame, labels: tuple[str, 
         if len(run) > 1:
             path = "M" + "L".join(f"{x:.2f} {y:.2f}" for x, y in places)
             parts.append(element("path", d=path, stroke_dasharray=dash))
-        hidden = bare and len(run) > 1
+        # A hidden point is larger, since nobody can see where it is.
+        seen = {"r": 5, "opacity": 0} if bare and len(run) > 1 else {"r": 2.4}
         for (cx, cy), (x, y) in zip(places, run, strict=True):
-            note = f"{name}: {labels[0]} {exact(x)}, {labels[1]} {exact(y)}"
-            parts.append(_dot(cx, cy, colour, note, hidden=hidden))
-    return element(
-        "g", *parts, fill="none", stroke=colour, stroke_width=1.8, stroke_linejoin="round"
-    )
+            note = element("title", f"{name}: {labels[0]} {exact(x)}, {labels[1]} {exact(y)}")
+            parts.append(element("circle", note, cx=cx, cy=cy, fill=colour, stroke="none", **seen))
+    ink: Attributes = {"fill": "none", "stroke": colour, "stroke_width": 1.8}
+    return element("g", *parts, **ink, stroke_linejoin="round")
 
 
-def _dot(cx: float, cy: float, colour: str, note: str, *, hidden: bool) -> Markup:
-    """A circle to point at; a hidden one is larger, since nobody can see where it is."""
-    seen = {"r": 5, "opacity": 0} if hidden else {"r": 2.4}
-    return element(
-        "circle", element("title", note), cx=cx, cy=cy, fill=colour, stroke="none", **seen
-    )
-
-
-def _grid(frame: _Frame) -> Markup:
-    """Fine lines at the y ticks, the x axis, and the numbers of both."""
+def _axes(frame: _Frame, labels: tuple[str, str]) -> tuple[Markup, Markup]:
+    """Fine lines at the y ticks and the x axis with the numbers of both; what the axes measure."""
     bottom, right = frame.top + _PLOT_HEIGHT, _WIDTH - _RIGHT
     parts = []
     for value, label in frame.y_axis.ticks:
@@ -121,56 +115,32 @@ def _grid(frame: _Frame) -> Markup:
         x, _ = frame.place(value, frame.y_axis.low)
         parts.append(_rule(x, bottom, x, bottom + 4, 0.5))
         parts.append(element("text", label, x=x, y=bottom + 18, text_anchor="middle"))
-    return element("g", *parts, fill_opacity=0.72)
+    # The name of y stands above its numbers, for upright text is easier to read.
+    y_name = element("text", labels[1], x=0, y=frame.top - 16)
+    x_name = element("text", labels[0], x=right, y=bottom + 38, text_anchor="end")
+    return element("g", *parts, fill_opacity=0.72), element("g", y_name, x_name, fill_opacity=0.72)
 
 
 def _rule(x1: float, y1: float, x2: float, y2: float, opacity: float) -> Markup:
-    return element(
-        "line", x1=x1, y1=y1, x2=x2, y2=y2, stroke="currentColor", stroke_opacity=opacity
-    )
+    ends = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+    return element("line", **ends, stroke="currentColor", stroke_opacity=opacity)
 
 
-def _names(frame: _Frame, labels: tuple[str, str]) -> Markup:
-    """What the axes measure: y above its numbers, for upright text is easier to read."""
-    bottom = frame.top + _PLOT_HEIGHT
-    return element(
-        "g",
-        element("text", labels[1], x=0, y=frame.top - 16),
-        element("text", labels[0], x=_WIDTH - _RIGHT, y=bottom + 38, text_anchor="end"),
-        fill_opacity=0.72,
-    )
-
-
-def _nothing(frame: _Frame) -> Markup:
-    x, y = (frame.left + _WIDTH - _RIGHT) / 2, frame.top + _PLOT_HEIGHT / 2
-    return element("text", "no data", x=x, y=y, text_anchor="middle", fill_opacity=0.5)
-
-
-def _legend_rows(names: Sequence[str]) -> list[list[tuple[int, str, float]]]:
-    """(series, short name, x) of each entry, broken into rows that fit the width."""
-    rows: list[list[tuple[int, str, float]]] = []
-    x = _WIDTH + 1.0
+def _legend(names: Sequence[str]) -> tuple[list[Markup], int]:
+    """An entry a series, and in how many rows they stand, broken to fit the width."""
+    entries, row, x = [], 0, 0.0
     for i, name in enumerate(names):
         short = name if len(name) <= 48 else name[:47] + "…"
         width = 40 + _LETTER * len(short)
-        if x + width > _WIDTH + 14:
-            rows.append([])
-            x = 0
-        rows[-1].append((i, short, x))
-        x += width
-    return rows
-
-
-def _legend(rows: list[list[tuple[int, str, float]]]) -> list[Markup]:
-    entries = []
-    for row, members in enumerate(rows):
+        if i and x + width > _WIDTH + 14:
+            row, x = row + 1, 0.0
         y = 38 + _ROW * row
-        for i, name, x in members:
-            colour, dash = colour_of(i)
-            ink: Attributes = {"stroke": colour, "stroke_width": 2.5, "stroke_dasharray": dash}
-            line = element("path", d=f"M{x:.2f} {y - 4}h18", **ink)
-            entries.append(element("g", line, element("text", name, x=x + 24, y=y)))
-    return entries
+        colour, dash = colour_of(i)
+        ink: Attributes = {"stroke": colour, "stroke_width": 2.5, "stroke_dasharray": dash}
+        line = element("path", d=f"M{x:.2f} {y - 4}h18", **ink)
+        entries.append(element("g", line, element("text", short, x=x + 24, y=y)))
+        x += width
+    return entries, row + 1 if names else 0
 
 
 def bars(values: Mapping[str, float], *, title: str, unit: str = "", digits: int = 2) -> str:
@@ -179,27 +149,17 @@ def bars(values: Mapping[str, float], *, title: str, unit: str = "", digits: int
     left = 12 + _LETTER * max(map(len, values), default=0)
     room = _WIDTH - left - 12 - _LETTER * max(map(len, texts), default=0)
     largest = max(values.values(), default=0.0) or 1.0
-    rows = [
-        _bar(name, text, left, room * max(0.0, value) / largest, 34 + _BAR_ROW * i)
-        for i, ((name, value), text) in enumerate(zip(values.items(), texts, strict=True))
-    ]
-    return picture(
-        element("text", title, x=0, y=17, font_size=15, font_weight=600),
-        *rows,
-        size=(_WIDTH, 40 + _BAR_ROW * len(values)),
-        fixed=False,
-        label=f"{title}: {', '.join(map(' '.join, zip(values, texts, strict=True)))}",
-        font_size=12,
-    )
-
-
-def _bar(name: str, text: str, left: float, length: float, y: float) -> Markup:
-    return element(
-        "g",
-        element("text", name, x=left - 8, y=y + 11, text_anchor="end"),
-        element("rect", x=left, y=y, width=max(length, 1.0), height=_BAR, fill=INK, rx=2),
-        element("text", text, x=left + length + 6, y=y + 11),
-    )
+    rows = []
+    for i, ((name, value), text) in enumerate(zip(values.items(), texts, strict=True)):
+        y, length = 34 + _BAR_ROW * i, room * max(0.0, value) / largest
+        row = (
+            element("text", name, x=left - 8, y=y + 11, text_anchor="end"),
+            element("rect", x=left, y=y, width=max(length, 1.0), height=_BAR, fill=INK, rx=2),
+            element("text", text, x=left + length + 6, y=y + 11),
+        )
+        rows.append(element("g", *row))
+    told = ", ".join(map(" ".join, zip(values, texts, strict=True)))
+    return _chart(title, *rows, height=40 + _BAR_ROW * len(values), told=told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +168,7 @@ class NumberAxis:
 
     low: float
     high: float
-    ticks: tuple[tuple[float, str], ...]
-    """(value, label), rising."""
+    ticks: tuple[tuple[float, str], ...]  # (value, label), rising
     log: bool = False
 
     def share(self, value: float) -> float:
@@ -298,8 +257,5 @@ class _Frame:
     y_axis: NumberAxis
 
     def place(self, x: float, y: float) -> Point:
-        width = _WIDTH - _RIGHT - self.left
-        return (
-            self.left + width * self.x_axis.share(x),
-            self.top + _PLOT_HEIGHT * (1 - self.y_axis.share(y)),
-        )
+        right = (_WIDTH - _RIGHT - self.left) * self.x_axis.share(x)
+        return self.left + right, self.top + _PLOT_HEIGHT * (1 - self.y_axis.share(y))

@@ -39,21 +39,18 @@ def head_map(heads: Mapping[str, Any]) -> str:
     widest = max((max(axis) - min(axis) for axis in axes), default=0.0)
     scale = (_PANEL - 2 * _MARGIN) / widest if widest > 0 else 0.0
     panels = [_panel(heads, some, float(_PANEL * i), scale) for i, some in enumerate(members)]
-    width = _PANEL * len(names)
+    width, below = _PANEL * len(names), _TOP + _PANEL + _LINE
+    room = max(20, int((width - 12) / _LETTER))  # letters of a line
+    lines = [*textwrap.wrap(_key(heads), room), *textwrap.wrap(heads["caveat"], room)]
     notes = [
-        line
-        for text in (_key(heads), heads["caveat"])
-        for line in textwrap.wrap(text, max(20, int((width - 12) / _LETTER)))
+        element("text", text, x=6, y=below + 4 + _LINE * i, fill_opacity=0.72)
+        for i, text in enumerate(lines)
     ]
     title = f"Heads on {heads['n']:,} {'sentences' if 'n_bleu' in heads else 'texts'}"
-    below = _TOP + _PANEL + _LINE
     return picture(
         element("text", title, x=4, y=17, font_size=15, font_weight=600),
         *panels,
-        *(
-            element("text", text, x=6, y=below + 4 + _LINE * i, fill_opacity=0.72)
-            for i, text in enumerate(notes)
-        ),
+        *notes,
         size=(width, _TOP + _PANEL + _LINE * len(notes) + 8),
         label=f"{title}: {len(heads['rows'])} heads of {', '.join(names)}",
         font_size=12,
@@ -80,10 +77,19 @@ def _panel(heads: Mapping[str, Any], members: Sequence[int], left: float, scale:
     room = Box(left + 4, _TOP, _PANEL - 8, _PANEL)
     marks = moved_apart(_marks(heads, members, left, scale), room)
     colours = {one: colour_of(k) for k, one in enumerate(sorted({clusters[i] for i in members}))}
-    dots = {
-        mark: _dot(mark, rows[i], clusters[i], colours[clusters[i]], costs[i], columns_of(heads))
-        for mark, i in zip(marks, members, strict=True)
-    }
+    dots = {}
+    for mark, i in zip(marks, members, strict=True):
+        colour, dash = colours[clusters[i]]
+        fill: Attributes = {
+            "fill": colour if (costs[i] or 0.0) > 0 else "none",
+            "fill_opacity": 0.8,
+        }
+        line: Attributes = {"stroke": colour, "stroke_width": 1.5, "stroke_dasharray": dash}
+        where = {f"data_{key}": rows[i][key] for key in ("name", "layer", "head")}
+        story = element("title", _story(rows[i], clusters[i], columns_of(heads)))
+        place = {"cx": mark.x, "cy": mark.y, "r": mark.radius}
+        data = {**where, "data_cluster": clusters[i]}
+        dots[mark] = element("circle", story, **place, **fill, **line, **data)
     labels = zip(marks, place_labels(marks, room), members, strict=True)
     frame: Attributes = {"rx": 6, "fill": "none", "stroke": "currentColor", "stroke_opacity": 0.2}
     return element(
@@ -120,22 +126,6 @@ def _largest(costs: Sequence[float | None]) -> float:
 
 def _name(row: Mapping[str, Any]) -> str:
     return f"{row['layer']}.{row['head']}"
-
-
-def _dot(
-    mark: Mark,
-    row: Mapping[str, Any],
-    cluster: int,
-    ink: tuple[str, str | None],
-    cost: float | None,
-    told: Sequence[HeadColumn],
-) -> Markup:
-    where = {f"data_{key}": row[key] for key in ("name", "layer", "head")}
-    fill: Attributes = {"fill": ink[0] if (cost or 0.0) > 0 else "none", "fill_opacity": 0.8}
-    line: Attributes = {"stroke": ink[0], "stroke_width": 1.5, "stroke_dasharray": ink[1]}
-    story = element("title", _story(row, cluster, told))
-    place = {"cx": mark.x, "cy": mark.y, "r": mark.radius}
-    return element("circle", story, **place, **fill, **line, **where, data_cluster=cluster)
 
 
 def _story(row: Mapping[str, Any], cluster: int, told: Sequence[HeadColumn]) -> str:

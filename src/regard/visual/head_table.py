@@ -1,10 +1,9 @@
-"""What each head does, as tables: rounded for people, in a page or a terminal, with all digits for
-programs.
-"""
+"""What each head does, as tables: rounded for people, with all digits for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 from regard.evaluation.metrics import METRICS
@@ -68,20 +67,40 @@ def head_tables(heads: Mapping[str, Any]) -> list[Table]:
 
     A column that is empty is left out.
     """
-    names = list(dict.fromkeys(row["name"] for row in heads["rows"]))
-    return [_of_one(heads, name) for name in names]
+    tables = []
+    for name in dict.fromkeys(row["name"] for row in heads["rows"]):
+        members = [i for i, row in enumerate(heads["rows"]) if row["name"] == name]
+        told = [[heads["rows"][i][column.key] for i in members] for column in columns_of(heads)]
+        known = [any(one is not None for one in values) for values in told]
+        columns = list(compress(columns_of(heads), known))
+        tables.append(_rounded(name, heads, members, columns, "{layer}.{head}"))
+    return tables
 
 
 def all_heads_table(heads: Mapping[str, Any]) -> Table:
     """All heads in one rounded table, for a paper; its caption tells what was done."""
-    columns = columns_of(heads)
-    rows = [
-        [f"{row['name']} {row['layer']}.{row['head']}", *_cells(row, columns), str(cluster)]
-        for row, cluster in zip(heads["rows"], heads["clusters"], strict=True)
-    ]
-    header = ["head", *(column.name for column in columns), CLUSTER[0]]
     caption = f"{conditions(heads)} {meanings(heads)} {heads['caveat']}"
-    return Table(caption, header, rows)
+    members = range(len(heads["rows"]))
+    return _rounded(caption, heads, members, columns_of(heads), "{name} {layer}.{head}")
+
+
+def _rounded(
+    caption: str,
+    heads: Mapping[str, Any],
+    members: Sequence[int],
+    columns: Sequence[HeadColumn],
+    named: str,
+) -> Table:
+    """Some heads, a row each; ``named`` says how they are called."""
+    rows = []
+    for i in members:
+        row = heads["rows"][i]
+        cells = [
+            "–" if row[c.key] is None else f"{c.unit * row[c.key]:{c.format}}".replace("-", "−")
+            for c in columns
+        ]
+        rows.append([named.format_map(row), *cells, str(heads["clusters"][i])])
+    return Table(caption, ["head", *(column.name for column in columns), CLUSTER[0]], rows)
 
 
 def plain_table(heads: Mapping[str, Any]) -> Table:
@@ -107,44 +126,21 @@ def heads_text(heads: Mapping[str, Any], width: int) -> str:
 def conditions(heads: Mapping[str, Any]) -> str:
     """What the numbers were measured on."""
     if "n_bleu" not in heads:
-        return f"{heads['n']:,} texts of {heads['split']}{_whole(heads)}."
+        keys = [column.key.removesuffix("_change") for column in columns_of(heads)]
+        told = [
+            f"{key.replace('_', ' ')} {heads[key]:.3f}"
+            for key in keys
+            if key != "moved" and heads.get(key) is not None  # vectors alone have no score
+        ]
+        whole = f"; whole model: {', '.join(told)}" if told else ""
+        return f"{heads['n']:,} texts of {heads['split']}{whole}."
     return (
         f"{heads['n']:,} sentences of {heads['split']}, BLEU on {heads['n_bleu']:,} of them; whole "
         f"model: loss {heads['loss']:.3f}, BLEU {heads['bleu']:.1f}."
     )
 
 
-def _whole(heads: Mapping[str, Any]) -> str:
-    """The scores of the model as it is; vectors alone have none."""
-    keys = [column.key.removesuffix("_change") for column in columns_of(heads)]
-    told = [
-        f"{key.replace('_', ' ')} {heads[key]:.3f}"
-        for key in keys
-        if key != "moved" and heads.get(key) is not None
-    ]
-    return f"; whole model: {', '.join(told)}" if told else ""
-
-
 def meanings(heads: Mapping[str, Any]) -> str:
     """What the columns are."""
     told = [f"{column.name}: {column.meaning}" for column in columns_of(heads)]
     return "; ".join([*told, ": ".join(CLUSTER)]) + "."
-
-
-def _of_one(heads: Mapping[str, Any], name: str) -> Table:
-    numbered = zip(heads["rows"], heads["clusters"], strict=True)
-    members = [(row, cluster) for row, cluster in numbered if row["name"] == name]
-    columns = [c for c in columns_of(heads) if any(row[c.key] is not None for row, _ in members)]
-    header = ["head", *(column.name for column in columns), CLUSTER[0]]
-    rows = [
-        [f"{row['layer']}.{row['head']}", *_cells(row, columns), str(cluster)]
-        for row, cluster in members
-    ]
-    return Table(name, header, rows)
-
-
-def _cells(row: Mapping[str, Any], columns: Sequence[HeadColumn]) -> list[str]:
-    return [
-        "–" if row[one.key] is None else f"{one.unit * row[one.key]:{one.format}}".replace("-", "−")
-        for one in columns
-    ]

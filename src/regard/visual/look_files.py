@@ -1,22 +1,47 @@
-"""A look in the form of any file we write: HTML, SVG, JSON, CSV or LaTeX."""
+"""A look in the form of any file we write: HTML, SVG, JSON, CSV or LaTeX; and for notebooks.
+
+The HTML file works offline. It holds the drawing module, a small interface and the numbers; the
+browser itself refuses anything from outside. A notebook gets the same file in an ``<iframe
+srcdoc>``: scripts run there however the notebook inserts its outputs, and no view can disturb
+another or the notebook.
+
+``LookWidget(payload)`` is live in Jupyter, by anywidget: setting ``widget.payload`` to another one
+draws it anew, and what is chosen in it comes back as ``widget.selected``.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
-from regard.visual.html import look_html
 from regard.visual.matrix import matrix
-from regard.visual.payload import Payload, Selected, drawn
+from regard.visual.payload import (
+    Payload,
+    Selected,
+    answer_of,
+    drawn,
+    packed_payload,
+    packed_steps,
+)
+from regard.visual.report import page
 from regard.visual.steps_table import steps_csv, steps_latex, steps_svg
+from regard.visual.svg import element
 from regard.visual.tables import Table, csv_table, latex_table
-from regard.visual.theme import number
+from regard.visual.theme import number, theme_js
 
 FORMS = ("html", "svg", "json", "csv", "tex")
-Steps = Mapping[str, Any]
+_OWN_IMPORTS = r'^import [^;]* from "\./(theme|draw)\.js";$'
+_FRAME = "width:100%;height:44rem;border:0;resize:vertical;overflow:auto"
+
+Steps = Mapping[str, Any]  # of one token
 
 
 def look_file(
@@ -53,10 +78,94 @@ def steps_file(payload: Payload, steps: Steps, form: str) -> str:
 
 
 def _table(payload: Payload, selected: Selected, written: Callable[[float], str]) -> Table:
-    """A row a position that asks, a column one that is looked at."""
+    """A row a query, a column a key."""
     one = drawn(payload, selected)
     rows = [
         [label, *map(written, weights)]
         for label, weights in zip(one.rows, one.weights.tolist(), strict=True)
     ]
     return Table(one.title, ["", *one.columns], rows)
+
+
+# ------------------------------------------------------------------ HTML and notebooks
+
+
+def look_html(
+    payload: Payload,
+    steps: Steps | Iterable[Steps] | None = None,
+    tree: Payload | None = None,
+    *,
+    selected: Selected | None = None,
+) -> str:
+    """A page by itself: choose attention, layer, head and view; save it as SVG or PNG.
+
+    ``steps`` are shown when their token is clicked. Every weight is exact where there are few; else
+    those of the selected layer are, and the others have 8 bits, which the page tells (``payload``).
+    """
+    data = packed_payload(payload, selected or Selected())
+    if steps is not None:
+        data["steps"] = packed_steps([steps] if isinstance(steps, Mapping) else steps)
+    if tree is not None:
+        data["tree"] = tree
+    script = module_text("start.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    title = f"Attention: {payload.get('source') or answer_of(payload)}"
+    body = f"""<main><div></div></main>
+<script type="application/json">{json_text(data)}</script>
+<script type="module">{script}</script>"""
+    return page(title, body, policy=policy, style="\nmain { padding-block: 1.5rem; }")
+
+
+def look_fragment(
+    payload: Payload, steps: Steps | Iterable[Steps] | None = None, tree: Payload | None = None
+) -> str:
+    """The same for the output of a notebook; as many on one page as one likes."""
+    inside, may = look_html(payload, steps, tree), "allow-scripts allow-downloads"
+    return element("iframe", srcdoc=inside, sandbox=may, style=_FRAME, title="attention")
+
+
+def LookWidget(  # noqa: N802 - to the user it is a class; it is made on first use
+    payload: Payload, steps: Iterable[Mapping[str, Any]] = ()
+) -> Any:
+    """An anywidget of a look's payload (``look.as_json()``), with the steps of some tokens."""
+    packed = packed_payload(payload, Selected())
+    return _widget_class()(payload={**packed, "steps": packed_steps(steps)})
+
+
+def json_text(data: Any) -> str:
+    """JSON that cannot end the script element it stands in, whatever a sentence says."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+@cache
+def module_text(*more: str) -> str:
+    """The theme, the drawing module, its interface and ``more`` files, as one module."""
+    folder = files("regard.visual") / "static"
+    names = ("draw.js", "single.js", *more)
+    parts = ((folder / name).read_text(encoding="utf-8") for name in names)
+    return theme_js() + re.sub(_OWN_IMPORTS, "", "".join(parts), flags=re.MULTILINE)
+
+
+@cache
+def _widget_class() -> Any:
+    """Made when first needed: anywidget is an extra that most do without."""
+    try:
+        import anywidget
+        import traitlets
+    except ImportError as error:
+        raise ConfigError(
+            "the live widget needs anywidget, which is not installed; "
+            "pip install 'regard[notebook]', or show the look itself, which needs nothing"
+        ) from error
+
+    class _LookWidget(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
+        _esm = module_text("widget.js")
+        payload = traitlets.Dict().tag(sync=True)
+        selected = traitlets.Dict().tag(sync=True)
+
+    return _LookWidget

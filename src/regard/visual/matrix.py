@@ -13,15 +13,8 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from regard.visual.payload import (
-    PAIR_SEPARATOR,
-    Payload,
-    Selected,
-    answer_of,
-    choice_lines,
-    drawn,
-)
-from regard.visual.svg import Markup, element, picture, printable
+from regard.visual.payload import PAIR_SEPARATOR, Payload, Selected, answer_of, choice_lines, drawn
+from regard.visual.svg import Attributes, element, picture, printable
 from regard.visual.theme import INK, number, weight_opacity, weight_rgb
 
 _CELL = 26
@@ -41,28 +34,23 @@ def matrix(
     top = 34 + _LETTER * max(map(len, columns), default=0) * 0.75
     width = max(left + _CELL * len(columns) + 60, 12 + 1.1 * _LETTER * len(title))
     height = top + _CELL * len(rows) + 8
-    middles = [_CELL * (i + 0.5) for i in range(max(len(rows), len(columns)))]
-    names = [
-        element("text", one, x=f"{left - 6:.1f}", y=f"{top + y + 4.5:.1f}", text_anchor="end")
-        for one, y in zip(rows, middles, strict=False)
-    ]
-    heads = [
-        element("text", one, transform=f"translate({left + x:.1f} {top - 6:.1f}) rotate(-45)")
-        for one, x in zip(columns, middles, strict=False)
-    ]
-    cells = [
-        _cell(left + _CELL * s, top + _CELL * t, float(weights[t][s]), f"{row} → {column}")
-        for t, row in enumerate(rows)
-        for s, column in enumerate(columns)
-    ]
-    return picture(
-        element("text", title, x=4, y=16, font_weight=600),
-        *heads,
-        *names,
-        *cells,
-        size=(width, height),
-        label=title,
-    )
+    parts = [element("text", title, x=4, y=16, font_weight=600)]
+    for s, column in enumerate(columns):
+        at = f"translate({left + _CELL * (s + 0.5):.1f} {top - 6:.1f}) rotate(-45)"
+        parts.append(element("text", column, transform=at))
+    for t, row in enumerate(rows):
+        y = f"{top + _CELL * (t + 0.5) + 4.5:.1f}"
+        parts.append(element("text", row, x=f"{left - 6:.1f}", y=y, text_anchor="end"))
+    edge: Attributes = {"stroke": "currentColor", "stroke_opacity": "0.12"}
+    for t, row in enumerate(rows):
+        for s, column in enumerate(columns):
+            weight = float(weights[t][s])
+            at_cell = {"x": f"{left + _CELL * s:.1f}", "y": f"{top + _CELL * t:.1f}"}
+            size = {"width": _CELL - 1, "height": _CELL - 1}
+            ink = {"fill": INK, "fill_opacity": weight_opacity(weight)}
+            told = element("title", f"{row} → {column}: {number(weight)}")
+            parts.append(element("rect", told, **at_cell, **size, **ink, **edge))
+    return picture(*parts, size=(width, height), label=title)
 
 
 def look_text(payload: Payload, selected: Selected | None = None, *, width: int = 80) -> Text:
@@ -92,43 +80,22 @@ def matrix_text(
     widest = max(map(cell_len, names), default=0)
     margin = max(1, min(widest, width // 3))
     n = max(1, (width - margin - 1) // _BLOCK)
-    pieces = [
-        _piece(weights, names, columns, range(start, min(start + n, len(columns))), margin)
-        for start in range(0, len(columns), n)
-    ]
+    pieces = []
+    for start in range(0, len(columns), n):
+        part = range(start, min(start + n, len(columns)))
+        piece = _column_names([_safe(columns[s]) for s in part], margin)
+        for t, name in enumerate(names):
+            piece.append(_fitted(name, margin) + " ")
+            for s in part:
+                piece.append(*_block(float(weights[t][s])))
+            piece.append("\n")
+        pieces.append(piece)
     return Text("\n").join(pieces)
-
-
-def _cell(x: float, y: float, weight: float, what: str) -> Markup:
-    return element(
-        "rect",
-        element("title", f"{what}: {number(weight)}"),
-        x=f"{x:.1f}",
-        y=f"{y:.1f}",
-        width=_CELL - 1,
-        height=_CELL - 1,
-        fill=INK,
-        fill_opacity=weight_opacity(weight),
-        stroke="currentColor",
-        stroke_opacity="0.12",
-    )
 
 
 def _safe(text: str) -> str:
     """On one line, which no text can leave or steer; the end of a line shows."""
     return printable(text.replace("\n", "↵"))
-
-
-def _piece(
-    weights: Any, names: Sequence[str], columns: Sequence[str], part: range, margin: int
-) -> Text:
-    text = _column_names([_safe(columns[s]) for s in part], margin)
-    for t, name in enumerate(names):
-        text.append(_fitted(name, margin) + " ")
-        for s in part:
-            text.append(*_block(float(weights[t][s])))
-        text.append("\n")
-    return text
 
 
 def _column_names(names: Sequence[str], margin: int) -> Text:

@@ -33,15 +33,11 @@ from regard.visual.axes import Axis, named_sides, sides_of
 from regard.visual.theme import number
 
 Payload = Mapping[str, Any]
-PAIR_SEPARATOR = "\t"
-"""Stands between the two texts of a ``source`` that is a pair."""
+PAIR_SEPARATOR = "\t"  # stands between the two texts of a ``source`` that is a pair
 Array = npt.NDArray[np.float64]
-_PLACES = 8
-"""So many places have their choices told."""
-EXACT_WEIGHTS = 250_000
-"""As many weights are all kept exact: 1 MB of floats."""
-STEP_NUMBERS = 400_000
-"""As many numbers of steps are kept; heads beyond that are left out."""
+_PLACES = 8  # so many places have their choices told
+EXACT_WEIGHTS = 250_000  # as many weights are all kept exact: 1 MB of floats
+STEP_NUMBERS = 400_000  # as many numbers of steps are kept; heads beyond that are left out
 
 _BY_KEY = ("scores", "scaled", "prior", "weights")
 _VECTORS = ("query", *_BY_KEY, "sum", "projected", "residual")
@@ -54,8 +50,7 @@ class Selected:
     name: str | None = None
     layer: int | None = None
     head: int | None = None
-    token: int | None = None
-    """A row, counted from 0, whose steps are open."""
+    token: int | None = None  # a row, counted from 0, whose steps are open
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +59,7 @@ class View:
 
     name: str
     layer: int
-    weights: Array
-    """(H, T, S)."""
+    weights: Array  # (H, T, S)
     rows: Axis
     columns: Axis
 
@@ -100,8 +94,7 @@ def view(payload: Payload, name: str, layer: int | None = None) -> View:
 class DrawnMatrix(NamedTuple):
     """A matrix to be drawn, with its labels."""
 
-    weights: Array
-    """(T, S), or (rows, columns) of a picture's patches."""
+    weights: Array  # (T, S), or (rows, columns) of a picture's patches
     rows: Sequence[str]
     columns: Sequence[str]
     title: str
@@ -153,17 +146,15 @@ def choice_lines(payload: Payload) -> list[str]:
     told = payload.get("outcome")
     if told is None or told["kind"] == "text":
         return []
-    places = told["places"][:_PLACES]
-    return [_line(place, payload["source_tokens"], len(places)) for place in places]
-
-
-def _line(place: Mapping[str, Any], tokens: Sequence[str], n_places: int) -> str:
-    shares = [
-        f"{one['text']} {number(100 * one['probability'], 'share')} %" for one in place["choices"]
-    ]
-    rows = place["rows"]
-    where = f"{tokens[rows[0]]} {rows[0]}: " if rows and n_places > 1 else ""
-    return where + ", ".join(shares)
+    lines, places = [], told["places"][:_PLACES]
+    for place in places:
+        shares = [
+            (one["text"], number(100 * one["probability"], "share")) for one in place["choices"]
+        ]
+        row = place["rows"][0] if place["rows"] and len(places) > 1 else None
+        where = "" if row is None else f"{payload['source_tokens'][row]} {row}: "
+        lines.append(where + ", ".join(f"{text} {share} %" for text, share in shares))
+    return lines
 
 
 def packed(array: Any, *, bits: int = 32) -> dict[str, Any]:
@@ -186,27 +177,18 @@ def packed_payload(payload: Payload, selected: Selected) -> dict[str, Any]:
         name: [np.asarray(layer, dtype=np.float32) for layer in layers]
         for name, layers in payload["attentions"].items()
     }
-    n = sum(layer.size for layers in attentions.values() for layer in layers)
     if not attentions:
         return {**payload, "attentions": {}}
     shown = selected_view(payload, selected)
-    chosen = (shown.name, shown.layer)
-    return {
-        **payload,
-        "attentions": {
-            name: [
-                packed(layer, bits=32 if n <= EXACT_WEIGHTS or (name, i) == chosen else 8)
-                for i, layer in enumerate(layers)
-            ]
-            for name, layers in attentions.items()
-        },
-        "selected": {
-            "name": shown.name,
-            "layer": shown.layer,
-            "head": selected.head,
-            "token": selected.token,
-        },
-    }
+    few = sum(one.size for layers in attentions.values() for one in layers) <= EXACT_WEIGHTS
+    told: dict[str, list[dict[str, Any]]] = {name: [] for name in attentions}
+    for name, layers in attentions.items():
+        for i, layer in enumerate(layers):
+            exact = few or (name, i) == (shown.name, shown.layer)
+            told[name].append(packed(layer, bits=32 if exact else 8))
+    first = {"name": shown.name, "layer": shown.layer}
+    first |= {"head": selected.head, "token": selected.token}
+    return {**payload, "attentions": told, "selected": first}
 
 
 def packed_steps(steps: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -220,7 +202,8 @@ def packed_steps(steps: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     room = STEP_NUMBERS
     for _, members in groupby(steps, key=lambda one: (one["name"], one["layer"], one["head"])):
         rows = list(members)
-        room -= _size(rows)
+        room -= 2 * len(rows[0]["keys"]) * len(rows[0]["query"])  # keys and values of all
+        room -= sum(len(row[key]) for row in rows for key in _VECTORS if row.get(key) is not None)
         if room < 0 and groups:
             break
         groups.append(_group(rows))
@@ -255,10 +238,3 @@ def _alike(one: Any, other: Any) -> bool:
 def _padded(numbers: Sequence[float | None], n: int) -> list[float]:
     known = [np.nan if number is None else float(number) for number in numbers]
     return known + [0.0] * (n - len(known))
-
-
-def _size(rows: Sequence[Mapping[str, Any]]) -> int:
-    shared = 2 * len(rows[0]["keys"]) * len(rows[0]["query"])
-    return shared + sum(
-        len(row[key]) for row in rows for key in _VECTORS if row.get(key) is not None
-    )

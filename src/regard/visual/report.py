@@ -33,8 +33,7 @@ class Card:
     claim: str
     verdict: bool
     finding: str
-    pictures: Sequence[str] = ()
-    """Trusted SVG."""
+    pictures: Sequence[str] = ()  # trusted SVG
     tables: Sequence[Table] = ()
 
 
@@ -109,14 +108,9 @@ def cards_page(
     title: str, cards: Sequence[Card], *, missing: Sequence[tuple[str, str]] = ()
 ) -> str:
     """All cards on one page, an overview first; ``missing`` are (name, why) of what failed."""
-    rows = [
-        (
-            element("a", one.name, href=f"#{one.name}"),
-            one.claim,
-            "holds" if one.verdict else "does not hold",
-        )
-        for one in cards
-    ]
+    links = [element("a", one.name, href=f"#{one.name}") for one in cards]
+    verdicts = ["holds" if one.verdict else "does not hold" for one in cards]
+    rows = [(link, one.claim, said) for link, one, said in zip(links, cards, verdicts, strict=True)]
     overview = table_html(Table("Claims", ["Experiment", "Claim", "Verdict"], rows))
     failed = [element("p", f"{name} could not be run: {why}") for name, why in missing]
     return page(title, element("main", element("h1", title), *failed, overview, *map(card, cards)))

@@ -19,13 +19,8 @@ from regard.visual.theme import INK, exact, number
 
 Steps = Mapping[str, Any]
 _SHOWN = 3  # numbers of a vector
-_NARROWER = (
-    (range(7), 3),
-    ((0, 1, 2, 3, 4, 6), 3),
-    ((0, 1, 2, 3, 4, 6), 2),
-    ((0, 1, 2, 3, 4, 6), 1),
-)
-"""Columns and numbers of a vector, for ever narrower terminals; no step is ever left out."""
+# Columns and numbers of a vector, for ever narrower terminals; no step is ever left out.
+_NARROWER = ((range(7), 3), *(((0, 1, 2, 3, 4, 6), shown) for shown in (3, 2, 1)))
 _HEADER = ("looked at", "2 key", "3 score", "4 scaled", "5 softmax", "value", "6 weighted")
 _LETTER, _ROW = 7.2, 24
 
@@ -39,18 +34,13 @@ def steps_table(steps: Steps, shown: int = _SHOWN) -> Table:
     def vector(values: Sequence[float]) -> str:
         return _vector(values, shown)
 
-    rows = [
-        (
-            column,
-            vector(steps["keys"][s]),
-            number(steps["scores"][s]) if steps["visible"][s] else "–",
-            number(steps["scaled"][s]) if steps["visible"][s] else "–",
-            number(steps["weights"][s]),
-            vector(steps["values"][s]),
-            vector(steps["weighted"][s]),
-        )
-        for s, column in enumerate(steps["columns"])
-    ]
+    rows = []
+    for s, column in enumerate(steps["columns"]):
+        key, value, weighted = (vector(steps[name][s]) for name in ("keys", "values", "weighted"))
+        seen = steps["visible"][s]
+        score, scaled = (number(steps[name][s] if seen else None) for name in ("scores", "scaled"))
+        weight = number(steps["weights"][s])
+        rows.append((column, key, score, scaled, weight, value, weighted))
     header = list(_HEADER)
     if steps.get("prior") is not None:
         header[4] = "5 softmax × prior"
@@ -66,21 +56,16 @@ def steps_text(steps: Steps, *, width: int = 80) -> RichTable:
     """For the terminal; a narrow one is spared the values, and gets fewer numbers of a vector."""
     for kept, shown in _NARROWER:
         plain = steps_table(steps, shown)
-        if _width(plain, kept) <= width:
+        cells = [[printable(row[i]) for i in kept] for row in [plain.header, *plain.rows]]
+        widest = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+        if 1 + sum(3 + one for one in widest) <= width:  # with rules and margins
             break
     table = RichTable(title=Text(printable(plain.caption)), title_justify="left")
     for i in kept:
         table.add_column(plain.header[i], justify="right" if i in (2, 3, 4) else "left")
-    for row in plain.rows:
-        cells = (Text(printable(row[i])) for i in kept)
-        table.add_row(*cells, end_section=row is plain.rows[len(steps["columns"]) - 1])
+    for s, row in enumerate(cells[1:]):
+        table.add_row(*map(Text, row), end_section=s == len(steps["columns"]) - 1)
     return table
-
-
-def _width(table: Table, kept: Sequence[int]) -> int:
-    """Letters of a line with its rules and margins."""
-    cells = [table.header, *table.rows]
-    return 1 + sum(3 + max(cell_len(printable(row[i])) for row in cells) for i in kept)
 
 
 def steps_csv(steps: Steps) -> str:
@@ -117,18 +102,14 @@ def steps_svg(steps: Steps) -> str:
         for r, row in enumerate(cells)
         for i, cell in enumerate(row)
     ]
-    bars = [
-        element("rect", x=starts[4] - 4, y=52 + _ROW * (s + 1) - 15, height=20, fill=INK,
-                fill_opacity="0.3", width=(wide[4] - 4) * min(1.0, max(0.0, float(weight))))
-        for s, weight in enumerate(steps["weights"])
-    ]  # fmt: skip
-    return picture(
-        element("text", table.caption, x=4, y=18, font_weight=600),
-        *bars,
-        *texts,
-        size=(width, 52 + _ROW * len(cells)),
-        label=table.caption,
-    )
+    bars = []
+    for s, weight in enumerate(steps["weights"]):
+        long = (wide[4] - 4) * min(1.0, max(0.0, float(weight)))
+        at = {"x": starts[4] - 4, "y": 52 + _ROW * (s + 1) - 15}
+        bars.append(element("rect", **at, height=20, fill=INK, fill_opacity="0.3", width=long))
+    title = element("text", table.caption, x=4, y=18, font_weight=600)
+    size = (width, 52 + _ROW * len(cells))
+    return picture(title, *bars, *texts, size=size, label=table.caption)
 
 
 def _caption(steps: Steps) -> str:

@@ -15,8 +15,6 @@ from regard.visual.theme import FONT
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BOX = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 _GAP = 24  # between pictures that are stacked
-
-
 Attributes = dict[str, str | float | None]
 
 
@@ -68,14 +66,15 @@ def picture(
 
 def stack(pictures: Sequence[str], *, label: str) -> str:
     """One SVG of trusted SVGs (from ``bars``, ``curves``, …), each in its own size."""
-    sizes = [_size(one) for one in pictures]
-    parts, y = [], 0.0
-    for one, (width, height) in zip(pictures, sizes, strict=True):
-        placed = Markup(one.replace("<svg ", f'<svg y="{y:g}" width="{width:g}" ', 1))
-        parts.append(Markup(placed.replace("<svg ", f'<svg height="{height:g}" ', 1)))
-        y += height + _GAP
-    width = max((width for width, _ in sizes), default=1.0)
-    size = (width, max(1.0, y - _GAP))
+    parts, y, widest = [], 0.0, 1.0
+    for one in pictures:
+        found = _BOX.search(one)
+        assert found is not None, "a picture of ours begins with its viewBox"
+        width, height = float(found[1]), float(found[2])
+        placed = f'<svg height="{height:g}" y="{y:g}" width="{width:g}" '
+        parts.append(Markup(one.replace("<svg ", placed, 1)))
+        y, widest = y + height + _GAP, max(widest, width)
+    size = (widest, max(1.0, y - _GAP))
     return picture(element("g", *parts), size=size, fixed=False, label=label)
 
 
@@ -94,9 +93,3 @@ def printable(text: str) -> str:
     'a�[2Jb'
     """
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
-
-
-def _size(svg: str) -> tuple[float, float]:
-    found = _BOX.search(svg)
-    assert found is not None, "a picture of ours begins with its viewBox"
-    return float(found[1]), float(found[2])

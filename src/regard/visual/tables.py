@@ -26,13 +26,12 @@ from regard.visual.svg import Markup, element
 
 # Digits, perhaps an exponent, perhaps a short unit; or a dash where there is no number.
 _NUMBER = re.compile(r"[+\-−]?[\d.,]+(e[+\-]?\d+)?( ?[%×µA-Za-z]{1,5})?|[–—-]?")
+# Sizes of LaTeX's letters: command, points that a letter takes, points beside a column.
 _FONTS: Sequence[tuple[str, float, int]] = (
     *(("", 5.0, 6), (r"\small", 4.6, 5), (r"\footnotesize", 4.3, 4)),
     *((r"\scriptsize", 4.0, 3), (r"\tiny", 3.4, 2)),
 )
-"""Sizes of LaTeX's letters: command, points that a letter takes, points beside a column."""
-_LINE = 345
-"""Points of a line in LaTeX's own classes."""
+_LINE = 345  # points of a line in LaTeX's own classes
 DEFINITION = (
     r"\providecommand{\regardchar}[2]{\ifdefined\Umathchar #1\else"
     r"\ifcsname u8:\detokenize{#1}\endcsname #1\else #2\fi\fi}"
@@ -92,19 +91,14 @@ def latex_table(table: Table) -> str:
 
     Its letters are as small as its width asks for.
     """
+    header, *rows = (
+        " & ".join(map(latex_text, row)) + r" \\" for row in [table.header, *table.rows]
+    )
     lines = [
-        r"\begin{table}",
-        r"\centering",
-        *_small(table),
+        *(r"\begin{table}", r"\centering", *_small(table)),
         rf"\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}",
-        r"\hline",
-        _latex_row(table.header),
-        r"\hline",
-        *map(_latex_row, table.rows),
-        r"\hline",
-        r"\end{tabular}",
-        rf"\caption{{{latex_text(table.caption)}}}",
-        r"\end{table}",
+        *(r"\hline", header, r"\hline", *rows, r"\hline", r"\end{tabular}"),
+        *(rf"\caption{{{latex_text(table.caption)}}}", r"\end{table}"),
     ]
     text = "\n".join(lines) + "\n"
     return f"{DEFINITION}\n{text}" if r"\regardchar" in text else text
@@ -122,9 +116,8 @@ def latex_text(text: str) -> str:
 
 def show_table(table: Table, console: Console, *, ruled: bool = False) -> None:
     """Print a table, in pieces where the console is too narrow for it."""
-    look: dict[str, Any] = (
-        {"box": HEAVY_HEAD} if ruled else {"box": None, "padding": (0, 2, 0, 0), "pad_edge": False}
-    )
+    plain = {"box": None, "padding": (0, 2, 0, 0), "pad_edge": False}
+    look: dict[str, Any] = {"box": HEAVY_HEAD} if ruled else plain
     for piece in pieces(table, console.width - ruled, margin=3 if ruled else 2):
         first, *others = piece.header
         columns = [Column(other, justify="right", no_wrap=True) for other in others]
@@ -143,14 +136,8 @@ def pieces(table: Table, width: int, margin: int) -> list[Table]:
         if len(chosen[-1]) > 1 and sum(sizes[j] for j in [*chosen[-1], i]) > width:
             chosen.append([0])
         chosen[-1].append(i)
-    return [
-        Table(
-            table.caption,
-            [table.header[i] for i in some],
-            [[row[i] for i in some] for row in table.rows],
-        )
-        for some in chosen
-    ]
+    parts = [list(zip(*(columns[i] for i in some), strict=True)) for some in chosen]
+    return [Table(table.caption, header, rows) for header, *rows in parts]
 
 
 def plain_console(width: int) -> tuple[Console, io.StringIO]:
@@ -180,10 +167,6 @@ def _small(table: Table) -> list[str]:
     fitting = [font for font in _FONTS if letters * font[1] + 2 * font[2] * len(columns) <= _LINE]
     command, _, beside = fitting[0] if fitting else _FONTS[-1]
     return [command, rf"\setlength{{\tabcolsep}}{{{beside}pt}}"] if command else []
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(map(latex_text, cells)) + r" \\"
 
 
 def _character(c: str) -> str:

@@ -13,26 +13,19 @@ from importlib.resources import files
 
 # Okabe & Ito (2008), told apart by colour-blind readers. Their yellow and black are left out: one
 # fades on white, the other on black.
+# Lines, heads and clusters have these colours on light pages and on dark ones.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Colours of lines, heads and clusters, light page or dark."""
-DASHES = (None, "7 3", "2 3")
-"""Tell apart what lies beyond the palette."""
-ON_DARK = {"#0072B2": "#3f9edb"}
-"""The one colour of the charts that is dim on a dark page, and what it is there."""
+DASHES = (None, "7 3", "2 3")  # tell apart what lies beyond the palette
+ON_DARK = {"#0072B2": "#3f9edb"}  # the one colour of charts that is dim on a dark page: there
 
-INK = PALETTE[0]
-"""Of weights: how strong it is tells the weight, by opacity, which works on light and dark."""
-GOOD, BAD = "#00704f", "#B34700"
-"""Of verdicts: claims that hold, claims that do not."""
-FINISHED = PALETTE[2]
-"""Of hypotheses that came to their end."""
+INK = PALETTE[0]  # of weights: its opacity is the weight, which works on light and dark
+GOOD, BAD = "#00704f", "#B34700"  # claims that hold, claims that do not
+FINISHED = PALETTE[2]  # hypotheses that came to their end
+# From weight 0 to 1 in a terminal, whose cells have a ground of their own: cividis.
 WEIGHTS = ((0, 32, 76), (58, 79, 110), (124, 123, 120), (188, 172, 108), (255, 233, 69))
-"""From weight 0 to 1 in a terminal, whose cells have a ground of their own: cividis."""
-OVERVIEW_POWER = 0.5
-"""In small pictures of whole heads a power of the weight is shown: a glance finds weak ones too."""
+OVERVIEW_POWER = 0.5  # small pictures of heads show this power of a weight, so that weak ones show
 
-FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
-"""Of pictures."""
+FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"  # of pictures
 _FONTS = {
     "serif": '"Iowan Old Style", "Palatino Linotype", Palatino, "Book Antiqua", Georgia, serif',
     "sans": 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif',
@@ -60,8 +53,8 @@ _DRAWN = {
     "good": (FINISHED, "#2fc79a"),
 }
 """Of what is drawn in the browser, likewise; numbers of vectors are ``above`` or ``below`` 0."""
+# Of numbers that are read out; of weights and vectors, small and large; of a beam; in per cent.
 DIGITS = {"exact": 6, "vector": 3, "large": 1, "score": 2, "share": 1}
-"""Of numbers that are read out; of weights and vectors, small and large; of a beam; in per cent."""
 
 
 def colour_of(i: int) -> tuple[str, str | None]:
@@ -117,9 +110,8 @@ def theme_js() -> str:
 
 def theme_css() -> str:
     """``theme.css``: colours and fonts as variables, light or dark as the reader likes."""
-    light, dark = (
-        "".join(f" --{name}: {pair[i]};" for name, pair in _COLOURS.items()) for i in (0, 1)
-    )
+    light = "".join(f" --{name}: {pair[0]};" for name, pair in _COLOURS.items())
+    dark = "".join(f" --{name}: {pair[1]};" for name, pair in _COLOURS.items())
     fonts = "".join(f" --{name}: {value};" for name, value in _FONTS.items())
     dim = "".join(
         f'\n  .curves [{what}="{bright}"] {{ {what}: {dimmed}; }}'

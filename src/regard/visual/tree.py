@@ -40,41 +40,34 @@ def tree_text(tree: Tree) -> str:
     return "\n".join(lines) + "\n"
 
 
-def tree_svg(tree: Tree) -> str:
+def tree_svg(tree: Tree) -> Markup:
     """A column a step, a box a hypothesis; point at one for its numbers and why it was pruned."""
     lines = _lines(tree)
     xs = _columns(tree["nodes"])
     height = 30 + _LINE * (max(lines.values(), default=0) + 1)
-    places = {node["id"]: (xs[node["step"]], 40 + _LINE * lines[node["id"]])
-              for node in tree["nodes"]}  # fmt: skip
-    title = f"beam of {tree['n_beams']}"
-    width = xs[-1] + 10
+    nodes = tree["nodes"]
+    places = {one["id"]: (xs[one["step"]], 40 + _LINE * lines[one["id"]]) for one in nodes}
     headings = [
         element("text", f"step {step}" if step else "start", x=x, y=14, fill_opacity="0.7")
         for step, x in enumerate(xs[:-1])
     ]
-    return picture(
-        *headings,
-        *_edges(tree["nodes"], places),
-        *(_box(node, *places[node["id"]]) for node in tree["nodes"]),
-        size=(width, height),
-        label=title,
-    )
+    boxes = (_box(node, *places[node["id"]]) for node in nodes)
+    size, label = (xs[-1] + 10, height), f"beam of {tree['n_beams']}"
+    return picture(*headings, *_edges(nodes, places), *boxes, size=size, label=label)
 
 
 def tree_html(tree: Tree) -> str:
     """The picture in a box that scrolls, for notebooks."""
     style = "max-width:100%;max-height:46rem;overflow:auto"
-    return element("div", Markup(tree_svg(tree)), style=style)
+    return element("div", tree_svg(tree), style=style)
 
 
 def _edges(nodes: Sequence[Node], places: Mapping[int, tuple[float, float]]) -> Iterator[Markup]:
     by_id = {node["id"]: node for node in nodes}
     for node in nodes:
         if node["parent"] is not None:
-            parent = by_id[node["parent"]]
-            (x1, y1), (x2, y2) = places[parent["id"]], places[node["id"]]
-            x1 += _width(parent)
+            (x1, y1), (x2, y2) = places[node["parent"]], places[node["id"]]
+            x1 += _width(by_id[node["parent"]])
             middle = (x1 + x2) / 2
             d = f"M{x1:.1f} {y1}C{middle:.1f} {y1} {middle:.1f} {y2} {x2:.1f} {y2}"
             yield element("path", d=d, fill="none", **_STYLES[node["state"]])
@@ -82,22 +75,17 @@ def _edges(nodes: Sequence[Node], places: Mapping[int, tuple[float, float]]) -> 
 
 def _box(node: Node, x: float, y: float) -> Markup:
     state = node["state"]
-    return element(
-        "g",
-        element("title", _story(node)),
-        element("rect", x=x, y=y - 11, width=_width(node), height=22, rx=5, fill="currentColor",
-                fill_opacity="0.1" if state == "best" else "0.02", **_STYLES[state]),
-        element("text", _words(node), x=x + 8, y=y + 4.5,
-                fill_opacity="0.6" if state == "pruned" else None),
-    )  # fmt: skip
-
-
-def _story(node: Node) -> str:
-    why = f" ({node['why']})" if node.get("why") else ""
-    if node["parent"] is None:
-        return str(node["token"])
-    numbers = f"log-probability {exact(node['log_prob'])}, score {exact(node['score'])}"
-    return f"{node['token']}: {numbers}, {node['state']}{why}"
+    story = str(node["token"])
+    if node["parent"] is not None:
+        why = f" ({node['why']})" if node.get("why") else ""
+        numbers = f"log-probability {exact(node['log_prob'])}, score {exact(node['score'])}"
+        story += f": {numbers}, {state}{why}"
+    size = {"width": _width(node), "height": 22, "rx": 5}
+    ink = {"fill": "currentColor", "fill_opacity": "0.1" if state == "best" else "0.02"}
+    faint = "0.6" if state == "pruned" else None
+    box = element("rect", x=x, y=y - 11, **size, **ink, **_STYLES[state])
+    words = element("text", _words(node), x=x + 8, y=y + 4.5, fill_opacity=faint)
+    return element("g", element("title", story), box, words)
 
 
 def _words(node: Node) -> str:

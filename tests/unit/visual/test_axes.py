@@ -7,8 +7,7 @@ import pytest
 
 from regard.core.errors import ConfigError, ShapeError
 from regard.visual.axes import Axis
-from regard.visual.html import look_html
-from regard.visual.look_files import look_file
+from regard.visual.look_files import look_file, look_html
 from regard.visual.matrix import look_text
 from regard.visual.payload import Selected, axes_of, drawn
 

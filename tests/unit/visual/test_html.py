@@ -11,8 +11,8 @@ import pytest
 from looks import EVIL, payload, steps, tree
 
 import regard
-from regard.visual import html
-from regard.visual.html import json_text, look_fragment, look_html, module_text
+from regard.visual import look_files
+from regard.visual.look_files import json_text, look_fragment, look_html, module_text
 from regard.visual.payload import Selected, packed_payload, packed_steps
 
 
@@ -65,7 +65,7 @@ def test_a_system_that_does_not_attend_gets_a_page_as_well():
 def test_the_widget_holds_the_packed_payload_and_the_drawing_module():
     pytest.importorskip("anywidget", reason="anywidget is not installed: no widget to test")
     look = payload()
-    one = html.LookWidget(look, [steps(look, 0)])
+    one = look_files.LookWidget(look, [steps(look, 0)])
     assert one.payload == {
         **packed_payload(look, Selected()),
         "steps": packed_steps([steps(look, 0)]),
@@ -74,7 +74,7 @@ def test_the_widget_holds_the_packed_payload_and_the_drawing_module():
 
 
 def test_without_anywidget_the_error_says_how_to_get_it(monkeypatch):
-    html._widget_class.cache_clear()
+    look_files._widget_class.cache_clear()
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(regard.ConfigError, match=r"regard\[notebook\]"):
-        html.LookWidget(payload())
+        look_files.LookWidget(payload())

@@ -9,7 +9,7 @@ from looks import payload, steps
 
 import regard
 from regard.visual import payload as payloads
-from regard.visual.html import look_html
+from regard.visual.look_files import look_html
 from regard.visual.payload import (
     Selected,
     axes_of,
