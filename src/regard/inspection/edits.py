@@ -11,7 +11,7 @@ whoever watches inside the block sees the edited attention, and nothing remains 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,13 +24,12 @@ from torch.utils.hooks import RemovableHandle
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.functional import masks, positions
-from regard.inspection.capture import Place, viewpoints
-from regard.inspection.recompute import TemperedScore
+from regard.inspection.capture import Place, TemperedScore, viewpoints
 from regard.layers.positions import Positions, Relative, RelativePositions
 from regard.layers.viewpoint import Seen
 
+# Where a softmax is hard or flat already; beyond them scores are soon no numbers any more.
 COLDEST, HOTTEST = 1e-6, 1e6
-"""Where a softmax is hard or flat already; beyond them scores are soon no numbers any more."""
 
 
 class Edit(Protocol):
@@ -101,14 +100,12 @@ class Temperature:
     """Scores are divided by it: below 1 attention sharpens, above 1 it spreads."""
 
     value: float
-    name: str | None = None
-    """Which attentions; all of them where it is None."""
+    name: str | None = None  # which attentions; all of them where it is None
 
     def __post_init__(self) -> None:
         if not COLDEST <= self.value <= HOTTEST:
-            raise ConfigError(
-                f"a temperature must be from {COLDEST:.0e} to {HOTTEST:.0e}, got {self.value}"
-            )
+            bounds = f"from {COLDEST:.0e} to {HOTTEST:.0e}"
+            raise ConfigError(f"a temperature must be {bounds}, got {self.value}")
 
     def concerns(self, where: Place) -> bool:
         """Whether the attention is one of those named."""
@@ -139,19 +136,13 @@ class NoPositions:
         places = [one for one in model.modules() if isinstance(one, RelativePositions)]
         return [
             *(one.register_forward_hook(_without_positions) for one in known),
-            *(one.register_forward_hook(_without_places) for one in places),
+            *(one.register_forward_hook(lambda _, read, __: Relative(*read[:2])) for one in places),
         ]
 
 
 def _without_positions(module: nn.Module, inputs: tuple[Tensor, int], joined: Tensor) -> Tensor:
     x = inputs[0]
     return F.pad(x, (0, joined.shape[-1] - x.shape[-1]))  # by nothing, where they are added
-
-
-def _without_places(
-    _module: nn.Module, inputs: tuple[Tensor, Tensor, int], _told: Relative
-) -> Relative:
-    return Relative(*inputs[:2])
 
 
 @contextmanager
@@ -171,23 +162,11 @@ def _attached(model: nn.Module, edit: Edit | NoPositions) -> list[RemovableHandl
     if isinstance(edit, NoPositions):
         return edit.attached(model)
     views = viewpoints(model)
-    _check(edit, [where for where, _ in views])
-    return [
-        module.change.register_forward_hook(_changing(edit))
-        for where, module in views
-        if edit.concerns(where)
-    ]
-
-
-def _check(edit: Edit, places: Sequence[Place]) -> None:
-    """Refuse an edit that would change nothing."""
-    if not any(map(edit.concerns, places)):
-        names = sorted({name for name, _ in places})
+    concerned = [module for where, module in views if edit.concerns(where)]
+    if not concerned:
+        names = sorted({name for (name, _), _ in views})
         asked = getattr(edit, "name", None) or ""
         hint = "" if asked in names else did_you_mean(asked, names)
-        known = ", ".join(f"{name} {layer}" for name, layer in places) or "none"
+        known = ", ".join(f"{name} {layer}" for (name, layer), _ in views) or "none"
         raise ConfigError(f"no attention is concerned by {edit}{hint}; known: {known}")
-
-
-def _changing(edit: Edit) -> Callable[[nn.Module, object, Seen], Seen]:
-    return lambda _module, _inputs, seen: edit(seen)
+    return [one.change.register_forward_hook(lambda _, __, seen: edit(seen)) for one in concerned]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,7 @@ Array = NDArray[np.float64]
 Ids = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-_JUMP = 1e-9
-"""Of a distance between clusters; what is less is rounding."""
+_JUMP = 1e-9  # of a distance between clusters; what is less is rounding
 MEASURES: Mapping[str, str] = {
     "entropy": "of a row, in bits: 0 looks at one place, log2 S at S of them alike",
     "confidence": "the largest weight of a row",
@@ -41,15 +40,19 @@ MEASURES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class HeadTally:
-    """Weighted sums of every measure for every head, and the weight they rest on: both (M, H)."""
+@dataclass(frozen=True)
+class HeadSums:
+    """Sums over batches, and what they are to be divided by."""
 
     sums: Array
     counts: Array
 
-    def __add__(self, other: HeadTally) -> HeadTally:
-        return HeadTally(self.sums + other.sums, self.counts + other.counts)
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.sums + other.sums, self.counts + other.counts)
+
+
+class HeadTally(HeadSums):
+    """Weighted sums of every measure for every head, and the weight they rest on: both (M, H)."""
 
     def means(self) -> dict[str, list[float | None]]:
         """Measure -> its mean for each head; None where no row has such a place."""
@@ -72,21 +75,12 @@ def tally(weights: NDArray[Any], rows: Ids, columns: Ids, *, same: bool) -> Head
     if same:
         found |= dict(_neighbours(looks, asks, _is_word(columns)))
     nothing = np.zeros(weights.shape[1])
-    pairs = [found.get(name, (nothing, nothing)) for name in MEASURES]
-    return HeadTally(
-        np.stack([sums for sums, _ in pairs]), np.stack([counts for _, counts in pairs])
-    )
+    sums, counts = zip(*(found.get(name, (nothing, nothing)) for name in MEASURES), strict=True)
+    return HeadTally(np.stack(sums), np.stack(counts))
 
 
-@dataclass(frozen=True, slots=True)
-class Divergences:
+class Divergences(HeadSums):
     """Sums of divergences between heads over rows, and how many rows: both (H, H)."""
-
-    sums: Array
-    counts: Array
-
-    def __add__(self, other: Divergences) -> Divergences:
-        return Divergences(self.sums + other.sums, self.counts + other.counts)
 
     def mean(self) -> Array:
         """(H, H), symmetric, with zeros on the diagonal."""
@@ -226,7 +220,5 @@ def _neighbours(
     for name, step in steps.items():
         t = np.arange(max(0, -step), T - max(0, step))  # rows that have this neighbour
         counted = asks[:, :, t] * words[:, None, t + step]
-        yield (
-            name,
-            ((looks[:, :, t, t + step] * counted).sum(axis=(0, 2)), counted.sum(axis=(0, 2))),
-        )
+        there = looks[:, :, t, t + step] * counted
+        yield name, (there.sum(axis=(0, 2)), counted.sum(axis=(0, 2)))

@@ -19,8 +19,15 @@ from torch import Tensor, nn
 
 from regard.core.errors import ConfigError, ShapeError
 from regard.functional import masks, positions
-from regard.inspection.capture import AttentionCalls, place, stack_of, watch
-from regard.inspection.recompute import before_scaling, widened
+from regard.inspection.capture import (
+    AttentionCalls,
+    before_scaling,
+    by_layer,
+    place,
+    stack_of,
+    watch,
+    widened,
+)
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.viewpoint import Seen
 
@@ -34,30 +41,18 @@ class Record:
     A recurrent system prepares its keys once for all steps: then it is the prepared ones.
     """
 
-    q: Array
-    """(H, T, Dq)"""
-    k: Array
-    """(H, S, Dk)"""
-    v: Array
-    """(H, S, Dv)"""
-    scores: Array
-    """(H, T, S), before scaling; -inf where a key cannot be seen at all."""
-    scale: float | None
-    """What the scores are multiplied by; None where the score is no product and has none."""
-    bias: Array | None
-    """(H, T, S): what is added to the scores once they are scaled, where something is."""
-    scaled: Array
-    """(H, T, S): scores times the scale, with the bias."""
-    visible: NDArray[np.bool_]
-    """(H, T, S): who may be looked at."""
-    prior: Array | None
-    """(H, T, S): what multiplies the weights after normalising, where something does."""
-    weights: Array
-    """(H, T, S)"""
-    outputs: Array
-    """(H, T, Dv): the weighted values."""
-    to_out: Array | None
-    """(H, Dv, D): the rows of W_o that are each head's; None where there is no W_o."""
+    q: Array  # (H, T, Dq)
+    k: Array  # (H, S, Dk)
+    v: Array  # (H, S, Dv)
+    scores: Array  # (H, T, S), before scaling; -inf where a key cannot be seen at all
+    scale: float | None  # of the scores; None where the score is no product and has none
+    bias: Array | None  # (H, T, S): added to the scores once they are scaled
+    scaled: Array  # (H, T, S): scores times the scale, with the bias
+    visible: NDArray[np.bool_]  # (H, T, S): who may be looked at
+    prior: Array | None  # (H, T, S): what multiplies the weights after normalising
+    weights: Array  # (H, T, S)
+    outputs: Array  # (H, T, Dv): the weighted values
+    to_out: Array | None  # (H, Dv, D): each head's rows of W_o; None where there is no W_o
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,36 +62,22 @@ class Steps:
     name: str
     layer: int
     head: int
-    token: int
-    """The row, counted from 0."""
+    token: int  # the row, counted from 0
     row: str
     columns: tuple[str, ...]
-    query: Array
-    """(Dq,)"""
-    keys: Array
-    """(S, Dk)"""
-    scores: Array
-    """(S,), before scaling."""
-    scale: float | None
-    """What the scores are multiplied by; None where the score has no scale."""
-    scaled: Array
-    """(S,)"""
-    visible: NDArray[np.bool_]
-    """(S,)"""
-    prior: Array | None
-    """(S,): what multiplies the weights after the softmax; None where nothing does."""
-    weights: Array
-    """(S,)"""
-    values: Array
-    """(S, Dv)"""
-    weighted: Array
-    """(S, Dv)"""
-    sum: Array
-    """(Dv,)"""
-    projected: Array | None
-    """(D,): the sum through this head's part of W_o; its bias belongs to no head."""
-    residual: Array | None
-    """(D,): what the head added to the residual stream; None where there is no such stream."""
+    query: Array  # (Dq,)
+    keys: Array  # (S, Dk)
+    scores: Array  # (S,), before scaling
+    scale: float | None  # what the scores are multiplied by; None where the score has no scale
+    scaled: Array  # (S,)
+    visible: NDArray[np.bool_]  # (S,)
+    prior: Array | None  # (S,): what multiplies the weights after the softmax
+    weights: Array  # (S,)
+    values: Array  # (S, Dv)
+    weighted: Array  # (S, Dv)
+    sum: Array  # (Dv,)
+    projected: Array | None  # (D,): the sum through this head's part of W_o, without its bias
+    residual: Array | None  # (D,): what the head added to the residual stream, if there is one
 
     def as_json(self) -> dict[str, Any]:
         """Plain numbers and lists; a score of -inf, which JSON has no word for, is null."""
@@ -114,12 +95,7 @@ def recorded_call(model: nn.Module, *read: Tensor) -> tuple[Tensor, dict[str, tu
     with watch(model) as views:
         output = model(*read)
     outs = output_weights(model)
-    found: dict[str, dict[int, Record]] = {}
-    for where, view in views.items():
-        name, layer = where
-        found.setdefault(name, {})[layer] = recorded(view, outs.get(where))
-    ordered = {name: tuple(layers[i] for i in sorted(layers)) for name, layers in found.items()}
-    return output, ordered
+    return output, by_layer({at: recorded(view, outs.get(at)) for at, view in views.items()})
 
 
 def output_weights(model: nn.Module) -> dict[tuple[str, int], Tensor]:
@@ -144,9 +120,10 @@ def recorded(view: AttentionCalls, to_out: Tensor | None = None) -> Record:
     with torch.autocast(q.device.type, enabled=False):
         scores, scale = before_scaling(last.score, q, k)
         scaled = scores if scale is None else scores * scale
-        bias = _joined(calls, [_bias(call) for call in calls], fill=0.0)
+        biases = [positions.dense_bias(call.bias, *_shape(call)[-2:]) for call in calls]
+        bias = _joined(calls, biases, fill=0.0)
         scaled = scaled if bias is None else scaled + bias
-        visible = _visible(calls) & ~scaled.isneginf()
+        visible = _padded(calls, [_visible(call) for call in calls]) & ~scaled.isneginf()
         prior = _joined(calls, [call.prior for call in calls], fill=1.0)
         weights = _normalised(calls, scaled, visible)
         weights = weights if prior is None else weights * prior
@@ -213,43 +190,38 @@ def _normalised(calls: Sequence[Seen], scaled: Tensor, visible: Tensor) -> Tenso
     for call in calls:
         n_queries, n_keys = _shape(call)[-2:]
         at = (..., slice(first, first + n_queries), slice(n_keys))
-        part = call.normaliser(scaled[at], visible[at])
-        parts.append(F.pad(part, (0, scaled.shape[-1] - n_keys)))
+        parts.append(call.normaliser(scaled[at], visible[at]))
         first += n_queries
-    return torch.cat(parts, dim=-2)
+    return _padded(calls, parts)
 
 
-def _visible(calls: Sequence[Seen]) -> Tensor:
-    """(1, H, T, S) of all calls; a key that came later is hidden from those before it."""
-    n_keys = calls[-1].k.shape[-2]
-    parts = []
-    for call in calls:
-        rows, mask = _shape(call), masks.dense(call.mask)
-        if call.near is not None:
-            mask = masks.both(mask, call.near.dense(*rows[-2:], device=call.q.device))
-        if call.causal:
-            mask = masks.both(mask, masks.causal(*rows[-2:], device=call.q.device))
-        if mask is None:
-            mask = torch.ones(rows, dtype=torch.bool, device=call.q.device)
-        parts.append(F.pad(mask.expand(rows), (0, n_keys - rows[-1])))
-    return torch.cat(parts, dim=-2)
-
-
-def _bias(call: Seen) -> Tensor | None:
-    return positions.dense_bias(call.bias, *_shape(call)[-2:])
+def _visible(call: Seen) -> Tensor:
+    """(1, H, T, S): which keys each query of a call may see."""
+    rows, mask = _shape(call), masks.dense(call.mask)
+    if call.near is not None:
+        mask = masks.both(mask, call.near.dense(*rows[-2:], device=call.q.device))
+    if call.causal:
+        mask = masks.both(mask, masks.causal(*rows[-2:], device=call.q.device))
+    return torch.ones(rows, dtype=torch.bool, device=call.q.device) if mask is None else mask
 
 
 def _joined(calls: Sequence[Seen], of: Sequence[Tensor | None], *, fill: float) -> Tensor | None:
     """(1, H, T, S) of all calls, or None where none has one."""
     if all(one is None for one in of):
         return None
+    empty = [torch.full(_shape(call), fill, device=call.q.device) for call in calls]
+    return _padded(calls, [x if x is not None else e for x, e in zip(of, empty, strict=True)])
+
+
+def _padded(calls: Sequence[Seen], parts: Sequence[Tensor]) -> Tensor:
+    """(1, H, T, S) of all calls; a key that came later is 0 for those before it."""
     n_keys = calls[-1].k.shape[-2]
-    parts = []
-    for call, one in zip(calls, of, strict=True):
-        rows = _shape(call)
-        part = torch.full(rows, fill, device=call.q.device) if one is None else one
-        parts.append(F.pad(part.expand(rows), (0, n_keys - rows[-1])))
-    return torch.cat(parts, dim=-2)
+    shapes = map(_shape, calls)
+    padded = [
+        F.pad(part.expand(shape), (0, n_keys - shape[-1]))
+        for part, shape in zip(parts, shapes, strict=True)
+    ]
+    return torch.cat(padded, dim=-2)
 
 
 def _shape(call: Seen) -> tuple[int, int, int, int]:
