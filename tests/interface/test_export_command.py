@@ -93,7 +93,7 @@ def test_no_more_than_a_chunk_is_read_before_it_is_written(run, kept, engine, mo
             yield text
 
     monkeypatch.setattr(verbs.Translate, "chunk", 4)
-    monkeypatch.setattr(commands, "stdin_lines", endless)
+    monkeypatch.setattr(commands, "ArrivingLines", endless)
     code, _, _ = run("translate", kept, "--engine", engine)
     assert code == 0
     assert set(written) == {4}

@@ -9,16 +9,7 @@ import typer
 import typer.main
 
 from regard import __version__
-from regard.cli import (
-    bench,
-    catalogue,
-    compare,
-    evaluate,
-    explain,
-    lab,
-    serve,
-    train,
-)
+from regard.cli import bench, catalogue, compare, evaluate, explain, lab, serve, train
 from regard.cli.verbs import add_verbs
 from regard.core.errors import ConfigError
 from regard.core.plugins import load_plugins
@@ -84,7 +75,9 @@ def run(words: Sequence[str]) -> int:
         _show_option(program, _plugin_option())
         code = program(others or ["--help"], standalone_mode=False)
     except _UsageError as error:
-        raise ConfigError(_usage(error)) from None
+        context = getattr(error, "ctx", None)
+        see = f" (see {context.command_path} --help)" if context is not None else ""
+        raise ConfigError(f"{error.format_message()}{see}") from None  # type: ignore[attr-defined]
     return code if isinstance(code, int) else 0
 
 
@@ -140,9 +133,3 @@ def _show_option(command: Any, option: Any) -> None:
         command.params.append(option)
     for one in (inside or {}).values():
         _show_option(one, option)
-
-
-def _usage(error: Exception) -> str:
-    context = getattr(error, "ctx", None)
-    asked = f" (see {context.command_path} --help)" if context is not None else ""
-    return f"{error.format_message()}{asked}"  # type: ignore[attr-defined]

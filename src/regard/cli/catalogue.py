@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -29,9 +29,16 @@ def recipes() -> None:
 
 def info(path: RunPath, as_json: Json = False) -> None:
     """Tell what a run is: its model, its task, its special ids, its scores and cost."""
-    from regard.tasks.opening import load
+    from regard.checkpoints.run_folder import load_scores
+    from regard.runs.load import load
 
-    facts = _facts(load(path, device="cpu"))
+    run = load(path, device="cpu")
+    finished = load_scores(run.folder) if run.folder.finished() else {}
+    facts = {
+        **run.facts(),
+        "training_flops": finished.get("measured", {}).get("flops"),
+        "scores": finished.get("scores", {}),
+    }
     if as_json:
         print(json.dumps(facts, ensure_ascii=False))
         return
@@ -42,17 +49,6 @@ def info(path: RunPath, as_json: Json = False) -> None:
         from regard.cli.evaluate import show_scores
 
         show_scores(facts["scores"])
-
-
-def _facts(run: Any) -> dict[str, Any]:
-    from regard.checkpoints.run_folder import load_scores
-
-    finished = load_scores(run.folder) if run.folder.finished() else {}
-    return {
-        **run.facts(),
-        "training_flops": finished.get("measured", {}).get("flops"),
-        "scores": finished.get("scores", {}),
-    }
 
 
 def import_(

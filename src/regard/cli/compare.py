@@ -20,7 +20,7 @@ from regard.cli.terminal import Device, Json, note
 from regard.core.numbers import about, counted
 
 if TYPE_CHECKING:
-    from regard.cli.progress import Shown
+    from regard.cli.progress import Lines
     from regard.runs.comparison.contest import Contest
     from regard.runs.comparison.results import Comparison
     from regard.runs.estimate import Budget
@@ -71,10 +71,8 @@ def compare(
             say=expected.say,
         )
     except (Stopped, Stop) as stop:  # in a training, and between two
-        note(
-            f"stopped by {stop.signal.name}; all is saved in {out}; the same command goes on from "
-            "there"
-        )
+        saved = f"all is saved in {out}; the same command goes on from there"
+        note(f"stopped by {stop.signal.name}; {saved}")
         raise typer.Exit(128 + stop.signal) from None
     if as_json:
         print(json.dumps(comparison.as_json(), ensure_ascii=False))
@@ -101,9 +99,6 @@ def show_comparison(comparison: Comparison) -> None:
         note(f"{system} failed: {why}")
 
 
-Clock = Callable[[], float]
-
-
 class Forecast:
     """Knows which trainings are left, as shares of the budget, and watches them go by.
 
@@ -112,32 +107,31 @@ class Forecast:
     """
 
     def __init__(
-        self, budget: Budget, left: Sequence[float], clock: Clock = time.perf_counter
+        self,
+        budget: Budget,
+        left: Sequence[float],
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        self._budget = budget
         self._left = list(left)
         self._clock = clock
         self._done = self._seconds = 0.0
-        self._minutes = budget.minutes
-        self._each = str(budget)
         self._told = False
 
     def say(self, text: str) -> None:
         """A note; before the first of them, what there is to do."""
         if not self._told:
             self._told = True
-            self._announce()
+            n, minutes = sum(self._left), self._budget.minutes
+            unknown = "how long that takes is told after the first"
+            when = unknown if minutes is None else about(60 * minutes * n)
+            trainings = counted(len(self._left), "training")
+            note(f"{trainings} to go, {n:g} × {self._budget} in all: {when}")
         note(text)
 
-    def _announce(self) -> None:
-        amount = f"{sum(self._left):g} × {self._each}"
-        when = "how long that takes is told after the first"
-        if self._minutes is not None:
-            when = about(60 * self._minutes * sum(self._left))
-        note(f"{counted(len(self._left), 'training')} to go, {amount} in all: {when}")
-
     @contextmanager
-    def watching(self, settings: TrainSettings) -> Iterator[Shown]:
-        """As ``progress.watching``; a training that came to its end tells of the others."""
+    def watching(self, settings: TrainSettings) -> Iterator[Lines]:
+        """``progress.watching``; a training that came to its end tells of the others."""
         share = self._left.pop(0)
         began = self._clock()
         from regard.cli.progress import watching
@@ -157,12 +151,7 @@ def forecast(asked: Contest, out: Path) -> Forecast:
 
     left = []
     for name, recipe in asked.systems.items():
-        trials = [f"lr-{rate:g}" for rate in learning_rates(recipe)]
-        shares = dict.fromkeys(trials, GRID_SHARE)
-        shares |= dict.fromkeys([f"seed-{seed}" for seed in asked.seeds], 1.0)
-        left += [
-            share
-            for folder, share in shares.items()
-            if not RunFolder(out / name / folder).finished()
-        ]
+        trials = [(f"lr-{rate:g}", GRID_SHARE) for rate in learning_rates(recipe)]
+        runs = [*trials, *((f"seed-{seed}", 1.0) for seed in asked.seeds)]
+        left += [share for run, share in runs if not RunFolder(out / name / run).finished()]
     return Forecast(asked.budget, left)

@@ -77,8 +77,8 @@ def evaluate(
     from regard.tasks.base import TASKS
     from regard.tasks.opening import load
 
-    _check(split, source, reference, alignments, gold, beam)
-    _check_file(file, split, source, alignments, data)
+    given = {"file": file, "split": split, "source": source, "reference": reference}
+    _check(**given, alignments=alignments, gold=gold, data=data, beam=beam)
     run = _with_data(load(path, device=device), data, overrides or [])
     task, options = TASKS[run.task], {"beam": beam, "stride": stride}
     if alignments is not None and gold is not None:
@@ -94,7 +94,14 @@ def evaluate(
     if as_json:
         print(json.dumps(found.scores, ensure_ascii=False))
     elif alignments is not None:
-        _show_alignment(found.scores)
+        aer, shuffled, chosen = (
+            f"{100 * found.scores[name]:.1f} %" for name in ("aer", "aer_shuffled", "chosen_on_aer")
+        )
+        print(
+            f"alignment error rate {aer} on {found.scores['n']} sentences (shuffled {shuffled})\n"
+            f"by {found.scores['aer_by']}: chosen on the first {found.scores['chosen_on']} "
+            f"sentences, where its rate is {chosen}"
+        )
     else:
         _show(found.scores)
 
@@ -128,43 +135,21 @@ def _with_data(run: Any, data: str | None, overrides: Sequence[str]) -> Any:
     return replace(run, recipe=run.recipe.model_copy(update={"data": other.data}))
 
 
-def _check_file(file: Path | None, *others: object) -> None:
-    """A file says by itself what to score on."""
-    if file is not None and any(x is not None for x in others):
-        raise ConfigError(
-            f"{file} says what to score on: leave out --split, --source, --alignments and --data"
-        )
-
-
-def _check(
-    split: str | None,
-    source: Path | None,
-    reference: Path | None,
-    alignments: Path | None,
-    gold: Path | None,
-    beam: int | None,
-) -> None:
-    """Refuse what does not go together."""
-    if (source is None) != (reference is None):
+def _check(**given: object) -> None:
+    """Refuse options that do not go together."""
+    named = {name for name, value in given.items() if value is not None}
+    if len(named & {"source", "reference"}) == 1:
         raise ConfigError("--source and --reference go together")
-    if (alignments is None) != (gold is None):
+    if len(named & {"alignments", "gold"}) == 1:
         raise ConfigError("--alignments and --gold go together")
-    if source is not None and split is not None:
+    if {"split", "source"} <= named:
         raise ConfigError("--split scores the run's own data and --source your files: give one")
-    if alignments is not None and any(x is not None for x in (split, source, beam)):
-        raise ConfigError(
-            "--alignments scores attention, nothing is translated: leave out --split, --source and "
-            "--beam"
-        )
-
-
-def _show_alignment(scores: dict[str, Any]) -> None:
-    print(
-        f"alignment error rate {100 * scores['aer']:.1f} % on {scores['n']} sentences "
-        f"(shuffled {100 * scores['aer_shuffled']:.1f} %)\n"
-        f"by {scores['aer_by']}: chosen on the first {scores['chosen_on']} sentences, where its "
-        f"rate is {100 * scores['chosen_on_aer']:.1f} %"
-    )
+    if "alignments" in named and named & {"split", "source", "beam"}:
+        scored = "--alignments scores attention, nothing is translated"
+        raise ConfigError(f"{scored}: leave out --split, --source and --beam")
+    if "file" in named and named & {"split", "source", "alignments", "data"}:
+        others = "--split, --source, --alignments and --data"
+        raise ConfigError(f"{given['file']} says what to score on: leave out {others}")
 
 
 # ------------------------------------------------------------------ score
@@ -214,8 +199,8 @@ def _too_long(run: Run, files: tuple[Path, Path], row: tuple[str, str], number: 
 
 # ------------------------------------------------------------------ tables of scores
 
+# Of a translator's many scores, those that its table shows.
 TRANSLATION = ("n", "exact_match", "bleu", "chrf", "perplexity")
-"""Of a translator's many scores, those that its table shows."""
 
 
 def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = False) -> None:
@@ -225,11 +210,9 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
     console = Console(markup=False, highlight=False, soft_wrap=True)
     translated = all("bleu" in one for one in scores.values())
     console.print(_table(scores, TRANSLATION if translated else _numbers_in(scores)))
-    parts = {
-        f"{test_set}: {name}": part
-        for test_set, one in scores.items()
-        for name, part in one.get("parts", {}).items()
-    }
+    parts: dict[str, Mapping[str, Any]] = {}
+    for name, one in scores.items():
+        parts |= {f"{name}: {part}": told for part, told in one.get("parts", {}).items()}
     if parts:
         console.print(_table(parts, _numbers_in(parts)))
     for name, one in scores.items():
@@ -271,9 +254,7 @@ def attention_lines(scores: Mapping[str, Any]) -> list[str]:
     if "too_long" in scores:
         lines.append(f"{scores['too_long']} sentences are too long for the model: not translated")
     found = {"aer": "alignment error rate", "antecedent_accuracy": "antecedent found"}
-    for name, told in found.items():
-        if name in scores:
-            by, shuffled = scores[f"{name}_by"], scores[f"{name}_shuffled"]
-            share = f"{100 * scores[name]:.1f} %"
-            lines.append(f"{told} {share} ({by}; shuffled {100 * shuffled:.1f} %)")
+    for name in [one for one in found if one in scores]:
+        share, shuffled = (f"{100 * scores[one]:.1f} %" for one in (name, f"{name}_shuffled"))
+        lines.append(f"{found[name]} {share} ({scores[f'{name}_by']}; shuffled {shuffled})")
     return lines

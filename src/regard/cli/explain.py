@@ -19,8 +19,6 @@ from regard.cli.terminal import Device, Json, RunPath, chosen_format, note, note
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from regard.inspection.records import Steps
     from regard.runs.heads import HeadMeasures, Tick
     from regard.tasks.look import Look
@@ -28,7 +26,9 @@ if TYPE_CHECKING:
 
 
 LookFormat = StrEnum("LookFormat", ["text", "html", "svg", "json", "csv", "tex"])
-"""How a look is shown."""
+HeadsFormat = StrEnum("HeadsFormat", ["text", "json", "svg", "csv", "tex"])
+Out = Annotated[Path | None, typer.Option(help="A file; else standard output.")]
+WIDE = 100  # letters of a table in a file; in a terminal it fits the terminal
 
 
 def explain(
@@ -60,16 +60,20 @@ def explain(
             "--format", help="html and json hold everything; else as --out ends, or text."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="A file; else standard output.")] = None,
+    out: Out = None,
     device: Device = None,
 ) -> None:
     """Show where the model's attention looks, or with --token how it comes to look there."""
-    from regard.tasks.opening import load
+    from regard.runs.load import load
+    from regard.tasks.base import TASKS
+    from regard.visual.look_files import steps_file
     from regard.visual.payload import Selected, selected_view
 
     shown = chosen_format(LookFormat, asked, out)
     run = load(path, device=device)
-    look = _looked(run, _readable(text), other, target, max_tokens)
+    more = {"other": other, "target": target}
+    more = {name: _readable(said) for name, said in more.items() if said is not None}
+    look: Look = TASKS[run.task].explain(run, _readable(text), max_tokens=max_tokens, **more)
     if attention is not None:
         look.weights(attention)  # or it is told what there is
     selected = Selected(attention, layer, head)
@@ -81,26 +85,13 @@ def explain(
         selected = Selected(steps.name, steps.layer, steps.head, steps.token)
     if shown is LookFormat.text:
         _print_look(look, selected, steps, out)
+    elif steps is None or shown is LookFormat.html:
+        write(look.as_file(shown.value, selected), out)
     else:
-        write(_look_file(look, selected, steps, shown), out)
+        write(steps_file(look.as_json(), steps.as_json(), shown.value), out)
     note_unknown(run.unknown_words(look.source))
     for line in look.warnings:
         note(line)
-
-
-def _looked(
-    run: Any, text: str, other: str | None, target: str | None, max_tokens: int | None
-) -> Look:
-    """By the run's task; what another task's look would need is refused."""
-    from regard.tasks.base import TASKS
-
-    more = {
-        name: _readable(text)
-        for name, text in (("other", other), ("target", target))
-        if text is not None
-    }
-    look: Look = TASKS[run.task].explain(run, text, max_tokens=max_tokens, **more)
-    return look
 
 
 def _readable(text: str) -> str:
@@ -118,44 +109,24 @@ def _steps(look: Look, token: str, selected: Selected) -> Steps:
     return look.steps(row, name=name, layer=layer, head=selected.head or 0)
 
 
-def _look_file(look: Look, selected: Selected, steps: Steps | None, shown: LookFormat) -> str:
-    from regard.visual.look_files import steps_file
-
-    if steps is None or shown is LookFormat.html:
-        return look.as_file(shown.value, selected)
-    return steps_file(look.as_json(), steps.as_json(), shown.value)
-
-
 def _print_look(look: Look, selected: Selected, steps: Steps | None, out: Path | None) -> None:
     """The terminal view; a file gets it without colours."""
     from rich.console import Console
 
-    if out is None:
-        _show_look(Console(markup=False, highlight=False), look, selected, steps)
-        return
-    text = io.StringIO()
-    _show_look(Console(file=text, width=100, markup=False, highlight=False), look, selected, steps)
-    write(text.getvalue(), out)
-
-
-def _show_look(console: Console, look: Look, selected: Selected, steps: Steps | None) -> None:
     from regard.visual.matrix import look_text
     from regard.visual.steps_table import steps_text
 
+    text, width = (None, None) if out is None else (io.StringIO(), WIDE)
+    console = Console(file=text, width=width, markup=False, highlight=False)
     if steps is not None:
         console.print(steps_text(steps.as_json(), width=console.width))
     else:
         console.print(look_text(look.as_json(), selected, width=console.width), end="")
+    if text is not None:
+        write(text.getvalue(), out)
 
 
 # ------------------------------------------------------------------ heads
-
-WIDE = 100
-"""Of a table in a file; in a terminal it fits the terminal."""
-
-
-HeadsFormat = StrEnum("HeadsFormat", ["text", "json", "svg", "csv", "tex"])
-"""How the measures of heads are shown."""
 
 
 def heads(
@@ -173,7 +144,7 @@ def heads(
         HeadsFormat | None,
         typer.Option("--format", help="svg: a map of the heads; else as --out ends, or text."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="A file; else standard output.")] = None,
+    out: Out = None,
     device: Device = None,
 ) -> None:
     """Measure what each head looks at, and what is lost without it.

@@ -43,22 +43,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
+    import logging
+
     from regard.cli.app import run
 
-    _be_quiet()
+    # Commands tell what is to be told; what Python would be told as well is dropped.
+    log = logging.getLogger("regard")
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
     code = run(words)
     if sys.stdout is not None:
         sys.stdout.flush()  # here, where it can still be told that the disk is full
     return code
-
-
-def _be_quiet() -> None:
-    """Commands tell themselves what is to be told; what Python would be told as well is dropped."""
-    import logging
-
-    log = logging.getLogger("regard")
-    if not log.handlers:
-        log.addHandler(logging.NullHandler())
 
 
 def _told(error: OSError) -> str:

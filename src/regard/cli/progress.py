@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -17,20 +17,8 @@ from regard.tasks.base import TOKEN, Unit
 from regard.training.settings import TrainSettings
 
 
-class Shown(Protocol):
-    """What the training loop tells its numbers, and everybody else their words."""
-
-    def __call__(self, line: Mapping[str, Any]) -> None:
-        """One line of metrics."""
-        ...
-
-    def say(self, text: str) -> None:
-        """One line of words."""
-        ...
-
-
 @contextmanager
-def watching(settings: TrainSettings, unit: Unit = TOKEN) -> Iterator[Shown]:
+def watching(settings: TrainSettings, unit: Unit = TOKEN) -> Iterator[Lines]:
     """An observer fit for whoever reads standard error; ``unit`` is what a training counts."""
     if not sys.stderr.isatty():
         yield Lines(unit)
@@ -54,7 +42,7 @@ class Lines:
         self._last = float("-inf")
 
     def __call__(self, line: Mapping[str, Any]) -> None:
-        """Print the line, unless one was printed just now."""
+        """Print a line of metrics, unless one was printed just now."""
         now = time.monotonic()
         if line["kind"] == "valid" or now - self._last >= 5:
             self._last = now
@@ -65,12 +53,12 @@ class Lines:
         print(text, file=sys.stderr, flush=True)
 
 
-class Bar:
+class Bar(Lines):
     """A bar that fills with steps, or with time where only that is limited."""
 
     def __init__(self, progress: Progress, settings: TrainSettings, unit: Unit = TOKEN) -> None:
+        super().__init__(unit)
         self._progress = progress
-        self._unit = unit
         self._by_steps = settings.max_steps is not None or settings.max_minutes is None
         total = settings.max_steps if self._by_steps else 60 * (settings.max_minutes or 0)
         self._task = progress.add_task("", total=total, step=0, text="preparing")
@@ -79,11 +67,10 @@ class Bar:
         """Move the bar; validations also stay on the screen."""
         if line["kind"] == "valid":
             self.say(described(line, self._unit))
-        else:
-            done = line["step"] if self._by_steps else line["seconds"]
-            self._progress.update(
-                self._task, completed=done, step=line["step"], text=_short(line, self._unit)
-            )
+            return
+        done = line["step"] if self._by_steps else line["seconds"]
+        short = _short(line, self._unit)
+        self._progress.update(self._task, completed=done, step=line["step"], text=short)
 
     def say(self, text: str) -> None:
         """Print above the bar."""

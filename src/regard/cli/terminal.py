@@ -29,8 +29,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 # ------------------------------------------------------------------ --format and --out
 
 F = TypeVar("F", bound=StrEnum)
-_FORMATS = (".html", ".svg", ".json", ".csv", ".tex")
-"""Endings that promise what is inside."""
+_FORMATS = (".html", ".svg", ".json", ".csv", ".tex")  # endings that promise what is inside
 
 
 def chosen_format(kind: type[F], asked: F | None, out: Path | None) -> F:
@@ -45,7 +44,8 @@ def chosen_format(kind: type[F], asked: F | None, out: Path | None) -> F:
     endings = {f".{one}": one for one in kind} | dict.fromkeys(("", ".txt"), kind("text"))
     ending = out.suffix.lower()
     named = endings.get(ending)
-    if asked is None and named is None and not _is_special(out):
+    special = out.exists() and not out.is_file()  # a pipe or a device: its name promises nothing
+    if asked is None and named is None and not special:
         known = ", ".join(f".{one}" for one in kind)
         raise ConfigError(f"--out {out}: no format is called {ending}; take {known}")
     if asked is not None and f".{asked}" != ending and ending in _FORMATS:
@@ -59,11 +59,6 @@ def write(text: str, out: Path | None) -> None:
         print(text, end="")
     else:
         write_whole(out, text)
-
-
-def _is_special(out: Path) -> bool:
-    """A pipe or a device, whose name promises nothing."""
-    return out.exists() and not out.is_file()
 
 
 # ------------------------------------------------------------------ notes
@@ -84,8 +79,7 @@ def note_unknown(words: Iterable[str]) -> None:
 
 # ------------------------------------------------------------------ lines as they arrive
 
-_ONCE = 1 << 20
-"""Bytes that are asked for at once; a pipe or a keyboard gives what it has."""
+_ONCE = 1 << 20  # bytes that are asked for at once; a pipe or a keyboard gives what it has
 
 
 class ArrivingLines(Iterator[str]):
@@ -93,8 +87,7 @@ class ArrivingLines(Iterator[str]):
 
     def __init__(self) -> None:
         self._arrived: deque[bytes] = deque()
-        self._begun: list[bytes] = []
-        """Pieces of a line whose end has not arrived."""
+        self._begun: list[bytes] = []  # pieces of a line whose end has not arrived
         self._number = 0
 
     @property
@@ -127,11 +120,6 @@ class ArrivingLines(Iterator[str]):
             self._begun = [rest] if rest else []
 
 
-def stdin_lines() -> ArrivingLines:
-    """The lines of standard input."""
-    return ArrivingLines()
-
-
 def chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
     """Lists of at most ``size`` lines, so that memory stays bounded.
 
@@ -150,8 +138,7 @@ def chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
 
 # ------------------------------------------------------------------ scores
 
-_DIGITS = {"points": ".2f", "perplexity": ".3f"}
-"""How scores of a unit are written; others have four digits."""
+_DIGITS = {"points": ".2f", "perplexity": ".3f"}  # by unit; other scores have four digits
 
 
 def score_title(name: str) -> str:

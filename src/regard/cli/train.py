@@ -18,7 +18,9 @@ from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.tasks.recipe import Recipe
-    from regard.tasks.translator import Run
+
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run.")]
 
 
 def train(
@@ -29,8 +31,8 @@ def train(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run.")] = False,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it will cost.")] = False,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON schema of recipes.")
@@ -80,11 +82,8 @@ def run_training(
         return
     progress, signal = trained.outcome.progress, trained.outcome.signal
     if signal is not None:
-        print(
-            f"regard: stopped by {signal.name} after step {progress.step}; all is saved in {out}; "
-            "go on with --resume",
-            file=sys.stderr,
-        )
+        saved = f"all is saved in {out}; go on with --resume"
+        note(f"stopped by {signal.name} after step {progress.step}; {saved}")
         raise typer.Exit(128 + signal)
     print(
         f"{trained.outcome.reason} after {progress.seconds:.0f} s and {progress.flops:.2e} FLOPs; "
@@ -109,14 +108,17 @@ def show_estimate(recipe: Recipe, device: str | None) -> None:
         cost = estimate(prepared)
     for line in prepared.notes:
         print(line, file=sys.stderr)
-    for name, number in prepared.size.items():
-        print(f"{name:18} {number:,}")
-    print(f"parameters         {cost.parameters:,}")
-    print(f"{f'FLOPs a {prepared.unit}':18} {cost.flops_per_token:.3g}")
-    print(f"steps              {'until patience ends' if cost.steps is None else cost.steps}")
-    print(f"training FLOPs     {'unknown' if cost.flops is None else f'{cost.flops:.3g}'}")
-    print(f"memory             {cost.memory_bytes / 2**30:.2f} GiB")
-    print(f"time               {'unknown' if cost.seconds is None else about(cost.seconds)}")
+    facts = {
+        **{name: f"{number:,}" for name, number in prepared.size.items()},
+        "parameters": f"{cost.parameters:,}",
+        f"FLOPs a {prepared.unit}": f"{cost.flops_per_token:.3g}",
+        "steps": "until patience ends" if cost.steps is None else cost.steps,
+        "training FLOPs": "unknown" if cost.flops is None else f"{cost.flops:.3g}",
+        "memory": f"{cost.memory_bytes / 2**30:.2f} GiB",
+        "time": "unknown" if cost.seconds is None else about(cost.seconds),
+    }
+    for name, value in facts.items():
+        print(f"{name:18} {value}")
 
 
 # ------------------------------------------------------------------ demo
@@ -133,8 +135,8 @@ EXAMPLES = (
 def demo(
     out: Annotated[Path, typer.Option(help="Run folder.")] = Path("runs/demo"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run.")] = False,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
     no_serve: Annotated[
         bool, typer.Option("--no-serve", help="Stop after the translations.")
     ] = False,
@@ -147,12 +149,15 @@ def demo(
     """
     from regard.recipes.recipe import load_recipe
     from regard.server.limits import listen
+    from regard.tasks.translator import load_translator
 
     recipe = load_recipe("transformer", [f"train.seed={seed}"])
     # A port that is taken shows before the training, not two minutes later.
     with nullcontext() if no_serve else listen("127.0.0.1", port) as listening:
         run_training(recipe, out, resume=resume, overwrite=overwrite, device=device)
-        run = _shown(out, device)
+        run = load_translator(out, device=device)
+        for source, translation in zip(EXAMPLES, run.translate(EXAMPLES), strict=True):
+            print(f"{source}\n    {translation}")
         if listening is not None:
             from regard.server.serve import open_page
 
@@ -166,13 +171,3 @@ def _program() -> str:
     typed = sys.argv[0]
     found = shutil.which("regard") is not None or Path(typed).name != "regard"
     return "regard" if found else typed
-
-
-def _shown(out: Path, device: str | None) -> Run:
-    """The run, after it has translated the examples."""
-    from regard.tasks.translator import load_translator
-
-    run = load_translator(out, device=device)
-    for source, translation in zip(EXAMPLES, run.translate(EXAMPLES), strict=True):
-        print(f"{source}\n    {translation}")
-    return run

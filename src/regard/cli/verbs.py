@@ -10,17 +10,18 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
-from regard.cli.chat import chat
-from regard.cli.terminal import Device, Json, RunPath, chunks, note, stdin_lines
-from regard.core.errors import ConfigError
+from regard.cli.terminal import ArrivingLines, Device, Json, RunPath, chunks, note
+from regard.core.errors import ConfigError, DataError
 from regard.tasks.base import Verb
 from regard.tasks.verbs import verbs
 
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
+    from regard.tasks.chat import Conversation
+    from regard.tasks.requests import ChatOptions
 
+# What a command does with a run folder, its options, a device, and whether to print JSON.
 Body = Callable[[Path, Any, str | None, bool], None]
-"""What a command does with a run folder, its options, a device, and whether to print JSON."""
 
 
 def add_verbs(app: typer.Typer, asked: str | None) -> None:
@@ -41,22 +44,20 @@ def add_verbs(app: typer.Typer, asked: str | None) -> None:
     for name, verb in verbs().items():
         if verb.command:
             told = "\n\n".join(part for part in (verb.summary, verb.help) if part)
-            made = (
-                _command(verb.options, partial(answer_lines, verb)) if name == asked else _unasked
+            body = partial(answer_lines, verb)
+            app.command(name, help=told)(
+                _command(verb.options, body) if name == asked else _unasked
             )
-            app.command(name, help=told)(made)
-    chats = _command(_chat_options(), chat) if asked == "chat" else _unasked
+    chats: Callable[..., None] = _unasked
+    if asked == "chat":
+        from regard.tasks.requests import ChatOptions
+
+        chats = _command(ChatOptions, chat)
     app.command("chat", help=chat.__doc__)(chats)
 
 
 def _unasked() -> None:
     """Stands in the list of commands and is never called."""
-
-
-def _chat_options() -> type[BaseModel]:
-    from regard.tasks.requests import ChatOptions
-
-    return ChatOptions
 
 
 def _command(model: type[BaseModel] | None, body: Body) -> Callable[..., None]:
@@ -126,7 +127,13 @@ def answer_lines(verb: Verb, path: Path, options: Any, device: str | None, as_js
     """Answer every line of standard input; a bad run fails on empty input too."""
     from regard.tasks.opening import load_for
 
-    run = _ready(load_for(verb, path, device=device), options)
+    run = load_for(verb, path, device=device)
+    if hasattr(options, "engine"):  # of another project
+        from regard.interop.ctranslate2_engine import engine_for
+
+        run = replace(
+            run, engine=engine_for(run, options.engine, compute_type=options.compute_type)
+        )
     if getattr(options, "stream", False):
         if as_json:
             raise ConfigError("--stream prints one text as it comes: leave out --json and --n")
@@ -143,17 +150,59 @@ def answer_lines(verb: Verb, path: Path, options: Any, device: str | None, as_js
         sys.stdout.flush()
 
 
-def _ready(run: Any, options: Any) -> Any:
-    """The run, with the engine of another project where the options ask for one."""
-    if not hasattr(options, "engine"):
-        return run
-    from regard.interop.ctranslate2_engine import engine_for
-
-    engine = engine_for(run, options.engine, compute_type=options.compute_type)
-    return replace(run, engine=engine)
-
-
 def _chunks(verb: Verb) -> Callable[[int], Iterator[list[str]]]:
     if verb.unasked and sys.stdin.isatty():
         return lambda _size: iter([list(verb.unasked)])
-    return lambda size: chunks(stdin_lines(), size)
+    return lambda size: chunks(ArrivingLines(), size)
+
+
+# ------------------------------------------------------------------ chat
+
+
+def chat(path: Path, options: ChatOptions, device: str | None, as_json: bool) -> None:
+    """Talk with a model in the words of its own template; each line is a turn, Ctrl-D ends it.
+
+    Answers are printed while they are written. With --json one object a turn: message, answer,
+    finished.
+    """
+    from regard.tasks.writer import load_writer
+
+    run = load_writer(path, device=device)  # a bad run fails on empty input too
+    how = options.model_dump(exclude={"message", "system"})
+    before = [] if options.system is None else [{"role": "system", "content": options.system}]
+    talk = run.conversation(before, **how)
+    if options.message is not None:
+        _answer(talk, options.message, as_json)
+        return
+    typed = sys.stdin.isatty()
+    for number, words in enumerate(_typed() if typed else ArrivingLines(), start=1):
+        if not words.strip():
+            continue
+        try:
+            _answer(talk, words, as_json)
+        except DataError as error:
+            if not typed:
+                raise DataError(f"standard input, line {number}: {error}") from None
+            print(f"regard: {error}", file=sys.stderr)  # who sits there can say something else
+
+
+def _typed() -> Iterator[str]:
+    """Lines from the keyboard, until it is closed."""
+    with suppress(ImportError):  # where there is one, `input` lets a line be edited
+        import_module("readline")
+    while True:
+        try:
+            yield input("> ")
+        except EOFError:
+            print()
+            return
+
+
+def _answer(talk: Conversation, words: str, as_json: bool) -> None:
+    if as_json:
+        told = {"message": words, "answer": talk.say(words), "finished": talk.finished}
+        print(json.dumps(told, ensure_ascii=False), flush=True)
+        return
+    for piece in talk.stream(words):
+        print(piece, end="", flush=True)
+    print(flush=True)

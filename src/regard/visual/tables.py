@@ -136,8 +136,11 @@ def pieces(table: Table, width: int, margin: int) -> list[Table]:
         if len(chosen[-1]) > 1 and sum(sizes[j] for j in [*chosen[-1], i]) > width:
             chosen.append([0])
         chosen[-1].append(i)
-    parts = [list(zip(*(columns[i] for i in some), strict=True)) for some in chosen]
-    return [Table(table.caption, header, rows) for header, *rows in parts]
+    found = []
+    for some in chosen:
+        header, *rows = map(list, zip(*(columns[i] for i in some), strict=True))
+        found.append(Table(table.caption, header, rows))
+    return found
 
 
 def plain_console(width: int) -> tuple[Console, io.StringIO]:
