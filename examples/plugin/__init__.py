@@ -48,7 +48,7 @@ from regard.tasks.recipe import Recipe
 from regard.tasks.requests import Request
 from regard.training.losses import Losses, StatelessObjective, cross_entropy
 from regard.training.optimisers import OPTIMISERS, OptimiserKind, OptimiserOptions
-from regard.visual.axes import Axis
+from regard.visual.payload import Axis
 
 WIDTH = 2
 """Numbers of a frame."""

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from regard.data.splits import load_records
 from regard.runs.heads import head_measures
-from regard.visual.head_table import COLUMNS, head_tables
+from regard.visual.heads import COLUMNS, head_tables
 
 pytestmark = pytest.mark.browser
 

@@ -11,7 +11,7 @@ import regard
 from regard.cli.main import main
 from regard.data.splits import load_records
 from regard.runs.heads import head_measures
-from regard.visual.head_table import heads_text
+from regard.visual.heads import heads_text
 
 KEYS = {
     *("name", "layer", "head", "entropy", "confidence", "self", "previous", "next", "first"),

@@ -43,7 +43,7 @@ from regard.tasks.translation import PRONOUNS, antecedents
 from regard.tasks.translator import Run
 from regard.text.specials import END_ID, SPECIALS
 from regard.text.words import split
-from regard.visual.head_table import COLUMNS
+from regard.visual.heads import COLUMNS
 
 TEXTS = [source for source, _ in pairs(12, 7)]
 MARKUP = "<img src=x onerror=alert(1)>"

@@ -10,7 +10,7 @@ from systems import untrained
 from regard.data.records import Pair
 from regard.data.splits import Data
 from regard.runs.heads import head_measures
-from regard.visual.head_table import all_heads_table
+from regard.visual.heads import all_heads_table
 from regard.visual.look_files import steps_file
 from regard.visual.tables import latex_table
 

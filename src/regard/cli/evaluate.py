@@ -136,7 +136,6 @@ def _with_data(run: Any, data: str | None, overrides: Sequence[str]) -> Any:
 
 
 def _check(**given: object) -> None:
-    """Refuse options that do not go together."""
     named = {name for name, value in given.items() if value is not None}
     if len(named & {"source", "reference"}) == 1:
         raise ConfigError("--source and --reference go together")
@@ -224,7 +223,6 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
 
 
 def _numbers_in(scores: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
-    """All numbers there are of any task."""
     return dict.fromkeys(
         name
         for one in scores.values()

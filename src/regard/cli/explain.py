@@ -152,8 +152,8 @@ def heads(
     Each head is ablated once: scores are those of all the sentences, BLEU that of the first 100.
     Texts have no labels: where a run's scores need some, it is told how far their vectors turn.
     """
-    from regard.tasks.opening import load
-    from regard.visual.head_table import heads_text
+    from regard.runs.load import load
+    from regard.visual.heads import heads_text
 
     if as_json and asked not in (None, HeadsFormat.json):
         raise ConfigError(f"--json and --format {asked} are two formats: give one")
@@ -187,8 +187,7 @@ def _measured(run: Any, split: str, texts: Path | None, n: int, tick: Tick | Non
 
 
 def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str:
-    from regard.visual.head_map import head_map
-    from regard.visual.head_table import all_heads_table, plain_table
+    from regard.visual.heads import all_heads_table, head_map, plain_table
     from regard.visual.tables import csv_table, latex_table
 
     if wanted is HeadsFormat.json:

@@ -10,10 +10,7 @@ from types import FrameType
 
 
 class Stop(BaseException):
-    """Somebody asked the program to end.
-
-    No KeyboardInterrupt, which the library of the command line would swallow without a word.
-    """
+    """Somebody asked to end. No KeyboardInterrupt: typer would swallow that without a word."""
 
     def __init__(self, signal: signal.Signals) -> None:
         super().__init__(signal.name)

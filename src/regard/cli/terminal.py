@@ -33,10 +33,7 @@ _FORMATS = (".html", ".svg", ".json", ".csv", ".tex")  # endings that promise wh
 
 
 def chosen_format(kind: type[F], asked: F | None, out: Path | None) -> F:
-    """The one that is asked for, or that the file's name ends in; ``text`` where nothing is said.
-
-    A file that cannot be meant is refused here, before any work is done.
-    """
+    """The format asked for, or that the file's name ends in, or ``text``; bad names are refused."""
     if out is None:
         return asked or kind("text")
     if not out.name or out.is_dir():
@@ -107,7 +104,6 @@ class ArrivingLines(Iterator[str]):
         return line.removeprefix("\ufeff") if self._number == 1 else line
 
     def _read(self) -> None:
-        """Take what is there, or wait for it."""
         block = cast("BufferedReader", sys.stdin.buffer).read1(_ONCE)
         if not block and not self._begun:
             raise StopIteration

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.functional.attend import ScoreFn, wide
-from regard.functional.positions import Alibi, Bias
+from regard.functional.positions import Alibi
 from regard.functional.scores import BoundScore, Factors
 from regard.layers.score import PreparedScore, Score
 from regard.layers.viewpoint import Seen, Viewpoint
@@ -44,10 +44,7 @@ class AttentionCalls:
     calls: list[Seen] = field(default_factory=list)
 
     def weights(self) -> Tensor:
-        """(B, H, T, S) of all calls, one after the other, from the very q and k of each.
-
-        A decoder that goes step by step calls once a step; keys that came later have weight 0.
-        """
+        """(B, H, T, S) of all calls in order; keys that came in a later step have weight 0."""
         parts = [weights_of(call) for call in self.calls]
         n_keys = max(part.shape[-1] for part in parts)
         padded = [F.pad(part, (0, n_keys - part.shape[-1])) for part in parts]
@@ -56,10 +53,7 @@ class AttentionCalls:
 
 @contextmanager
 def watch(model: nn.Module) -> Iterator[dict[Place, AttentionCalls]]:
-    """Collect what every attention of the model is given inside the block.
-
-    Outputs stay the same to the bit, and no hook remains afterwards, whatever happens.
-    """
+    """Collect what every attention is given inside the block; afterwards no hook remains."""
     views: dict[Place, AttentionCalls] = {}
     handles = []
     for where, module in viewpoints(model):
@@ -98,10 +92,7 @@ def viewpoints(model: nn.Module) -> list[tuple[Place, Viewpoint]]:
 
 
 def stack_of(model: nn.Module) -> str:
-    """What a model is that has one stack of layers alone: ``encoder`` or ``decoder``; else "".
-
-    So its attention has the name that it would have in a model of both.
-    """
+    """``encoder`` or ``decoder``, where a model has that stack alone: its attentions' prefix."""
     family = getattr(getattr(model, "config", None), "family", None)
     return family if family in ("encoder", "decoder") else ""
 
@@ -152,14 +143,16 @@ class TemperedScore:
 
 def widened(seen: Seen) -> Seen:
     """The same in float32 or wider; itself where it is wide already."""
-    dtype = wide(seen.q.dtype)
+    dtype, bias = wide(seen.q.dtype), seen.bias
+    if isinstance(bias, Alibi):
+        bias = bias._replace(slopes=bias.slopes.to(dtype))
     return dataclasses.replace(
         seen,
         q=seen.q.to(dtype),
         k=seen.k.to(dtype),
         v=seen.v.to(dtype),
         score=_score(seen.score, dtype),
-        bias=_bias(seen.bias, dtype),
+        bias=bias if bias is None or isinstance(bias, Alibi) else bias.to(dtype),
         prior=None if seen.prior is None else seen.prior.to(dtype),
     )
 
@@ -180,12 +173,6 @@ def before_scaling(score: BoundScore, q: Tensor, k: Tensor) -> tuple[Tensor, flo
         inner, scale = before_scaling(score.inner, q, k)
         return inner, (1.0 if scale is None else scale) / score.temperature
     return score(q, k), None
-
-
-def _bias(bias: Bias, dtype: torch.dtype) -> Bias:
-    if isinstance(bias, Alibi):
-        return bias._replace(slopes=bias.slopes.to(dtype))
-    return None if bias is None else bias.to(dtype)
 
 
 def _score(score: BoundScore, dtype: torch.dtype) -> BoundScore:

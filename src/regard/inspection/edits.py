@@ -14,7 +14,6 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -32,20 +31,34 @@ from regard.layers.viewpoint import Seen
 COLDEST, HOTTEST = 1e-6, 1e6
 
 
-class Edit(Protocol):
+class Edit:
     """A change to some attentions."""
 
     def concerns(self, where: Place) -> bool:
         """Whether the attention at this place is changed."""
-        ...
+        raise NotImplementedError
 
     def __call__(self, seen: Seen) -> Seen:
         """What it is given instead."""
-        ...
+        raise NotImplementedError
+
+    def attached(self, model: nn.Module) -> list[RemovableHandle]:
+        """Hold from now on, until the handles are removed; one that changes nothing is refused."""
+        views = viewpoints(model)
+        concerned = [module for where, module in views if self.concerns(where)]
+        if not concerned:
+            names = sorted({name for (name, _), _ in views})
+            asked = getattr(self, "name", None) or ""
+            hint = "" if asked in names else did_you_mean(asked, names)
+            known = ", ".join(f"{name} {layer}" for (name, layer), _ in views) or "none"
+            raise ConfigError(f"no attention is concerned by {self}{hint}; known: {known}")
+        return [
+            one.change.register_forward_hook(lambda _, __, seen: self(seen)) for one in concerned
+        ]
 
 
 @dataclass(frozen=True, slots=True)
-class OneHead:
+class OneHead(Edit):
     """One head of one attention."""
 
     name: str
@@ -96,7 +109,7 @@ class Force(OneHead):
 
 
 @dataclass(frozen=True, slots=True)
-class Temperature:
+class Temperature(Edit):
     """Scores are divided by it: below 1 attention sharpens, above 1 it spreads."""
 
     value: float
@@ -119,10 +132,7 @@ class Temperature:
 
 @dataclass(frozen=True, slots=True)
 class NoPositions:
-    """Nothing tells order: positions are not added, and zero where they are appended.
-
-    Nor does attention know how far apart tokens stand.
-    """
+    """Nothing tells order: positions are not added, zero where appended, and no distances known."""
 
     def attached(self, model: nn.Module) -> list[RemovableHandle]:
         """Hold from now on, until the handles are removed."""
@@ -151,22 +161,8 @@ def edited(model: nn.Module, edits: Sequence[Edit | NoPositions]) -> Iterator[No
     handles: list[RemovableHandle] = []
     try:
         for edit in edits:
-            handles += _attached(model, edit)
+            handles += edit.attached(model)
         yield
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _attached(model: nn.Module, edit: Edit | NoPositions) -> list[RemovableHandle]:
-    if isinstance(edit, NoPositions):
-        return edit.attached(model)
-    views = viewpoints(model)
-    concerned = [module for where, module in views if edit.concerns(where)]
-    if not concerned:
-        names = sorted({name for (name, _), _ in views})
-        asked = getattr(edit, "name", None) or ""
-        hint = "" if asked in names else did_you_mean(asked, names)
-        known = ", ".join(f"{name} {layer}" for (name, layer), _ in views) or "none"
-        raise ConfigError(f"no attention is concerned by {edit}{hint}; known: {known}")
-    return [one.change.register_forward_hook(lambda _, __, seen: edit(seen)) for one in concerned]

@@ -27,17 +27,16 @@ Ids = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _JUMP = 1e-9  # of a distance between clusters; what is less is rounding
-MEASURES: Mapping[str, str] = {
-    "entropy": "of a row, in bits: 0 looks at one place, log2 S at S of them alike",
-    "confidence": "the largest weight of a row",
-    "self": "weight on the place itself; in a decoder, on the token just read",
-    "previous": "weight on the word before, where there is one",
-    "next": "weight on the word after, where there is one",
-    "first": "weight on the first place; in a decoder, the begin token",
-    "separator": "weight on the end token",
-    "distance": "places between asker and looked-at, over all weight on words: a head that has "
-    "nothing to say often looks at a special token, which is no distance",
-}
+MEASURES = (
+    "entropy",  # of a row, in bits: 0 looks at one place, log2 S at S of them alike
+    "confidence",  # the largest weight of a row
+    "self",  # weight on the place itself; in a decoder, on the token just read
+    "previous",  # weight on the word before, where there is one
+    "next",  # weight on the word after, where there is one
+    "first",  # weight on the first place; in a decoder, the begin token
+    "separator",  # weight on the end token
+    "distance",  # places to what is looked at, over all weight on words: special tokens are none
+)
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,6 @@ def _is_word(ids: Ids) -> Flags:
 
 
 def _check(weights: NDArray[Any], rows: Ids, columns: Ids) -> None:
-    """Refuse ids that are not those of the weights."""
     B, _, T, S = weights.shape
     if rows.shape != (B, T) or columns.shape != (B, S):
         raise ShapeError(

@@ -36,10 +36,7 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Record:
-    """One attention, one sentence. Keys are those that the score was given.
-
-    A recurrent system prepares its keys once for all steps: then it is the prepared ones.
-    """
+    """One attention, one sentence. Keys are those that the score was given, prepared or not."""
 
     q: Array  # (H, T, Dq)
     k: Array  # (H, S, Dk)
@@ -128,20 +125,13 @@ def recorded(view: AttentionCalls, to_out: Tensor | None = None) -> Record:
         weights = _normalised(calls, scaled, visible)
         weights = weights if prior is None else weights * prior
         outputs = weights @ v
-    return Record(
-        q=_array(q),
-        k=_array(k),
-        v=_array(v),
-        scores=_array(scores),
-        scale=scale,
-        bias=None if bias is None else _array(bias),
-        scaled=_array(scaled),
-        visible=visible[0].cpu().numpy(),
-        prior=None if prior is None else _array(prior),
-        weights=_array(weights),
-        outputs=_array(outputs),
-        to_out=None if to_out is None else _array(to_out.clone().unsqueeze(0)),
-    )
+    tensors = {"q": q, "k": k, "v": v, "scores": scores, "bias": bias, "scaled": scaled}
+    tensors |= {"prior": prior, "weights": weights, "outputs": outputs}
+    tensors["to_out"] = None if to_out is None else to_out.clone().unsqueeze(0)
+    arrays: dict[str, Any] = {  # (1, …) on any device -> (…)
+        name: None if one is None else one[0].float().cpu().numpy() for name, one in tensors.items()
+    }
+    return Record(**arrays, scale=scale, visible=visible[0].cpu().numpy())
 
 
 def steps_of(
@@ -229,20 +219,11 @@ def _shape(call: Seen) -> tuple[int, int, int, int]:
     return B, H, T, call.k.shape[-2]
 
 
-def _array(x: Tensor) -> Array:
-    """(1, …) on any device -> an array (…) of float32."""
-    return x[0].float().cpu().numpy()
-
-
 def _as_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     if not isinstance(value, np.ndarray):
         return value
-    if value.dtype != np.bool_ and not np.isfinite(value).all():
-        return [_as_json(part) if part.ndim else _number(float(part)) for part in value]
-    return value.tolist()
-
-
-def _number(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+    finite = np.isfinite(value)
+    known: Any = None  # instead of what JSON has no number for
+    return value.tolist() if finite.all() else np.where(finite, value, known).tolist()

@@ -30,9 +30,8 @@ from regard.inspection.heads import (
     tally,
 )
 from regard.tasks.base import TASKS
-from regard.tasks.texts import Reading, Scorer, Subject
-from regard.visual.head_map import head_map
-from regard.visual.head_table import head_tables, heads_text
+from regard.tasks.subjects import Reading, Scorer, Subject
+from regard.visual.heads import head_map, head_tables, heads_text
 from regard.visual.tables import table_html
 
 Weights = NDArray[np.float32]

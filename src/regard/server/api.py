@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from itertools import islice
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any
 
 import torch
 from fastapi import APIRouter, Query
@@ -26,10 +26,9 @@ from regard.tasks.requests import MAX_NAME
 from regard.tasks.verbs import unknown_words
 from regard.text.specials import BEGIN, PAD, SPECIALS
 from regard.text.tokenizer import SPACE, Tokenizer
-from regard.visual.head_table import COLUMNS
+from regard.visual.heads import COLUMNS
 from regard.visual.payload import Selected, packed_payload
 
-T = TypeVar("T")
 MAX_TOKENS = 20  # that a language model writes while it is looked at, where nothing is said
 
 # ------------------------------------------------------------------ verbs
@@ -91,24 +90,10 @@ def _inferring(events: Any) -> Any:
 # ------------------------------------------------------------------ looking inside
 
 
-class Once(Generic[T]):
-    """An answer that never changes is made once. Always called on one and the same thread."""
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-        self.made: T | None = None  # any thread may look
-
-    def __call__(self) -> T:
-        """The answer."""
-        if self.made is None:
-            self.made = self._make()
-        return self.made
-
-
 def explain_routes(service: Service, measuring: HeadMeasuring) -> APIRouter:
     """``/api/info``, ``/api/heads``, ``/api/explain``, and ``/api/words`` of a run that writes."""
     router = APIRouter(prefix="/api", tags=["look inside"])
-    info_once = Once(lambda: as_json(info(service)))
+    info_once = cache(lambda: as_json(info(service)))  # it never changes
 
     @router.get("/info", summary="What this run is, and which attentions it has.")
     async def told() -> Response:
@@ -169,10 +154,7 @@ def _add_words(router: APIRouter, tokenizer: Tokenizer) -> None:
 
 
 def info(service: Service) -> dict[str, Any]:
-    """Plain data: what was trained, what it knows, how it is asked, how its heads are measured.
-
-    ``examples`` are texts, or objects with a ``text``, and an ``other`` one where two go in.
-    """
+    """Plain data: what was trained, what it knows, how it is asked, how its heads are measured."""
     run, task = service.run, service.task
     facts = run.facts()
     reads, _ = task.tokenizers(run)
@@ -191,10 +173,7 @@ def info(service: Service) -> dict[str, Any]:
 
 
 def form(service: Service) -> dict[str, Any]:
-    """How the page asks: words, views and what-ifs of the task, fields of its verb's request.
-
-    A field is typed as ``text``, as ``lines`` (a list of texts) or as ``json``.
-    """
+    """How the page asks: words, views and what-ifs of the task, fields of its verb's request."""
     words, verb = service.task.form(service.run), service.page_verb
     labels = [label for label in (words.label, words.other) if label]
     asked = zip(typed_fields(verb.request).items(), labels, strict=False)
@@ -220,10 +199,7 @@ def _attentions(service: Service, example: Mapping[str, str]) -> list[dict[str, 
 
 
 def vocabulary(tokenizer: Tokenizer, of_both: bool = False) -> str:
-    """What a model can read, where that is a list of words; pieces and letters spell anything.
-
-    ``of_both`` languages of a translator, where they share one list.
-    """
+    """How many words a model knows, where it has a list of them; ``of_both`` languages share it."""
     if tokenizer.kind != "word":
         return ""
     special = {*SPECIALS, *tokenizer.special_ids}

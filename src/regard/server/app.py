@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import Depends, FastAPI
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -97,7 +97,7 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
 
     about: dict[str, Any] = {"tags": ["server"], "summary": "Numbers for Prometheus."}
     app.add_api_route("/metrics", numbers, name="metrics", dependencies=keyed, **about)
-    app.include_router(_keyless_routes())
+    _add_page(app)
     add_docs(app, service)
     app.mount("/static", _StaticFiles(), name="static")
 
@@ -120,21 +120,19 @@ class _StaticFiles(StaticFiles):
         return response
 
 
-def _keyless_routes() -> APIRouter:
+def _add_page(app: FastAPI) -> None:
     """``/healthz``, the page at ``/``, and its icon where browsers look for one by themselves."""
-    router = APIRouter()
+    hidden: dict[str, Any] = {"methods": ["GET", "HEAD"], "include_in_schema": False}
 
-    @router.head("/healthz", include_in_schema=False)
-    @router.get("/healthz", tags=["server"], summary="Whether the server is up.")
+    @app.head("/healthz", include_in_schema=False)
+    @app.get("/healthz", tags=["server"], summary="Whether the server is up.")
     async def health() -> Response:
         return JSONResponse({"status": "ok"})
 
-    @router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    @app.api_route("/", **hidden)
     async def page() -> Response:
         return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
 
-    @router.api_route("/favicon.ico", methods=["GET", "HEAD"], include_in_schema=False)
+    @app.api_route("/favicon.ico", **hidden)
     async def icon() -> Response:
         return FileResponse(PAGE / "icon.svg", media_type="image/svg+xml")
-
-    return router

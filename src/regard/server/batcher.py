@@ -31,11 +31,6 @@ class _Job:
     dropped: threading.Event = field(default_factory=threading.Event)  # nobody waits any more
     arrived: float = field(default_factory=time.monotonic)
 
-    @property
-    def size(self) -> int:
-        """How much room it takes in the queue."""
-        return max(1, len(self.texts))
-
 
 class Worker:
     """A queue and the thread that empties it. The thread starts with the first job."""
@@ -66,10 +61,7 @@ class Worker:
         return await self._done(_Job(lambda: self._together(many), tuple(many))) if many else []
 
     async def call(self, work: Callable[[], T], dropped: threading.Event | None = None) -> T:
-        """What ``work`` gives when it has the model to itself.
-
-        Work that takes long looks at ``dropped`` now and then: once it is set, nobody waits.
-        """
+        """What ``work`` gives alone with the model; once ``dropped`` is set, nobody waits."""
         return await self._done(_Job(work, dropped=dropped or threading.Event()))
 
     def open(self) -> None:
@@ -87,10 +79,7 @@ class Worker:
             self.abandon()
 
     def abandon(self) -> None:
-        """Take nothing new and finish nothing: what goes on is left alone, what waits is dropped.
-
-        The thread ends with what it is doing, or with the program.
-        """
+        """Take nothing new, drop what waits; the thread ends with what it is doing."""
         with self._changed:
             self._closing = True
             dropped, self._waiting = self._waiting, deque()
@@ -115,7 +104,7 @@ class Worker:
         with self._changed:
             if self._closing:
                 raise BusyError("the server is ending")
-            if sum(other.size for other in self._waiting) + job.size > self.limits.queue:
+            if sum(max(1, len(one.texts)) for one in (*self._waiting, job)) > self.limits.queue:
                 raise BusyError("too many requests are waiting; ask again later")
             self._waiting.append(job)
             self._changed.notify()

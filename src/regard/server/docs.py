@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping
+from functools import cache
 from html import escape
 from typing import Any
 from urllib.parse import urlencode
@@ -16,7 +17,7 @@ from urllib.parse import urlencode
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
-from regard.server.api import Once, verb_path
+from regard.server.api import verb_path
 from regard.server.service import Service, typed_fields
 from regard.tasks.base import Verb
 
@@ -29,14 +30,13 @@ def add_docs(app: FastAPI, service: Service) -> None:
 
     To find examples a run's data may be read, so that is done once, and holds up no other request.
     """
-    once = Once(lambda: samples(service))
+    once = cache(lambda: samples(service))
 
     async def docs(request: Request) -> Response:
-        host, keyed = request.url.netloc, service.api_key is not None
-        tried = once.made  # once there, it waits for nobody's work
-        if tried is None:
-            tried = await service.worker.call(once)
-        return HTMLResponse(docs_page(app.openapi(), tried, host, keyed=keyed))
+        made = once.cache_info().currsize > 0  # then it waits for nobody's work
+        tried = once() if made else await service.worker.call(once)
+        keyed = service.api_key is not None
+        return HTMLResponse(docs_page(app.openapi(), tried, request.url.netloc, keyed=keyed))
 
     app.add_api_route("/docs", docs, methods=["GET", "HEAD"], include_in_schema=False)
 
@@ -125,7 +125,6 @@ def _fields(operation: Schema, parts: Schema) -> str:
 
 
 def _resolved(schema: Schema, parts: Schema) -> Schema:
-    """What a reference stands for."""
     choices = [schema, *schema.get("anyOf", ())]
     named = [one["$ref"].rpartition("/")[2] for one in choices if "$ref" in one]
     return parts[named[0]] if named else schema

@@ -118,20 +118,16 @@ def problems(errors: Iterable[Mapping[str, Any]]) -> str:
     """
     found = list(errors)
     surrogates = [error for error in found if error["type"] == LONE_SURROGATE]
-    told = [f"{_field(error)} {_problem(error)}" for error in surrogates or found]
+    told = []
+    for error in surrogates or found:
+        words = _WORDS.get(error["type"], f"is wrong: {error['msg']}")
+        said = words if isinstance(words, str) else words(error.get("ctx", {}))
+        told.append(f"{_field(error)} {said}")
     return "; ".join(list(dict.fromkeys(told))[:_MOST])
 
 
-def _problem(error: Mapping[str, Any]) -> str:
-    words = _WORDS.get(error["type"], f"is wrong: {error['msg']}")
-    return words if isinstance(words, str) else words(error.get("ctx", {}))
-
-
 def _field(error: Mapping[str, Any]) -> str:
-    """The field, and for broken JSON, whose place is a number of letters, the whole body.
-
-    Pydantic's names of the alternatives of a field, as ``list[constrained-str]``, are left out.
-    """
+    """The field's name without pydantic's names of its alternatives; of broken JSON, the body."""
     parts = [] if error["type"] == "json_invalid" else map(str, error["loc"])
     names = [part for part in parts if part not in ("body", "query") and "constrained-" not in part]
     return ".".join(names)[:100] or "the body"

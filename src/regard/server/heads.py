@@ -21,10 +21,7 @@ CANNOT = 3  # exit code of the process where a run has no heads, or its data is 
 
 
 class HeadMeasuring:
-    """Whoever asks while it goes on waits for the same result.
-
-    What it came to is kept, a refusal too; what was only too much at the time is tried again.
-    """
+    """One result for all who ask, a refusal too; what was too much at the time is tried again."""
 
     def __init__(self, run: Any, *, seconds: float) -> None:
         self.words = [str(run.folder.path), str(run.device), *loaded_plugins()]

@@ -64,8 +64,7 @@ def needs_key(expected: str | None) -> Callable[..., Coroutine[Any, Any, None]]:
     """A dependency for whatever costs work."""
 
     async def check(
-        request: Request,
-        header: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+        request: Request, header: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
     ) -> None:
         if expected is not None:
             check_key(expected, header.credentials if header else None, await _in_body(request))
@@ -123,7 +122,6 @@ class Guard:
             self.n_open -= 1
 
     async def _checked(self, scope: Scope, receive: Receive) -> bytes:
-        """The body of a request that may come in."""
         headers = Headers(scope=scope)
         if self.loopback and not _names_this_machine(headers.getlist("host")):
             why = "this server answers to localhost only; look at the Host header"

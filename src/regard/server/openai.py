@@ -190,7 +190,6 @@ def openai_routes(service: Service) -> APIRouter:
 
 
 def _check_name(service: Service, asked: str) -> None:
-    """Refuse a model that this server does not have."""
     if asked != service.name:
         why = f"there is no model {asked[:50]!r}; this server has {service.name!r}"
         raise RefusedError(404, why)
@@ -332,16 +331,13 @@ def _add_embeddings(router: APIRouter, service: Service, run: EncoderRun) -> Non
             raise RefusedError(422, why)
         found = await service.worker.call(partial(run.embed, texts))
         n_tokens = sum(len(run.tokenizer.encode(text)) for text in texts)
+        vectors: list[Any] = [[float(number) for number in vector] for vector in found]
+        if asked.encoding_format == "base64":
+            bits = [np.asarray(vector, dtype="<f4").tobytes() for vector in found]
+            vectors = [base64.b64encode(one).decode("ascii") for one in bits]
         data = [
-            {"object": "embedding", "index": i, "embedding": _encoded(one, asked.encoding_format)}
-            for i, one in enumerate(found)
+            {"object": "embedding", "index": i, "embedding": one} for i, one in enumerate(vectors)
         ]
         usage = {"prompt_tokens": n_tokens, "total_tokens": n_tokens}
         answer = {"object": "list", "data": data, "model": service.name, "usage": usage}
         return json_response(as_json(answer))
-
-
-def _encoded(vector: Any, how: str) -> Any:
-    if how == "float":
-        return [float(number) for number in vector]
-    return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode("ascii")

@@ -52,10 +52,7 @@ class Service:
         return next((verb for verb in self.task.verbs if verb.name == name), self.task.verb)
 
     def examples(self) -> list[Any]:
-        """What to begin with: texts, or objects with a ``text`` and perhaps an ``other``.
-
-        They are short enough to be looked at.
-        """
+        """Short texts to look at, or objects with a ``text`` and perhaps an ``other``."""
         return [one for one in self.task.examples(self.run) if self._is_short(one)]
 
     def first_of(self, examples: Sequence[Any]) -> dict[str, str]:
@@ -79,10 +76,7 @@ class Service:
 
 
 def typed_fields(request: type[BaseModel]) -> dict[str, str]:
-    """Fields to type into, in order, and how: ``text``, ``lines`` or ``json``.
-
-    What has a default and is no text, such as a number, is not typed.
-    """
+    """Fields to type into and how: ``text``, ``lines`` or ``json``; no numbers with a default."""
     fields = {name: _typed(field) for name, field in request.model_fields.items()}
     return {name: kind for name, kind in fields.items() if kind and name != "api_key"}
 

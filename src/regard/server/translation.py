@@ -67,6 +67,8 @@ class LibreTranslateRequest(DetectRequest):
 def libretranslate_routes(service: Service) -> APIRouter:
     """``/translate``, ``/detect`` and ``/languages``; they look for the key in forms, too."""
     router = APIRouter(tags=["LibreTranslate"])
+    source, target = service.run.recipe.data.direction.split("-")
+    detected = {"confidence": 100, "language": source}
 
     @router.post(
         "/translate",
@@ -77,13 +79,22 @@ def libretranslate_routes(service: Service) -> APIRouter:
     async def translate(request: Request) -> Response:
         asked = await _fields_of(request, LibreTranslateRequest)
         check_key(service.api_key, bearer(request), asked.api_key)
-        source, target = _languages(service.run)
         if asked.source not in (source, "auto"):
             raise RefusedError(400, f"this run reads {source}; source must be {source} or auto")
         if asked.target != target:
             raise RefusedError(400, f"this run writes {target}; target must be {target}")
-        lines = _checked_lines(service, listed(asked.q))
-        return json_response(as_json(await _translated(service, asked, lines)))
+        worker, n, texts = service.worker, asked.alternatives, listed(asked.q)
+        lines = _checked_lines(service, texts)
+        translated = await worker.translate(lines)
+        answer: dict[str, Any] = {"translatedText": joined(texts, translated)}
+        if asked.source == "auto":
+            answer["detectedLanguage"] = [detected for _ in texts]
+        if n:
+            n_best = await worker.call(partial(service.run.translate, lines, n_best=n + 1))
+            answer["alternatives"] = alternatives(texts, translated, n_best, n)
+        if not isinstance(asked.q, list):  # one for one, many for many
+            answer = {name: values[0] for name, values in answer.items()}
+        return json_response(as_json(answer))
 
     @router.post(
         "/detect",
@@ -93,45 +104,17 @@ def libretranslate_routes(service: Service) -> APIRouter:
     async def detect(request: Request) -> Response:
         asked = await _fields_of(request, DetectRequest)
         check_key(service.api_key, bearer(request), asked.api_key)
-        found = [[_detected(service.run)] for _ in listed(asked.q)]
+        found = [[detected] for _ in listed(asked.q)]
         return json_response(as_json(found if isinstance(asked.q, list) else found[0]))
 
     @router.get("/languages", summary="What can be translated into what.")
     async def languages() -> list[dict[str, Any]]:
-        source, target = _languages(service.run)
         return [
             {"code": code, "name": LANGUAGE_NAMES.get(code, code), "targets": into}
             for code, into in {source: [target], target: []}.items()
         ]
 
     return router
-
-
-def _languages(run: Run) -> tuple[str, str]:
-    """The codes of source and target."""
-    source, target = run.recipe.data.direction.split("-")
-    return source, target
-
-
-def _detected(run: Run) -> dict[str, Any]:
-    return {"confidence": 100, "language": _languages(run)[0]}
-
-
-async def _translated(
-    service: Service, asked: LibreTranslateRequest, lines: list[str]
-) -> dict[str, Any]:
-    """The answer: one for one, many for many."""
-    worker, n, texts = service.worker, asked.alternatives, listed(asked.q)
-    translated = await worker.translate(lines)
-    answer: dict[str, Any] = {"translatedText": joined(texts, translated)}
-    if asked.source == "auto":
-        answer["detectedLanguage"] = [_detected(service.run) for _ in texts]
-    if n:
-        n_best = await worker.call(partial(service.run.translate, lines, n_best=n + 1))
-        answer["alternatives"] = alternatives(texts, translated, n_best, n)
-    if isinstance(asked.q, list):
-        return answer
-    return {name: values[0] for name, values in answer.items()}
 
 
 def _form_or_json(kind: type[BaseModel]) -> dict[str, Any]:
@@ -272,11 +255,7 @@ def decoding_routes(service: Service) -> APIRouter:
 
 @torch.inference_mode()
 def greedy_events(run: Run, source: str) -> Iterator[Event]:
-    """``token`` after ``token``, then ``done``: what greedy search does, step by step.
-
-    ``text`` is the translation so far. ``done`` also has the words that the model does not know,
-    and what else a reader should know about the translation.
-    """
+    """``token`` events with the ``text`` so far, then ``done`` with unknown words and notes."""
     greedy = run.recipe.decode.chosen(beam=1)
     text, found = "", list[Hypothesis]()
     lines = nonempty_lines([source])

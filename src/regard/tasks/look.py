@@ -26,10 +26,9 @@ from regard.inspection.records import Record, Steps, steps_of
 from regard.models.settings import DecoderConfig, EncoderConfig
 from regard.tasks.edits import AnyEdit, as_json
 from regard.text.tokenizer import SPACE
-from regard.visual.axes import Axis, named_sides, token_sides
 from regard.visual.look_files import look_file, look_fragment
 from regard.visual.matrix import look_text
-from regard.visual.payload import Payload, Selected, selected_view
+from regard.visual.payload import Axis, Payload, Selected, named_sides, selected_view, token_sides
 from regard.visual.steps_table import steps_html, steps_text
 from regard.visual.tables import plain_text
 

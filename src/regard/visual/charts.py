@@ -34,10 +34,7 @@ def curves(
     y_label: str,
     log_y: bool = False,
 ) -> str:
-    """Draw each series of (x, y) as a line; point at it to read the numbers.
-
-    A point that cannot be drawn (NaN, infinite, or not positive where ``log_y``) leaves a gap.
-    """
+    """Draw each series of (x, y) as a line; NaN, infinity and logs of less than 0 leave a gap."""
     runs = {name: _runs(points, log_y) for name, points in series.items()}
     drawn = [point for parts in runs.values() for run in parts for point in run]
     legend, n_rows = _legend(list(series))
@@ -179,10 +176,7 @@ class NumberAxis:
 
 
 def linear_axis(values: Sequence[float], *, outward: bool = False) -> NumberAxis:
-    """An axis over the values; ``outward`` extends it to the next ticks. No values: 0 to 1.
-
-    One that nearly reaches 0 begins there: counts of steps do, and so do losses.
-    """
+    """An axis over the values, from 0 where they begin near it; ``outward`` ends it at ticks."""
     low, high = _spread(min(values, default=0.0), max(values, default=1.0))
     step = _step(high - low)
     if 0 < low < step:

@@ -23,14 +23,7 @@ from typing import Any
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.visual.matrix import matrix
-from regard.visual.payload import (
-    Payload,
-    Selected,
-    answer_of,
-    drawn,
-    packed_payload,
-    packed_steps,
-)
+from regard.visual.payload import Payload, Selected, answer_of, drawn, packed_payload, packed_steps
 from regard.visual.report import page
 from regard.visual.steps_table import steps_csv, steps_latex, steps_svg
 from regard.visual.svg import element
@@ -47,11 +40,7 @@ Steps = Mapping[str, Any]  # of one token
 def look_file(
     payload: Payload, form: str, *, selected: Selected | None = None, steps: Iterable[Steps] = ()
 ) -> str:
-    """The text of a file. HTML and JSON hold everything; the others the matrix that is selected.
-
-    ``steps`` are shown by the HTML where their token is clicked; the other forms have no use for
-    them: ``steps_file`` is theirs.
-    """
+    """The text of a file: HTML (with ``steps``) and JSON hold all, others the selected matrix."""
     chosen = selected or Selected()
     if form == "html":
         return look_html(payload, steps, selected=chosen)

@@ -26,10 +26,7 @@ _TALLEST = 12  # letters of a column's name there, which is written downwards
 def matrix(
     weights: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequence[str], *, title: str
 ) -> str:
-    """Weights (T, S) between 0 and 1 with the tokens of both sides; point at a cell for its number.
-
-    The picture grows with the tokens, so that no two of them overlap.
-    """
+    """Weights (T, S) between 0 and 1 with both sides' tokens; the picture grows with them."""
     left = _LETTER * max(map(len, rows), default=0) + 12
     top = 34 + _LETTER * max(map(len, columns), default=0) * 0.75
     width = max(left + _CELL * len(columns) + 60, 12 + 1.1 * _LETTER * len(title))
@@ -113,7 +110,6 @@ def _column_names(names: Sequence[str], margin: int) -> Text:
 
 
 def _block(weight: float) -> tuple[str, str]:
-    """The text of a cell and its style."""
     share = min(1.0, max(0.0, weight))
     digit = min(9, int(share * 10 + 1e-9))
     red, green, blue = weight_rgb(share)

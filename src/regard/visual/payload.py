@@ -2,10 +2,13 @@
 
 Keys: ``source``, ``answer`` (what came out), ``source_tokens``, ``target_tokens``, ``attentions``
 (name → [layer][head][t][s]), ``axes`` (name → the sides that are its rows and columns), ``sides``
-(side → ``kind``, ``labels``, ``grid``: see ``axes.py``) and ``edits``. A written answer is also the
+(side → ``kind``, ``labels``, ``grid``: see ``Axis``) and ``edits``. A written answer is also the
 ``translation``. A look that is no translator's has its ``task`` and an ``outcome``: ``kind``,
 ``text`` and ``places``, each with the ``rows`` where it stands (null is the whole text) and its
 ``choices``, most probable first.
+
+Along the sides of an attention stand tokens, patches of a picture, frames or nodes. Nothing that
+draws assumes words: it asks an ``Axis`` for its labels, and for its grid where it lies in a plane.
 
 In an HTML file arrays are packed, ``{"shape", "bits", "data"}``: numbers as 32-bit floats or 8-bit
 shares of 1, deflated, in base64; the browser unpacks them by itself. Of the floats all first bytes
@@ -21,15 +24,14 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from regard.core.errors import ConfigError
+from regard.core.errors import ConfigError, ShapeError
 from regard.core.numbers import counted
 from regard.core.registry import did_you_mean
-from regard.visual.axes import Axis, named_sides, sides_of
 from regard.visual.theme import number
 
 Payload = Mapping[str, Any]
@@ -41,6 +43,85 @@ STEP_NUMBERS = 400_000  # as many numbers of steps are kept; heads beyond that a
 
 _BY_KEY = ("scores", "scaled", "prior", "weights")
 _VECTORS = ("query", *_BY_KEY, "sum", "projected", "residual")
+Kind = Literal["tokens", "patches", "frames", "nodes"]
+
+# ------------------------------------------------------------------ axes
+
+
+@dataclass(frozen=True, slots=True)
+class Axis(Sequence[str]):
+    """The positions along one side; as a sequence it is their labels."""
+
+    labels: tuple[str, ...]
+    kind: Kind = "tokens"
+    grid: tuple[int, int] | None = None
+    """Of patches: rows and columns of the picture, row by row. What stands before the patches (a
+    class token) has labels of its own and no place in the grid."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise ConfigError(f"an axis is of {', '.join(get_args(Kind))}, not of {self.kind!r}")
+        if (self.kind == "patches") != (self.grid is not None):
+            raise ConfigError(f"patches alone have a grid, got {self.kind} and {self.grid}")
+        if self.n_before < 0:
+            raise ShapeError(f"a grid of {self.grid} patches needs more than {len(self)} labels")
+
+    @classmethod
+    def patches(cls, rows: int, columns: int, before: Sequence[str] = ()) -> Axis:
+        """Patches named by their row and column, after what stands before them."""
+        names = (f"{row},{column}" for row in range(rows) for column in range(columns))
+        return cls((*before, *names), "patches", (rows, columns))
+
+    @classmethod
+    def frames(cls, n: int, seconds: float | None = None) -> Axis:
+        """Frames named by when they begin, or by their number where their length is not known."""
+        names = (str(i) if seconds is None else f"{i * seconds:.2f}s" for i in range(n))
+        return cls(tuple(names), "frames")
+
+    @property
+    def n_before(self) -> int:
+        """Positions before the first patch; 0 where there is no grid."""
+        return 0 if self.grid is None else len(self.labels) - self.grid[0] * self.grid[1]
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.labels[i]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def as_json(self) -> dict[str, Any]:
+        """``kind``, ``labels`` and, of patches, ``grid``."""
+        grid = {} if self.grid is None else {"grid": list(self.grid)}
+        return {"kind": self.kind, "labels": list(self.labels), **grid}
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Axis:
+        """What ``as_json`` gave."""
+        grid = said.get("grid")
+        return cls(tuple(said["labels"]), said["kind"], None if grid is None else tuple(grid))
+
+
+def token_sides(source: Sequence[str], target: Sequence[str]) -> dict[str, Axis]:
+    """The sides of a look at texts: ``input`` is what a decoder has read when it writes a token."""
+    read, written = Axis(tuple(source)), Axis(tuple(target))
+    before, both = Axis(("<s>", *written[:-1])), Axis((*read, *written))
+    return {"source": read, "target": written, "label": written, "input": before, "text": both}
+
+
+def sides_of(payload: Mapping[str, Any]) -> dict[str, Axis]:
+    """The sides that a payload names; of one that names none, those of its tokens."""
+    tokens = token_sides(payload["source_tokens"], payload["target_tokens"])
+    return tokens | {name: Axis.from_json(one) for name, one in payload.get("sides", {}).items()}
+
+
+def named_sides(name: str) -> dict[str, str]:
+    """Which sides an attention has where nothing says so: its name tells."""
+    if name == "encoder.self":
+        return {"rows": "source", "columns": "source"}
+    return {"rows": "target", "columns": "input" if name == "decoder.self" else "source"}
+
+
+# ------------------------------------------------------------------ what is shown of a look
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +220,7 @@ def answer_of(payload: Payload) -> str:
 
 
 def choice_lines(payload: Payload) -> list[str]:
-    """A line a place, with the shares of what may stand there; none where there are too many.
-
-    What a language model may say next is told row by row elsewhere.
-    """
+    """A line a place, with the shares of what may stand there; none for a written text."""
     told = payload.get("outcome")
     if told is None or told["kind"] == "text":
         return []
@@ -169,10 +247,7 @@ def packed(array: Any, *, bits: int = 32) -> dict[str, Any]:
 
 
 def packed_payload(payload: Payload, selected: Selected) -> dict[str, Any]:
-    """The payload with its attentions packed: name -> one packed (H, T, S) a layer.
-
-    What is selected is exact in any case, and told under ``selected``.
-    """
+    """The payload with each layer packed (H, T, S); what is ``selected`` is exact in any case."""
     attentions = {
         name: [np.asarray(layer, dtype=np.float32) for layer in layers]
         for name, layers in payload["attentions"].items()

@@ -6,7 +6,7 @@ The tables show the first numbers of each vector; the CSV has all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len
@@ -22,14 +22,12 @@ _SHOWN = 3  # numbers of a vector
 # Columns and numbers of a vector, for ever narrower terminals; no step is ever left out.
 _NARROWER = ((range(7), 3), *(((0, 1, 2, 3, 4, 6), shown) for shown in (3, 2, 1)))
 _HEADER = ("looked at", "2 key", "3 score", "4 scaled", "5 softmax", "value", "6 weighted")
+_ONE = {"scores": "score", "weights": "weight", "keys": "key", "values": "value"}
 _LETTER, _ROW = 7.2, 24
 
 
 def steps_table(steps: Steps, shown: int = _SHOWN) -> Table:
-    """A row a key, then the sum and what W_o makes of it; what the query may not see has dashes.
-
-    Of each vector so many numbers are ``shown``.
-    """
+    """A row a key, then the sum and what W_o makes of it; ``shown`` numbers of each vector."""
 
     def vector(values: Sequence[float]) -> str:
         return _vector(values, shown)
@@ -49,7 +47,11 @@ def steps_table(steps: Steps, shown: int = _SHOWN) -> Table:
     for name, said in (("projected", "through W_o"), ("residual", "into stream")):
         if steps.get(name) is not None:
             rows.append((said, "", "", "", "", "", vector(steps[name])))
-    return Table(_caption(steps), header, rows)
+    where = f"{steps['name']}, layer {steps['layer']}, head {steps['head']}"
+    scale = steps.get("scale")
+    scaling = "scores are not scaled" if scale is None else f"scores × {exact(scale)}"
+    caption = f"{steps['row']} in {where}: 1 query {_vector(steps['query'])}, {scaling}"
+    return Table(caption, header, rows)
 
 
 def steps_text(steps: Steps, *, width: int = 80) -> RichTable:
@@ -69,14 +71,20 @@ def steps_text(steps: Steps, *, width: int = 80) -> RichTable:
 
 
 def steps_csv(steps: Steps) -> str:
-    """Every number, one a line: quantity, token and its position, index in a vector, value.
+    """Every number, one a line: quantity, token and its position, index in a vector, value."""
+    rows: list[list[str]] = []
 
-    Positions are those of the rows for the query and what comes of it, and else of the columns.
-    """
-    rows = [
-        [what, token, str(at), str(i), "" if value is None else repr(value)]
-        for what, token, at, i, value in _numbers(steps)
-    ]
+    def add(what: str, token: str, at: int, values: Sequence[float | None]) -> None:
+        for i, value in enumerate(values):
+            rows.append([what, token, str(at), str(i), "" if value is None else repr(value)])
+
+    for what in ("query", "sum", "projected", "residual"):
+        add(what, steps["row"], steps["token"], steps.get(what) or ())
+    for s, column in enumerate(steps["columns"]):
+        for what in ("scores", "scaled", "weights"):
+            add(_ONE.get(what, what), column, s, [steps[what][s]])
+        for what in ("keys", "values", "weighted"):
+            add(_ONE.get(what, what), column, s, steps[what][s])
     return csv_table(Table("", ["quantity", "token", "position", "index", "value"], rows))
 
 
@@ -110,25 +118,6 @@ def steps_svg(steps: Steps) -> str:
     title = element("text", table.caption, x=4, y=18, font_weight=600)
     size = (width, 52 + _ROW * len(cells))
     return picture(title, *bars, *texts, size=size, label=table.caption)
-
-
-def _caption(steps: Steps) -> str:
-    where = f"{steps['name']}, layer {steps['layer']}, head {steps['head']}"
-    scale = steps.get("scale")
-    scaled = "scores are not scaled" if scale is None else f"scores × {exact(scale)}"
-    return f"{steps['row']} in {where}: 1 query {_vector(steps['query'])}, {scaled}"
-
-
-def _numbers(steps: Steps) -> Iterator[tuple[str, str, int, int, float]]:
-    for what in ("query", "sum", "projected", "residual"):
-        for i, value in enumerate(steps.get(what) or ()):
-            yield what, steps["row"], steps["token"], i, value
-    for s, column in enumerate(steps["columns"]):
-        for what, name in (("score", "scores"), ("scaled", "scaled"), ("weight", "weights")):
-            yield what, column, s, 0, steps[name][s]
-        for what, name in (("key", "keys"), ("value", "values"), ("weighted", "weighted")):
-            for i, value in enumerate(steps[name][s]):
-                yield what, column, s, i, value
 
 
 def _vector(values: Sequence[float], shown: int = _SHOWN) -> str:

@@ -87,10 +87,7 @@ def csv_table(table: Table) -> str:
 
 
 def latex_table(table: Table) -> str:
-    """A floating table that needs no package; all columns but the first are set to the right.
-
-    Its letters are as small as its width asks for.
-    """
+    """A floating table without packages, in letters as small as its width asks for."""
     header, *rows = (
         " & ".join(map(latex_text, row)) + r" \\" for row in [table.header, *table.rows]
     )

@@ -115,10 +115,7 @@ def _grouped(tree: Tree, key: str) -> Mapping[Any, list[Node]]:
 
 
 def _lines(tree: Tree) -> dict[int, int]:
-    """In each step in the order of the scores, the pruned ones below.
-
-    So a tree is no higher than its fullest step, however long it grows.
-    """
+    """In each step in the order of the scores, the pruned ones below."""
     ordered = (
         sorted(group, key=lambda node: node.get("state") == "pruned")
         for group in _grouped(tree, "step").values()

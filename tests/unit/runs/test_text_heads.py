@@ -12,8 +12,7 @@ from regard.inspection.heads import MEASURES
 from regard.runs.heads import head_measures, text_measures
 from regard.tasks.language import writer_readings
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
-from regard.visual.head_map import head_map
-from regard.visual.head_table import cost_of, heads_text, plain_table
+from regard.visual.heads import cost_of, head_map, heads_text, plain_table
 
 TEXTS = ["a b c d e", "c a", "b d a", "h g h a"]
 

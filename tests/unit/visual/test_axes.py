@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from regard.core.errors import ConfigError, ShapeError
-from regard.visual.axes import Axis
 from regard.visual.look_files import look_file, look_html
 from regard.visual.matrix import look_text
-from regard.visual.payload import Selected, axes_of, drawn
+from regard.visual.payload import Axis, Selected, axes_of, drawn
 
 PATCHES = Axis.patches(2, 3, before=["[CLS]"])
 

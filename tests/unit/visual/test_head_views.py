@@ -7,8 +7,16 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from regard.visual.head_map import Box, Mark, head_map, moved_apart, place_labels
-from regard.visual.head_table import all_heads_table, head_tables, plain_table
+from regard.visual.heads import (
+    Box,
+    Mark,
+    all_heads_table,
+    head_map,
+    head_tables,
+    moved_apart,
+    place_labels,
+    plain_table,
+)
 from regard.visual.tables import csv_table, latex_table
 from regard.visual.theme import PALETTE
 

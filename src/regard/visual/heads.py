@@ -1,4 +1,7 @@
-"""Heads as points of a plane: near each other where they look alike, large where they matter."""
+"""What each head does: as tables, rounded for people or with all digits for programs; as a map.
+
+On the map heads are points: near each other where they look alike, large where they matter.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,146 @@ import cmath
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
-from regard.visual.head_table import HeadColumn, columns_of, cost_of
+from regard.evaluation.metrics import METRICS
 from regard.visual.svg import Attributes, Markup, element, picture
+from regard.visual.tables import Table, plain_console, show_table
 from regard.visual.theme import colour_of
+
+
+class HeadColumn(NamedTuple):
+    """One measure: its key in the JSON, its name, and how it is written."""
+
+    key: str
+    name: str
+    unit: int
+    format: str
+    meaning: str
+
+
+COLUMNS = (
+    HeadColumn("entropy", "entropy", 1, ".2f", "of a row of weights, in bits"),
+    HeadColumn("confidence", "conf", 100, ".0f", "largest weight of a row, in %"),
+    HeadColumn("self", "self", 100, ".0f", "weight on the place itself, in %"),
+    HeadColumn("previous", "prev", 100, ".0f", "on the word before, in %"),
+    HeadColumn("next", "next", 100, ".0f", "on the word after, in %"),
+    HeadColumn("first", "first", 100, ".0f", "on the first place, in %"),
+    HeadColumn("separator", "end", 100, ".0f", "on the end token, in %"),
+    HeadColumn("distance", "dist", 1, ".1f", "places to the words it looks at"),
+    HeadColumn("aer", "AER", 100, ".1f", "alignment error rate, in %"),
+    HeadColumn("antecedent", "ante", 100, ".1f", "antecedents of pronouns found, in %"),
+    HeadColumn("loss_change", "Δloss", 1, "+.3f", "nats a token, when the head is ablated"),
+    HeadColumn("bleu_change", "ΔBLEU", 1, "+.1f", "of greedy search, when the head is ablated"),
+    HeadColumn("accuracy_change", "Δacc", 100, "+.1f", "accuracy in %, when the head is ablated"),
+    HeadColumn("spearman_change", "Δrho", 1, "+.3f", "Spearman, when the head is ablated"),
+    HeadColumn("exact_match_change", "ΔEM", 100, "+.1f", "exact in %, when the head is ablated"),
+    HeadColumn("f1_change", "ΔF1", 100, "+.1f", "F1 in %, when the head is ablated"),
+    HeadColumn("perplexity_change", "Δppl", 1, "+.2f", "perplexity, when the head is ablated"),
+    HeadColumn("moved_change", "moved", 1, ".4f", "vectors turn by 1 − cosine, when it is ablated"),
+)
+CLUSTER = ("cl", "cluster of heads that look alike")
+
+
+def columns_of(heads: Mapping[str, Any]) -> list[HeadColumn]:
+    """The columns that such a run has."""
+    return [column for column in COLUMNS if column.key in heads["rows"][0]]
+
+
+def cost_of(heads: Mapping[str, Any]) -> tuple[HeadColumn, list[float | None]]:
+    """The loss, else the first score there is, and how much of it is lost without each head."""
+    changes = [column for column in columns_of(heads) if column.key.endswith("_change")]
+    known = [c for c in changes if any(row[c.key] is not None for row in heads["rows"])]
+    chosen = (known or changes)[0]
+    score = chosen.key.removesuffix("_change")
+    sign = -1 if score in METRICS and METRICS[score].better == "higher" else 1
+    values = [row[chosen.key] for row in heads["rows"]]
+    return chosen, [None if one is None else sign * one for one in values]
+
+
+def head_tables(heads: Mapping[str, Any]) -> list[Table]:
+    """One table an attention, from the JSON of ``regard heads``, without its empty columns."""
+    tables = []
+    for name in dict.fromkeys(row["name"] for row in heads["rows"]):
+        members = [i for i, row in enumerate(heads["rows"]) if row["name"] == name]
+        told = [[heads["rows"][i][column.key] for i in members] for column in columns_of(heads)]
+        known = [any(one is not None for one in values) for values in told]
+        columns = list(compress(columns_of(heads), known))
+        tables.append(_rounded(name, heads, members, columns, "{layer}.{head}"))
+    return tables
+
+
+def all_heads_table(heads: Mapping[str, Any]) -> Table:
+    """All heads in one rounded table, for a paper; its caption tells what was done."""
+    caption = f"{conditions(heads)} {meanings(heads)} {heads['caveat']}"
+    members = range(len(heads["rows"]))
+    return _rounded(caption, heads, members, columns_of(heads), "{name} {layer}.{head}")
+
+
+def _rounded(
+    caption: str,
+    heads: Mapping[str, Any],
+    members: Sequence[int],
+    columns: Sequence[HeadColumn],
+    named: str,
+) -> Table:
+    """Some heads, a row each; ``named`` says how they are called."""
+    rows = []
+    for i in members:
+        row = heads["rows"][i]
+        cells = [
+            "–" if row[c.key] is None else f"{c.unit * row[c.key]:{c.format}}".replace("-", "−")
+            for c in columns
+        ]
+        rows.append([named.format_map(row), *cells, str(heads["clusters"][i])])
+    return Table(caption, ["head", *(column.name for column in columns), CLUSTER[0]], rows)
+
+
+def plain_table(heads: Mapping[str, Any]) -> Table:
+    """One row a head, one number a cell, with all its digits; what does not apply is empty."""
+    header = [*heads["rows"][0], "cluster", "x", "y"]
+    rows = [
+        ["" if cell is None else str(cell) for cell in (*row.values(), cluster, *point)]
+        for row, cluster, point in zip(heads["rows"], heads["clusters"], heads["map"], strict=True)
+    ]
+    return Table("", header, rows)
+
+
+def heads_text(heads: Mapping[str, Any], width: int) -> str:
+    """From the JSON of ``regard heads``."""
+    console, text = plain_console(width)
+    for table in head_tables(heads):
+        console.print(f"\n{table.caption}")
+        show_table(table, console)
+    console.print(f"\n{conditions(heads)}\n{meanings(heads)}\n{heads['caveat']}")
+    return text.getvalue()
+
+
+def conditions(heads: Mapping[str, Any]) -> str:
+    """What the numbers were measured on."""
+    if "n_bleu" not in heads:
+        keys = [column.key.removesuffix("_change") for column in columns_of(heads)]
+        told = [
+            f"{key.replace('_', ' ')} {heads[key]:.3f}"
+            for key in keys
+            if key != "moved" and heads.get(key) is not None  # vectors alone have no score
+        ]
+        whole = f"; whole model: {', '.join(told)}" if told else ""
+        return f"{heads['n']:,} texts of {heads['split']}{whole}."
+    return (
+        f"{heads['n']:,} sentences of {heads['split']}, BLEU on {heads['n_bleu']:,} of them; whole "
+        f"model: loss {heads['loss']:.3f}, BLEU {heads['bleu']:.1f}."
+    )
+
+
+def meanings(heads: Mapping[str, Any]) -> str:
+    """What the columns are."""
+    told = [f"{column.name}: {column.meaning}" for column in columns_of(heads)]
+    return "; ".join([*told, ": ".join(CLUSTER)]) + "."
+
+
+# ------------------------------------------------------------------ the map
 
 _PANEL, _MARGIN, _TOP, _LINE = 250, 30, 58, 16
 _LETTER = 6.4  # width of an average letter at the size used here; SVG text cannot be measured
@@ -41,7 +179,12 @@ def head_map(heads: Mapping[str, Any]) -> str:
     panels = [_panel(heads, some, float(_PANEL * i), scale) for i, some in enumerate(members)]
     width, below = _PANEL * len(names), _TOP + _PANEL + _LINE
     room = max(20, int((width - 12) / _LETTER))  # letters of a line
-    lines = [*textwrap.wrap(_key(heads), room), *textwrap.wrap(heads["caveat"], room)]
+    column, costs = cost_of(heads)
+    cost, written = _COSTS.get(column.key, (f"{_plain(column)} lost", "{:.3f}"))
+    largest = _largest(costs)
+    most = f" (the largest: {written.format(largest)})" if largest > 0 else ""
+    key = _KEY.format(cost=cost, most=most)
+    lines = [*textwrap.wrap(key, room), *textwrap.wrap(heads["caveat"], room)]
     notes = [
         element("text", text, x=6, y=below + 4 + _LINE * i, fill_opacity=0.72)
         for i, text in enumerate(lines)
@@ -55,15 +198,6 @@ def head_map(heads: Mapping[str, Any]) -> str:
         label=f"{title}: {len(heads['rows'])} heads of {', '.join(names)}",
         font_size=12,
     )
-
-
-def _key(heads: Mapping[str, Any]) -> str:
-    """How to read the map."""
-    column, costs = cost_of(heads)
-    cost, written = _COSTS.get(column.key, (f"{_plain(column)} lost", "{:.3f}"))
-    largest = _largest(costs)
-    most = f" (the largest: {written.format(largest)})" if largest > 0 else ""
-    return _KEY.format(cost=cost, most=most)
 
 
 def _plain(column: HeadColumn) -> str:
@@ -180,10 +314,7 @@ class Mark(NamedTuple):
 
 
 def place_labels(marks: Sequence[Mark], room: Box) -> list[Box]:
-    """A box for each name: inside the room, beside its mark, clear of marks and other names.
-
-    The nearest free place is taken; where none is free, the first one that was tried.
-    """
+    """A box for each name: the nearest free place beside its mark in the room, else the first."""
     taken = [Box(m.x - m.radius, m.y - m.radius, 2 * m.radius, 2 * m.radius) for m in marks]
     for mark in marks:
         tried = list(_places(mark))
@@ -206,10 +337,7 @@ def _places(mark: Mark) -> Iterator[Box]:
 
 
 def moved_apart(marks: Sequence[Mark], room: Box) -> list[Mark]:
-    """The marks, each pushed by half of what is missing, until none covers another.
-
-    Those that cover none stay where they are, and all stay inside the room, where there is one.
-    """
+    """The marks pushed apart, inside the room, until none covers another; the others stay."""
     at = [complex(mark.x, mark.y) for mark in marks]
     pairs = [(i, j) for j in range(len(at)) for i in range(j)]
 
