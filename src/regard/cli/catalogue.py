@@ -30,7 +30,7 @@ def recipes() -> None:
 def info(path: RunPath, as_json: Json = False) -> None:
     """Tell what a run is: its model, its task, its special ids, its scores and cost."""
     from regard.checkpoints.run_folder import load_scores
-    from regard.runs.load import load
+    from regard.tasks.opening import load
 
     run = load(path, device="cpu")
     finished = load_scores(run.folder) if run.folder.finished() else {}

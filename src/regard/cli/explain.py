@@ -64,8 +64,8 @@ def explain(
     device: Device = None,
 ) -> None:
     """Show where the model's attention looks, or with --token how it comes to look there."""
-    from regard.runs.load import load
     from regard.tasks.base import TASKS
+    from regard.tasks.opening import load
     from regard.visual.look_files import steps_file
     from regard.visual.payload import Selected, selected_view
 
@@ -152,7 +152,7 @@ def heads(
     Each head is ablated once: scores are those of all the sentences, BLEU that of the first 100.
     Texts have no labels: where a run's scores need some, it is told how far their vectors turn.
     """
-    from regard.runs.load import load
+    from regard.tasks.opening import load
     from regard.visual.heads import heads_text
 
     if as_json and asked not in (None, HeadsFormat.json):

@@ -30,7 +30,7 @@ from regard.inspection.heads import (
     tally,
 )
 from regard.tasks.base import TASKS
-from regard.tasks.subjects import Reading, Scorer, Subject
+from regard.tasks.texts import Reading, Scorer, Subject
 from regard.visual.heads import head_map, head_tables, heads_text
 from regard.visual.tables import table_html
 

@@ -25,7 +25,7 @@ from regard.server.errors import RefusedError, as_json, json_response
 from regard.server.limits import MAX_TEXTS
 from regard.server.schemas import listed, texts_check
 from regard.server.service import Event, Service, stream_response
-from regard.tasks.chat import chat_of, has_template
+from regard.tasks.chat import ended_by, has_template, load_prompts
 from regard.tasks.encoding import EncoderRun
 from regard.tasks.generation import GenerationConfig, TextGenerator
 from regard.tasks.requests import MAX_NAME, MAX_NEW, MAX_STOPS, Name, Numbered, Stop, Text
@@ -218,7 +218,8 @@ def _add_completions(router: APIRouter, service: Service, run: Writer) -> None:
 def _add_chat(router: APIRouter, service: Service, run: Writer) -> None:
     """Where the run has no template for conversations, the path says so, and is in no manual."""
     able = has_template(run.folder.path)
-    chat = chat_of(run) if able else None
+    prompts = load_prompts(run.folder.path, run.tokenizer, run.context) if able else None
+    end = None if prompts is None else prompts.end_of_turn()
     summary = "The next turn of a conversation."
 
     @router.post("/chat/completions", summary=summary, include_in_schema=able, **ABOUT)
@@ -230,12 +231,12 @@ def _add_chat(router: APIRouter, service: Service, run: Writer) -> None:
         max_new = asked.max_completion_tokens or asked.max_tokens or DEFAULT_ANSWER
         _check_written(service, asked.n or 1, max_new)
         turns = [turn.as_message() for turn in asked.messages]
-        ids = await service.worker.call(partial(chat.prompts.ids, turns))
+        ids = await service.worker.call(partial(prompts.ids, turns))
         if len(ids) > run.context:
             found = f"{len(ids)} tokens, but the model's context holds {run.context}"
             raise RefusedError(422, f"the conversation has {found}; shorten it")
-        config = chat.ending(run.generation(max_new=max_new, **asked.sampling()))
-        return await _generated(service, asked, chat.generator, [ids], config)
+        config = ended_by(run.generation(max_new=max_new, **asked.sampling()), end)
+        return await _generated(service, asked, run.generator, [ids], config)
 
 
 async def _generated(
