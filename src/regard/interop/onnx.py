@@ -79,7 +79,8 @@ def write_onnx(model: SequenceModel, folder: Path) -> None:
     target = torch.tensor([[1, 4, 3], [1, 3, 0]]).remainder(model.config.n_target_vocab)
     encoder, decoder = EncoderHalf(model).eval(), DecoderHalf(model).eval()
     _write(encoder, {"source": source}, "encoded", folder / ENCODER)
-    given = {"target": target, "encoded": encoder(source).detach(), "source": source}
+    with torch.no_grad():
+        given = {"target": target, "encoded": encoder(source), "source": source}
     _write(decoder, given, "logits", folder / DECODER)
 
 
