@@ -143,18 +143,6 @@ def hf_bert(shape: TextShape) -> Any:
     )
 
 
-class HfLogits(nn.Module):
-    """A model of ``transformers`` as a function of ids to logits (B, T, V)."""
-
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """(B, T) -> (B, T, V)"""
-        return self.inner(input_ids=ids).logits
-
-
 class WithLoss(nn.Module):
     """A peer and its loss in one module, so that both are compiled together as nanoGPT does."""
 
@@ -164,7 +152,9 @@ class WithLoss(nn.Module):
 
     def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
         """ids (B, T), targets (B, T) -> the mean over all targets but those of -100."""
-        return F.cross_entropy(self.inner(ids).flatten(0, 1), targets.flatten())
+        out = self.inner(ids)
+        logits = getattr(out, "logits", out)  # where a model of transformers has them
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +219,7 @@ SHAPES.add("gpt2-small")(
         objective=lambda settings, compiled: NextTokenLoss(settings, compiled=compiled),
         peers=(
             Peer("torch", "torch", PlainGPT, compiles=True),
-            Peer("transformers", "transformers", lambda s: HfLogits(hf_gpt2(s)), compiles=True),
+            Peer("transformers", "transformers", hf_gpt2, compiles=True),
         ),
     )
 )
@@ -242,9 +232,7 @@ SHAPES.add("bert-base")(
         objective=lambda settings, compiled: MaskedLoss(
             settings.label_smoothing, compiled=compiled
         ),
-        peers=(
-            Peer("transformers", "transformers", lambda s: HfLogits(hf_bert(s)), compiles=True),
-        ),
+        peers=(Peer("transformers", "transformers", hf_bert, compiles=True),),
     )
 )
 
