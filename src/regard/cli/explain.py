@@ -6,8 +6,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from shutil import get_terminal_size
@@ -152,6 +151,9 @@ def heads(
     Each head is ablated once: scores are those of all the sentences, BLEU that of the first 100.
     Texts have no labels: where a run's scores need some, it is told how far their vectors turn.
     """
+    from rich.console import Console
+    from rich.progress import Progress
+
     from regard.tasks.opening import load
     from regard.visual.heads import heads_text
 
@@ -161,7 +163,13 @@ def heads(
     if texts is not None and split is not None:
         raise ConfigError("--split is of the run's own data and --texts names others: give one")
     run = load(path, device=device)
-    with _progress() as tick:
+    hidden = not sys.stderr.isatty()  # a bar where a person watches: ablating takes its time
+    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress:
+        bar = progress.add_task("ablating heads")
+
+        def tick(done: int, of: int) -> None:
+            progress.update(bar, completed=done, total=of)
+
         found = _measured(run, split or "valid", texts, sentences, tick).as_json()
     if wanted is HeadsFormat.text:
         fits = out is None and sys.stdout.isatty()
@@ -170,7 +178,7 @@ def heads(
         write(_heads_file(found, wanted), out)
 
 
-def _measured(run: Any, split: str, texts: Path | None, n: int, tick: Tick | None) -> HeadMeasures:
+def _measured(run: Any, split: str, texts: Path | None, n: int, tick: Tick) -> HeadMeasures:
     """On the run's own data, or on texts."""
     from regard.data.language_texts import read_texts
     from regard.runs.heads import measured
@@ -197,17 +205,3 @@ def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str:
     if wanted is HeadsFormat.csv:
         return csv_table(plain_table(found))
     return latex_table(all_heads_table(found))
-
-
-@contextmanager
-def _progress() -> Iterator[Tick | None]:
-    """A bar where a person watches: ablating many heads takes its time."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("ablating heads")
-        yield lambda done, of: progress.update(task, completed=done, total=of)

@@ -132,7 +132,10 @@ class Temperature(Edit):
 
 @dataclass(frozen=True, slots=True)
 class NoPositions:
-    """Nothing tells order: positions are not added, zero where appended, and no distances known."""
+    """Nothing tells order: positions are not added, and zero where they are appended.
+
+    Nor does attention know how far apart tokens stand.
+    """
 
     def attached(self, model: nn.Module) -> list[RemovableHandle]:
         """Hold from now on, until the handles are removed."""
