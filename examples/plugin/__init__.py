@@ -42,7 +42,7 @@ from regard.models.presets import (
 from regard.models.settings import BlocksConfig
 from regard.tasks import edits
 from regard.tasks.base import TASKS, Answer, Evaluation, Form, Prepared, Scoring, Task, Unit, Verb
-from regard.tasks.look import Candidates, Choice, Look, Prediction
+from regard.tasks.look import TopChoices, Choice, Look, Prediction
 from regard.tasks.opening import TrainedRun, check_memory, open_run
 from regard.tasks.recipe import Recipe
 from regard.tasks.requests import Request
@@ -246,7 +246,7 @@ class Recogniser(TrainedRun):
             target_tokens=(),
             answer=choices[0].text,
             task=self.task,
-            outcome=Prediction("label", choices[0].text, (Candidates(None, tuple(choices)),)),
+            outcome=Prediction("label", choices[0].text, (TopChoices(None, tuple(choices)),)),
             axes={name: {"rows": "source", "columns": "source"} for name in found},
             sides={"source": Axis(names, "frames")},
         )

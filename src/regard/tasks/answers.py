@@ -26,7 +26,7 @@ from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding
 from regard.tasks.encoding import READ_TOKENS, EncoderInput, EncoderRun, Texts, encode_texts
-from regard.tasks.look import MOST, Candidates, Choice, Prediction
+from regard.tasks.look import MOST, Choice, Prediction, TopChoices
 from regard.tasks.opening import one_or_many
 from regard.tasks.verbs import ANSWER, EMBED, NEAREST
 from regard.text.tokenizer import Tokenizer
@@ -223,7 +223,7 @@ class Answerer(EncoderRun):
         found = [said(context, offsets, *span) for span in spans]
         choices = tuple(Choice(one.text, one.probability) for one in found)
         rows = first + spans[0][0], first + spans[0][1] + 1
-        return Prediction("answer", choices[0].text, (Candidates(rows, choices),))
+        return Prediction("answer", choices[0].text, (TopChoices(rows, choices),))
 
     @override
     def n_cut(self, texts: Texts) -> int:

@@ -25,7 +25,7 @@ from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
 from regard.tasks.encoding import EncoderInput, EncoderRun, Texts, Vectors, open_encoder, texts_of
-from regard.tasks.look import Candidates, Choice, Prediction
+from regard.tasks.look import Choice, Prediction, TopChoices
 from regard.tasks.opening import listed, one_or_many
 from regard.tasks.verbs import CLASSIFY, EMBED, NEAREST
 from regard.training.distributed import unwrapped
@@ -149,7 +149,7 @@ class Classifier(EncoderRun):
         """The most probable label, and all of them, of logits (n_labels,)."""
         shares = output.float().softmax(dim=-1).tolist()
         choices = sorted(map(Choice, self.labels.names, shares), key=lambda one: -one.probability)
-        return Prediction("label", choices[0].text, (Candidates(None, tuple(choices)),))
+        return Prediction("label", choices[0].text, (TopChoices(None, tuple(choices)),))
 
     def scored(self, examples: Sequence[Labelled], split: str) -> Evaluation:
         """Scores on any examples; the texts of the evaluation are the labels that were given."""

@@ -59,7 +59,7 @@ class Choice(NamedTuple):
     probability: float
 
 
-class Candidates(NamedTuple):
+class TopChoices(NamedTuple):
     """What may stand at some rows, or what the whole text may be; the most probable first."""
 
     rows: tuple[int, int] | None
@@ -78,7 +78,7 @@ class Prediction:
 
     kind: Kind
     text: str
-    places: tuple[Candidates, ...] = ()
+    places: tuple[TopChoices, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in the payload of a look."""

@@ -25,7 +25,7 @@ from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
 from regard.tasks.encoding import READ_TOKENS, EncoderInput, EncoderRun
-from regard.tasks.look import MOST, Candidates, Choice, Prediction
+from regard.tasks.look import MOST, Choice, Prediction, TopChoices
 from regard.tasks.opening import one_text
 from regard.tasks.texts import PageExample, Subject, given_texts
 from regard.tasks.verbs import EMBED, FILL, NEAREST
@@ -99,7 +99,7 @@ class Filler(EncoderRun):
         mask = self.tokenizer.specials.mask
         rows = [(i, i + 1) for i, token in enumerate(laid.ids) if token == mask]
         places = [
-            Candidates(row, tuple(Choice(*guess) for guess in guesses))
+            TopChoices(row, tuple(Choice(*guess) for guess in guesses))
             for row, guesses in zip(rows, found.masks, strict=True)
         ]
         return Prediction("words", found.text if places else "", tuple(places))

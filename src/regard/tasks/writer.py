@@ -44,7 +44,7 @@ from regard.tasks.language_scores import (
     summed_up,
     word_perplexity,
 )
-from regard.tasks.look import MOST, Candidates, Choice, Look, Prediction, check_length
+from regard.tasks.look import MOST, Choice, Look, Prediction, TopChoices, check_length
 from regard.tasks.opening import (
     TrainedRun,
     check_vocabulary,
@@ -432,7 +432,7 @@ def next_tokens(logits: Tensor, tokenizer: Tokenizer, written: str) -> Predictio
     best = named.topk(min(MOST, logits.shape[-1] - len(nameless)))
     shares = (best.values.float() - logits.float().logsumexp(dim=-1, keepdim=True)).exp()
     places = [
-        Candidates((t, t + 1), tuple(map(Choice, tokenizer.tokens(ids), some)))
+        TopChoices((t, t + 1), tuple(map(Choice, tokenizer.tokens(ids), some)))
         for t, (ids, some) in enumerate(zip(best.indices.tolist(), shares.tolist(), strict=True))
     ]
     return Prediction("text", written, tuple(places))
