@@ -42,7 +42,7 @@ from regard.models.presets import (
 from regard.models.settings import BlocksConfig
 from regard.tasks import edits
 from regard.tasks.base import TASKS, Answer, Evaluation, Form, Prepared, Scoring, Task, Unit, Verb
-from regard.tasks.look import TopChoices, Choice, Look, Prediction
+from regard.tasks.look import Choice, Look, Prediction, TopChoices
 from regard.tasks.opening import TrainedRun, check_memory, open_run
 from regard.tasks.recipe import Recipe
 from regard.tasks.requests import Request
