@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from regard.core.errors import DataError
 from regard.data.batch import Batch, pad_sequences
-from regard.data.batching import cut_in_order, shuffled_buckets
+from regard.data.batching import buckets, cut_in_order
 from regard.data.examples import Ints
 from regard.data.stream import Stream
 
@@ -81,7 +81,7 @@ class Arrays:
         """Batches of at most ``batch_tokens`` positions, padding included, without end."""
 
         def plan(arrays: Arrays, rng: np.random.Generator) -> list[Ints]:
-            return shuffled_buckets(arrays.lengths, arrays.lengths, batch_tokens, rng)
+            return buckets(arrays.lengths, arrays.lengths, batch_tokens, rng)
 
         depends_on = {"batch_tokens": batch_tokens, "packed": False}
         return Stream(self, plan, Arrays.batch, seed=seed, depends_on=depends_on)

@@ -27,16 +27,8 @@ REACH = 128
 """Among how many steps back a cut is searched for."""
 
 
-def shuffled_buckets(
-    source: Ints, target: Ints, batch_tokens: int, rng: np.random.Generator
-) -> list[Ints]:
-    """The plan of an epoch: ``buckets`` in random order."""
-    batches = buckets(source, target, batch_tokens, rng)
-    return [batches[i] for i in rng.permutation(len(batches))]
-
-
 def buckets(source: Ints, target: Ints, batch_tokens: int, rng: np.random.Generator) -> list[Ints]:
-    """Examples of each batch, of at most ``batch_tokens`` positions on its longer side.
+    """Batches in random order, each of at most ``batch_tokens`` positions on its longer side.
 
     ``source`` and ``target`` are the positions that each example fills. One that is longer than
     ``batch_tokens`` makes a batch of its own. Where strips begin is random, and so is the order of
@@ -55,7 +47,7 @@ def buckets(source: Ints, target: Ints, batch_tokens: int, rng: np.random.Genera
         rows = order[steps[begin] : steps[end]]
         most = max(batch_tokens // int(longest[rows].max()), 1)
         batches += np.array_split(rows, -(-len(rows) // most))
-    return batches
+    return [batches[i] for i in rng.permutation(len(batches))]
 
 
 def _strips(source: Ints, target: Ints, batch_tokens: int, rng: np.random.Generator) -> Ints:
@@ -128,11 +120,6 @@ class Groups:
         starts = np.concatenate(([0], np.cumsum(counts)))
         index = np.arange(starts[-1]) + np.repeat(self.starts[numbers] - starts[:-1], counts)
         return Groups(self.texts[index], starts)
-
-
-def single(n: int, rng: np.random.Generator) -> Groups:
-    """Each text a group of its own, in random order."""
-    return Groups(rng.permutation(n), np.arange(n + 1))
 
 
 def grouped(lengths: Ints, block: int, rng: np.random.Generator) -> Groups:

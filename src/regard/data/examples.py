@@ -72,7 +72,7 @@ class Column:
         """Some of the texts."""
         return Column(self.ids, self.starts[rows], self.lengths[rows])
 
-    def cut(self, room: int) -> Column:
+    def cut(self, room: int | Ints) -> Column:
         """The first ``room`` ids of each text."""
         return Column(self.ids, self.starts, np.minimum(self.lengths, room))
 

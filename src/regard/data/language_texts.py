@@ -18,11 +18,8 @@ from regard.data.worlds.prompted import PromptedSplits, everything, prompted, te
 from regard.data.worlds.registry import EVERYTHING, world_records
 
 Texts = tuple[str, ...]
-
 HELD_OUT = 20
 """One line in so many is held out where nothing is said."""
-
-
 OWN = "answers"
 """The task of a user's own files that are written by a prompt."""
 
@@ -53,8 +50,15 @@ def text_splits(settings: DataSettings, tasks: PromptedSplits | None = None) -> 
     _check(settings)
     files = located_splits(settings)
     splits = {name: read_texts(str(one)) for name, one in files.items()}
-    if "valid" not in splits:
-        splits |= _last_held_out(splits["train"], settings.hold_out, str(files["train"]))
+    if "valid" not in splits:  # the last texts are held out: text is no bag of sentences
+        texts = splits["train"]
+        n = settings.hold_out or max(1, len(texts) // HELD_OUT)
+        if n >= len(texts):
+            raise DataError(
+                f"{files['train']}: cannot hold out {n:,} of {len(texts):,} lines for validation; "
+                "lower data.hold_out, give more text, or name a file in data.valid"
+            )
+        splits |= {"train": texts[:-n], "valid": texts[-n:]}
     return {name: splits[name] for name in NAMES if name in splits}
 
 
@@ -82,17 +86,6 @@ def _check(settings: DataSettings) -> None:
         raise ConfigError(
             "data.hold_out takes lines of train for valid, but data.valid names a file; keep one"
         )
-
-
-def _last_held_out(texts: Texts, n: int | None, name: str) -> dict[str, Texts]:
-    """The last ``n`` texts, at least one, are held out: text is no bag of sentences."""
-    n = max(1, len(texts) // HELD_OUT) if n is None else n
-    if n >= len(texts):
-        raise DataError(
-            f"{name}: cannot hold out {n:,} of {len(texts):,} lines for validation; lower "
-            "data.hold_out, give more text, or name a file in data.valid"
-        )
-    return {"train": texts[:-n], "valid": texts[-n:]}
 
 
 def read_texts(name: str) -> Texts:

@@ -20,16 +20,18 @@ spans, if none does; ``longest``, positions of the longest text of the corpus.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.data.batching import Groups, cut_in_order, dealt, grouped, shuffled_buckets, single
-from regard.data.examples import BLOCKS, Column, Example, Ids, IdTable, Ints, Texts
+from regard.data.batching import Groups, buckets, cut_in_order, dealt, grouped
+from regard.data.examples import BLOCKS, Column, Example, IdTable, Ints, Texts
 from regard.data.stream import Stream, epoch_rng
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 
@@ -66,27 +68,19 @@ def padded_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, see
 
     def plan(table: IdTable, rng: np.random.Generator) -> list[Ints]:
         source, target = table.source.lengths + 1, table.target.lengths + 1
-        return shuffled_buckets(source, target, batch_tokens, rng)
+        return buckets(source, target, batch_tokens, rng)
 
-    return Stream(
-        IdTable.of(examples) if isinstance(examples, Sequence) else examples,
-        plan,
-        padded_pairs,
-        seed=seed,
-        depends_on={"batch_tokens": batch_tokens, "packed": False},
-    )
+    texts = IdTable.of(examples) if isinstance(examples, Sequence) else examples
+    depends_on = {"batch_tokens": batch_tokens, "packed": False}
+    return Stream(texts, plan, padded_pairs, seed=seed, depends_on=depends_on)
 
 
 def padded_pairs(table: IdTable, rows: Ints) -> Batch:
     """Some of the examples side by side, padded to the longest."""
-    return Batch(
-        {
-            "source": _padded(table.source, rows, begin=False),
-            "target": _padded(table.target, rows, begin=True),
-        },
-        numbers=tuple(rows.tolist()),
-        count=int(table.target.lengths[rows].sum()) + len(rows),
-    )
+    source = _padded(table.source, rows, begin=False)
+    target = _padded(table.target, rows, begin=True)
+    count = int(table.target.lengths[rows].sum()) + len(rows)
+    return Batch({"source": source, "target": target}, tuple(rows.tolist()), count)
 
 
 def _padded(column: Column, rows: Ints, *, begin: bool) -> Tensor:
@@ -108,19 +102,13 @@ def packed_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, see
     return Stream(texts, packer.plan, packer.batch, seed=seed, depends_on=depends_on)
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(NamedTuple):
     """What every packed batch of a stream has room for."""
 
     n_source: int
     n_target: int
     n_texts: int
     n_groups: int
-
-    @property
-    def limits(self) -> Ints:
-        """The same as an array (4,)."""
-        return np.array([self.n_source, self.n_target, self.n_texts, self.n_groups])
 
 
 class Packer:
@@ -143,44 +131,36 @@ class Packer:
         none = np.iinfo(np.int64).max
         limits = np.array([room, room, none, none])
         _, most = self._dealt(self._texts.of_epoch(0), limits, epoch_rng(self._seed, 0))
-        n_source, n_target, n_texts, n_groups = np.ceil(most * (1 + SPARE)).astype(int).tolist()
-        return Capacity(
-            n_source=min(room, -(-max(n_source, least) // EVEN) * EVEN),
-            n_target=min(room, -(-max(n_target, least) // EVEN) * EVEN),
-            n_texts=max(n_texts, least),
-            n_groups=n_groups,
-        )
+        *sides, n_texts, n_groups = np.ceil(most * (1 + SPARE)).astype(int).tolist()
+        n_source, n_target = (min(room, -(-max(n, least) // EVEN) * EVEN) for n in sides)
+        return Capacity(n_source, n_target, max(n_texts, least), n_groups)
 
     def plan(self, table: IdTable, rng: np.random.Generator) -> list[Groups]:
         """The groups of texts of each batch."""
-        return self._dealt(table, self.capacity.limits, rng)[0]
+        return self._dealt(table, np.array(self.capacity), rng)[0]
 
     def batch(self, table: IdTable, part: Groups) -> Batch:
         """Some of the examples end to end."""
         room, rows = self.capacity, part.texts
-        source = _packed(table.source, rows, room.n_source, room.n_texts, NO_SOURCE)
-        target = _packed(table.target, rows, room.n_target, room.n_texts, NO_TARGET)
+        source = _packed("source", table.source, rows, room.n_source, room.n_texts, NO_SOURCE)
+        target = _packed("target", table.target, rows, room.n_target, room.n_texts, NO_TARGET)
+        target["target_out"] = target.pop("target")
+        target["target_in"] = np.roll(target["target_out"], 1)  # each text one to the right
+        target["target_in"][target["target_positions"] == 0] = BEGIN_ID
+        target["target_in"][target["target_texts"] < 0] = PAD_ID
+        bounds = source["source_bounds"], target["target_bounds"]
         spans = np.zeros((room.n_groups if self.block else 0, 4), np.int32)
         if self.block:
-            for column, bounds in ((0, source.bounds), (2, target.bounds)):
-                spans[: len(part), column] = bounds[part.starts[:-1]]
-                spans[: len(part), column + 1] = bounds[part.starts[1:]]
-        arrays = {
-            "source": source.ids[None],
-            "source_positions": source.positions,
-            "source_texts": source.texts,
-            "source_bounds": source.bounds,
-            "target_in": _shifted(target)[None],
-            "target_positions": target.positions,
-            "target_texts": target.texts,
-            "target_bounds": target.bounds,
-            "target_out": target.ids[None],
-            "spans": spans,
-        }
+            begins, ends = part.starts[:-1], part.starts[1:]
+            spans[: len(part)] = np.stack([one[at] for one in bounds for at in (begins, ends)], 1)
+        arrays = {**source, **target, "spans": spans}
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        for name in ("source", "target_in", "target_out"):
+            tensors[name] = tensors[name].unsqueeze(0)
         return Batch(
-            {name: torch.from_numpy(array) for name, array in arrays.items()},
+            tensors,
             numbers=tuple(rows.tolist()),
-            count=int(target.bounds[-1]),
+            count=int(bounds[1][-1]),
             sizes={"block": self.block, "longest": self.longest},
         )
 
@@ -188,25 +168,21 @@ class Packer:
         self, table: IdTable, limits: Ints, rng: np.random.Generator
     ) -> tuple[list[Groups], Ints]:
         """The texts of each batch, and the most that a batch holds."""
-        groups = grouped(table.lengths, self.block, rng) if self.block else single(len(table), rng)
+        n = len(table)
+        if self.block:
+            groups = grouped(table.lengths, self.block, rng)
+        else:  # each text is a group of its own
+            groups = Groups(rng.permutation(n), np.arange(n + 1))
         sizes = groups.sizes(table.source.lengths + 1, table.target.lengths + 1)
         least = -(-int(sizes[:2].sum(axis=1).max()) // self._batch_tokens)
         hands, most = dealt(sizes, limits, least, rng)
         return [groups.only(hand) for hand in hands], most
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """One side of a packed batch; see the tensors of these names above."""
-
-    ids: Ints
-    positions: Ints
-    texts: Ids
-    bounds: Ids
-
-
-def _packed(column: Column, rows: Ints, n: int, n_texts: int, tail: int) -> _Side:
-    """Ids and end of each text, end to end."""
+def _packed(
+    side: str, column: Column, rows: Ints, n: int, n_texts: int, tail: int
+) -> dict[str, NDArray[Any]]:
+    """Ids and end of each text, end to end; see the tensors of these names above."""
     lengths = column.lengths[rows] + 1
     ends = np.cumsum(lengths)
     total = int(ends[-1])
@@ -219,15 +195,12 @@ def _packed(column: Column, rows: Ints, n: int, n_texts: int, tail: int) -> _Sid
     ids[ends - 1] = END_ID
     bounds = np.full(n_texts + 1, total, np.int32)
     bounds[: len(rows) + 1] = np.concatenate(([0], ends))
-    return _Side(ids, positions, texts, bounds)
-
-
-def _shifted(target: _Side) -> Ints:
-    """What the model reads to predict ``target``: each text one to the right."""
-    ids = np.roll(target.ids, 1)
-    ids[target.positions == 0] = BEGIN_ID
-    ids[target.texts < 0] = PAD_ID
-    return ids
+    return {
+        side: ids,
+        f"{side}_positions": positions,
+        f"{side}_texts": texts,
+        f"{side}_bounds": bounds,
+    }
 
 
 def text_lengths(bounds: Tensor) -> Ints:

@@ -3,6 +3,10 @@
 A row is begin, text, end, and perhaps other text, end. ``ids`` and ``segments`` (B, S) are what is
 read: a segment is 0 in the first text and 1 in the second. What a row is to be read as lies beside
 them: ``labels`` (B,), ``scores`` (B,), or ``spans`` (B, 2). A loss is averaged over rows.
+
+Or words are left out of the texts (Devlin et al. 2019), anew each epoch. Of all tokens 15 % are to
+be guessed. In the place of such a token stands the mask (80 %), any other token (10 %) or the token
+itself (10 %), so that a model must doubt what it sees.
 """
 
 from __future__ import annotations
@@ -17,14 +21,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.core.errors import ConfigError
 from regard.data.batch import Batch
-from regard.data.batching import cut_in_order, shuffled_buckets
+from regard.data.batching import buckets, cut_in_order
 from regard.data.examples import Column, Example, IdTable, Ints
 from regard.data.stream import Stream
 from regard.text.specials import SpecialIds
 
 NOT_HERE = 0
 """The position that stands for an answer which is not in a row: that of the begin token."""
+SHARE = 0.15
+"""Of the tokens, to be guessed."""
+MASKED, SWAPPED = 0.8, 0.1
+"""Of these, those that stand behind a mask, and those that another token stands for."""
+FIXED_SEED = 0
+"""For texts that are scored: the same words are left out each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +48,14 @@ class Layout:
     """Whether the two texts of a pair stand in one row; else each is a row of its own."""
 
     @property
+    def begin(self) -> list[int]:
+        """What stands before a text, where the tokenizer has something."""
+        return [] if self.specials.begin is None else [self.specials.begin]
+
+    @property
     def n_begin(self) -> int:
         """Positions before a text."""
-        return int(self.specials.begin is not None)
+        return len(self.begin)
 
     def cut(self, examples: Sequence[Example]) -> tuple[IdTable, int]:
         """Texts that fit, and how many had to be cut for it; the longer of two is cut first."""
@@ -51,11 +67,8 @@ class Layout:
             return fitting, int(((a > room) | (b > room)).sum())
         room_of = self.max_len - self.n_begin - 1 - (b > 0)
         first = np.minimum(a, np.maximum(room_of - b, -(-room_of // 2)))
-        second = np.minimum(b, room_of - first)
-        source, target = table.source, table.target
-        fitting = IdTable(
-            Column(source.ids, source.starts, first), Column(target.ids, target.starts, second)
-        )
+        second = room_of - first
+        fitting = IdTable(table.source.cut(first), table.target.cut(second))
         return fitting, int((a + b > room_of).sum())
 
     def lengths(self, column: Column) -> Ints:
@@ -72,8 +85,7 @@ class Layout:
 
     def row(self, first: Sequence[int], second: Sequence[int] = ()) -> tuple[list[int], list[int]]:
         """Ids and segments of one text or pair."""
-        begin = [] if self.specials.begin is None else [self.specials.begin]
-        ids = [*begin, *first, self.specials.end]
+        ids = [*self.begin, *first, self.specials.end]
         segments = [0] * len(ids)
         if len(second):
             ids += [*second, self.specials.end]
@@ -175,10 +187,83 @@ def planned_rows(
     table: IdTable, rng: np.random.Generator, *, layout: Layout, batch_tokens: int
 ) -> list[Ints]:
     """The examples of each batch of an epoch."""
-    return shuffled_buckets(*layout.sizes(table), batch_tokens, rng)
+    return buckets(*layout.sizes(table), batch_tokens, rng)
 
 
 def ordered_rows(table: IdTable, layout: Layout, batch_tokens: int) -> list[Ints]:
     """All examples once, shortest first, cut into batches: for scoring."""
     first, second = layout.sizes(table)
     return cut_in_order(np.lexsort((second, first)), np.maximum(first, second), batch_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Masking:
+    """Chooses tokens and what stands in their place."""
+
+    layout: Layout
+    mask: int
+    spoken: Ints
+    """Ids that stand for text."""
+
+    @classmethod
+    def of(cls, layout: Layout, n_vocab: int) -> Masking:
+        """For a vocabulary of so many ids."""
+        mask = layout.specials.mask
+        if mask is None:
+            raise ConfigError("the tokenizer has no token for masked words; train a new one")
+        special = [*layout.specials.named().values()]
+        return cls(layout, mask, np.setdiff1d(np.arange(n_vocab), special))
+
+    def batch(self, table: IdTable, rows: Ints, rng: np.random.Generator) -> Batch:
+        """Some of the texts; at least one token of them is to be guessed.
+
+        ``ids`` and ``segments`` (B, S) are read; ``positions`` (N,) say where in the B · S of them
+        something is to be guessed, and ``targets`` (N,) what stood there.
+        """
+        ids, segments = self.layout.texts(table, rows)
+        read = ids.numpy()
+        specials = self.layout.specials
+        around = [specials.pad, specials.end, *self.layout.begin]
+        text = np.flatnonzero(~np.isin(read, around))
+        positions = text[rng.random(len(text)) < SHARE]
+        if not len(positions) and len(text):
+            positions = text[rng.integers(len(text), size=1)]
+        targets = read.ravel()[positions]
+        fate = rng.random(len(targets))
+        others = self.spoken[rng.integers(len(self.spoken), size=len(targets))]
+        shown = np.where(fate < MASKED + SWAPPED, others, targets)
+        read.ravel()[positions] = np.where(fate < MASKED, self.mask, shown)
+        guessed = {"positions": torch.from_numpy(positions), "targets": torch.from_numpy(targets)}
+        tensors = {"ids": ids, "segments": segments, **guessed}
+        return Batch(tensors, numbers=tuple(rows.tolist()), count=len(positions))
+
+
+Part = tuple[Ints, int]
+"""The texts of a batch, and what decides which of their tokens are left out."""
+
+
+def masked_stream(
+    examples: Sequence[Example], masking: Masking, *, batch_tokens: int, seed: int
+) -> Stream:
+    """Masked texts without end. Seed and epoch decide all, so that going on is exact."""
+
+    def plan(table: IdTable, rng: np.random.Generator) -> list[Part]:
+        planned = planned_rows(table, rng, layout=masking.layout, batch_tokens=batch_tokens)
+        batches = [rows for rows in planned if table.source.lengths[rows].any()]
+        seeds = rng.integers(2**63 - 1, size=len(batches)).tolist()
+        return list(zip(batches, seeds, strict=True))
+
+    def collate(table: IdTable, part: Part) -> Batch:
+        rows, chance = part
+        return masking.batch(table, rows, np.random.default_rng(chance))
+
+    depends_on = {"batch_tokens": batch_tokens, "packed": False}
+    return Stream(IdTable.of(examples), plan, collate, seed=seed, depends_on=depends_on)
+
+
+def fixed_masked(examples: Sequence[Example], masking: Masking, batch_tokens: int) -> list[Batch]:
+    """All texts once, always with the same tokens left out: for scoring."""
+    table = IdTable.of(examples)
+    parts = ordered_rows(table, masking.layout, batch_tokens)
+    rng = np.random.default_rng(FIXED_SEED)
+    return [masking.batch(table, rows, rng) for rows in parts]

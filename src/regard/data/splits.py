@@ -10,31 +10,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from regard.core.errors import ConfigError, DataError
 from regard.core.registry import did_you_mean
 from regard.data.corpora import check_alike, read_corpus
 from regard.data.lines import present
-from regard.data.records import Corpus
+from regard.data.records import Corpus, Labelled, Pair
 from regard.data.settings import DataSettings, Files
 from regard.data.worlds.registry import world_records
 
-
-class Sided(Protocol):
-    """What has two texts, neither of which should be on both sides."""
-
-    @property
-    def source(self) -> str:
-        """The text that counts."""
-
-    @property
-    def target(self) -> str:
-        """The other, perhaps the same."""
-
-
-S = TypeVar("S", bound=Sided)
+S = TypeVar("S", bound=Pair | Labelled)
+"""What has a source and a target, neither of which should be on both sides."""
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
@@ -119,8 +108,8 @@ def located(named: Mapping[str, Files], folder: str | None) -> dict[str, Files]:
     With a folder, all that it lacks is told at once: it is likely to be the wrong one.
     """
     home = Path(folder or "")
-    every = [name for files in named.values() for name in _listed(files)]
-    missing = [name for name in every if present(home / name) is None]
+    listed = {split: [one] if isinstance(one, str) else [*one] for split, one in named.items()}
+    missing = [name for name in chain(*listed.values()) if present(home / name) is None]
     if folder is not None and missing:
         finding = "lacks" if home.is_dir() else "does not exist and should hold"
         raise DataError(
@@ -128,14 +117,10 @@ def located(named: Mapping[str, Files], folder: str | None) -> dict[str, Files]:
             "for too); say where the files lie with data.folder"
         )
     found: dict[str, Files] = {}
-    for split, files in named.items():
-        first, *others = [str(present(home / one) or home / one) for one in _listed(files)]
+    for split, names in listed.items():
+        first, *others = [str(present(home / name) or home / name) for name in names]
         found[split] = (first, others[0]) if others else first
     return found
-
-
-def _listed(files: Files) -> Sequence[str]:
-    return [files] if isinstance(files, str) else files
 
 
 def hold_out(
@@ -197,7 +182,7 @@ def _parted(
     )
 
 
-def _kinship(pairs: Sequence[Sided], seed: int) -> list[bytes]:
+def _kinship(pairs: Sequence[Pair | Labelled], seed: int) -> list[bytes]:
     """For each pair, a name of all the pairs it is linked with, made from their sentences.
 
     It is a hash of their least hash: the least alone would be small where there are many, and put

@@ -15,8 +15,8 @@ from typing_extensions import override
 from regard.core.errors import ConfigError, DataError
 from regard.data.batch import Batch
 from regard.data.examples import Example
-from regard.data.masking import Masking, fixed_masked, masked_stream
 from regard.data.records import Labelled
+from regard.data.row_batches import Masking, fixed_masked, masked_stream
 from regard.data.splits import Data
 from regard.data.stream import Stream
 from regard.evaluation.metrics import perplexity

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -145,25 +145,14 @@ class ChatReader:
         core = words.strip()
         begin = words.index(core) if core else 0
         before, after = words[:begin], words[begin + len(core) :]
-        if core and _may_end(core, self.special):
-            core = APART + core
-        if core and _may_begin(core, self.special):
-            core += APART
+        cuts = [(token, n) for token in self.special for n in range(1, len(token))]
+        inside = any(core in token for token in self.special)
+        if core and (inside or any(core.startswith(token[n:]) for token, n in cuts)):
+            core = APART + core  # a token may end here, or lie all around
+        if core and any(core.endswith(token[:n]) for token, n in cuts):
+            core += APART  # a token may begin here
         return before + core + after
 
     def _encode(self, text: str) -> list[int]:
         safe = text.encode("utf-8", "replace").decode("utf-8")  # JSON can hold half characters
         return self._inner.encode(safe, add_special_tokens=False).ids
-
-
-def _may_begin(words: str, tokens: Iterable[str]) -> bool:
-    """Whether a token may have its beginning at the end of the words."""
-    return any(words.endswith(token[:n]) for token in tokens for n in range(1, len(token)))
-
-
-def _may_end(words: str, tokens: Iterable[str]) -> bool:
-    """Whether a token may have its end at the beginning of the words, or lie all around them."""
-    return any(
-        words in token or any(words.startswith(token[n:]) for n in range(1, len(token)))
-        for token in tokens
-    )

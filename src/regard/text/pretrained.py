@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from regard.core.errors import CheckpointError
 from regard.core.files import write_whole
 from regard.text.chat import TEMPLATE
 from regard.text.settings import Kind
-from regard.text.specials import SPECIALS, UNKNOWN, SpecialIds
+from regard.text.specials import SpecialIds
 from regard.text.tokenizer import SPACE, Tokenizer, spoken_bytes
 
 MARKS = "marks.json"
@@ -61,7 +61,9 @@ class PretrainedTokenizer(Tokenizer):
         inner.no_truncation()
         super().__init__(inner)
         self._specials = specials
-        self._in_bytes = _in_bytes(inner)
+        parts = (inner.pre_tokenizer, inner.decoder)  # tokens may be spelled in signs for bytes
+        levels = pre_tokenizers.ByteLevel, decoders.ByteLevel
+        self._in_bytes = any(isinstance(part, levels) for part in parts)
         self.kind: Kind = "bpe"  # pieces of words, whatever they are called
         self.n_vocab: int = max(self._tokens, default=-1) + 1
         if strange := specials.unknown_to(self._tokens):
@@ -113,34 +115,6 @@ class PretrainedTokenizer(Tokenizer):
         if self._in_bytes and token not in self.special_ids:
             token = spoken_bytes(token)
         return token.replace(" ", SPACE)
-
-
-def _in_bytes(inner: tokenizers.Tokenizer) -> bool:
-    """Whether tokens are spelled in signs that stand for bytes."""
-    parts = (inner.pre_tokenizer, inner.decoder)
-    return any(isinstance(part, pre_tokenizers.ByteLevel | decoders.ByteLevel) for part in parts)
-
-
-def character_table(tokens: Sequence[str]) -> tokenizers.Tokenizer:
-    """Tokens in the order of their ids, our special ones first, then characters."""
-    inner = _table(tokens)
-    inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    inner.decoder = decoders.Fuse()
-    return inner
-
-
-def word_table(tokens: Sequence[str]) -> tokenizers.Tokenizer:
-    """Tokens in the order of their ids, our special ones first, then words."""
-    inner = _table(tokens)
-    inner.pre_tokenizer = pre_tokenizers.Whitespace()
-    return inner
-
-
-def _table(tokens: Sequence[str]) -> tokenizers.Tokenizer:
-    ids = {token: number for number, token in enumerate(tokens)}
-    inner = tokenizers.Tokenizer(models.WordLevel(ids, unk_token=UNKNOWN))
-    inner.add_special_tokens(list(SPECIALS))
-    return inner
 
 
 def word_pieces(folder: Path) -> PretrainedTokenizer:
@@ -311,17 +285,17 @@ def _read_vocabulary(path: Path) -> dict[str, int]:
     """Tokens with their ids: a number may be left out, none may stand twice."""
     _check_there(path)
     found = _read_object(path)
-    wrong = [f"{token!r}: {one!r}" for token, one in found.items() if not _is_id(one)]
+    wrong = [
+        f"{token!r}: {one!r}"
+        for token, one in found.items()
+        if type(one) is not int or not 0 <= one < MOST_IDS
+    ]
     if wrong or not found:
         told = wrong[0] if wrong else "nothing"
         raise CheckpointError(f"{path} is damaged: expected a number for each token, found {told}")
     if len(set(found.values())) < len(found):
         raise CheckpointError(f"{path} is damaged: two of its tokens have the same number")
     return found
-
-
-def _is_id(one: object) -> bool:
-    return type(one) is int and 0 <= one < MOST_IDS
 
 
 def _read_lines(path: Path) -> list[str]:

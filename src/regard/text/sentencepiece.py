@@ -68,7 +68,9 @@ def _pieces_of(data: bytes, path: Path) -> SentencePieces:
                 raise CheckpointError(f"{path} falls back to bytes, which is not supported")
             if sort in (_NORMAL, _USER_DEFINED):
                 text = _bytes_in(piece, 1, b"").decode("utf-8")
-                scores[text] = _score(_bytes_in(piece, 2, bytes(4)), text)
+                scores[text] = struct.unpack("<f", _bytes_in(piece, 2, bytes(4)))[0]
+                if not text or not math.isfinite(scores[text]):
+                    raise ValueError(f"a piece is {text!r} with the score {scores[text]}")
         elif number == 2 and isinstance(value, bytes):
             kind = dict(_fields(value)).get(3, _UNIGRAM)
         elif number == 3 and isinstance(value, bytes):
@@ -86,13 +88,6 @@ def _bytes_in(message: Mapping[int, int | bytes], number: int, otherwise: bytes)
     found = message.get(number, otherwise)
     if not isinstance(found, bytes):
         raise ValueError(f"field {number} is a number, where bytes are expected")
-    return found
-
-
-def _score(data: bytes, text: str) -> float:
-    found: float = struct.unpack("<f", data)[0]
-    if not text or not math.isfinite(found):
-        raise ValueError(f"a piece is {text!r} with the score {found}")
     return found
 
 

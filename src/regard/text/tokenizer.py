@@ -21,7 +21,7 @@ import json
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import tokenizers
@@ -66,7 +66,8 @@ class Tokenizer:
         self._inner = inner
         self._ids: dict[str, int] = inner.get_vocab()
         self._tokens = {number: token for token, number in self._ids.items()}
-        self.kind: Kind = _kind_of(inner)
+        kind: Kind = "word" if inner.decoder is None else "char"  # the file has no place for it
+        self.kind: Kind = "bpe" if isinstance(inner.model, models.BPE) else kind
         self.lowercase: bool = inner.normalizer is not None
         self.n_vocab: int = len(self._ids)
 
@@ -82,9 +83,13 @@ class Tokenizer:
         cleaned = (_without_surrogates(text) for text in texts)
         if settings.lowercase:
             cleaned = (text.lower() for text in cleaned)
-        build = {"word": _train_words, "char": _train_characters, "bpe": _train_pieces}
         specials = (*SPECIALS, MASK) if masking else SPECIALS
-        inner = build[settings.kind](cleaned, settings.vocab_size, specials)
+        if settings.kind == "bpe":
+            inner = _train_pieces(cleaned, settings.vocab_size, specials)
+        elif settings.kind == "word":
+            inner = word_table(_ranked(map(words.split, cleaned), settings, specials), specials)
+        else:
+            inner = character_table(_ranked(cleaned, settings, specials), specials)
         if settings.lowercase:
             inner.normalizer = normalizers.Lowercase()
         return cls(inner)
@@ -241,44 +246,43 @@ def _word_at(text: str, begin: int, end: int, starts: Sequence[int]) -> int | No
     return bisect_right(starts, begin) - 1 if begin < end else None
 
 
-def _kind_of(inner: tokenizers.Tokenizer) -> Kind:
-    """The file has no place for the kind, so the parts tell it."""
-    if isinstance(inner.model, models.BPE):
-        return "bpe"
-    return "word" if inner.decoder is None else "char"
-
-
 def _without_surrogates(text: str) -> str:
     """Half characters, which JSON can smuggle in, become �; positions stay."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
-def _train_words(texts: Iterable[str], size: int, specials: Sequence[str]) -> tokenizers.Tokenizer:
-    inner = _lookup(texts, size, specials, words.split)
+def _ranked(
+    texts: Iterable[Iterable[str]], settings: TextSettings, specials: Sequence[str]
+) -> list[str]:
+    """The special tokens, then the most frequent parts; equal counts in alphabetical order."""
+    counts: Counter[str] = Counter()
+    for parts in texts:
+        counts.update(parts)
+    if not counts:
+        raise DataError("cannot train a tokenizer: the texts hold no word and no character")
+    ranked = sorted(counts, key=lambda part: (-counts[part], part))
+    return [*specials, *ranked][: settings.vocab_size]
+
+
+def word_table(tokens: Sequence[str], specials: Sequence[str] = SPECIALS) -> tokenizers.Tokenizer:
+    """Tokens in the order of their ids, our special ones first, then words."""
+    inner = _lookup(tokens, specials)
     inner.pre_tokenizer = pre_tokenizers.Split(Regex(_RUST_WORD), "removed", invert=True)
     return inner
 
 
-def _train_characters(
-    texts: Iterable[str], size: int, specials: Sequence[str]
+def character_table(
+    tokens: Sequence[str], specials: Sequence[str] = SPECIALS
 ) -> tokenizers.Tokenizer:
-    inner = _lookup(texts, size, specials, list)
+    """Tokens in the order of their ids, our special ones first, then characters."""
+    inner = _lookup(tokens, specials)
     inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     inner.decoder = decoders.Fuse()
     return inner
 
 
-def _lookup(
-    texts: Iterable[str], size: int, specials: Sequence[str], parts_of: Callable[[str], list[str]]
-) -> tokenizers.Tokenizer:
-    """A table of the most frequent parts; equal counts in alphabetical order."""
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(parts_of(text))
-    if not counts:
-        raise DataError("cannot train a tokenizer: the texts hold no word and no character")
-    ranked = sorted(counts, key=lambda part: (-counts[part], part))[: size - len(specials)]
-    table = {token: number for number, token in enumerate((*specials, *ranked))}
+def _lookup(tokens: Sequence[str], specials: Sequence[str]) -> tokenizers.Tokenizer:
+    table = {token: number for number, token in enumerate(tokens)}
     inner = tokenizers.Tokenizer(models.WordLevel(table, unk_token=UNKNOWN))
     inner.add_special_tokens(list(specials))
     return inner

@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 
 from regard.core.errors import CheckpointError, ConfigError
 from regard.data.examples import Example, IdTable
-from regard.data.masking import MASKED, SHARE, SWAPPED, Masking, fixed_masked, masked_stream
 from regard.data.row_batches import (
+    MASKED,
+    SHARE,
+    SWAPPED,
     Layout,
+    Masking,
+    fixed_masked,
     labelled_batch,
+    masked_stream,
     ordered_rows,
     row_stream,
     scored_pairs_batch,

@@ -13,11 +13,13 @@ from regard.data.arrays import Arrays
 from regard.data.batch import Batch
 from regard.data.examples import Example, IdTable
 from regard.data.language_windows import Tape, window_stream
-from regard.data.masking import Masking, fixed_masked, masked_stream
 from regard.data.pair_batches import ordered_batches, packed_stream, padded_stream
 from regard.data.row_batches import (
     Layout,
+    Masking,
+    fixed_masked,
     labelled_batch,
+    masked_stream,
     row_stream,
     scored_pairs_batch,
     span_batch,

@@ -8,8 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.data.batch import Batch
 from regard.data.examples import Example
-from regard.data.masking import Masking, fixed_masked
-from regard.data.row_batches import Layout
+from regard.data.row_batches import Layout, Masking, fixed_masked
 from regard.kernels.call import reference_only
 from regard.models.encoder import Encoder
 from regard.models.settings import EncoderConfig

@@ -1,8 +1,7 @@
 """Tables of tokens that others made: each is looked up, none is put together."""
 
-from regard.text.pretrained import character_table, word_table
 from regard.text.specials import SPECIALS, UNKNOWN_ID
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, character_table, word_table
 
 
 def test_characters_are_looked_up_spaces_and_line_breaks_too():
