@@ -9,29 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
 from regard.core.registry import Registry
+from regard.data import readers
 from regard.data.lines import excerpt, read_lines, read_parallel
-from regard.data.readers import (
-    READERS,
-    TABLES,
-    Row,
-    an_object,
-    ending,
-    read_matches,
-    read_table,
-    text_value,
-)
+from regard.data.readers import READERS, TABLES, Row, an_object, ending, text_value
 from regard.data.records import Corpus, Labelled, Pair, Question
 from regard.data.settings import DataSettings, Files
 
 TAB = "\t"
 Values = Mapping[str, Any]
-Wanted = Literal["label", "score", "text"]
-"""What is learned of texts: a label, how alike two are, or nothing but the texts."""
 HEADERS = frozenset({"label", "labels", "class", "score", "answer", "answers"})
 """What the last column says in a line that names the columns."""
 
@@ -125,7 +115,7 @@ def _rows(files: Files, schema: Schema, pattern: str | None) -> Iterator[Row]:
         return (Row(f"{target}:{number}", row) for number, row in both)
     path = Path(files)
     if pattern is not None and ending(path) != ".jsonl":
-        return read_matches(path, _compiled(pattern, schema))
+        return readers.read_matches(path, _compiled(pattern, schema))
     if schema.formats and ending(path) not in READERS:
         raise DataError(
             f"{path}: a single file must be {', '.join(schema.formats)}, perhaps with .gz or .xz; "
@@ -134,7 +124,7 @@ def _rows(files: Files, schema: Schema, pattern: str | None) -> Iterator[Row]:
     if max(schema.columns) == 1 and ending(path) not in (*TABLES, ".jsonl"):
         lines = enumerate(read_lines(path), start=1)  # each is one column, tabs and all
         return (Row(f"{path}:{number}", (line,)) for number, line in lines)
-    return READERS[ending(path)](path) if ending(path) in READERS else read_table(path)
+    return READERS[ending(path)](path) if ending(path) in READERS else readers.read_table(path)
 
 
 def _compiled(pattern: str, schema: Schema) -> re.Pattern[str]:
@@ -152,7 +142,8 @@ def _named(
 ) -> Iterator[tuple[str, Values | None]]:
     """Where each row stands and its values by name; None for an empty line."""
     if columns is not None and len(columns) not in schema.columns:
-        known = " or ".join(_listed(names) for names in schema.columns.values())
+        layouts = [", ".join(names) for names in schema.columns.values()]
+        known = " or ".join(" and ".join(layout.rsplit(", ", 1)) for layout in layouts)
         raise DataError(f"data.columns: expected those of {known}, but found {list(columns)}")
     names: tuple[str, ...] | None = None
     required, keys = schema.required, dict.fromkeys(chain(*schema.columns.values()))
@@ -213,10 +204,6 @@ def _likely_header(examples: Sequence[Any]) -> str | None:
     counts = Counter(one.label for one in examples)
     once = [label for label, n in counts.items() if n == 1]
     return examples[0].label if once == [examples[0].label] else None
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def _label(value: Any, key: str, where: str) -> str:

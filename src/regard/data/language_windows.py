@@ -58,11 +58,6 @@ class Tape:
         """Windows of an epoch, or one more."""
         return (len(self.ids) - 1) // self.max_len
 
-    @property
-    def longest(self) -> int:
-        """Positions of the longest text: all windows are alike."""
-        return self.max_len
-
     @cached_property
     def digest(self) -> str:
         """A fingerprint of the ids and of how they are cut."""

@@ -29,17 +29,10 @@ class Pair:
 
     def reversed(self) -> Pair:
         """The same example in the other direction."""
-        alignment = None
-        if self.alignment is not None:
-            alignment = tuple(sorted((t, s) for s, t in self.alignment))
-        return Pair(
-            source=self.target,
-            target=self.source,
-            alignment=alignment,
-            antecedents=self.target_antecedents,
-            target_antecedents=self.antecedents,
-            tags=self.tags,
-        )
+        links = self.alignment
+        turned = None if links is None else tuple(sorted((t, s) for s, t in links))
+        antecedents = self.target_antecedents, self.antecedents
+        return Pair(self.target, self.source, turned, *antecedents, self.tags)
 
 
 @dataclass(frozen=True, slots=True)

@@ -312,11 +312,8 @@ class BpeDropoutProcess:
 def _end(process: subprocess.Popen[bytes]) -> None:
     """A process that nobody listens to has nothing to lose."""
     process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with suppress(OSError):  # what was not yet told is not told
-                pipe.close()
+    with suppress(OSError), process:  # closes its pipes: what was not yet told is not told
+        pass
 
 
 def _send(pipe: IO[bytes], message: object) -> None:

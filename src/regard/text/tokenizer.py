@@ -31,16 +31,7 @@ from regard.core.errors import CheckpointError, DataError
 from regard.core.files import write_whole
 from regard.text import words
 from regard.text.settings import Kind, TextSettings
-from regard.text.specials import (
-    BEGIN_ID,
-    END_ID,
-    MASK,
-    PAD_ID,
-    SPECIALS,
-    UNKNOWN,
-    UNKNOWN_ID,
-    SpecialIds,
-)
+from regard.text.specials import BEGIN_ID, END_ID, MASK, PAD_ID, SPECIALS, UNKNOWN_ID, SpecialIds
 
 SPACE = "▁"
 """How a space is shown by ``Tokenizer.tokens``."""
@@ -283,7 +274,7 @@ def character_table(
 
 def _lookup(tokens: Sequence[str], specials: Sequence[str]) -> tokenizers.Tokenizer:
     table = {token: number for number, token in enumerate(tokens)}
-    inner = tokenizers.Tokenizer(models.WordLevel(table, unk_token=UNKNOWN))
+    inner = tokenizers.Tokenizer(models.WordLevel(table, unk_token=SPECIALS[UNKNOWN_ID]))
     inner.add_special_tokens(list(specials))
     return inner
 

@@ -6,19 +6,7 @@ import itertools
 from collections.abc import Collection, Sequence
 
 from regard.data.worlds import lexicon
-from regard.data.worlds.lexicon import (
-    ANIMALS,
-    DECISIVE,
-    HUMANS,
-    NEUTRAL,
-    NOUNS,
-    PLACES,
-    THE,
-    THINGS,
-    Adjective,
-    Noun,
-    VerbForms,
-)
+from regard.data.worlds.lexicon import ANIMALS, DECISIVE, HUMANS, NEUTRAL, THINGS, Adjective, Noun
 from regard.data.worlds.phrases import Phrase, simple
 from regard.data.worlds.stable_random import StableRandom
 from regard.data.worlds.trees import Action, Fixed, Nominal, NounPhrase, both, named
@@ -67,7 +55,7 @@ class Collocations:
             )
 
         def menu(adjectives: Sequence[Adjective]) -> Menu:
-            return {noun: fitting(noun, adjectives) for noun in NOUNS}
+            return {noun: fitting(noun, adjectives) for noun in lexicon.NOUNS}
 
         self.decisive = menu(DECISIVE)
         """What *because it was too* may say of it."""
@@ -151,7 +139,9 @@ class Parts:
         nouns = HUMANS if self.draw.chance(0.35) else ANIMALS
         return self.noun_phrase(nouns, adorned=adorned, other_than=other_than)
 
-    def verb(self, several: Sequence[VerbForms], subject: Nominal, *, past: bool) -> VerbForms:
+    def verb(
+        self, several: Sequence[lexicon.VerbForms], subject: Nominal, *, past: bool
+    ) -> lexicon.VerbForms:
         """One of them that has this tense and is used in this person."""
         first_person = subject.person in ("je", "nous")
         verb = self.draw.one(several)
@@ -165,12 +155,12 @@ class Parts:
         """Something that the subject may do to somebody or something."""
         several, target = self._verbs_and_object(subject, adorned)
         if negated and isinstance(target, NounPhrase) and target.determiner is lexicon.SOME:
-            target = NounPhrase(target.noun, THE, True, target.before, target.after)
+            target = NounPhrase(target.noun, lexicon.THE, True, target.before, target.after)
         return Action(self.verb(several, subject, past=past), past, negated, target)
 
     def _verbs_and_object(
         self, subject: Nominal, adorned: float
-    ) -> tuple[Sequence[VerbForms], Nominal]:
+    ) -> tuple[Sequence[lexicon.VerbForms], Nominal]:
         """Some verbs, and what all of them may be done to."""
         draw = self.draw
         if subject.human and draw.chance(0.2):
@@ -179,7 +169,7 @@ class Parts:
             whom = self.noun_phrase(nouns, adorned=adorned, definite=True, other_than=subject)
             return lexicon.AMONG_PEOPLE, whom
         if subject.human and draw.chance(0.2):
-            goods = draw.one((lexicon.LOADS, lexicon.LOADS, PLACES))
+            goods = draw.one((lexicon.LOADS, lexicon.LOADS, lexicon.PLACES))
             return lexicon.WITH_GOODS, self.noun_phrase(goods, adorned=adorned)
         if draw.chance(0.5):
             return lexicon.ON_ANIMATES, self.animate(other_than=subject, adorned=adorned)
@@ -191,7 +181,7 @@ class Parts:
         preposition = self.draw.one((lexicon.IN, lexicon.NEAR, lexicon.NEAR, lexicon.BEHIND))
         definite = self.draw.chance(0.8)
         plural = None if definite else False
-        place = self.noun_phrase(PLACES, plural=plural, adorned=0.0, definite=definite)
+        place = self.noun_phrase(lexicon.PLACES, plural=plural, adorned=0.0, definite=definite)
         return place.group(preposition=preposition)
 
     def company(self) -> Phrase:
@@ -212,7 +202,7 @@ class Parts:
         if draw.chance(0.2):
             place = self.noun_phrase(lexicon.GOALS, plural=False, adorned=0.0, definite=True)
             # *à cet hôtel* would sound odd
-            determiner = THE if place.determiner is lexicon.THIS else place.determiner
+            determiner = lexicon.THE if place.determiner is lexicon.THIS else place.determiner
             goal = NounPhrase(place.noun, determiner).group(preposition=lexicon.TO)
             return Action(lexicon.GO, past, negated, None, (goal,))
         several = lexicon.ALONE + lexicon.PEOPLE_ALONE if subject.human else lexicon.ALONE

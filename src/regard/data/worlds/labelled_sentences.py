@@ -70,7 +70,11 @@ class Opinions(Parts):
 
     def _reasoned(self, good: bool, negated: bool) -> tuple[Clause, ...]:
         """*the dog did not enter the hotel because it was horrible*."""
-        subject, deed = self._deed()
+        nouns = self.draw.one(THINGS)
+        thing = self.noun_phrase(nouns, plural=False, definite=True)
+        verb = self.draw.one(lexicon.ON_THINGS[nouns[0].kind])
+        subject = self.noun_phrase(self.draw.one((HUMANS, ANIMALS)), plural=False, definite=True)
+        deed = Action(verb, self.draw.chance(0.5), self.draw.chance(0.4), thing)
         return (Clause(subject, deed, self._state(good, negated, past=deed.past), True),)
 
     def _joined(self, good: bool, negated: bool) -> tuple[Clause, ...]:
@@ -84,15 +88,6 @@ class Opinions(Parts):
         adjective = self.draw.one(GOOD if good else BAD)
         past = self.draw.chance(0.5) if past is None else past
         return State(adjective, past, negated, self.draw.one((None, None, "very")))
-
-    def _deed(self) -> tuple[Nominal, Action]:
-        """Something that is done to a thing, or not done; no opinion in it."""
-        nouns = self.draw.one(THINGS)
-        thing = self.noun_phrase(nouns, plural=False, definite=True)
-        verb = self.draw.one(lexicon.ON_THINGS[nouns[0].kind])
-        actors = self.draw.one((HUMANS, ANIMALS))
-        subject = self.noun_phrase(actors, plural=False, definite=True)
-        return subject, Action(verb, self.draw.chance(0.5), self.draw.chance(0.4), thing)
 
     def _nouns(self) -> tuple[Noun, ...]:
         return self.draw.one((ANIMALS, HUMANS, *THINGS))

@@ -13,14 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.data.worlds.inflection import (
-    begins_with_vowel,
-    english_past,
-    english_plural,
-    french_feminine,
-    french_plural,
-    word_pairs,
-)
+from regard.data.worlds import inflection
+from regard.data.worlds.inflection import french_feminine, french_plural, word_pairs
 
 Person = Literal["je", "il", "nous", "ils"]
 """Whom a verb agrees with: *i*, one other, *we*, several others."""
@@ -61,7 +55,7 @@ class Adjective:
     def french(self, *, feminine: bool, plural: bool, next_word: str = "") -> str:
         """The form that agrees with a noun and suits the word after it."""
         if self.before_vowel and next_word and not (feminine or plural):
-            return self.before_vowel if begins_with_vowel(next_word) else self.fr
+            return self.before_vowel if inflection.begins_with_vowel(next_word) else self.fr
         form = self.fr_feminine if feminine else self.fr
         return french_plural(form) if plural else form
 
@@ -99,7 +93,7 @@ class Determiner:
         """The form for a noun's gender and number, and for the word that follows."""
         if plural:
             return self.plural
-        vowel = begins_with_vowel(next_word)
+        vowel = inflection.begins_with_vowel(next_word)
         if feminine:
             return self.feminine_vowel if vowel else self.feminine
         return self.masculine_vowel if vowel else self.masculine
@@ -127,7 +121,7 @@ class ProperNoun:
 
 def _nouns(kind: Kind, masculine: str, feminine: str, *, owned: bool = True) -> tuple[Noun, ...]:
     return tuple(
-        Noun(kind, en, english_plural(en), fr, french_plural(fr), gender, owned)
+        Noun(kind, en, inflection.english_plural(en), fr, french_plural(fr), gender, owned)
         for table, gender in ((masculine, False), (feminine, True))
         for en, fr in word_pairs(table)
     )
@@ -253,8 +247,9 @@ def _verb(
     """A verb from its forms with *je, il, nous, ils* and its participle; ``""`` = regular past."""
     je, il, nous, ils, participle = forms.split()
     fr: dict[Person, str] = {"je": je, "il": il, "nous": nous, "ils": ils}
-    en_past = english_past(en) if past == "" else past
-    return VerbForms(en, english_plural(en), en_past, fr, participle, by_being, preposition)
+    third, regular = inflection.english_plural(en), inflection.english_past(en)
+    en_past = regular if past == "" else past
+    return VerbForms(en, third, en_past, fr, participle, by_being, preposition)
 
 
 def _regular(

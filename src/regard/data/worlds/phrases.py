@@ -12,17 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from regard.data.records import Links, Pair
-from regard.data.worlds import lexicon
-from regard.data.worlds.inflection import (
-    CONTRACTED,
-    ELIDED,
-    begins_with_vowel,
-    english_article,
-    english_plural,
-    french_feminine,
-    french_plural,
-    with_elisions,
-)
+from regard.data.worlds import inflection, lexicon
+from regard.data.worlds.inflection import begins_with_vowel, with_elisions
 from regard.data.worlds.lexicon import Adjective, Person
 
 Word = tuple[str, tuple[str, ...]]
@@ -97,7 +88,7 @@ class Draft:
         """Append a phrase and say where its head has come to stand."""
         n_en, n_fr = len(self.en), len(self.fr)
         if phrase.before_vowel and n_fr:
-            self.fr[-1] = ELIDED.get(self.fr[-1], self.fr[-1])
+            self.fr[-1] = inflection.ELIDED.get(self.fr[-1], self.fr[-1])
         self.en += phrase.en
         self.fr += phrase.fr
         self.links += _moved(phrase.links, n_en, n_fr)
@@ -148,7 +139,7 @@ def noun_group(
     en.append(word(noun.en_plural if plural else noun.en, "noun"))
     article = determiner.en_plural if plural else determiner.en
     if determiner is lexicon.A:
-        article = english_article(en[0][0])
+        article = inflection.english_article(en[0][0])
     en.insert(0, word(article, "determiner"))
 
     form = noun.fr_plural if plural else noun.fr
@@ -172,7 +163,7 @@ def _led_by(preposition: str, group: list[Word]) -> list[Word]:
     """Put a preposition before a group and contract it with the article, unless that is elided."""
     *first, last = [word(part, "preposition") for part in preposition.split()]
     (article, nodes), *rest = group
-    one = CONTRACTED.get((last[0], with_elisions([article, rest[0][0]])[0]))
+    one = inflection.CONTRACTED.get((last[0], with_elisions([article, rest[0][0]])[0]))
     return [*first, word(one, "preposition", *nodes), *rest] if one else [*first, last, *group]
 
 
@@ -201,9 +192,9 @@ def verb_group(
     if past:
         subject = (feminine, person in ("nous", "ils"))
         is_feminine, plural = subject if verb.by_being else agreeing_object or (False, False)
-        form = french_feminine(verb.participle) if is_feminine else verb.participle
+        form = inflection.french_feminine(verb.participle) if is_feminine else verb.participle
         auxiliary = word((_ETRE if verb.by_being else _AVOIR)[person], "auxiliary")
-        participle = word(french_plural(form) if plural else form, "verb")
+        participle = word(inflection.french_plural(form) if plural else form, "verb")
         fr = [*_finite(auxiliary, negated), participle]
     else:
         fr = _finite(word(verb.fr[person], "verb"), negated)
@@ -228,10 +219,12 @@ def state_group(
     if degree:
         en.append(word(degree, "degree"))
         fr.append(word(_DEGREES[degree], "degree"))
-    if adjective.profession and not plural:
-        en.append(word(english_article(adjective.en)))
-    several = adjective.profession and plural
-    en.append(word(english_plural(adjective.en) if several else adjective.en, "adjective"))
+    english = adjective.en
+    if adjective.profession and plural:
+        english = inflection.english_plural(english)
+    elif adjective.profession:
+        en.append(word(inflection.english_article(english)))
+    en.append(word(english, "adjective"))
     fr.append(word(adjective.french(feminine=feminine, plural=plural), "adjective"))
     return phrase(en, fr, "be")
 

@@ -13,22 +13,13 @@ from typing import TypeVar
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.data.records import Pair
-from regard.data.worlds import lexicon
+from regard.data.worlds import lexicon, trees
 from regard.data.worlds.drawing import Combination, I, withheld_combinations
 from regard.data.worlds.grammar import Grammar, reasoned
 from regard.data.worlds.lexicon import Adjective, Noun, ProperNoun, VerbForms
 from regard.data.worlds.phrases import proper_group
 from regard.data.worlds.stable_random import StableRandom
-from regard.data.worlds.trees import (
-    Action,
-    Clause,
-    Nominal,
-    NounPhrase,
-    State,
-    named,
-    on_map,
-    write_pair,
-)
+from regard.data.worlds.trees import Action, Clause, Nominal, NounPhrase, State, write_pair
 
 E = TypeVar("E", Noun, Adjective, ProperNoun)
 
@@ -41,7 +32,7 @@ LONGEST = 18
 _N_VALID = _N_TEST = 1_000
 _N_PRONOUNS, _N_ORDER, _N_LONG = 500, 300, 300
 _PATIENCE = 100  # draws for each sentence that is wanted
-_PEOPLE = {name.text: named(name) for name in lexicon.NAMES}
+_PEOPLE = {name.text: trees.named(name) for name in lexicon.NAMES}
 UNSEEN_PAIR = "unseen_pair"
 """Tag of a sentence whose antecedent training never showed with its adjective."""
 
@@ -56,14 +47,13 @@ class KnownSentences:
 
     def is_new(self, pairs: Iterable[Pair]) -> bool:
         """Whether neither side of any of them is known; notes what is known in another way."""
-        return not sum(not self._is_new(pair) for pair in pairs)  # a sum looks at every one
-
-    def _is_new(self, pair: Pair) -> bool:
-        target = self._target.get(pair.source)
-        source = self._source.get(pair.target)
-        if target not in (None, pair.target) or source not in (None, pair.source):
-            self._ambiguous |= {("source", pair.source), ("target", pair.target)}
-        return target is None and source is None
+        new = True
+        for pair in pairs:
+            target, source = self._target.get(pair.source), self._source.get(pair.target)
+            if target not in (None, pair.target) or source not in (None, pair.source):
+                self._ambiguous |= {("source", pair.source), ("target", pair.target)}
+            new = new and target is None and source is None
+        return new
 
     def enter(self, pairs: Iterable[Pair]) -> None:
         """Remember them."""
@@ -132,7 +122,7 @@ def other_lectures() -> list[Drawn]:
     """*jane visits africa in september*, *i am a student*."""
     africa, september = _entry(lexicon.LANDS, "africa"), _entry(lexicon.MONTHS, "september")
     when = (proper_group(september, "in"),)
-    visit = Action(lexicon.VISIT, False, False, on_map(africa), when)
+    visit = Action(lexicon.VISIT, False, False, trees.on_map(africa), when)
     student = State(_entry(lexicon.PROFESSIONS, "student"), False)
     clauses = (Clause(_PEOPLE["jane"], visit), Clause(I, student))
     return [Drawn((write_pair(clause),)) for clause in clauses]
