@@ -180,7 +180,7 @@ def heads(
 
 def _measured(run: Any, split: str, texts: Path | None, n: int, tick: Tick) -> HeadMeasures:
     """On the run's own data, or on texts."""
-    from regard.data.language_texts import read_texts
+    from regard.data.language import read_texts
     from regard.runs.heads import measured
     from regard.tasks.base import TASKS
 

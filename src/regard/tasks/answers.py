@@ -17,9 +17,18 @@ from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
 from regard.data.batch import Batch
 from regard.data.examples import Ints
-from regard.data.question_windows import Offsets, Windows, first_of_text, gold_spans, windows_of
 from regard.data.records import Corpus, Question
-from regard.data.row_batches import NOT_HERE, Layout, ordered_rows, span_batch
+from regard.data.row_batches import (
+    NOT_HERE,
+    Layout,
+    Offsets,
+    Windows,
+    first_of_text,
+    gold_spans,
+    ordered_rows,
+    span_batch,
+    windows_of,
+)
 from regard.data.splits import Data
 from regard.evaluation.metrics import computed, values
 from regard.models.encoder import Encoder

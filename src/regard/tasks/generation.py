@@ -17,8 +17,7 @@ from torch import Tensor
 
 from regard.core.errors import ConfigError, DataError
 from regard.data.examples import Ids
-from regard.data.language_texts import lines_go_on
-from regard.data.language_windows import laid
+from regard.data.language import laid, lines_go_on
 from regard.data.settings import DataSettings
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import Dropped, Ended, token_steps

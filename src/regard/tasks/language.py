@@ -18,8 +18,14 @@ from regard.core.files import write_whole
 from regard.core.settings import parse
 from regard.data.batch import Batch
 from regard.data.corpora import read_corpus
-from regard.data.language_texts import Texts, prompted_splits, read_texts, text_splits
-from regard.data.language_windows import Tape, window_stream
+from regard.data.language import (
+    Tape,
+    Texts,
+    prompted_splits,
+    read_texts,
+    text_splits,
+    window_stream,
+)
 from regard.data.splits import split_of, test_sets_of
 from regard.data.stream import Stream
 from regard.data.worlds.prompted import PromptedSplits

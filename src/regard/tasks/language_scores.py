@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.core.errors import ConfigError, DataError
 from regard.data.examples import Ids
-from regard.data.language_windows import Span, spans
+from regard.data.language import Span, spans
 from regard.data.worlds.prompted import PromptedTask
 from regard.decoding.sampling import seeded
 from regard.evaluation.metrics import computed, perplexity

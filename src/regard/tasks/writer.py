@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError
-from regard.data.language_texts import prompted_splits, text_splits
+from regard.data.language import prompted_splits, text_splits
 from regard.data.splits import split_of
 from regard.data.worlds.prompted import PromptedTask
 from regard.decoding.greedy import Dropped

@@ -8,7 +8,7 @@ file of its own in a run folder.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from regard.core.files import write_whole
 from regard.text.chat import TEMPLATE
 from regard.text.settings import Kind
 from regard.text.specials import SpecialIds
-from regard.text.tokenizer import SPACE, Tokenizer, spoken_bytes
+from regard.text.tokenizer import Tokenizer
 
 MARKS = "marks.json"
 """Ids of the special tokens, beside the tokenizer's file."""
@@ -59,11 +59,7 @@ class PretrainedTokenizer(Tokenizer):
     def __init__(self, inner: tokenizers.Tokenizer, specials: SpecialIds) -> None:
         inner.no_padding()
         inner.no_truncation()
-        super().__init__(inner)
-        self._specials = specials
-        parts = (inner.pre_tokenizer, inner.decoder)  # tokens may be spelled in signs for bytes
-        levels = pre_tokenizers.ByteLevel, decoders.ByteLevel
-        self._in_bytes = any(isinstance(part, levels) for part in parts)
+        super().__init__(inner, specials)
         self.kind: Kind = "bpe"  # pieces of words, whatever they are called
         self.n_vocab: int = max(self._tokens, default=-1) + 1
         if strange := specials.unknown_to(self._tokens):
@@ -93,28 +89,7 @@ class PretrainedTokenizer(Tokenizer):
     def save(self, path: Path) -> None:
         """Write the file, and the ids of its special tokens beside it."""
         super().save(path)
-        write_whole(path.with_name(MARKS), json.dumps(asdict(self._specials), indent=2) + "\n")
-
-    @property
-    def special_ids(self) -> dict[str, int]:
-        """Tokens that are no text, and their ids."""
-        return {self._tokens[number]: number for number in self._specials.named().values()}
-
-    @property
-    def specials(self) -> SpecialIds:
-        """Ids of the special tokens by what they are for."""
-        return self._specials
-
-    def decode(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
-        """Ids to text. Padding, begin and end vanish."""
-        silent = {self._specials.pad, self._specials.begin, self._specials.end}
-        spoken = [number for number in ids if number not in silent]
-        return self._inner.decode(spoken, skip_special_tokens=False)
-
-    def _shown(self, token: str) -> str:
-        if self._in_bytes and token not in self.special_ids:
-            token = spoken_bytes(token)
-        return token.replace(" ", SPACE)
+        write_whole(path.with_name(MARKS), json.dumps(asdict(self.specials), indent=2) + "\n")
 
 
 def word_pieces(folder: Path) -> PretrainedTokenizer:

@@ -22,6 +22,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import tokenizers
@@ -36,7 +37,6 @@ from regard.text.specials import BEGIN_ID, END_ID, MASK, PAD_ID, SPECIALS, UNKNO
 SPACE = "▁"
 """How a space is shown by ``Tokenizer.tokens``."""
 
-_SILENT = frozenset((PAD_ID, BEGIN_ID, END_ID))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 # WORD_PATTERN in the dialect of the Rust library, whose \w contains accents. A piece never crosses
@@ -52,13 +52,19 @@ _RUST_PIECE = rf" ?{_RUST_WORD}|\s+(?!\S)|\s+"
 class Tokenizer:
     """Strings ↔ ids. Made by ``train`` or ``load``."""
 
-    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+    def __init__(self, inner: tokenizers.Tokenizer, specials: SpecialIds | None = None) -> None:
         inner.encode_special_tokens = True  # "</s>" in a text is text; the file does not keep this
         self._inner = inner
         self._ids: dict[str, int] = inner.get_vocab()
         self._tokens = {number: token for token, number in self._ids.items()}
         kind: Kind = "word" if inner.decoder is None else "char"  # the file has no place for it
         self.kind: Kind = "bpe" if isinstance(inner.model, models.BPE) else kind
+        ours = SpecialIds(PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID, self._ids.get(MASK))
+        self.specials = specials or ours
+        """Ids of the special tokens by what they are for."""
+        parts = (inner.pre_tokenizer, inner.decoder)  # tokens may be spelled in signs for bytes
+        levels = pre_tokenizers.ByteLevel, decoders.ByteLevel
+        self._in_bytes = any(isinstance(part, levels) for part in parts)
         self.lowercase: bool = inner.normalizer is not None
         self.n_vocab: int = len(self._ids)
 
@@ -117,15 +123,10 @@ class Tokenizer:
         """Write the file whole or not at all."""
         write_whole(path, self.to_json())
 
-    @property
+    @cached_property
     def special_ids(self) -> dict[str, int]:
         """Tokens that are no text, and their ids."""
-        return {token: self._ids[token] for token in (*SPECIALS, MASK) if token in self._ids}
-
-    @property
-    def specials(self) -> SpecialIds:
-        """Ids of the special tokens by what they are for."""
-        return SpecialIds(PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID, self._ids.get(MASK))
+        return {self._tokens[number]: number for number in self.specials.named().values()}
 
     def encode(self, text: str) -> list[int]:
         """Text to ids; nothing is added at the ends."""
@@ -175,7 +176,8 @@ class Tokenizer:
 
         What was unknown shows as the next of ``unknown``, or as ``<unk>`` where there is none left.
         """
-        spoken = [number for number in ids if number not in _SILENT]
+        silent = {self.specials.pad, self.specials.begin, self.specials.end}
+        spoken = [number for number in ids if number not in silent]
         if self.kind == "bpe":
             return self._inner.decode(spoken, skip_special_tokens=False)
         left = iter(unknown)
@@ -224,10 +226,8 @@ class Tokenizer:
         return self._inner.encode(_without_surrogates(text), add_special_tokens=False)
 
     def _shown(self, token: str) -> str:
-        if token in SPECIALS or token == MASK:
-            return token
-        if self.kind == "bpe":
-            token = spoken_bytes(token)
+        if self._in_bytes and token not in self.special_ids:
+            token = _spoken_bytes(token)
         return token if self.kind == "word" else token.replace(" ", SPACE)
 
 
@@ -312,7 +312,7 @@ def _byte_signs() -> dict[str, int]:
 _BYTES = _byte_signs()
 
 
-def spoken_bytes(token: str) -> str:
+def _spoken_bytes(token: str) -> str:
     """A token of a byte-level vocabulary as text; bytes of a torn character as ``\\xe2``."""
     if any(sign not in _BYTES for sign in token):
         return token  # it was added as text

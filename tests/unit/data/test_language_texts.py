@@ -4,7 +4,7 @@ import lzma
 import pytest
 
 from regard.core.errors import ConfigError, DataError
-from regard.data.language_texts import lines_go_on, read_texts, text_splits
+from regard.data.language import lines_go_on, read_texts, text_splits
 from regard.data.settings import DataSettings
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from regard.core.errors import CheckpointError, DataError
-from regard.data.language_windows import Tape, laid, spans, window_stream
+from regard.data.language import Tape, laid, spans, window_stream
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 

@@ -4,7 +4,7 @@ import pytest
 
 from regard.core.errors import ConfigError, DataError
 from regard.core.settings import parse
-from regard.data.language_texts import lines_go_on, prompted_splits, text_splits
+from regard.data.language import lines_go_on, prompted_splits, text_splits
 from regard.data.settings import DataSettings
 from regard.data.worlds import labelled_sentences, sentences
 from regard.data.worlds.prompted import MOST_OPTIONS, Item, texts_of

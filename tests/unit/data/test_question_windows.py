@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 
 from regard.core.errors import CheckpointError, DataError
 from regard.data.examples import Example, IdTable
-from regard.data.question_windows import (
+from regard.data.records import Question
+from regard.data.row_batches import (
+    Layout,
     answer_tokens,
     first_of_text,
     gold_spans,
+    row_stream,
+    span_batch,
     window_starts,
     windows_of,
 )
-from regard.data.records import Question
-from regard.data.row_batches import Layout, row_stream, span_batch
 from regard.text.specials import SpecialIds
 
 MARKS = SpecialIds(pad=0, begin=1, end=2, unknown=3, mask=4)

@@ -12,7 +12,7 @@ from regard.core.errors import CheckpointError, DataError
 from regard.data.arrays import Arrays
 from regard.data.batch import Batch
 from regard.data.examples import Example, IdTable
-from regard.data.language_windows import Tape, window_stream
+from regard.data.language import Tape, window_stream
 from regard.data.pair_batches import ordered_batches, packed_stream, padded_stream
 from regard.data.row_batches import (
     Layout,

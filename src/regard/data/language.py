@@ -1,0 +1,235 @@
+"""Texts to learn a language from, and windows on them when they lie end to end as ids.
+
+Texts are plain lines, JSONL with a field ``text``, or a world's sentences. A line of a plain file
+is a text, and an empty line is an empty one: nothing is stripped and nothing is left out, for where
+a line ends is part of what is learned.
+
+A window of max_len + 1 ids is max_len to read and max_len to predict, shifted by one. All windows
+are of one shape, so nothing is padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from regard.core.errors import ConfigError, DataError
+from regard.data.batch import Batch
+from regard.data.examples import AT_ONCE, Column, Ids, IdTable, Ints
+from regard.data.lines import read_lines
+from regard.data.readers import TABLES, an_object, ending, read_json_lines, text_value
+from regard.data.settings import DataSettings
+from regard.data.splits import NAMES, located_splits, read_splits
+from regard.data.stream import Stream
+from regard.data.worlds.prompted import PromptedSplits, everything, prompted, texts_of
+from regard.data.worlds.registry import EVERYTHING, world_records
+from regard.text.tokenizer import Tokenizer
+
+Texts = tuple[str, ...]
+HELD_OUT = 20
+"""One line in so many is held out where nothing is said."""
+OWN = "answers"
+"""The task of a user's own files that are written by a prompt."""
+
+
+def prompted_splits(settings: DataSettings) -> PromptedSplits:
+    """The tasks that texts are made of, split by split; empty where texts are just texts."""
+    if settings.world == EVERYTHING:
+        asked = settings.world_request()
+        return everything(asked.direction, **asked.size)
+    if settings.prompt is None:
+        return {}
+    corpora = read_splits(settings, "label")
+    rows = {name: one.examples for name, one in corpora.items()}
+    return {name: (task,) for name, task in prompted(OWN, settings.prompt, rows).items()}
+
+
+def text_splits(settings: DataSettings, tasks: PromptedSplits | None = None) -> dict[str, Texts]:
+    """The texts of ``train``, ``valid`` and all test sets there are, each in its order.
+
+    ``tasks`` are the ``prompted_splits`` of the settings, where somebody has made them already.
+    """
+    tasks = prompted_splits(settings) if tasks is None else tasks
+    if tasks:
+        return {name: texts_of(some, settings.world_seed) for name, some in tasks.items()}
+    if settings.world is not None:
+        records = world_records(settings.world_request(), "language")
+        return {name: tuple(some) for name, some in records.items()}
+    _check(settings)
+    files = located_splits(settings)
+    splits = {name: read_texts(str(one)) for name, one in files.items()}
+    if "valid" not in splits:  # the last texts are held out: text is no bag of sentences
+        texts = splits["train"]
+        n = settings.hold_out or max(1, len(texts) // HELD_OUT)
+        if n >= len(texts):
+            raise DataError(
+                f"{files['train']}: cannot hold out {n:,} of {len(texts):,} lines for validation; "
+                "lower data.hold_out, give more text, or name a file in data.valid"
+            )
+        splits |= {"train": texts[:-n], "valid": texts[-n:]}
+    return {name: splits[name] for name in NAMES if name in splits}
+
+
+def lines_go_on(settings: DataSettings) -> bool:
+    """Whether each text goes on where the one before it ended, as the lines of a plain file do.
+
+    Sentences of a world, entries of JSONL and answers to prompts stand alone.
+    """
+    plain = isinstance(settings.train, str) and settings.prompt is None
+    return plain and ending(Path(str(settings.train))) != ".jsonl"
+
+
+def _check(settings: DataSettings) -> None:
+    """Refuse what is said of pairs."""
+    for name in NAMES:
+        if isinstance(getattr(settings, name), tuple):
+            raise ConfigError(
+                f"data.{name} names two files, but a language is learned from one text; name one"
+            )
+    if settings.columns is not None:
+        raise ConfigError("data.columns is for pairs, and plain texts have none; leave it out")
+    if settings.pattern is not None:
+        raise ConfigError("data.pattern is for labels, and plain texts have none; leave it out")
+    if settings.hold_out is not None and settings.valid is not None:
+        raise ConfigError(
+            "data.hold_out takes lines of train for valid, but data.valid names a file; keep one"
+        )
+
+
+def read_texts(name: str) -> Texts:
+    """All texts of a file; what is wrong is told as ``file:line: finding; remedy``."""
+    path = Path(name)
+    if ending(path) in TABLES:
+        raise DataError(
+            f"{name}: a table, but a language is learned from plain text; give a .txt file with a "
+            'text a line, or .jsonl with {"text": "…"}, or say in data.prompt how rows are '
+            "written as texts"
+        )
+    texts = tuple(_entries(path) if ending(path) == ".jsonl" else read_lines(path))
+    if not texts:
+        raise DataError(f"{name}: empty; expected a text a line")
+    if not any(text.strip() for text in texts):
+        raise DataError(f"{name}: {len(texts):,} lines, and no text in any of them")
+    return texts
+
+
+def _entries(path: Path) -> Iterator[str]:
+    for row in read_json_lines(path):
+        if row.values is not None:
+            entry = an_object(row.values, ("text",), row.where)
+            yield text_value(entry["text"], "text", row.where)
+
+
+def laid(
+    texts: Sequence[str], tokenizer: Tokenizer, *, opening: Sequence[int], closed: bool = True
+) -> Ids:
+    """Texts end to end: what they open with, once, then each with the end token behind it.
+
+    The last one lacks it where it is not ``closed``.
+    """
+    end = tokenizer.specials.end
+    parts = [np.array(opening, np.int32)]
+    for begin in range(0, len(texts), AT_ONCE):  # lists of Python numbers are large
+        found = tokenizer.encode_batch(texts[begin : begin + AT_ONCE])
+        flat = chain.from_iterable((*ids, end) for ids in found)
+        parts.append(np.fromiter(flat, np.int32, sum(map(len, found)) + len(found)))
+    joined = np.concatenate(parts)
+    return joined if closed or not texts else joined[:-1]
+
+
+@dataclass(frozen=True)
+class Tape:
+    """One long text as ids. Each epoch cuts it into windows elsewhere."""
+
+    ids: Ids
+    max_len: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if len(self) < 1:
+            raise DataError(
+                f"there are {len(self.ids):,} tokens to train on, fewer than one window of "
+                f"model.max_len + 1 = {self.max_len + 1}; give more text, or lower model.max_len"
+            )
+
+    def __len__(self) -> int:
+        """Windows of an epoch, or one more."""
+        return (len(self.ids) - 1) // self.max_len
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of the ids and of how they are cut."""
+        hashed = blake2b(f"{self.max_len} {self.seed} ".encode(), digest_size=16)
+        hashed.update(np.ascontiguousarray(self.ids).data)
+        return hashed.hexdigest()
+
+    def of_epoch(self, epoch: int) -> IdTable:
+        """The windows as targets without sources, begun at an offset below ``max_len``."""
+        room = min(self.max_len, len(self.ids) - self.max_len)
+        offset = int(np.random.default_rng((self.seed, epoch, 1)).integers(room))
+        starts = np.arange(offset, len(self.ids) - self.max_len, self.max_len, dtype=np.int64)
+        lengths = np.full(len(starts), self.max_len + 1, dtype=np.int64)
+        nothing = np.zeros(len(starts), dtype=np.int64)
+        return IdTable(
+            Column(np.zeros(1, np.int32), nothing, nothing), Column(self.ids, starts, lengths)
+        )
+
+
+def window_stream(tape: Tape, *, batch_tokens: int) -> Stream:
+    """Batches without end of ``batch_tokens // max_len`` windows, at least one, all of one shape.
+
+    A batch has ``target`` (B, max_len + 1); its numbers say where each window begins on the tape.
+    Windows that would not fill the last batch of an epoch are left out; another epoch has others.
+    """
+    fewest = len(tape) - 1  # of any epoch, unless there is just one
+    n_rows = max(1, min(batch_tokens // tape.max_len, fewest))
+
+    def plan(table: IdTable, rng: np.random.Generator) -> list[Ints]:
+        order = rng.permutation(len(table))
+        return [order[i : i + n_rows] for i in range(0, len(order) - n_rows + 1, n_rows)]
+
+    def collate(table: IdTable, rows: Ints) -> Batch:
+        starts = table.target.starts[rows]
+        at = starts[:, None] + np.arange(tape.max_len + 1)
+        ids = torch.from_numpy(table.target.ids[at].astype(np.int64))
+        return Batch({"target": ids}, tuple(starts.tolist()), count=len(rows) * tape.max_len)
+
+    depends_on = {"batch_tokens": batch_tokens, "packed": False}
+    return Stream(tape, plan, collate, seed=tape.seed, depends_on=depends_on)
+
+
+class Span(NamedTuple):
+    """Ids begin … end are read, to predict begin + 1 … end; those from ``first`` on count."""
+
+    begin: int
+    end: int
+    first: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many are read, and how many count."""
+        return self.end - self.begin, self.end - self.first + 1
+
+
+def spans(n_ids: int, max_len: int, stride: int) -> Iterator[Span]:
+    """Windows that predict every id but the first, once each.
+
+    They begin ``stride`` apart, so an id has at least max_len - stride ids before it, where there
+    are so many.
+
+    >>> list(spans(8, max_len=4, stride=2))
+    [Span(begin=0, end=4, first=1), Span(begin=2, end=6, first=5), Span(begin=4, end=7, first=7)]
+    """
+    begin, first = 0, 1
+    while first < n_ids:
+        end = min(begin + max_len, n_ids - 1)
+        yield Span(begin, end, first)
+        begin, first = begin + stride, end + 1
