@@ -123,10 +123,7 @@ class Groups:
 
 
 def grouped(lengths: Ints, block: int, rng: np.random.Generator) -> Groups:
-    """Texts of ``lengths`` positions in groups of at most ``block``.
-
-    Texts of equal length come in random order, so each epoch has other groups.
-    """
+    """Texts in groups of at most ``block`` positions; each epoch has other groups."""
     order = np.lexsort((rng.random(len(lengths)), lengths))
     counts = np.bincount(lengths, minlength=block + 1)
     begin = np.cumsum(counts) - counts  # where the texts of a length begin in ``order``

@@ -296,10 +296,8 @@ def _question(where: str, values: Values) -> Question | None:
 def _found(answer: str, context: str) -> int | None:
     """Where an answer stands first: as whole words or, where it never does, inside of one."""
     whole = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", context)
-    if whole is not None:
-        return whole.start()
-    inside = context.find(answer)
-    return None if inside < 0 else inside
+    start = context.find(answer) if whole is None else whole.start()
+    return None if start < 0 else start
 
 
 _LABELLED = {2: ("text", "label"), 3: ("text", "other", "label")}

@@ -252,17 +252,13 @@ def stored_table(
     with telling(folder):
         for other in folder.glob("*.npy"):
             other.unlink()
-    _write_table(path, table)
-    return _read_table(path, len(pairs)) or table
-
-
-def _write_table(path: Path, table: IdTable) -> None:
-    """One array: how many examples, lengths of sources and of targets, their ids."""
     columns = table.source, table.target
+    # one array: how many examples, lengths of sources and of targets, their ids
     head = [np.array([len(table)]), *(column.lengths for column in columns)]
     parts = [*(part.astype(np.int32) for part in head), *(column.ids for column in columns)]
     with whole_file(path) as file:
         np.save(file, np.concatenate(parts))
+    return _read_table(path, len(pairs)) or table
 
 
 def _read_table(path: Path, n: int) -> IdTable | None:

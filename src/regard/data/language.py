@@ -53,10 +53,7 @@ def prompted_splits(settings: DataSettings) -> PromptedSplits:
 
 
 def text_splits(settings: DataSettings, tasks: PromptedSplits | None = None) -> dict[str, Texts]:
-    """The texts of ``train``, ``valid`` and all test sets there are, each in its order.
-
-    ``tasks`` are the ``prompted_splits`` of the settings, where somebody has made them already.
-    """
+    """The texts of each split, in their order; ``tasks`` are its prompted splits, if made."""
     tasks = prompted_splits(settings) if tasks is None else tasks
     if tasks:
         return {name: texts_of(some, settings.world_seed) for name, some in tasks.items()}
@@ -79,10 +76,7 @@ def text_splits(settings: DataSettings, tasks: PromptedSplits | None = None) -> 
 
 
 def lines_go_on(settings: DataSettings) -> bool:
-    """Whether each text goes on where the one before it ended, as the lines of a plain file do.
-
-    Sentences of a world, entries of JSONL and answers to prompts stand alone.
-    """
+    """Whether texts go on where the one before ended: only lines of a plain file do."""
     plain = isinstance(settings.train, str) and settings.prompt is None
     return plain and ending(Path(str(settings.train))) != ".jsonl"
 
@@ -131,10 +125,7 @@ def _entries(path: Path) -> Iterator[str]:
 def laid(
     texts: Sequence[str], tokenizer: Tokenizer, *, opening: Sequence[int], closed: bool = True
 ) -> Ids:
-    """Texts end to end: what they open with, once, then each with the end token behind it.
-
-    The last one lacks it where it is not ``closed``.
-    """
+    """The opening, then each text with an end token; the last has none if not ``closed``."""
     end = tokenizer.specials.end
     parts = [np.array(opening, np.int32)]
     for begin in range(0, len(texts), AT_ONCE):  # lists of Python numbers are large

@@ -50,10 +50,7 @@ def collate_pairs(examples: Sequence[Example], numbers: Sequence[int] | None = N
 
 
 def ordered_batches(examples: Sequence[Example], batch_tokens: int) -> list[Batch]:
-    """All examples once, padded, shortest sources first: for scoring and decoding.
-
-    ``Batch.numbers`` tell where each row belongs.
-    """
+    """All examples once, shortest sources first; ``numbers`` say where each row belongs."""
     table = IdTable.of(examples)
     order = np.lexsort((table.target.lengths, table.source.lengths))
     return [padded_pairs(table, rows) for rows in cut_in_order(order, table.lengths, batch_tokens)]

@@ -47,10 +47,7 @@ def ending(path: Path) -> str:
 @READERS.add(".txt")
 @READERS.add(".csv")
 def read_table(path: Path) -> Iterator[Row]:
-    """Tab-separated lines; records with commas where the file is called .csv.
-
-    An empty line is a row without columns.
-    """
+    """Tab-separated lines, or records of .csv; an empty line is a row without columns."""
     for number, line in table_lines(path):
         yield Row(f"{path}:{number}", line.split("\t") if line.strip() else ())
 

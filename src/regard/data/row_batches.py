@@ -127,11 +127,7 @@ def labelled_batch(table: IdTable, rows: Ints, *, layout: Layout, labels: Ints) 
 def scored_pairs_batch(
     table: IdTable, rows: Ints, *, layout: Layout, scores: NDArray[np.float32]
 ) -> Batch:
-    """Some of the pairs, apart: ``ids`` (B, S), ``other_ids`` (B, T) and ``scores`` (B,).
-
-    ``scores`` say how alike the two texts of each pair are; there are none where they only belong
-    together.
-    """
+    """Pairs, apart: ``ids`` (B, S), ``other_ids`` (B, T); ``scores`` (B,), if any: how alike."""
     return _of_rows(
         rows,
         ids=layout.side(table.source, rows),
@@ -172,10 +168,7 @@ def row_stream(
     seed: int,
     **learned: NDArray[np.generic],
 ) -> Stream:
-    """Rows without end: those of like length come together, batches in random order.
-
-    ``learned`` is what is to be learned of each example, by the name that ``collate`` gives it.
-    """
+    """Rows without end; ``learned`` is what is learned of each, as ``collate`` names it."""
     fingerprints = {
         name: blake2b(values.tobytes(), digest_size=16).hexdigest()
         for name, values in learned.items()
@@ -329,10 +322,7 @@ def first_of_text(windows: Windows, layout: Layout) -> Ints:
 def gold_spans(
     windows: Windows, layout: Layout, questions: Sequence[Question], offsets: Sequence[Offsets]
 ) -> Ints:
-    """(rows, 2): the positions of the answer's first and last token in each row.
-
-    Both are ``NOT_HERE`` where the answer does not stand whole in the row's part.
-    """
+    """(rows, 2): first and last token of the answer, or ``NOT_HERE`` where it is not whole."""
     pairs = zip(questions, offsets, strict=True)
     spans = np.array([answer_tokens(one, places) for one, places in pairs], np.int64)
     inside = spans[windows.questions] - windows.firsts[:, None]

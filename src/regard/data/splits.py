@@ -24,6 +24,8 @@ from regard.data.worlds.registry import world_records
 
 S = TypeVar("S", bound=Pair | Labelled)
 """What has a source and a target, neither of which should be on both sides."""
+Sides = tuple[tuple[S, ...], tuple[S, ...]]
+"""What is kept, and what is held out."""
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
@@ -123,9 +125,7 @@ def located(named: Mapping[str, Files], folder: str | None) -> dict[str, Files]:
     return found
 
 
-def hold_out(
-    pairs: tuple[S, ...], n: int, seed: int, *, linked: bool = False
-) -> tuple[tuple[S, ...], tuple[S, ...]]:
+def hold_out(pairs: tuple[S, ...], n: int, seed: int, *, linked: bool = False) -> Sides[S]:
     """Pairs to keep and about ``n`` (at least one) to hold out, both in their old order.
 
     All pairs with the same source go to the same side; if they are ``linked``, so do pairs that
@@ -146,11 +146,8 @@ def hold_out(
     return _parted(pairs, groups, max(n, 1, sizes[min(sizes)]))
 
 
-def hold_out_linked(pairs: tuple[S, ...], n: int, seed: int) -> tuple[tuple[S, ...], tuple[S, ...]]:
-    """Pairs to keep and ``n`` to hold out; those that share a source *or a target* stay together.
-
-    A sentence of either language is on one side only, and both directions are parted alike.
-    """
+def hold_out_linked(pairs: tuple[S, ...], n: int, seed: int) -> Sides[S]:
+    """Pairs to keep and ``n`` to hold out; no source *or target* is on both sides."""
     kept, held = _parted(pairs, _kinship(pairs, seed), n)
     if len(held) < LEAST * n:
         raise DataError(
@@ -162,7 +159,7 @@ def hold_out_linked(pairs: tuple[S, ...], n: int, seed: int) -> tuple[tuple[S, .
 
 def _parted(
     pairs: tuple[S, ...], groups: Sequence[bytes], n: int, kept: bytes | None = None
-) -> tuple[tuple[S, ...], tuple[S, ...]]:
+) -> Sides[S]:
     """Whole groups are held out, in their own order, until ``n`` pairs are together.
 
     A group for which there is no room is passed over. One is never held out: the last, unless

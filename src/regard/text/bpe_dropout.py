@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, pairwise
 from typing import IO
@@ -89,10 +89,7 @@ class MergeGraph:
         return nodes
 
     def walk(self, nodes: Ints, keys: Keys, share: float) -> Ints:
-        """Where words end up that start at ``nodes``, each edge being refused a ``share`` of times.
-
-        A word draws from its key, and from nothing else.
-        """
+        """Where words end up that start at ``nodes``, a ``share`` of edges being refused."""
         longest = int(self._n_pieces.max(initial=0))
         nodes, steps = nodes.copy(), _thresholds(share, longest)
         moving = np.arange(len(nodes))
@@ -214,25 +211,19 @@ class BpeDropout:
         """All texts as an epoch has them."""
         if len(self._graph) > MOST_NODES:
             self._begin()
-        done = [self._some(begin, end, epoch) for begin, end in self._slices()]
-        ids, lengths = zip(*done, strict=True) if done else ((), ())
-        return (
-            np.concatenate([np.zeros(0, np.int32), *ids]),
-            np.concatenate([np.zeros(0, np.int64), *lengths]),
-        )
-
-    def _begin(self) -> None:
-        self._graph = MergeGraph(self._merges)
-        self._roots = self._graph.add(self._spelled)
-
-    def _slices(self) -> Iterator[tuple[int, int]]:
-        """Runs of texts that are segmented together."""
+        found = [(np.zeros(0, np.int32), np.zeros(0, np.int64))]
         begin, n_texts = 0, len(self._ends) - 1
         while begin < n_texts:
             most = self._ends[begin] + AT_ONCE
             end = max(begin + 1, int(np.searchsorted(self._ends, most, side="right")) - 1)
-            yield begin, end
+            found.append(self._some(begin, end, epoch))
             begin = end
+        ids, lengths = zip(*found, strict=True)
+        return np.concatenate(ids), np.concatenate(lengths)
+
+    def _begin(self) -> None:
+        self._graph = MergeGraph(self._merges)
+        self._roots = self._graph.add(self._spelled)
 
     def _some(self, begin: int, end: int, epoch: int) -> Segmented:
         ends = self._ends[begin : end + 1]

@@ -81,7 +81,10 @@ def _environment() -> ImmutableSandboxedEnvironment:
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )
     made.filters["tojson"] = _to_json
-    made.globals |= {"raise_exception": _refuse, "strftime_now": _now}
+    made.globals |= {
+        "raise_exception": _refuse,
+        "strftime_now": lambda form: datetime.now().strftime(form),
+    }
     return made
 
 
@@ -92,10 +95,6 @@ def _to_json(value: Any, ensure_ascii: bool = False, **how: Any) -> str:
 
 def _refuse(message: str) -> NoReturn:
     raise _RefusedError(message)
-
-
-def _now(form: str) -> str:
-    return datetime.now().strftime(form)
 
 
 def _line(error: Exception) -> str:
@@ -117,10 +116,7 @@ class ChatReader:
         return [number for part in parts for number in self._encode(part)]
 
     def guarded(self, words: str) -> str:
-        """Words of a user, divided so that ``read`` finds no special token in them.
-
-        None that lies in them, and none that begins before them or ends after them either.
-        """
+        """Words of a user, divided so that ``read`` finds no special token in or across them."""
         words = words.replace(APART, _LOST)
         for token in self.special:
             words = words.replace(token, token[0] + APART + token[1:])

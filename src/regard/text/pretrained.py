@@ -132,10 +132,7 @@ def pieces_in_bytes(folder: Path, ends: Sequence[int]) -> PretrainedTokenizer:
 
 
 def published_template(folder: Path) -> str | None:
-    """How conversations are written down: chat_template.jinja, or what tokenizer_config.json says.
-
-    Of several templates the one called ``default``.
-    """
+    """The chat template: a file, or what tokenizer_config.json calls ``default``."""
     path = folder / TEMPLATE
     if path.exists():
         return _read_text(path)

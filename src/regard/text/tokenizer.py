@@ -72,10 +72,7 @@ class Tokenizer:
     def train(
         cls, texts: Iterable[str], settings: TextSettings, *, masking: bool = False
     ) -> Tokenizer:
-        """A tokenizer for texts like these; the same texts give the same ids.
-
-        One for ``masking`` has a token for words that are to be guessed.
-        """
+        """Always the same for the same texts; ``masking`` adds a token for masked words."""
         assert not isinstance(texts, str), "texts are many"
         cleaned = (_without_surrogates(text) for text in texts)
         if settings.lowercase:
@@ -300,10 +297,7 @@ def _train_pieces(texts: Iterable[str], size: int, specials: Sequence[str]) -> t
 
 
 def _byte_signs() -> dict[str, int]:
-    """The printable sign that stands for each byte in a byte-level vocabulary.
-
-    Printable Latin-1 stands for itself; the rest, in order, are the signs from U+0100.
-    """
+    """Sign → byte: printable Latin-1 is itself, the rest, in order, from U+0100."""
     plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = [byte for byte in range(0x100) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(0x100 + i): b for i, b in enumerate(others)}
@@ -320,10 +314,7 @@ def _spoken_bytes(token: str) -> str:
 
 
 def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
-    """The words of a text in which something is that the tokenizer has never seen, in order.
-
-    A word that stands there twice is named twice.
-    """
+    """The words of a text, in order, that hold something the tokenizer has never seen."""
     ids, numbers = tokenizer.encode(text), tokenizer.word_ids(text)
     known, unread = words.split(text), tokenizer.specials.unread
     strange = [n for i, n in zip(ids, numbers, strict=True) if i == unread]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
 _JOINERS = "\u200c\u200d"  # zero width; they stand inside Persian and Indic words
 
@@ -61,12 +61,8 @@ def join(words: Sequence[str]) -> str:
     >>> join(["l'", "animal", "n'", "a", "pas", "dormi", "."])
     "l'animal n'a pas dormi."
     """
-    parts: list[str] = []
-    for i, word in enumerate(words):
-        if i and not _glued(words[i - 1], word):
-            parts.append(" ")
-        parts.append(word)
-    return "".join(parts)
+    spaced = [word if _glued(left, word) else f" {word}" for left, word in pairwise(words)]
+    return "".join([*words[:1], *spaced])
 
 
 def _glued(left: str, right: str) -> bool:

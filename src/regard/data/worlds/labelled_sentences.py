@@ -155,10 +155,7 @@ class Topics(Grammar):
 def build_labelled(
     world: str, *, seed: int = 0, n_train: int = 20_000
 ) -> Mapping[str, tuple[Labelled, ...]]:
-    """``train``, ``valid`` and ``test``, which share no sentence; the same on every machine.
-
-    Where fewer than ``n_train`` sentences seem to exist, there are fewer.
-    """
+    """Splits that share no sentence; fewer than ``n_train`` where no more seem to exist."""
     draw = StableRandom(seed)
     one = Opinions(draw).labelled if world == "sentiment" else Topics(draw).labelled
     known: set[str] = set()

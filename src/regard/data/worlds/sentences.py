@@ -147,13 +147,13 @@ def build_sentences(
     return splits
 
 
-class _Builder:
+class _Builder(Grammar):
     """Draws the splits one after the other from one generator."""
 
     def __init__(self, seed: int) -> None:
-        self._draw = StableRandom(seed)
-        self._held_out = withheld_combinations(self._draw)
-        self._grammar = Grammar(self._draw, self._held_out)
+        draw = StableRandom(seed)
+        self._held_out = withheld_combinations(draw)
+        super().__init__(draw, self._held_out)
         self._known = KnownSentences()
 
     def splits(self, n_train: int) -> dict[str, tuple[Pair, ...]]:
@@ -195,7 +195,7 @@ class _Builder:
 
     def _ordinary(self) -> Drawn | None:
         """One sentence of any kind."""
-        sentence = self._grammar.sentence()
+        sentence = self.sentence()
         pair = write_pair(*sentence)
         if max(_lengths(pair)) > LONGEST:
             return None
@@ -216,39 +216,38 @@ class _Builder:
         of_things = [c for c in combinations if c[0].kind not in ("animal", "human")]
         if not (of_animals and of_things):
             return None
-        animal, of_animal = self._draw.one(of_animals)
-        thing, of_thing = self._draw.one(of_things)
+        animal, of_animal = self.draw.one(of_animals)
+        thing, of_thing = self.draw.one(of_things)
         if animal.feminine == thing.feminine:
             return None
-        grammar = self._grammar
-        subject = grammar.noun_phrase((animal,), plural=False, adorned=0.0, definite=True)
-        target = grammar.noun_phrase((thing,), plural=False, adorned=0.0, definite=True)
-        return _minimal_pair(subject, grammar.deed(target), (of_animal, of_thing), tags)
+        subject = self.noun_phrase((animal,), plural=False, adorned=0.0, definite=True)
+        target = self.noun_phrase((thing,), plural=False, adorned=0.0, definite=True)
+        return _minimal_pair(subject, self.deed(target), (of_animal, of_thing), tags)
 
     def _reordered(self) -> Drawn:
         """Two sentences of the same words in another order."""
-        draw, grammar = self._draw, self._grammar
+        draw = self.draw
         first: Nominal
         second: Nominal
         several: Sequence[VerbForms] = lexicon.ON_ANIMATES
         if draw.chance(0.4):
-            first = grammar.named()
-            second = grammar.named(other_than=first)
+            first = self.named()
+            second = self.named(other_than=first)
             several = lexicon.AMONG_PEOPLE + lexicon.ON_ANIMATES
         else:
             plural, nouns = draw.chance(0.2), lexicon.ANIMALS + lexicon.HUMANS
-            first = grammar.noun_phrase(nouns, plural=plural, adorned=0.1, definite=True)
-            second = grammar.noun_phrase(
+            first = self.noun_phrase(nouns, plural=plural, adorned=0.1, definite=True)
+            second = self.noun_phrase(
                 nouns, plural=plural, adorned=0.1, definite=True, other_than=first
             )
         past, negated = draw.chance(0.5), draw.chance(0.25)
-        verb = grammar.verb(several, first, past=past)
+        verb = self.verb(several, first, past=past)
         return _both_orders(first, second, verb, past, negated)
 
     def _long(self) -> Drawn | None:
         """One sentence of two long clauses, each of a kind that training shows alone."""
-        first = self._grammar.by_actor(self._draw.chance(0.5))
-        pair = write_pair(first, *self._grammar.reasoned())
+        first = self.by_actor(self.draw.chance(0.5))
+        pair = write_pair(first, *self.reasoned())
         return Drawn((pair,)) if min(_lengths(pair)) > LONGEST else None
 
     def _clear(self, several: Iterable[Drawn]) -> tuple[Pair, ...]:

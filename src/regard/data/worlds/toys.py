@@ -41,7 +41,14 @@ def build_toy(
     that is the distance, 0 to ``max_symbols`` symbols of filler.
     """
     generate = TOYS[task]
-    _check(n_train=n_train, n_test=n_test, max_symbols=max_symbols, n_symbols=n_symbols)
+    sizes = {"n_train": n_train, "n_test": n_test, "max_symbols": max_symbols}
+    problems = [f"{name}={size} must be at least 1" for name, size in sizes.items() if size < 1]
+    if n_symbols < 2:
+        problems.append(f"n_symbols={n_symbols} must be at least 2")
+    if n_symbols > len(_TWO_LETTERS):
+        problems.append(f"n_symbols={n_symbols} must be at most {len(_TWO_LETTERS)}")
+    if problems:
+        raise ConfigError("; ".join(problems))
     draw = StableRandom(seed)
     n = n_train + 2 * n_test
     letters = _LETTERS if n_symbols <= len(_LETTERS) else _TWO_LETTERS
@@ -64,17 +71,6 @@ def build_toy(
         "valid": tuple(pairs[:n_test]),
         "test": tuple(pairs[n_test : 2 * n_test]),
     }
-
-
-def _check(*, n_train: int, n_test: int, max_symbols: int, n_symbols: int) -> None:
-    sizes = {"n_train": n_train, "n_test": n_test, "max_symbols": max_symbols}
-    problems = [f"{name}={n} must be at least 1" for name, n in sizes.items() if n < 1]
-    if n_symbols < 2:
-        problems.append(f"n_symbols={n_symbols} must be at least 2")
-    if n_symbols > len(_TWO_LETTERS):
-        problems.append(f"n_symbols={n_symbols} must be at most {len(_TWO_LETTERS)}")
-    if problems:
-        raise ConfigError("; ".join(problems))
 
 
 def _drawn(draw: StableRandom, symbols: Sequence[str], n: int) -> list[str]:
