@@ -119,10 +119,7 @@ def general_factors(q: Tensor, k: Tensor, *, weight: Tensor) -> Factors:
 def content_factors(
     q: Tensor, k: Tensor, *, log_beta: Tensor | None = None, to_beta: Tensor | None = None
 ) -> Factors:
-    """β·cos(q, k) (Graves et al. 2014): β is 1, exp(log_beta (…)), or softplus(to_betaᵀq).
-
-    Keys have unit length already.
-    """
+    """β·cos(q, k) of unit keys (Graves 2014): β is 1, exp(log_beta (…)) or softplus(to_betaᵀq)."""
     sharp = F.normalize(q, dim=-1)
     if log_beta is not None:
         sharp = sharp * log_beta.exp()[..., None, None]
@@ -148,10 +145,7 @@ def _general_shapes(sizes: ScoreSizes) -> Mapping[str, Shape]:
 
 
 def additive(q: Tensor, prepared: Tensor, *, w_query: Tensor, v: Tensor, **_: Tensor) -> Tensor:
-    """vᵀtanh(W_q q + W_k k) (Bahdanau et al. 2015), given W_k k (…, S, A).
-
-    w_query (…, Dq, A), v (…, A).
-    """
+    """vᵀtanh(W_q q + W_k k) (Bahdanau 2015) of W_k k (…, S, A), w_query (…, Dq, A), v (…, A)."""
     hidden = (q @ w_query).unsqueeze(-2) + prepared.unsqueeze(-3)  # (…, T, S, A)
     if v.dim() == 1:
         return (hidden.tanh() @ v.unsqueeze(-1)).squeeze(-1)

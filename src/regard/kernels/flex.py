@@ -61,10 +61,7 @@ def _compiled() -> Any:
 
 
 def _mod(near: Nearby | None, causal: bool, first: int, behind: int) -> Mod:
-    """What the window and the future leave; the first query stands ``behind`` keys from the first.
-
-    For causality, that is; the window counts from ``first``.
-    """
+    """What the window, counted from ``first``, and the future, from ``behind`` on, leave."""
 
     def seen(_b: Tensor, _h: Tensor, t: Tensor, s: Tensor) -> Tensor:
         if near is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import cast
 
 import torch
@@ -93,11 +92,15 @@ def in_chunks(call: Call, run: Callable[[Call], Tensor]) -> Tensor:
     n = max(1, room(call) // max(1, a_query(call)))
     if call.causal and call.n_queries > call.n_keys:  # some stand before the first key
         call = call._replace(mask=call.visible(), causal=False, near=None)
-    if torch.is_grad_enabled():
-        run = partial(checkpoint, run, use_reentrant=False, preserve_rng_state=False)
     begins = range(0, call.n_queries, n)
-    parts = [run(call.part(i, min(i + n, call.n_queries))) for i in begins]
+    parts = [_again(run, call.part(i, min(i + n, call.n_queries))) for i in begins]
     return torch.cat(parts, dim=-2)
+
+
+def _again(run: Callable[[Call], Tensor], part: Call) -> Tensor:
+    if not torch.is_grad_enabled():
+        return run(part)
+    return checkpoint(run, part, use_reentrant=False, preserve_rng_state=False)
 
 
 # ------------------------------------------------------------------ texts end to end

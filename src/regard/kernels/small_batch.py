@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.kernels import steps
+from regard.kernels.gpu import triton_kernels
 from regard.kernels.steps import Best
 
 MOST_ROWS = 4
@@ -39,9 +40,7 @@ def enter(
     ``out`` is where to write it, and in which numbers; else it is as the weights are.
     """
     if z.is_cuda:
-        from regard.kernels.gpu import small_batch
-
-        return small_batch.enter(z, norm, weight, bias, then=then, out=out)
+        return triton_kernels("small_batch").enter(z, norm, weight, bias, then=then, out=out)
     found = _done(F.linear(normed(z, norm).to(weight.dtype), weight, bias), then)
     return found if out is None else out.copy_(found)
 
@@ -65,18 +64,14 @@ def _done(y: Tensor, then: Then) -> Tensor:
 def leave(x: Tensor, weight: Tensor, bias: Tensor | None, z: Tensor, norm: Norm | None) -> Tensor:
     """x (R, K) through a linear layer (N, K), added to z (R, N), normalised or not; float32."""
     if x.is_cuda:
-        from regard.kernels.gpu import small_batch
-
-        return small_batch.leave(x, weight, bias, z, norm)
+        return triton_kernels("small_batch").leave(x, weight, bias, z, norm)
     return normed(z, norm) + F.linear(x, weight, bias).float()
 
 
 def best_tokens(z: Tensor, norm: Norm, tokens: Tensor, n: int, *, n_hidden: int) -> Best:
     """The n best tokens of normalised rows z (R, D) among ``tokens`` (V, D): logits never exist."""
     if z.is_cuda:
-        from regard.kernels.gpu import small_batch
-
-        return Best(*small_batch.best_tokens(z, norm, tokens, n, n_hidden))
+        return Best(*triton_kernels("small_batch").best_tokens(z, norm, tokens, n, n_hidden))
     logits = F.linear(normed(z, norm).to(tokens.dtype), tokens).float()
     return steps.best_tokens(logits, n, n_hidden=n_hidden)
 

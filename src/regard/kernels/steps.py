@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.functional.attend import wide
-from regard.kernels.gpu import HAS_TRITON
+from regard.kernels.gpu import HAS_TRITON, triton_kernels
 
 CHUNK = 128
 """Numbers of which only the greatest is looked at first."""
@@ -41,9 +41,7 @@ def embed(
     Enters into the table that each row's newest position lies in its own row.
     """
     if ids.is_cuda:
-        from regard.kernels.gpu import step_rows
-
-        return step_rows.embed(ids, places, table, tokens, codes, scale)
+        return triton_kernels("step_rows").embed(ids, places, table, tokens, codes, scale)
     rows = torch.arange(len(ids))
     table[rows, places.long()] = rows.int()
     return (tokens[ids].float() * scale + codes[places.long()].float()).to(tokens.dtype)
@@ -55,9 +53,7 @@ def attend_past(qkv: Tensor, past: Tensor, table: Tensor, places: Tensor, scale:
     The keys and values are kept in ``past`` (2, P, H, L, D); a row sees them and its past.
     """
     if qkv.is_cuda:
-        from regard.kernels.gpu import cached_attention
-
-        return cached_attention.attend_past(qkv, past, table, places, scale)
+        return triton_kernels("cached_attention").attend_past(qkv, past, table, places, scale)
     R, (_, _, H, L, D) = len(qkv), past.shape
     q, k, v = qkv.view(R, 3, H, D).unbind(dim=1)
     rows, at = torch.arange(R), places.long()
@@ -77,9 +73,9 @@ def attend_source(
     on, ``lengths[i]`` tokens long.
     """
     if q.is_cuda:
-        from regard.kernels.gpu import cached_attention
-
-        return cached_attention.attend_source(q, memory, owners, begins, lengths, scale)
+        return triton_kernels("cached_attention").attend_source(
+            q, memory, owners, begins, lengths, scale
+        )
     _, _, H, D = memory.shape
     owners = owners[: len(q)].long()
     s = torch.arange(max(1, int(lengths.max())))
@@ -100,9 +96,7 @@ def add_norm(
 ) -> tuple[Tensor, Tensor]:
     """x + added (R, D), and the same normalised; without ``keep`` the latter for both."""
     if x.is_cuda:
-        from regard.kernels.gpu import step_rows
-
-        return step_rows.add_norm(x, added, weight, bias, eps, keep)
+        return triton_kernels("step_rows").add_norm(x, added, weight, bias, eps, keep)
     total = x.float() + added.float()
     normed = F.layer_norm(total, total.shape[-1:], weight.float(), bias.float(), eps).to(x.dtype)
     return (total.to(x.dtype) if keep else normed), normed
@@ -115,9 +109,7 @@ def best_tokens(logits: Tensor, n: int, *, n_hidden: int) -> Best:
     target, and a plain forward finds it again.
     """
     if logits.is_cuda and HAS_TRITON and logits.dtype != torch.float64:
-        from regard.kernels.gpu import step_rows
-
-        return Best(*step_rows.best_tokens(logits, n, n_hidden))
+        return Best(*triton_kernels("step_rows").best_tokens(logits, n, n_hidden))
     found = log_probs(logits)  # faster than logsumexp
     found[:, :n_hidden] = -torch.inf
     return Best(*top(found, n))
@@ -171,9 +163,7 @@ def note(
     it has as many tokens as ``limits`` (N,) says.
     """
     if ids.is_cuda:
-        from regard.kernels.gpu import step_rows
-
-        step_rows.note(
+        triton_kernels("step_rows").note(
             best.ids, best.log_prob, ids, places, owners, finished, limits, written, totals, end
         )
         return
@@ -196,9 +186,7 @@ def attend_own(
     ``turns`` (L, D / 2) are complex, None where positions are told elsewhere.
     """
     if qkv.is_cuda:
-        from regard.kernels.gpu import cached_attention
-
-        return cached_attention.attend_own(qkv, past, place, turns, scale)
+        return triton_kernels("cached_attention").attend_own(qkv, past, place, turns, scale)
     R, (_, _, G, _, D), t = len(qkv), past.shape, int(place)
     q, k, v = heads(qkv.to(past.dtype), G, D, None if turns is None else turns[t])
     past[0, :R, :, t], past[1, :R, :, t] = k, v

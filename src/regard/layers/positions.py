@@ -141,8 +141,7 @@ class AlibiPositions(RelativePositions):
 
 
 class RotaryPositions(RelativePositions):
-    """``rotary``: pairs of numbers are turned by angles that grow with the position (Su et al.
-    2021).
+    """``rotary``: pairs of numbers are turned by angles that grow with the position (Su 2021).
 
     An inner product of two that were turned depends on the difference of their positions alone.
     The slowest pair turns once in about 2π·``base`` positions.
@@ -187,10 +186,7 @@ def is_relative(name: str) -> bool:
 def make_positions(
     name: str, d_tokens: int, *, join: Join, max_len: int, d_code: int | None = None
 ) -> Positions:
-    """What an embedding joins its tokens with, as wide as they are unless ``d_code`` is given.
-
-    ``index`` can only be appended.
-    """
+    """What an embedding joins its tokens with, as wide as they are unless ``d_code`` is given."""
     if name == "index" and join == "add":
         raise ConfigError("positions 'index' appends a number and has no join 'add'; use 'concat'")
     kind = POSITIONS[name]

@@ -1,5 +1,4 @@
-"""Recurrences: stacked LSTMs, GRUs or plain tanh cells over padded sequences, and cells that read
-a context besides.
+"""Stacked LSTMs, GRUs or tanh cells over padded sequences, and cells that read a context besides.
 
 Torch's fused recurrences do the work. Where only readable kernels are wanted (counting FLOPs,
 comparing), the same weights run step by step; both are tested to agree.

@@ -56,8 +56,7 @@ class Seen:
 class Viewpoint(nn.Module):
     """What is seen, after edits: watch it with ``register_forward_hook``.
 
-    An edit is a ``register_forward_hook`` of its ``change`` that returns something else. So whoever
-    watches sees what edits made of it, whoever came first.
+    An edit is a hook of its ``change`` that returns something else; it comes before who watches.
     """
 
     def __init__(self) -> None:

@@ -53,8 +53,7 @@ class LanguageModel(GenerativeModel):
     ) -> Tensor | LazyLogits:
         """ids (B, T) -> logits (B, T, V): at each position those of the next token.
 
-        ``regard.decoding`` hands over a source and a target, which are read as one text: the logits
-        are those of the target.
+        A source and a target are read as one text, of which the logits are the target's.
         """
         ids = source if target is None else torch.cat((source, target), dim=1)
         states = self.states(ids)

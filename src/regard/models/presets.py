@@ -279,10 +279,9 @@ def resolve(settings: ModelSettings, **sizes: Any) -> SequenceConfig:
 def resolve_for(
     task: str, wanted: type[ModelConfig], settings: ModelSettings, **sizes: Any
 ) -> ModelConfig:
-    """Preset, size and what the user set, as one complete configuration.
+    """Preset, size and what the user set, as one complete configuration of the kind ``wanted``.
 
-    It is of the kind that the task ``wanted``. ``sizes`` are those that the data decides, such as
-    that of the vocabulary.
+    ``sizes`` are those that the data decides, such as that of the vocabulary.
     """
     preset = PRESETS[settings.preset]
     family, fitting = FAMILIES[preset.family], presets_for(wanted)

@@ -103,8 +103,7 @@ class StepMeter:
 class MetricsLog:
     """An observer of the training loop that writes ``metrics.jsonl`` and TensorBoard events.
 
-    Torch's own writer of events does this in a thread, whose errors, such as a full disk, nobody
-    can catch.
+    Torch's own writer of events does this in a thread, whose errors (a full disk) nobody can catch.
     """
 
     def __init__(self, path: Path, *, first_step: int) -> None:

@@ -11,6 +11,7 @@ lets the next one begin. So when a kernel begins, all but the last one before it
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,6 +19,12 @@ import torch
 
 HAS_TRITON = find_spec("triton") is not None
 HOPPER = 9
+
+
+@cache
+def triton_kernels(module: str) -> Any:
+    """A module of this folder, imported when a GPU first asks for it."""
+    return import_module(f"{__name__}.{module}")
 
 
 def early(device: torch.device) -> dict[str, Any]:
