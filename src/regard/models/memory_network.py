@@ -243,9 +243,9 @@ class TapeDecoder(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """γ̃ and α̃ (B, T, D) of every word: they wait for each other, but not for the tape."""
         (steps,), found, both = memory.layers, state.found.unsqueeze(1), []
+        look = self.cross_attention.look
         for first, ask in enumerate(self.asks(words).split(1, dim=1), state.tape.length):
-            look = self.cross_attention.look  # of (B, 1, D)
-            both.append(look(ask + found, steps, mask=memory.mask, first=first))
+            both.append(look(ask + found, steps, mask=memory.mask, first=first))  # (B, 1, 2D)
             found = both[-1].chunk(2, dim=-1)[0]
         hidden, contents = torch.cat(both, dim=1).chunk(2, dim=-1)
         return hidden, contents

@@ -81,9 +81,7 @@ class Setup:
     device: torch.device
     cost: Callable[[float], float] = float
     """The criterion's value -> what is to become low: another sign where higher is better."""
-    make_update: Callable[[nn.Module, Objective, TrainSettings, torch.device, Ranks], Update] = (
-        Update
-    )
+    make_update: type[Update] = Update
     ranks: Ranks = field(default_factory=Ranks)
 
 
