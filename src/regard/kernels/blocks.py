@@ -50,18 +50,11 @@ class Cut(NamedTuple):
 
 
 def fits(call: Call) -> bool:
-    """Whether the window can be cut so: a mask must say the same to all queries."""
-    q, k, _ = call.factors
-    shapes = {q.shape[:-2], k.shape[:-2], call.v.shape[:-2]}
-    return (
-        call.score is None
-        and call.near is not None
-        and (call.bias is None or isinstance(call.bias, Alibi))
-        and call.by_keys
-        and q.dim() == 4
-        and len(shapes) == 1
-        and -call.n_queries < call.first(call.near) < call.n_keys  # else no key is near
-    )
+    """Whether there is a window that can be cut so, and a key near some query."""
+    near = call.near
+    if near is None or not call.by_positions:
+        return False
+    return -call.n_queries < call.first(near) < call.n_keys
 
 
 def pays(call: Call) -> bool:
@@ -120,8 +113,9 @@ def _allowed(call: Call, cut: Cut) -> Tensor:
     if call.causal:
         seen = seen & (s <= t - call.first(near) + S - call.n_queries)
     seen = seen.unsqueeze(1)  # (nB, 1, L, W)
-    if isinstance(call.mask, Tensor):
-        seen = seen & _real(call.mask, S, cut)
+    if (real := call.padding()) is not None:
+        held = F.pad(real, (-cut.first_key, cut.first_key + cut.n_keys - S))
+        seen = seen & held.unfold(3, cut.width, cut.step).permute(0, 3, 1, 2, 4)  # (B, nB, H, 1, W)
     bias = None
     if isinstance(call.bias, Alibi):
         moved = call.first(call.bias) - call.first(near)
@@ -129,11 +123,3 @@ def _allowed(call: Call, cut: Cut) -> Tensor:
     allowed = joined(seen, bias)
     assert allowed is not None
     return allowed.expand(call.v.shape[0], -1, -1, -1, -1).flatten(0, 1)
-
-
-def _real(mask: Tensor, n_keys: int, cut: Cut) -> Tensor:
-    """A mask of keys (…, 1, S) -> (B or 1, nB, H or 1, 1, W)."""
-    shape = (*(1 for _ in range(4 - mask.dim())), *mask.shape)
-    whole = mask.view(shape).expand(-1, -1, -1, n_keys)
-    held = F.pad(whole, (-cut.first_key, cut.first_key + cut.n_keys - n_keys))
-    return held.unfold(3, cut.width, cut.step).permute(0, 3, 1, 2, 4)

@@ -63,11 +63,24 @@ class Call(NamedTuple):
         return torch.is_grad_enabled() and self.factors.q.requires_grad
 
     @property
-    def by_keys(self) -> bool:
-        """Whether the mask is the same for all queries, as that of padding is."""
-        if self.mask is None:
-            return True
-        return isinstance(self.mask, Tensor) and (self.mask.dim() < 2 or self.mask.shape[-2] == 1)
+    def by_positions(self) -> bool:
+        """Whether inner products of q, k, v (B, H, T or S, width) change by positions alone.
+
+        A mask must then say the same to all queries, as that of padding does; slopes may be added.
+        """
+        q, k, _ = self.factors
+        mask, shape = self.mask, q.shape[:-2]
+        padding = isinstance(mask, Tensor) and (mask.dim() < 2 or mask.shape[-2] == 1)
+        added = self.bias is not None and not isinstance(self.bias, Alibi)
+        fits = q.dim() == 4 and k.shape[:-2] == shape == self.v.shape[:-2]
+        return self.score is None and fits and not added and (mask is None or padding)
+
+    def padding(self) -> Tensor | None:
+        """A mask that says the same to all queries, as (B or 1, H or 1, 1, S)."""
+        if not isinstance(self.mask, Tensor):
+            return None
+        shape = (*(1 for _ in range(4 - self.mask.dim())), *self.mask.shape)
+        return self.mask.view(shape).expand(-1, -1, -1, self.n_keys)
 
     def first(self, of: Nearby | Alibi) -> int:
         """Where the first query stands, as a window or a bias sees it."""

@@ -24,18 +24,6 @@ Mod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """(batch, head, query, key), all indices -> whether it is seen."""
 
 
-def fits(call: Call) -> bool:
-    """Whether flex_attention can do it; it says nothing of devices."""
-    return (
-        call.score is None
-        and (call.bias is None or isinstance(call.bias, Alibi))
-        and call.by_keys
-        and call.factors.q.dim() == 4
-        and call.factors.q.shape[:-2] == call.v.shape[:-2]
-        and call.factors.k.shape[:-1] == call.v.shape[:-1]
-    )
-
-
 def flex(call: Call) -> Tensor:
     """q (B, H, T, D), k (B, H, S, D), v (B, H, S, Dv) -> (B, H, T, Dv)."""
     return run(call, flex_attention if torch.compiler.is_compiling() else _compiled())
@@ -77,11 +65,9 @@ def _changed(call: Call, seen: Mod | None) -> Any:
     slopes, place = None, 0
     if isinstance(call.bias, Alibi):
         slopes, place = call.bias.slopes, call.first(call.bias)
-    real = None
-    if isinstance(call.mask, Tensor):
-        B, H, _, _ = call.factors.q.shape
-        shape = (*(1 for _ in range(4 - call.mask.dim())), *call.mask.shape)
-        real = call.mask.view(shape).expand(B, H, -1, call.n_keys)
+    real = call.padding()
+    if real is not None:
+        real = real.expand(*call.v.shape[:2], -1, -1)
     if slopes is None and real is None and seen is None:
         return None
 

@@ -67,7 +67,7 @@ def _few(call: Call) -> bool:
 def _flex(call: Call) -> bool:
     traced = call.near is not None and torch.compiler.is_compiling()  # no tiles are left out then
     asked = call.near is not None or isinstance(call.bias, Alibi)
-    return asked and not traced and call.on_gpu and _long(call) and flex.fits(call)
+    return asked and not traced and call.on_gpu and _long(call) and call.by_positions
 
 
 def _half_on_gpu(call: Call) -> bool:

@@ -272,7 +272,7 @@ def test_flex_says_what_the_readable_kernel_says(rng, near, mask, bias, causal):
         NamedScore("dot"), rng, *size, mask_of(mask, rng, *size), causal, near,
         bias_of(bias, rng, *size),
     )  # fmt: skip
-    assert flex.fits(call)
+    assert call.by_positions
     q, k, scale = call.factors
     call = call._replace(factors=Factors(q.detach(), k.detach(), scale), v=call.v.detach())
     torch.testing.assert_close(flex.run(call, flex_attention), wanted.detach())
