@@ -63,11 +63,11 @@ def run_training(
     from regard.cli.evaluate import show_scores
     from regard.cli.progress import watching
     from regard.runs.train import train as train_run
-    from regard.tasks.base import unit_of
+    from regard.tasks.base import TASKS
 
     if resume and overwrite:
         raise ConfigError("--resume keeps a run and --overwrite replaces it: give one of them")
-    with watching(recipe.train, unit_of(recipe.task)) as observer:
+    with watching(recipe.train, TASKS[recipe.task].unit) as observer:
         trained = train_run(
             recipe,
             out,

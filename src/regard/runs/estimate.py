@@ -13,13 +13,14 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from regard.core.errors import ConfigError
 from regard.data.batch import Batch
 from regard.models.presets import n_parameters
 from regard.tasks.base import Prepared
 from regard.tasks.opening import memory_told, peak_memory
+from regard.tasks.recipe import Recipe
 from regard.training.loop import load_rng, rng_tensors
 from regard.training.update import CapturedUpdate, Update
 
@@ -60,24 +61,21 @@ def estimate(prepared: Prepared) -> Estimate:
     if settings.max_minutes is not None:
         in_time = int(60 * settings.max_minutes / seconds_per_step)
         steps = in_time if steps is None else min(steps, in_time)
-    tokens_per_step = tokens / len(batches) * settings.accumulate
+    seconds = None
+    if steps is not None:
+        validation, began = prepared.validation(), time.perf_counter()
+        validation.rehearse(prepared.model.eval())
+        validating = (time.perf_counter() - began) * (steps // settings.eval_every)
+        prepared.model.train()
+        seconds = steps * seconds_per_step + validating
     return Estimate(
         parameters=n_parameters(prepared.model),
         flops_per_token=flops_per_token,
         steps=steps,
-        flops=None if steps is None else steps * tokens_per_step * flops_per_token,
+        flops=None if steps is None else steps * flops_per_step,
         memory_bytes=peak_memory(prepared.device),
-        seconds=None if steps is None else steps * seconds_per_step + _validating(prepared, steps),
+        seconds=seconds,
     )
-
-
-def _validating(prepared: Prepared, steps: int) -> float:
-    """Seconds of all validations."""
-    validation = prepared.validation()
-    began = time.perf_counter()
-    validation.rehearse(prepared.model.eval())
-    prepared.model.train()
-    return (time.perf_counter() - began) * (steps // prepared.recipe.train.eval_every)
 
 
 def _timed(prepared: Prepared, batches: Sequence[Batch]) -> float:
@@ -171,23 +169,26 @@ def _by_count(budget: Budget, prepared: Prepared) -> int:
     stream, spent = prepared.stream(), 0.0
     for steps in range(COUNTED):
         batches = [stream.next() for _ in range(prepared.recipe.train.accumulate)]
-        cost = sum(_cost(batch, budget.unit, prepared) for batch in batches)
+        costs = (
+            map(prepared.flops, batches) if budget.unit == "flops" else (b.count for b in batches)
+        )
+        cost = sum(costs)
         if spent + cost > budget.amount:
             return steps
         spent += cost
     return int(COUNTED * budget.amount / spent)
 
 
-def _cost(batch: Batch, unit: BudgetUnit, prepared: Prepared) -> float:
-    return prepared.flops(batch) if unit == "flops" else batch.count
+def changed(recipe: Recipe, **train: Any) -> Recipe:
+    """The same recipe but for some settings of its training."""
+    return recipe.model_copy(update={"train": recipe.train.model_copy(update=train)})
 
 
 def _in_time(budget: Budget, prepared: Prepared, validations: int) -> int:
     """By the speed of some steps here and now."""
     # One validation a step, so that what they cost can be told from what steps cost.
     changes = {"max_minutes": budget.amount, "max_steps": 10**9, "eval_every": 1}
-    train = prepared.recipe.train.model_copy(update=changes)
-    recipe = prepared.recipe.model_copy(update={"train": train})
+    recipe = changed(prepared.recipe, **changes)
     expected = estimate(dataclasses.replace(prepared, recipe=recipe))
     seconds = 60 * budget.amount
     if not expected.steps or expected.seconds is None:

@@ -23,14 +23,13 @@ from regard.inspection.heads import (
     Array,
     Divergences,
     HeadTally,
-    Ids,
     clusters,
     divergences,
     plane,
     tally,
 )
 from regard.tasks.base import TASKS
-from regard.tasks.texts import Reading, Scorer, Subject
+from regard.tasks.texts import Reading, Subject
 from regard.visual.heads import head_map, head_tables, heads_text
 from regard.visual.tables import table_html
 
@@ -50,84 +49,43 @@ class Group:
     """(heads, heads)"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What one batch tells of one name."""
-
-    heads: tuple[tuple[int, int], ...]
-    tally: HeadTally
-    divergences: Divergences
-
-    def __add__(self, other: _Part) -> _Part:
-        return _Part(self.heads, self.tally + other.tally, self.divergences + other.divergences)
-
-
-def groups(model: nn.Module, readings: Iterable[Reading], device: torch.device) -> list[Group]:
-    """Every attention of the model while it reads; none where it has none."""
-    parts: dict[str, _Part] = {}
-    for reading in readings:
-        for name, layers in _weights(model, reading, device).items():
-            part = _part(name, layers, *reading.ids(name))
-            parts[name] = parts[name] + part if name in parts else part
-    return [
-        Group(name, part.heads, _means(name, part.tally), part.divergences.mean())
-        for name, part in parts.items()
-    ]
-
-
-def _weights(
-    model: nn.Module, reading: Reading, device: torch.device
-) -> dict[str, dict[int, Weights]]:
-    """Name -> layer -> weights (B, H, T, S)."""
-    found: dict[str, dict[int, Weights]] = {}
-    with torch.no_grad(), watch(model) as views:
-        model(*(one.to(device) for one in reading.inputs))
-        for (name, layer), view in views.items():
-            found.setdefault(name, {})[layer] = view.weights().float().cpu().numpy()
-    return found
-
-
-def _part(name: str, layers: dict[int, Weights], rows: Ids, columns: Ids) -> _Part:
-    heads = tuple((layer, h) for layer in sorted(layers) for h in range(layers[layer].shape[1]))
-    weights: NDArray[Any] = np.concatenate([layers[layer] for layer in sorted(layers)], axis=1)
-    return _Part(
-        heads,
-        tally(weights, rows, columns, same=name.endswith(".self")),
-        divergences(weights, rows, columns),
-    )
-
-
-def _means(name: str, tally: HeadTally) -> dict[str, list[float | None]]:
-    """Of each measure; what pools a text stands nowhere, so nothing is far from it."""
-    means = tally.means()
-    return {**means, "distance": [None]} if name == POOL else means
-
-
-Place = tuple[str, int, int]
-"""Name, layer, head."""
 Tick = Callable[[int, int], None]
 """Told after each ablated head: how many are done, and of how many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Worth:
-    """The model as it is, and how it changes without each head."""
+def groups(model: nn.Module, readings: Iterable[Reading], device: torch.device) -> list[Group]:
+    """Every attention of the model while it reads; none where it has none."""
+    heads: dict[str, tuple[tuple[int, int], ...]] = {}
+    tallies: dict[str, HeadTally] = {}
+    apart: dict[str, Divergences] = {}
+    for reading in readings:
+        for name, layers in _weights(model, reading, device).items():
+            heads[name] = tuple((layer, h) for layer, w in layers for h in range(w.shape[1]))
+            weights = np.concatenate([one for _, one in layers], axis=1)  # (B, layers · H, T, S)
+            rows, columns = reading.ids(name)
+            tallied = tally(weights, rows, columns, same=name.endswith(".self"))
+            diverged = divergences(weights, rows, columns)
+            tallies[name] = tallies[name] + tallied if name in tallies else tallied
+            apart[name] = apart[name] + diverged if name in apart else diverged
+    found = []
+    for name, places in heads.items():
+        means = tallies[name].means()
+        if name == POOL:  # what pools a text stands nowhere, so nothing is far from it
+            means = {**means, "distance": [None]}
+        found.append(Group(name, places, means, apart[name].mean()))
+    return found
 
-    scores: dict[str, float]
-    changes: dict[Place, dict[str, float]]
-    """Of the same scores."""
 
-
-def worth(model: nn.Module, heads: Sequence[Place], judge: Scorer, tick: Tick) -> Worth:
-    """Ablate one head after the other; the model is left as it was."""
-    whole = judge()
-    changes: dict[Place, dict[str, float]] = {}
-    for i, place in enumerate(heads):
-        with edited(model, [Ablate(*place)]):
-            found = judge()
-        changes[place] = {name: found[name] - score for name, score in whole.items()}
-        tick(i + 1, len(heads))
-    return Worth(whole, changes)
+def _weights(
+    model: nn.Module, reading: Reading, device: torch.device
+) -> dict[str, list[tuple[int, Weights]]]:
+    """Name -> each layer with its weights (B, H, T, S), in order."""
+    found: dict[str, list[tuple[int, Weights]]] = {}
+    with torch.no_grad(), watch(model) as views:
+        model(*(one.to(device) for one in reading.inputs))
+        for (name, layer), view in sorted(views.items(), key=lambda one: one[0][1]):
+            found.setdefault(name, []).append((layer, view.weights().float().cpu().numpy()))
+    return found
 
 
 CAVEAT = (
@@ -219,65 +177,51 @@ def head_measures(
     over the examples for the loss and, of a translator, greedy translations of the first hundred
     of them for BLEU. Alignments and antecedents are scored where the data knows them.
     """
-    _check_number(n)
+    if n < 1:
+        raise ConfigError(f"heads are measured on at least 1 sentence, not {n}")
     given = {} if data is None else {"data": data}
     return measured(run, TASKS[run.task].subject(run, split, n, **given), tick)
 
 
-def text_measures(
-    run: Any, texts: Sequence[str], *, name: str, n: int = 200, tick: Tick | None = None
-) -> HeadMeasures:
-    """Measure every head on the first ``n`` of some texts, where the task can do with texts."""
-    _check_number(n)
-    return measured(run, TASKS[run.task].given_subject(run, texts, name, n), tick)
-
-
 def measured(run: Any, subject: Subject, tick: Tick | None = None) -> HeadMeasures:
-    """Measure every head on what its task chose."""
-    found, value = _watched(run, subject, tick)
-    return HeadMeasures(
-        rows=tuple(_rows(found, value, subject.known())),
-        **_alike(found),
-        split=subject.split,
-        n=subject.n,
-        task=run.task,
-        scores=value.scores,
-        facts=subject.facts,
-    )
-
-
-def _watched(run: Any, subject: Subject, tick: Tick | None) -> tuple[list[Group], Worth]:
+    """Measure every head on what its task chose, and ablate one after the other."""
     found = groups(subject.model, subject.readings(), subject.device)
     if not found:
         raise ConfigError(
             f"the run {run.folder.path} has no attention, so it has no heads to measure; choose a "
             f"system that attends, such as {TASKS[run.task].attends}"
         )
-    heads = [(one.name, *place) for one in found for place in one.heads]
-    return found, worth(subject.model, heads, subject.judge, tick or _silently)
-
-
-def _alike(found: Sequence[Group]) -> dict[str, Any]:
-    """How far heads are apart, as ``HeadMeasures`` has it."""
-    return {
-        "distances": _distances(found),
-        "map": tuple(_side_by_side([plane(one.distances) for one in found])),
-        "clusters": tuple(_numbered([clusters(one.distances) for one in found])),
-    }
-
-
-def _check_number(n: int) -> None:
-    if n < 1:
-        raise ConfigError(f"heads are measured on at least 1 sentence, not {n}")
+    whole = subject.judge()
+    places = [(one.name, *place) for one in found for place in one.heads]
+    changes: dict[tuple[str, int, int], dict[str, float]] = {}
+    for i, place in enumerate(places):
+        with edited(subject.model, [Ablate(*place)]):
+            without = subject.judge()
+        changes[place] = {name: without[name] - score for name, score in whole.items()}
+        if tick is not None:
+            tick(i + 1, len(places))
+    return HeadMeasures(
+        rows=tuple(_rows(found, changes, subject.known())),
+        distances=_distances(found),
+        map=tuple(_side_by_side([plane(one.distances) for one in found])),
+        clusters=tuple(_numbered([clusters(one.distances) for one in found])),
+        split=subject.split,
+        n=subject.n,
+        task=run.task,
+        scores=whole,
+        facts=subject.facts,
+    )
 
 
 def _rows(
-    found: Sequence[Group], value: Worth, known: Mapping[str, Mapping[Hashable, float]]
+    found: Sequence[Group],
+    changes: Mapping[tuple[str, int, int], Mapping[str, float]],
+    known: Mapping[str, Mapping[Hashable, float]],
 ) -> Iterator[dict[str, Any]]:
-    """A row a head, with what the data knows of it."""
+    """A row a head: its measures, what the data knows of it, and what changes without it."""
     for group in found:
         for i, (layer, head) in enumerate(group.heads):
-            changes = value.changes[group.name, layer, head]
+            lost = changes[group.name, layer, head]
             called = f"{group.name} layer {layer} head {head}"
             yield {
                 "name": group.name,
@@ -285,8 +229,8 @@ def _rows(
                 "head": head,
                 **{name: values[i] for name, values in group.measures.items()},
                 **{name: values.get(called) for name, values in known.items()},
-                "loss_change": changes.get("loss"),
-                **{f"{name}_change": change for name, change in changes.items() if name != "loss"},
+                "loss_change": lost.get("loss"),
+                **{f"{name}_change": change for name, change in lost.items() if name != "loss"},
             }
 
 
@@ -317,7 +261,3 @@ def _numbered(parts: Sequence[Sequence[int]]) -> Iterator[int]:
     for part in parts:
         yield from (first + one for one in part)
         first += 1 + max(part)
-
-
-def _silently(_done: int, _of: int) -> None:
-    pass

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -192,11 +193,14 @@ class Verb(ABC):
         """
         n_before, remarks = 0, dict[Remark, int]()
         for chunk in chunks(self.chunk):
-            requests = [
-                self._read(run, line, options, number)
-                for number, line in enumerate(chunk, start=n_before + 1)
-            ]
-            yield list(zip(requests, self._answers(run, requests, n_before), strict=True))
+            requests = []
+            for number, line in enumerate(chunk, start=n_before + 1):
+                with _told_of_line(number):
+                    requests.append(self.from_line(run, line, options))
+            # Of several requests it is not known whose error it is.
+            with _told_of_line(n_before + 1) if len(chunk) == 1 else nullcontext():
+                answers = self.answer(run, requests)
+            yield list(zip(requests, answers, strict=True))
             for remark, n in self.remark(run, requests).items():
                 remarks[remark] = remarks.get(remark, 0) + n
             n_before += len(chunk)
@@ -210,31 +214,14 @@ class Verb(ABC):
         """What is printed as it comes, where the options ask to ``stream``."""
         raise ConfigError(f"{self.name} prints whole answers alone")
 
-    def _answers(self, run: Any, requests: Sequence[Any], n_before: int) -> list[Answer]:
-        try:
-            return self.answer(run, requests)
-        except DataError as error:
-            if len(requests) > 1:  # it is not known whose error it is
-                raise
-            raise DataError(f"standard input, line {n_before + 1}: {error}") from None
 
-    def _read(self, run: Any, line: str, options: Any, number: int) -> Any:
-        try:
-            return self.from_line(run, line, options)
-        except DataError as error:
-            raise DataError(f"standard input, line {number}: {error}") from None
-
-
-class Validation(Protocol):
-    """An evaluator for the training loop."""
-
-    def __call__(self, model: Any) -> Mapping[str, float]:
-        """Scores by name; ``loss`` is among them."""
-        ...
-
-    def rehearse(self, model: Any) -> None:
-        """Do what a validation will cost, with a model that knows nothing yet."""
-        ...
+@contextmanager
+def _told_of_line(number: int) -> Iterator[None]:
+    """Inside the block, an error in the data says in which line of standard input it is."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"standard input, line {number}: {error}") from None
 
 
 SHORT = 1000
@@ -337,27 +324,36 @@ class Prepared(ABC):
         """Write a page for people into the run's folder; ``facts`` are those of scores.json."""
         from regard.tasks.report import write_report
 
-        task = TASKS[self.recipe.task]
-        measure = task.loss_unit.format(task.unit.one)
-        seen = task.unit.many
-        write_report(judged.run, facts, samples=judged.samples, seen=seen, measure=measure)
+        write_report(judged, facts, TASKS[self.recipe.task])
 
 
-class Scoring:
+class Validation(Protocol):
+    """An evaluator for the training loop."""
+
+    def __call__(self, model: Any) -> Mapping[str, float]:
+        """Scores by name; ``loss`` is among them."""
+        ...
+
+    def rehearse(self, model: Any) -> None:
+        """Do what a validation will cost, with a model that knows nothing yet."""
+        ...
+
+
+class Scoring(Validation):
     """An evaluator for the training loop that gives what a function finds."""
 
     def __init__(self, scores: Callable[[Any], Mapping[str, float]]) -> None:
-        self._scores = scores
+        self.scores = scores
 
     def __call__(self, model: Any) -> Mapping[str, float]:
-        """Scores by name, ``loss`` among them."""
+        """What the function finds."""
         import torch
 
         with torch.inference_mode():
-            return self._scores(model)
+            return self.scores(model)
 
     def rehearse(self, model: Any) -> None:
-        """What a validation will cost: there is no writing that a fresh model could not end."""
+        """Validate: a fresh model takes no longer."""
         self(model)
 
 
@@ -422,17 +418,14 @@ class Task(ABC):
 
     def score_pair(self, run: Any, source: Path, reference: Path, **options: Any) -> Evaluation:
         """Scores on two files whose lines belong together."""
-        raise ConfigError(self._own_data())
-
-    def score_alignments(self, run: Any, sentences: Path, gold: Path) -> Evaluation:
-        """Whether attention finds the words that people aligned."""
-        raise ConfigError(self._own_data())
-
-    def _own_data(self) -> str:
-        return (
+        raise ConfigError(
             f"a run of the task {self.name} is scored on splits of its own data or on one file: "
             "leave out --source and --alignments"
         )
+
+    def score_alignments(self, run: Any, sentences: Path, gold: Path) -> Evaluation:
+        """Whether attention finds the words that people aligned."""
+        return self.score_pair(run, sentences, gold)
 
     def explain(self, run: Any, source: Any, *, edit: Any = (), **more: Any) -> Any:
         """A look at a run while it reads ``source``, and perhaps ``other``, or writes ``target``.
@@ -512,8 +505,3 @@ class TaskRegistry(Registry[Task]):
 
 
 TASKS = TaskRegistry("task")
-
-
-def unit_of(task: str) -> Unit:
-    """What a training of this task counts, in words."""
-    return TASKS[task].unit

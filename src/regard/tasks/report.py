@@ -9,6 +9,7 @@ from regard.core import numbers
 from regard.core.files import write_whole
 from regard.evaluation.metrics import METRICS, titles
 from regard.models.presets import n_parameters
+from regard.tasks.base import JudgedRun, Task
 from regard.training.metrics import read_metrics
 from regard.visual.charts import curves
 from regard.visual.report import Sample, report_page
@@ -22,59 +23,39 @@ PERCENT = {"share": 100.0, "correlation": 100.0, "points": 1.0}
 """Units that are drawn in one picture, and what brings them there."""
 
 
-def write_report(
-    run: Any,
-    facts: Mapping[str, Any],
-    *,
-    samples: Sequence[tuple[str, str, str | None]],
-    seen: str,
-    measure: str,
-) -> None:
-    """Write report.html.
-
-    ``facts`` are those of scores.json, ``samples`` are sources with what came out and what should
-    have, ``seen`` is what was learned from ("texts"), ``measure``
-    what the loss is counted in ("nats a text").
-    """
+def write_report(judged: JudgedRun, facts: Mapping[str, Any], task: Task) -> None:
+    """Write report.html; ``facts`` are those of scores.json."""
+    run, seen, measured = judged.run, task.unit.many, facts["measured"]
     lines, scores = read_metrics(run.folder.metrics), facts["scores"]
     tables = [score_table(scores), parts_table(scores), attention_table(scores), signatures(scores)]
-    smoothed = run.recipe.train.label_smoothing > 0
+    smoothed = " (smoothed)" if run.recipe.train.label_smoothing > 0 else ""
+    losses = {
+        f"training{smoothed}": _series(lines, "train", "loss"),
+        "validation": _series(lines, "valid", "loss"),
+    }
+    measure = task.loss_unit.format(task.unit.one)
+    rates, speeds = _series(lines, "train", "lr"), _series(lines, "train", "tokens_per_second")
     page = report_page(
         f"{run.recipe.model.preset}: {run.folder.path.name}",
-        facts=_headline(run, facts["measured"], seen),
+        facts=[
+            ("Parameters", f"{n_parameters(run.model):,}"),
+            ("Training FLOPs", _flops(measured["flops"])),
+            ("Time", numbers.measured(measured["seconds"])),
+            ("Steps", f"{measured['steps']:,}"),
+            ("Best weights at step", f"{measured['best_step']:,}"),
+            (f"{seen.capitalize()} seen", f"{measured['tokens']:,}"),
+        ],
         curves=[
-            _curve(
-                {
-                    f"training{' (smoothed)' if smoothed else ''}": _series(lines, "train", "loss"),
-                    "validation": _series(lines, "valid", "loss"),
-                },
-                ("Loss", f"{measure}, log scale"),
-                log_y=True,
-            ),
+            _curve(losses, "Loss", f"{measure}, log scale", log_y=True),
             *validation_curves(lines),
-            _curve({"learning rate": _series(lines, "train", "lr")}, ("Schedule", "lr")),
-            _curve(
-                {"speed": _series(lines, "train", "tokens_per_second")},
-                ("Speed", f"{seen} a second"),
-            ),
+            _curve({"learning rate": rates}, "Schedule", "lr"),
+            _curve({"speed": speeds}, "Speed", f"{seen} a second"),
         ],
         tables=[*(table for table in tables if table.rows), cost_table(facts)],
-        samples=[Sample(*one) for one in samples],
+        samples=[Sample(*one) for one in judged.samples],
         settings=run.folder.settings.read_text(encoding="utf-8"),
     )
     write_whole(run.folder.report, page)
-
-
-def _headline(run: Any, measured: Mapping[str, Any], seen: str) -> list[tuple[str, str]]:
-    """Size and cost, for the head of the page."""
-    return [
-        ("Parameters", f"{n_parameters(run.model):,}"),
-        ("Training FLOPs", _flops(measured["flops"])),
-        ("Time", numbers.measured(measured["seconds"])),
-        ("Steps", f"{measured['steps']:,}"),
-        ("Best weights at step", f"{measured['best_step']:,}"),
-        (f"{seen.capitalize()} seen", f"{measured['tokens']:,}"),
-    ]
 
 
 def validation_curves(lines: Lines) -> list[str]:
@@ -91,7 +72,7 @@ def validation_curves(lines: Lines) -> list[str]:
         if METRICS[name].unit == "perplexity"
     }
     parts = ((bounded, "%"), (others, "perplexity"))
-    return [_curve(shown, ("Validation", label)) for shown, label in parts if shown]
+    return [_curve(shown, "Validation", label) for shown, label in parts if shown]
 
 
 def score_table(scores: Scores) -> Table:
@@ -154,14 +135,10 @@ def cost_table(facts: Mapping[str, Any]) -> Table:
         ("Time", "seconds", numbers.measured),
         ("Memory", "memory_bytes", lambda value: f"{value / 2**30:.2f} GiB"),
     )
-    rows = [
-        [
-            name,
-            shown(measured[key]),
-            "unknown" if expected.get(key) is None else shown(expected[key]),
-        ]
-        for name, key, shown in kinds
-    ]
+    rows = []
+    for name, key, shown in kinds:
+        before = "unknown" if expected.get(key) is None else shown(expected[key])
+        rows.append([name, shown(measured[key]), before])
     return Table(f"Cost ({facts['ended']})", ["", "Measured", "Expected"], rows)
 
 
@@ -171,10 +148,9 @@ def _series(lines: Lines, kind: str, name: str) -> list[tuple[float, float]]:
 
 
 def _curve(
-    series: Mapping[str, list[tuple[float, float]]], labels: tuple[str, str], log_y: bool = False
+    series: Mapping[str, list[tuple[float, float]]], title: str, label: str, log_y: bool = False
 ) -> str:
-    title, y_label = labels
-    return curves(series, title=title, x_label="step", y_label=y_label, log_y=log_y)
+    return curves(series, title=title, x_label="step", y_label=label, log_y=log_y)
 
 
 def _shown(scores: Mapping[str, Any], key: str) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
@@ -86,6 +85,14 @@ def cut_note(run: Any) -> str:
 class BuiltinVerb(Verb):
     """A verb whose fields are in ``tasks/requests.py``: those of ``Fill`` are ``FillRequest``."""
 
+    read: ClassVar[tuple[str, ...]] = ()
+    """Fields of a request whose unknown words the server tells beside an answer."""
+
+    @override
+    def beside(self, run: Any, request: Any) -> Answer:
+        texts = [getattr(request, name) for name in self.read]
+        return {"unknown": unknown_words(run, *texts)} if texts else {}
+
     @property
     @override
     def request(self) -> type[BaseModel]:
@@ -112,19 +119,13 @@ class Translate(BuiltinVerb):
         "ones."
     )
     doc = "The translation of a sentence."
-    served = False
+    served, read = False, ("source",)
 
     @override
     def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
-        texts = run.translate([one.source for one in requests])
-        return [
-            {"source": one.source, "translation": text}
-            for one, text in zip(requests, texts, strict=True)
-        ]
-
-    @override
-    def beside(self, run: Any, request: Any) -> Answer:
-        return {"unknown": unknown_words(run, request.source)}
+        sources = [one.source for one in requests]
+        pairs = zip(sources, run.translate(sources), strict=True)
+        return [{"source": source, "translation": text} for source, text in pairs]
 
     @override
     def check(self, run: Any, request: Any, at_most: int) -> None:
@@ -135,13 +136,8 @@ class Translate(BuiltinVerb):
         unknown, n_before, warnings = Unknown(note), 0, run.length_warnings([], [])
         for chunk in chunks(self.chunk):
             lines = list(takewhile(run.fits, chunk))
-            found = run.hypotheses(
-                lines,
-                beam=options.beam,
-                n_best=options.n_best or 1,
-                batch_tokens=options.batch_tokens,
-                **options.sampling,
-            )
+            how = {"beam": options.beam, "batch_tokens": options.batch_tokens, **options.sampling}
+            found = run.hypotheses(lines, n_best=options.n_best or 1, **how)
             warnings += run.length_warnings(lines, [several[0] for several in found])
             unknown.add(run, lines)
             yield [
@@ -236,14 +232,14 @@ class Generate(BuiltinVerb):
         unknown, n_before, n = Unknown(note), 0, options.n_best or options.n
         config, how = self._how(run, options)
         for prompts in chunks(max(1, self.chunk // n)):
-            readable = list(takewhile(lambda one: self._fits(run, one, options), prompts))
+            readable = self._readable(run, prompts, options)
             written = run.written(readable, config, n=n, **how)
             yield [
                 (prompt, self._described(one, options))
                 for prompt, several in zip(readable, written, strict=True)
                 for one in several
             ]
-            self._refuse_long(run, prompts, len(readable), n_before)
+            self._refuse_long(run, prompts, readable, n_before)
             unknown.add(run, prompts)
             n_before += len(prompts)
         unknown.tell()
@@ -257,7 +253,7 @@ class Generate(BuiltinVerb):
         unknown = Unknown(note)
         config, how = self._how(run, options)
         for number, (prompt,) in enumerate(chunks(1)):
-            self._refuse_long(run, [prompt], int(self._fits(run, prompt, options)), number)
+            self._refuse_long(run, [prompt], self._readable(run, [prompt], options), number)
             unknown.add(run, [prompt])
             yield from run.pieces(prompt, config, **how)
             yield "\n"
@@ -280,14 +276,16 @@ class Generate(BuiltinVerb):
         return {**told, **score}
 
     @staticmethod
-    def _fits(run: Any, prompt: str, options: Any) -> bool:
-        return options.truncate is not None or run.fits(prompt)
+    def _readable(run: Any, prompts: list[str], options: Any) -> list[str]:
+        """The prompts up to the first that does not fit."""
+        return prompts if options.truncate is not None else list(takewhile(run.fits, prompts))
 
     @staticmethod
-    def _refuse_long(run: Any, prompts: Sequence[str], n_fit: int, n_before: int) -> None:
-        if n_fit < len(prompts):
-            where = f"standard input, line {n_before + n_fit + 1}"
-            raise DataError(f"{where}: {run.too_long(prompts[n_fit])}")
+    def _refuse_long(run: Any, prompts: list[str], readable: list[str], n_before: int) -> None:
+        n = len(readable)
+        if n < len(prompts):
+            where = f"standard input, line {n_before + n + 1}"
+            raise DataError(f"{where}: {run.too_long(prompts[n])}")
 
     @override
     def as_line(self, request: Any, answer: Answer, options: Any) -> str:
@@ -309,6 +307,7 @@ class Classify(BuiltinVerb):
         "imported run reads such a line as a pair, and any other as one text."
     )
     doc = "The label of a text, and how likely each label is."
+    read = ("text", "other")
 
     @override
     def check(self, run: Any, request: Any, at_most: int) -> None:
@@ -328,11 +327,12 @@ class Classify(BuiltinVerb):
 
     @override
     def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
-        return [_labelled(run, row) for row in run.probabilities(_pairs(run, requests)).tolist()]
-
-    @override
-    def beside(self, run: Any, request: Any) -> Answer:
-        return {"unknown": unknown_words(run, request.text, request.other)}
+        answers: list[Answer] = []
+        for shares in run.probabilities(_pairs(run, requests)).tolist():
+            ordered = sorted(zip(shares, run.labels.names, strict=True), reverse=True)
+            labels = [{"label": name, "probability": share} for share, name in ordered]
+            answers.append({**labels[0], "labels": labels})
+        return answers
 
     @override
     def remark(self, run: Any, requests: Sequence[Any]) -> dict[Remark, int]:
@@ -356,19 +356,13 @@ def _pairs(run: Any, requests: Sequence[Any]) -> Any:
     )
 
 
-def _labelled(run: Any, shares: Sequence[float]) -> Answer:
-    named = zip(shares, run.labels.names, strict=True)
-    labels = [{"label": name, "probability": share} for share, name in sorted(named, reverse=True)]
-    return {**labels[0], "labels": labels}
-
-
 class Fill(BuiltinVerb):
     """A text with masks in, the text with words out."""
 
     name, task, wants = "fill", "masked", "one of masked"
     summary = "Guess the words at each <mask> in the lines of standard input."
     doc = "What may stand where a text says <mask>."
-    chunk = 1
+    chunk, read = 1, ("text",)
 
     @override
     def from_line(self, run: Any, line: str, options: Any) -> Any:
@@ -381,10 +375,6 @@ class Fill(BuiltinVerb):
             {"text": one.text, "masks": [[guess._asdict() for guess in all_] for all_ in one.masks]}
             for one in found
         ]
-
-    @override
-    def beside(self, run: Any, request: Any) -> Answer:
-        return {"unknown": unknown_words(run, request.text)}
 
     @override
     def as_line(self, request: Any, answer: Answer, options: Any) -> str:
@@ -408,7 +398,7 @@ class Reply(BuiltinVerb):
         "tab between them. Texts may be long: they are read in windows that overlap."
     )
     doc = "The words of a text that answer a question."
-    chunk = 256
+    chunk, read = 256, ("question", "text")
 
     @override
     def check(self, run: Any, request: Any, at_most: int) -> None:
@@ -454,10 +444,6 @@ class Reply(BuiltinVerb):
             for asked, best in zip(requests, found, strict=True)
         ]
         return [{**best[0], "answers": best} for best in several]
-
-    @override
-    def beside(self, run: Any, request: Any) -> Answer:
-        return {"unknown": unknown_words(run, request.question, request.text)}
 
     @override
     def remark(self, run: Any, requests: Sequence[Any]) -> dict[Remark, int]:
@@ -528,17 +514,17 @@ class Embed(BuiltinVerb):
         if options.nearest is None:
             yield from super().lines(run, chunks, options, note=note)
             return
-        texts = _sentences(options.nearest)
+        from regard.data.lines import read_lines
+
+        texts = [line.strip() for line in read_lines(options.nearest) if line.strip()]
+        if not texts:
+            raise DataError(f"{options.nearest}: empty; expected a sentence a line")
         among, n_cut = run.embed(texts), 0
         for lines in chunks(self.chunk):
             found = run.nearest(lines, texts, options.n or 5, among=among)
-            yield [
-                (
-                    self.from_line(run, line, options),
-                    {"nearest": [one._asdict() for one in several]},
-                )
-                for line, several in zip(lines, found, strict=True)
-            ]
+            asked = [self.from_line(run, line, options) for line in lines]
+            near = [{"nearest": [one._asdict() for one in several]} for several in found]
+            yield list(zip(asked, near, strict=True))
             n_cut += run.n_cut(lines)
         if n_cut:
             note(f"{counted(n_cut, 'line')} {cut_note(run)}")
@@ -558,19 +544,8 @@ class Embed(BuiltinVerb):
     def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:
         if "nearest" in answer:
             return {"text": request.texts[0], "nearest": answer["nearest"]}
-        return {
-            "text": request.texts[0],
-            "embedding": [float(f"{x:.6g}") for x in answer["vectors"][0]],
-        }
-
-
-def _sentences(path: Path) -> list[str]:
-    from regard.data.lines import read_lines
-
-    texts = [line.strip() for line in read_lines(path) if line.strip()]
-    if not texts:
-        raise DataError(f"{path}: empty; expected a sentence a line")
-    return texts
+        vector = [float(f"{x:.6g}") for x in answer["vectors"][0]]
+        return {"text": request.texts[0], "embedding": vector}
 
 
 class Nearest(BuiltinVerb):

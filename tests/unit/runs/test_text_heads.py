@@ -9,7 +9,8 @@ from looked_at import LABELLED, NAMES, encoder_run, writer_run
 from regard.core.errors import ConfigError, DataError
 from regard.inspection.edits import Ablate, edited
 from regard.inspection.heads import MEASURES
-from regard.runs.heads import head_measures, text_measures
+from regard.runs.heads import head_measures, measured
+from regard.tasks.base import TASKS
 from regard.tasks.language import writer_readings
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 from regard.visual.heads import cost_of, head_map, heads_text, plain_table
@@ -23,6 +24,10 @@ def folder(tmp_path):
     lines = [f'{{"text": "{text}"}}' for text in TEXTS]
     (tmp_path / "train.jsonl").write_text("\n".join(lines))
     return tmp_path
+
+
+def text_measures(run, texts, name, n=200):
+    return measured(run, TASKS[run.task].given_subject(run, texts, name, n))
 
 
 def by_hand(run, texts):

@@ -5,7 +5,7 @@ from encoders import settings
 from text_runs import KINDS, WRITE, language, short_run
 
 from regard.cli.progress import described
-from regard.tasks.base import unit_of
+from regard.tasks.base import TASKS
 from regard.tasks.recipe import recipe_from
 
 COUNTED = {
@@ -33,5 +33,5 @@ def test_a_report_counts_what_was_learned_from(tmp_path, kind):
 def test_a_line_of_a_training_counts_what_was_learned_from(tmp_path, kind):
     task = "classification" if kind == "pairs" else kind
     raw = language(tmp_path) if kind == "language" else settings(task, tmp_path, WRITE[kind])
-    unit = unit_of(recipe_from(raw).task)
+    unit = TASKS[recipe_from(raw).task].unit
     assert f"12 {COUNTED[kind][0]}/s" in described(LINE, unit)

@@ -71,7 +71,18 @@ def compare(
     pairs = {name: splits[name] for name in SPLITS if name in splits}
     workshop = Workshop(out, device, watching or (lambda _settings: nullcontext(_Silent())), say)
     entries, rows = _all(asked, pairs, workshop)
-    comparison = _summed_up(asked, entries, compared(rows, entries, pairs), pairs)
+    rows = compared(rows, entries, pairs)
+    scores = next(iter(entries.values())).runs[0].facts["scores"][SPLIT]
+    comparison = Comparison(
+        data=asked.data,
+        budget=str(asked.budget),
+        seeds=asked.seeds,
+        n_sentences=len(pairs[SPLIT]),
+        bleu_signature=scores["bleu_signature"],
+        chrf_signature=scores["chrf_signature"],
+        best=best(rows),
+        rows=tuple(rows),
+    )
     write_comparison(comparison, out)
     return comparison
 
@@ -90,7 +101,8 @@ def _all(
         except Stopped:
             raise
         except Exception as error:  # hours of the others' work must not go with it
-            rows.append(SystemRow(system=name, error=_described(error)))
+            kind = "" if isinstance(error, RegardError) else f"{type(error).__name__}: "
+            rows.append(SystemRow(system=name, error=f"{kind}{error}"))
             workshop.say(f"{name} failed: {rows[-1].error}")
     if not entries:
         reasons = "; ".join(f"{one.system}: {one.error}" for one in rows)
@@ -98,29 +110,8 @@ def _all(
     return entries, rows
 
 
-def _described(error: Exception) -> str:
-    kind = "" if isinstance(error, RegardError) else f"{type(error).__name__}: "
-    return f"{kind}{error}"
-
-
-def _summed_up(
-    asked: Contest, entries: Mapping[str, Entry], rows: Sequence[SystemRow], pairs: Pairs
-) -> Comparison:
-    scores = next(iter(entries.values())).runs[0].facts["scores"][SPLIT]
-    return Comparison(
-        data=asked.data,
-        budget=str(asked.budget),
-        seeds=asked.seeds,
-        n_sentences=len(pairs[SPLIT]),
-        bleu_signature=scores["bleu_signature"],
-        chrf_signature=scores["chrf_signature"],
-        best=best(rows),
-        rows=tuple(rows),
-    )
-
-
 class _Silent:
-    """Hears everything and tells nobody."""
+    """Watches a training and tells nobody."""
 
     def __call__(self, line: Mapping[str, Any]) -> None:
         pass
@@ -144,27 +135,23 @@ def write_comparison(comparison: Comparison, out: Path) -> None:
 
 def _page(comparison: Comparison, settings: str) -> str:
     tables = (scores_table, failures_table, lengths_table, notes_table)
-    return report_page(
-        f"{len(comparison.rows)} systems on {comparison.data}",
-        facts=_facts(comparison),
-        tables=[one for one in (table(comparison) for table in tables) if one.rows],
-        curves=[_cost_plot(comparison), _length_plot(comparison)],
-        settings=settings,
-    )
-
-
-def _facts(comparison: Comparison) -> list[tuple[str, str]]:
     spent = sum(
         len(comparison.seeds) * (row.training_flops or 0) + (row.grid_flops or 0)
         for row in comparison.rows
     )
-    return [
-        ("Best BLEU", comparison.best),
-        ("Budget of a training", comparison.budget),
-        ("Seeds", ", ".join(map(str, comparison.seeds))),
-        ("Test sentences", f"{comparison.n_sentences:,}"),
-        ("FLOPs in all", flops_text(spent)),
-    ]
+    return report_page(
+        f"{len(comparison.rows)} systems on {comparison.data}",
+        facts=[
+            ("Best BLEU", comparison.best),
+            ("Budget of a training", comparison.budget),
+            ("Seeds", ", ".join(map(str, comparison.seeds))),
+            ("Test sentences", f"{comparison.n_sentences:,}"),
+            ("FLOPs in all", flops_text(spent)),
+        ],
+        tables=[one for one in (table(comparison) for table in tables) if one.rows],
+        curves=[_cost_plot(comparison), _length_plot(comparison)],
+        settings=settings,
+    )
 
 
 def _cost_plot(comparison: Comparison) -> str:

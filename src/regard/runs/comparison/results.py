@@ -128,8 +128,19 @@ def system_row(name: str, entry: Entry, seeds: Sequence[int], pairs: Pairs) -> S
         lr_grid=[{"lr": trial.lr, "loss": trial.loss} for trial in entry.trials],
         **{name: x for key in SCORES for name, x in _spread(key, scores).items()},
         by_length=_by_length(runs, pairs),
-        curve=_curve(runs),
-        seeds=[_seed(*one) for one in zip(seeds, scores, measured, strict=True)],
+        curve=[  # the mean over the seeds at each validation that all of them had
+            {key: of(lines, key) for key in ("flops", "bleu")}
+            for lines in zip(*(run.metrics for run in runs), strict=False)
+        ],
+        seeds=[
+            {
+                "seed": seed,
+                **{key: found[key] for key in SCORES if key in found},
+                "flops": cost["flops"],
+                "seconds": cost["seconds"],
+            }
+            for seed, found, cost in zip(seeds, scores, measured, strict=True)
+        ],
     )
 
 
@@ -195,21 +206,6 @@ def _by_length(runs: Sequence[FinishedTraining], pairs: Pairs) -> list[dict[str,
         }
         for buckets in zip(*found, strict=True)
     ]
-
-
-def _curve(runs: Sequence[FinishedTraining]) -> list[dict[str, float]]:
-    """The mean over the seeds at each validation that all of them had."""
-    return [
-        {key: statistics.fmean(line[key] for line in lines) for key in ("flops", "bleu")}
-        for lines in zip(*(run.metrics for run in runs), strict=False)
-    ]
-
-
-def _seed(
-    seed: int, scores: Mapping[str, float], measured: Mapping[str, float]
-) -> dict[str, float]:
-    kept = {key: scores[key] for key in SCORES if key in scores}
-    return {"seed": seed, **kept, "flops": measured["flops"], "seconds": measured["seconds"]}
 
 
 def scores_table(comparison: Comparison) -> Table:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from signal import Signals
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -26,10 +26,10 @@ from regard.core.files import write_whole
 from regard.data.records import Pair
 from regard.models.presets import resolve
 from regard.runs.comparison.contest import Contest
-from regard.runs.estimate import Budget, steps_within
+from regard.runs.estimate import Budget, changed, steps_within
 from regard.runs.prepare import prepare
 from regard.runs.train import train
-from regard.tasks.base import Evaluation, Prepared
+from regard.tasks.base import Prepared
 from regard.tasks.opening import pick_device
 from regard.tasks.recipe import Recipe, recipe_from
 from regard.tasks.translation_scores import evaluate_pairs
@@ -52,19 +52,8 @@ GRID_SHARE = 0.25
 """Of the budget, for each of them."""
 
 
-class Watcher(Protocol):
-    """Is told of a training in numbers and in words."""
-
-    def __call__(self, line: Mapping[str, Any]) -> None:
-        """One line of metrics."""
-        ...
-
-    def say(self, text: str) -> None:
-        """One line of words."""
-        ...
-
-
-Watching = Callable[[TrainSettings], AbstractContextManager[Watcher]]
+Watching = Callable[[TrainSettings], AbstractContextManager[Any]]
+"""What watches a training: it is called with each line of metrics, and its ``say`` with words."""
 
 
 class Stopped(Exception):  # noqa: N818 - no error: somebody asked for it
@@ -88,7 +77,8 @@ class Planner:
 
         A run that was begun keeps its steps: a speed is never measured twice alike.
         """
-        wanted = self._with(lr=lr, seed=seed, patience=None, max_minutes=budget.minutes)
+        changes = {"lr": lr, "seed": seed, "patience": None, "max_minutes": budget.minutes}
+        wanted = changed(self.recipe, **changes)
         if folder.settings.exists():
             steps = recipe_from(load_settings(folder)).train.max_steps or 1
         else:
@@ -96,12 +86,7 @@ class Planner:
             steps = steps_within(budget, prepared, validations=validations)
         warmup = min(wanted.train.warmup_steps, max(1, int(WARM_UP * steps)))
         eval_every = math.ceil(steps / validations)
-        changes = {"max_steps": steps, "warmup_steps": warmup, "eval_every": eval_every}
-        return wanted.model_copy(update={"train": wanted.train.model_copy(update=changes)})
-
-    def _with(self, **changes: Any) -> Recipe:
-        train = self.recipe.train.model_copy(update=changes)
-        return self.recipe.model_copy(update={"train": train})
+        return changed(wanted, max_steps=steps, warmup_steps=warmup, eval_every=eval_every)
 
     @cached_property
     def _prepared(self) -> Prepared:
@@ -147,49 +132,35 @@ class Workshop:
         folder = RunFolder(path)
         if not folder.finished():
             self.say(what)
-            evaluations = self._train(plan(folder), folder, list(pairs))
-            _keep(path, {name: evaluations[name].outputs for name in pairs})
+            recipe = plan(folder)
+            with self.watching(recipe.train) as watcher:
+                trained = train(
+                    recipe,
+                    path,
+                    resume=folder.exists(),
+                    device=self.device,
+                    test_sets=list(pairs),
+                    observers=[watcher],
+                    say=watcher.say,
+                )
+            assert trained is not None, "it was not finished a moment ago"
+            if trained.outcome.signal is not None:
+                raise Stopped(trained.outcome.signal)
+            _keep(path, {name: trained.evaluations[name].outputs for name in pairs})
         lines = [line for line in read_metrics(folder.metrics) if line["kind"] == "valid"]
         return FinishedTraining(load_scores(folder), lines, _translations(path, pairs, self.device))
-
-    def _train(
-        self, recipe: Recipe, folder: RunFolder, test_sets: Sequence[str]
-    ) -> Mapping[str, Evaluation]:
-        with self.watching(recipe.train) as watcher:
-            trained = train(
-                recipe,
-                folder.path,
-                resume=folder.exists(),
-                device=self.device,
-                test_sets=test_sets,
-                observers=[watcher],
-                say=watcher.say,
-            )
-        assert trained is not None, "it was not finished a moment ago"
-        if trained.outcome.signal is not None:
-            raise Stopped(trained.outcome.signal)
-        return trained.evaluations
 
 
 def _translations(path: Path, pairs: Pairs, device: str | None) -> dict[str, list[str]]:
     """As kept, or made once more where a kill came between the run's end and keeping them."""
     if not pairs:
         return {}
-    kept = _kept(path / TRANSLATIONS)
-    if kept is None:
-        run = load_translator(path, device=device)
-        made = {name: evaluate_pairs(run, some, split=name) for name, some in pairs.items()}
-        kept = {name: one.outputs for name, one in made.items()}
-        _keep(path, kept)
-    return kept
-
-
-def _kept(file: Path) -> dict[str, list[str]] | None:
-    """What was written, or None where that is not there or damaged."""
     try:
-        kept: dict[str, list[str]] = json.loads(file.read_text(encoding="utf-8"))
+        kept: dict[str, list[str]] = json.loads((path / TRANSLATIONS).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
-        return None
+        run = load_translator(path, device=device)
+        kept = {name: evaluate_pairs(run, some, split=name).outputs for name, some in pairs.items()}
+        _keep(path, kept)
     return kept
 
 
