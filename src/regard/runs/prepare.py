@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from torch import nn
 
 from regard.core.errors import ConfigError, DataError
 from regard.data.lines import present
-from regard.data.settings import Files
 from regard.data.word_vectors import read_vectors
 from regard.evaluation.metrics import check_metrics
 from regard.layers.embeddings import begin_rows, token_tables
@@ -34,9 +32,23 @@ def with_vectors(prepared: Prepared) -> Prepared:
     files = prepared.recipe.train.vectors
     if files is None:
         return prepared
-    _check_words(prepared)
+    kinds = {tokenizer.kind for tokenizer in prepared.vocabularies}
+    if not kinds:
+        raise ConfigError(
+            f"train.vectors: the task {prepared.recipe.task} has no embedding of words; leave it "
+            "out"
+        )
+    if kinds != {"word"}:
+        raise ConfigError(
+            f"train.vectors has vectors of words, but the tokens here are of kind "
+            f"{' and '.join(sorted(kinds))}; set text.kind=word, or leave it out"
+        )
     tables = token_tables(prepared.model)
-    _check_files(files, [*tables])
+    if not isinstance(files, str) and len(tables) < 2:
+        raise ConfigError(
+            f"train.vectors names two files, but there is one embedding, {next(iter(tables))}; "
+            "name one file, or set text.shared=false where there is a source and a target"
+        )
     notes, n_found = [], 0
     for name, table in tables.items():
         side = int(name.startswith(DECODER))
@@ -52,31 +64,6 @@ def with_vectors(prepared: Prepared) -> Prepared:
             "another language?"
         )
     return replace(prepared, notes=(*prepared.notes, *notes))
-
-
-def _check_files(files: Files, tables: Sequence[str]) -> None:
-    """Of two files, each is for an embedding of its own."""
-    if not isinstance(files, str) and len(tables) < 2:
-        raise ConfigError(
-            f"train.vectors names two files, but there is one embedding, {tables[0]}; name one "
-            "file, or set text.shared=false where there is a source and a target"
-        )
-
-
-def _check_words(prepared: Prepared) -> None:
-    """Vectors are of words, so a token must be one."""
-    kinds = {tokenizer.kind for tokenizer in prepared.vocabularies}
-    if kinds == {"word"}:
-        return
-    if not kinds:
-        raise ConfigError(
-            f"train.vectors: the task {prepared.recipe.task} has no embedding of words; leave it "
-            "out"
-        )
-    raise ConfigError(
-        f"train.vectors has vectors of words, but the tokens here are of kind "
-        f"{' and '.join(sorted(kinds))}; set text.kind=word, or leave it out"
-    )
 
 
 def _fill_rows(table: nn.Embedding, tokenizer: Tokenizer, path: Path) -> int:
@@ -110,12 +97,12 @@ def check_used(recipe: Recipe) -> None:
     for name, task in TASKS.items():
         for setting in sorted(task.heeds - heeded):
             elsewhere.setdefault(setting, []).append(name)
-    problems = [
-        f"{name}={value} does nothing in the task {recipe.task}, being for {_listed(tasks)}; "
-        "leave it out"
-        for name, tasks in sorted(elsewhere.items())
-        if (value := _asked(recipe, name)) is not None
-    ]
+    problems = []
+    for name, (*others, last) in sorted(elsewhere.items()):
+        users = f"{', '.join(others)} and {last}" if others else last
+        if (value := _asked(recipe, name)) is not None:
+            problem = f"{name}={value} does nothing in the task {recipe.task}, being for {users}"
+            problems.append(f"{problem}; leave it out")
     if problems:
         raise ConfigError("; ".join(problems))
 
@@ -127,11 +114,6 @@ def _asked(recipe: Recipe, name: str) -> Any:
     value = getattr(settings, key)
     off = key == "label_smoothing" and value == 0
     return None if off or value == type(settings).model_fields[key].default else value
-
-
-def _listed(tasks: Sequence[str]) -> str:
-    *others, last = tasks
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def prepare(

@@ -25,7 +25,7 @@ from regard.core.files import telling, write_whole
 from regard.data.stream import Prefetched
 from regard.evaluation.metrics import METRICS
 from regard.models.presets import n_parameters
-from regard.runs.estimate import Estimate, estimate
+from regard.runs.estimate import estimate
 from regard.runs.prepare import prepare
 from regard.tasks.base import Evaluation, Prepared
 from regard.tasks.classification import LABELS
@@ -41,17 +41,9 @@ from regard.training.update import CapturedUpdate, Update
 Say = Callable[[str], None]
 
 RUN_FILES = (
-    "config.json",
-    "model.safetensors",
-    SHARED,
-    SOURCE,
-    TARGET,
-    MARKS,
-    TEMPLATE,
-    LABELS,
-    "metrics.jsonl",
-    "report.html",
-)
+    "config.json", "model.safetensors", SHARED, SOURCE, TARGET, MARKS, TEMPLATE, LABELS,
+    "metrics.jsonl", "report.html",
+)  # fmt: skip
 """What else a run writes; a folder may hold other things, which are nobody's business."""
 
 
@@ -107,8 +99,22 @@ def train(
         return Trained(folder, outcome, {}, None)
     began = time.perf_counter()
     judged = prepared.judged(out, test_sets)
-    ending_seconds = time.perf_counter() - began
-    facts = _facts(outcome, judged.evaluations, expected, prepared, ending_seconds)
+    progress = outcome.progress
+    facts = {  # of scores.json: scores, and cost as it was expected and as it came
+        "scores": {name: one.scores for name, one in judged.evaluations.items()},
+        "ended": outcome.reason,
+        "estimate": None if expected is None else asdict(expected),
+        "measured": {
+            "parameters": n_parameters(prepared.model),
+            "steps": progress.step,
+            "tokens": progress.tokens,
+            "flops": progress.flops,
+            "seconds": progress.seconds,
+            "ending_seconds": time.perf_counter() - began,
+            "memory_bytes": peak_memory(place),
+            "best_step": progress.best_step,
+        },
+    }
     prepared.report(judged, facts)
     # Written last, the scores mark the run as finished.
     write_whole(folder.scores, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
@@ -202,29 +208,3 @@ def _run(
         ) from error
     finally:
         metrics.close()
-
-
-def _facts(
-    outcome: Outcome,
-    evaluations: dict[str, Evaluation],
-    expected: Estimate | None,
-    prepared: Prepared,
-    ending_seconds: float,
-) -> dict[str, Any]:
-    """What goes into scores.json: scores, and cost as it was expected and as it came."""
-    progress = outcome.progress
-    return {
-        "scores": {name: evaluation.scores for name, evaluation in evaluations.items()},
-        "ended": outcome.reason,
-        "estimate": None if expected is None else asdict(expected),
-        "measured": {
-            "parameters": n_parameters(prepared.model),
-            "steps": progress.step,
-            "tokens": progress.tokens,
-            "flops": progress.flops,
-            "seconds": progress.seconds,
-            "ending_seconds": ending_seconds,
-            "memory_bytes": peak_memory(prepared.device),
-            "best_step": progress.best_step,
-        },
-    }

@@ -252,14 +252,22 @@ class Prepared(ABC):
     """What its metrics compare, and so which ones ``train.metrics`` may name."""
 
     @property
+    def same_shapes(self) -> bool:
+        """Whether all batches have one shape, on a GPU: so that compiling pays by default."""
+        return False
+
+    @property
     def compiled(self) -> bool:
-        """Whether kernels are made to measure; by default where that pays."""
-        return self.recipe.train.compile is True
+        """Whether kernels are made to measure; by default where that pays in a run so long."""
+        settings = self.recipe.train
+        if settings.compile != "auto":
+            return settings.compile
+        return self.same_shapes and (settings.max_steps or SHORT) >= SHORT
 
     @property
     def captured(self) -> bool:
-        """Whether updates are recorded as one graph: their shapes must all be the same."""
-        return False
+        """Whether updates are recorded as one graph."""
+        return self.same_shapes and self.compiled and self.recipe.train.accumulate == 1
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -372,6 +380,8 @@ class Task(ABC):
     """Stands in for what the data decides about a model, to see whether its settings fit."""
     looks: ClassVar[frozenset[str]] = frozenset()
     """What a look takes besides the source: ``other``, ``target``, ``max_tokens``."""
+    config: ClassVar[type[Any]]
+    """The configuration that models of this task have; a family with it can learn the task."""
     attends: ClassVar[str]
     """Presets of this task whose models have heads, for a message."""
 
@@ -379,11 +389,6 @@ class Task(ABC):
     def verb(self) -> Verb:
         """What its runs are for."""
         return self.verbs[0]
-
-    @property
-    @abstractmethod
-    def config(self) -> type[Any]:
-        """The configuration that models of this task have; a family with it can learn the task."""
 
     # ------------------------------------------------------------------ training
 

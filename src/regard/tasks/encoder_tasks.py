@@ -275,14 +275,9 @@ def with_tables(
 class EncodingTask(TextTask):
     """A task of an encoder."""
 
-    attends, looks = "bert", frozenset({"other"})
+    config, attends, looks = EncoderConfig, "bert", frozenset({"other"})
     run: ClassVar[type[EncoderRun]]
     """What a trained encoder of this task is."""
-
-    @property
-    @override
-    def config(self) -> type[EncoderConfig]:
-        return EncoderConfig
 
     @override
     def load(self, path: str | Path, *, device: str | None = None) -> Any:

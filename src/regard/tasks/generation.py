@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import tokenizers
 import torch
@@ -206,29 +207,23 @@ def generate(
     for group in _groups(model, rows, config):
         ids = torch.tensor([rows[i] for i in group], dtype=torch.long, device=device)
         limit = torch.full((len(group),), limits[group[0]], device=device)
-
-        def over(row: int, written: Sequence[int], group: list[int] = group) -> bool:
-            return ended is not None and ended(group[row] // each, written)
-
-        heeded = over if ended is not None else None
-        texts: list[list[Hypothesis]]
+        over = None if ended is None else partial(_ended, ended, [row // each for row in group])
+        how: dict[str, Any] = {"prompt": ids, "limits": limit, "control": config.control}
+        how |= {"length_penalty": config.length_penalty, "ended": over, "dropped": dropped}
         if config.beam > 1:
-            texts = beam_search(
-                model, no_source(ids), prompt=ids, limits=limit, control=config.control,
-                n_beams=config.beam, n_best=n, length_penalty=config.length_penalty,
-                stop=config.stop_rule, ended=heeded, dropped=dropped,
-            )  # fmt: skip
+            how |= {"n_beams": config.beam, "n_best": n, "stop": config.stop_rule}
+            texts = beam_search(model, no_source(ids), **how)
         else:
             sampler = config.sampler(noise[group].to(device))
-            drawn = sample(
-                model, no_source(ids), prompt=ids, limits=limit, control=config.control,
-                sampler=sampler, ended=heeded, dropped=dropped,
-                length_penalty=config.length_penalty,
-            )  # fmt: skip
-            texts = [[one] for one in drawn]
+            texts = [[one] for one in sample(model, no_source(ids), sampler=sampler, **how)]
         for row, several in zip(group, texts, strict=True):
             found[row // each] += several
     return found
+
+
+def _ended(ended: Ended, numbers: Sequence[int], row: int, written: Sequence[int]) -> bool:
+    """The same asked by the rows of a batch, which are those of these prompts."""
+    return ended(numbers[row], written)
 
 
 def stream(

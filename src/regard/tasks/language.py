@@ -34,7 +34,7 @@ from regard.models.base import LazyLogits
 from regard.models.decoder import LanguageModel
 from regard.models.presets import build, resolve_for
 from regard.models.settings import DecoderConfig
-from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared, Scoring
+from regard.tasks.base import TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared, Scoring
 from regard.tasks.generation import Framing, framing_for
 from regard.tasks.language_scores import judged, summed_up
 from regard.tasks.opening import SHARED, check_memory, load_tokenizer
@@ -154,19 +154,8 @@ class PreparedLanguage(Prepared):
 
     @property
     @override
-    def compiled(self) -> bool:
-        """By default on a GPU, unless the run is short."""
-        settings = self.recipe.train
-        if settings.compile != "auto":
-            return settings.compile
-        return self.device.type == "cuda" and (settings.max_steps or SHORT) >= SHORT
-
-    @property
-    @override
-    def captured(self) -> bool:
-        """All windows have one shape."""
-        on_gpu = self.device.type == "cuda"
-        return on_gpu and self.compiled and self.recipe.train.accumulate == 1
+    def same_shapes(self) -> bool:
+        return self.device.type == "cuda"
 
     @override
     def objective(self) -> NextTokenLoss:
@@ -293,11 +282,7 @@ class LanguageTask(TextTask):
     )
     well_known = ({"text": "The capital of France is"}, {"text": "Once upon a time"})
 
-    @property
-    @override
-    def config(self) -> type[DecoderConfig]:
-        return DecoderConfig
-
+    config = DecoderConfig
     prepare = staticmethod(prepare_language)
     load = staticmethod(load_writer)
 

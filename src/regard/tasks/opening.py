@@ -43,6 +43,7 @@ def pick_device(name: str | None = None) -> torch.device:
     return device
 
 
+_REMEDY = "choose a smaller model.size, d_model or n_layers"
 _TRAINING_BYTES = 16
 """A parameter, its gradient and Adam's two averages, in float32."""
 
@@ -55,11 +56,16 @@ def check_memory(config: ModelConfig, device: torch.device) -> None:
     except (RuntimeError, OverflowError) as error:  # more numbers than an index can count
         reason = str(error).split("\n")[0]
         raise ConfigError(f"no machine can hold this model ({reason}); {_REMEDY}") from None
-    wanted, there = _TRAINING_BYTES * count, _memory(device)
+    if device.type == "cuda":
+        there = torch.cuda.mem_get_info(device)[1]
+    else:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    wanted = _TRAINING_BYTES * count
     if wanted > there:
+        takes, has = (f"{size / 2**30:,.1f} GiB" for size in (wanted, there))
         raise ConfigError(
-            f"the model has {count:,} parameters; to train them takes {_gib(wanted)}, but "
-            f"{device} has {_gib(there)}; {_REMEDY}"
+            f"the model has {count:,} parameters; to train them takes {takes}, but {device} has "
+            f"{has}; {_REMEDY}"
         )
 
 
@@ -83,19 +89,6 @@ def peak_memory(device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
     unit = 1 if sys.platform == "darwin" else 1024  # kilobytes everywhere else
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-_REMEDY = "choose a smaller model.size, d_model or n_layers"
-
-
-def _memory(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[1]
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _gib(n_bytes: int) -> str:
-    return f"{n_bytes / 2**30:,.1f} GiB"
 
 
 SHARED, SOURCE, TARGET = "tokenizer.json", "source.json", "target.json"
@@ -138,8 +131,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 def train_tokenizers(pairs: Sequence[Pair], settings: TextSettings) -> Tokenizers:
     """Tokenizers for pairs like these."""
-    sources = [pair.source for pair in pairs]
-    targets = [pair.target for pair in pairs]
+    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
     if settings.shared:
         shared = Tokenizer.train([*sources, *targets], settings)
         return Tokenizers(shared, shared)

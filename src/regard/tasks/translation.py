@@ -31,7 +31,7 @@ from regard.data.examples import (
 )
 from regard.data.pair_batches import ordered_batches, packed_stream, padded_stream, text_lengths
 from regard.data.records import Pair
-from regard.data.settings import DataSettings, Files
+from regard.data.settings import Files
 from regard.data.splits import Data, load_records, located, split_of
 from regard.data.stream import Stream
 from regard.decoding.settings import GENERATING, DecodeSettings
@@ -41,7 +41,7 @@ from regard.inspection.heads import Ids
 from regard.models.base import LazyLogits, SequenceModel
 from regard.models.presets import build, resolve
 from regard.models.settings import SequenceConfig
-from regard.tasks.base import SHORT, TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared
+from regard.tasks.base import TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared
 from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import (
@@ -55,11 +55,10 @@ from regard.tasks.texts import (
 )
 from regard.tasks.translating import DECODE_TOKENS, decode
 from regard.tasks.translation_scores import (
-    alignment_errors,
     alignment_scores,
-    antecedent_accuracies,
     evaluate_pairs,
     evaluate_split,
+    gold_scores_by_head,
 )
 from regard.tasks.translator import Run, load_translator
 from regard.tasks.verbs import TRANSLATE, check_side, unknown_note
@@ -225,28 +224,15 @@ class PreparedTranslation(Prepared):
     @override
     def stream(self) -> Stream:
         settings = self.recipe.train
-        kind = packed_stream if self.packed else padded_stream
+        kind = packed_stream if self.same_shapes else padded_stream
         return kind(self.texts, batch_tokens=settings.batch_tokens, seed=settings.seed)
 
     @property
-    def packed(self) -> bool:
-        """Whether texts lie end to end: on a GPU, where the model can read them so."""
+    @override
+    def same_shapes(self) -> bool:
+        """Where texts lie end to end: on a GPU, if the model can read them so."""
         forced = self.recipe.train.teacher_forcing == 1
         return self.device.type == "cuda" and self.config.packs and forced
-
-    @property
-    @override
-    def compiled(self) -> bool:
-        """By default on packed texts, unless the run is short."""
-        settings = self.recipe.train
-        if settings.compile != "auto":
-            return settings.compile
-        return self.packed and (settings.max_steps or SHORT) >= SHORT
-
-    @property
-    @override
-    def captured(self) -> bool:
-        return self.compiled and self.packed and self.recipe.train.accumulate == 1
 
     @override
     def objective(self) -> TokenLoss:
@@ -483,11 +469,7 @@ class TranslationTask(TextTask):
     attends, looks = "transformer or luong2015", frozenset({"target"})
     evaluation_options = frozenset({"beam"})
 
-    @property
-    @override
-    def config(self) -> type[SequenceConfig]:
-        return SequenceConfig
-
+    config = SequenceConfig
     prepare = staticmethod(prepare_translation)
     load = staticmethod(load_translator)
 
@@ -504,14 +486,13 @@ class TranslationTask(TextTask):
 
     @override
     def score_file(self, run: Run, path: Path, **options: Any) -> Evaluation:
-        return self.score_files(run, str(path), path.name, **options)
+        return self._score(run, str(path), path.name, options)
 
     @override
     def score_pair(self, run: Run, source: Path, reference: Path, **options: Any) -> Evaluation:
-        return self.score_files(run, (str(source), str(reference)), source.name, **options)
+        return self._score(run, (str(source), str(reference)), source.name, options)
 
-    def score_files(self, run: Run, files: Files, name: str, **options: Any) -> Evaluation:
-        """Scores on a file of pairs, or on two files of sources and references."""
+    def _score(self, run: Run, files: Files, name: str, options: Mapping[str, Any]) -> Evaluation:
         given = self.options_of(options)
         corpus = read_corpus(files, "pair", run.recipe.data)
         skipped = f"{corpus.n_empty} lines skipped, being empty on one side or both"
@@ -547,10 +528,7 @@ class TranslationTask(TextTask):
             split,
             len(pairs),
             notes=data.notes,
-            known=lambda: {
-                "aer": alignment_errors(run, pairs),
-                "antecedent": antecedent_accuracies(run, pairs),
-            },
+            known=lambda: gold_scores_by_head(run, pairs),
             facts={"n_bleu": min(len(pairs), BLEU_SENTENCES)},
         )
 
@@ -573,7 +551,14 @@ class TranslationTask(TextTask):
 
     @override
     def held_out(self, run: Run) -> Iterator[PageExample]:
-        sources = (pair.source for pair in _held_out(run.recipe.data))
+        """Where some were held out, and of no larger file than needed."""
+        data = run.recipe.data
+        pairs: Sequence[Pair] = ()
+        if data.world is not None:
+            pairs = load_records(data, "pair").splits["valid"]
+        elif files := data.valid or data.test or data.train:
+            pairs = read_corpus(located({"one": files}, data.folder)["one"], "pair", data).examples
+        sources = (pair.source for pair in pairs)
         return ({"text": text} for text in sources if text.strip() and run.fits(text))
 
     @override
@@ -601,44 +586,26 @@ class TranslationTask(TextTask):
         return {"antecedents": antecedents(run)}
 
 
-def _held_out(data: DataSettings) -> Sequence[Pair]:
-    """Pairs that nothing was learned from, where there are some; and no larger file than needed."""
-    if data.world is not None:
-        return load_records(data, "pair").splits["valid"]
-    files = data.valid or data.test or data.train
-    if not files:
-        return ()
-    return read_corpus(located({"one": files}, data.folder)["one"], "pair", data).examples
-
-
 def antecedents(run: Run) -> dict[str, Any] | None:
     """The head that finds antecedents best, as the run's scores tell: chosen on ``valid``.
 
     ``share`` is how often it finds them on ``test``; ``head`` is None for the mean of a layer.
     """
-    test = _test_scores(run)
+    try:
+        scores = load_scores(run.folder).get("scores")
+    except CheckpointError:  # the run has not come to its end
+        return None
+    test = scores.get("test") if isinstance(scores, Mapping) else None
+    if not isinstance(test, Mapping):
+        return None
     place = _LABEL.fullmatch(str(test.get("antecedent_accuracy_by")))
     pronouns = PRONOUNS.get(run.recipe.data.direction.split("-")[0])
     if place is None or pronouns is None or run.recipe.data.world != "sentences":
         return None
-    return {
-        "name": place["name"],
-        "layer": int(place["layer"]),
-        "head": None if place["head"] is None else int(place["head"]),
-        "share": test.get("antecedent_accuracy"),
-        "shuffled": test.get("antecedent_accuracy_shuffled"),
-        "pronouns": pronouns,
-    }
-
-
-def _test_scores(run: Run) -> Mapping[str, Any]:
-    """What the run scored on ``test``; nothing where it has not come to its end."""
-    try:
-        scores = load_scores(run.folder).get("scores", {})
-    except CheckpointError:
-        return {}
-    test = scores.get("test", {}) if isinstance(scores, Mapping) else {}
-    return test if isinstance(test, Mapping) else {}
+    head = None if place["head"] is None else int(place["head"])
+    share, shuffled = (test.get(f"antecedent_accuracy{kind}") for kind in ("", "_shuffled"))
+    told = {"share": share, "shuffled": shuffled, "pronouns": pronouns}
+    return {"name": place["name"], "layer": int(place["layer"]), "head": head, **told}
 
 
 TASKS.add("translation")(TranslationTask())

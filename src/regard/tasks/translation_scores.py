@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from regard.core.errors import DataError
 from regard.data.alignments import Aligned
-from regard.data.batch import Batch
 from regard.data.examples import encode_pairs
 from regard.data.pair_batches import ordered_batches
 from regard.data.records import Pair
@@ -73,7 +72,7 @@ def evaluate_pairs(
         "n": len(pairs),
         **computed((*TEST_METRICS, *run.recipe.train.metrics), translations, references),
         **_multi(pairs, translations),
-        **(_likelihood(run, short) if short else {}),
+        **_likelihood(run, short),
         "by_length": [
             dataclasses.asdict(bucket) for bucket in by_length(sources, translations, references)
         ],
@@ -97,11 +96,8 @@ def _multi(pairs: Sequence[Pair], translations: Sequence[str]) -> dict[str, Any]
     if all(len(references) == 1 for references in known.values()):
         return {}
     scores = computed(("bleu",), list(written.values()), list(known.values()))
-    return {
-        "n_sources": len(known),
-        "bleu_multi": scores["bleu"],
-        "bleu_multi_signature": scores["bleu_signature"],
-    }
+    multi = {"bleu_multi": scores["bleu"], "bleu_multi_signature": scores["bleu_signature"]}
+    return {"n_sources": len(known), **multi}
 
 
 def _by_tag(pairs: Sequence[Pair], translations: Sequence[str]) -> dict[str, dict[str, float]]:
@@ -112,19 +108,17 @@ def _by_tag(pairs: Sequence[Pair], translations: Sequence[str]) -> dict[str, dic
             groups.setdefault(tag, []).append(i)
     if set(groups) <= {"untagged"}:
         return {}
-    return {
-        tag: {
-            "n": len(rows),
-            "exact_match": exact_match(
-                [translations[i] for i in rows], [pairs[i].target for i in rows]
-            ),
-        }
-        for tag, rows in sorted(groups.items())
-    }
+    found = {}
+    for tag, rows in sorted(groups.items()):
+        said, right = [translations[i] for i in rows], [pairs[i].target for i in rows]
+        found[tag] = {"n": len(rows), "exact_match": exact_match(said, right)}
+    return found
 
 
 def _likelihood(run: Run, pairs: Sequence[Pair]) -> dict[str, float]:
     """Perplexity and accuracy a token, the right words before it being given."""
+    if not pairs:
+        return {}
     judged = run.token_scores([pair.source for pair in pairs], [pair.target for pair in pairs])
     n_tokens = sum(len(one.right) for one in judged)
     total = sum(float(one.log_probs.double().sum()) for one in judged)
@@ -132,12 +126,11 @@ def _likelihood(run: Run, pairs: Sequence[Pair]) -> dict[str, float]:
     return {"perplexity": perplexity(total, n_tokens), "accuracy": right / n_tokens}
 
 
-Words = list[int | None]
-
+Matrix = NDArray[np.float64]
 BATCH_TOKENS = 4096
-
 MOST = 500
 """Sentences of a set that are watched: enough to tell heads apart, and quick."""
+CROSS, SELF = "decoder.cross", "encoder.self"
 
 
 def attention_scores(
@@ -149,113 +142,73 @@ def attention_scores(
     or the model has nothing of is left out.
     """
     scores: dict[str, float | str] = {}
-    if (choice := _alignment(run, valid, test)) is not None:
-        scores |= _described("aer", choice)
-    if (choice := _antecedents(run, valid, test)) is not None:
-        scores |= _described("antecedent_accuracy", choice)
+    for score, name, links, choose in (
+        ("aer", CROSS, "alignment", chosen_alignment),
+        ("antecedent_accuracy", SELF, "antecedents", chosen_antecedents),
+    ):
+        parts = [[one for one in pairs if getattr(one, links)][:MOST] for pairs in (valid, test)]
+        watched = [_watched(run, pairs, name, links) for pairs in parts] if all(parts) else []
+        if watched and watched[0][0].weights:
+            choice: HeadChoice = choose(*watched)
+            scores |= {score: choice.test, f"{score}_by": str(choice.label)}
+            scores[f"{score}_shuffled"] = choice.baseline
     return scores
 
 
-def _described(name: str, choice: HeadChoice) -> dict[str, float | str]:
-    return {name: choice.test, f"{name}_by": str(choice.label), f"{name}_shuffled": choice.baseline}
+def gold_scores_by_head(run: Run, pairs: Sequence[Pair]) -> dict[str, dict[Hashable, float]]:
+    """Where the data knows them, of each head by its label: how well it finds what it should.
+
+    ``aer`` is the alignment error rate of cross-attention, ``antecedent`` the share of pronouns
+    whose antecedent a head of the encoder finds.
+    """
+    aligned = _watched(run, pairs, CROSS, "alignment")
+    linked = _watched(run, pairs, SELF, "antecedents")
+    return {
+        "aer": alignment_error_by_head(aligned) if aligned else {},
+        "antecedent": antecedent_accuracy_by_head(linked) if linked else {},
+    }
 
 
-def _alignment(run: Run, valid: Sequence[Pair], test: Sequence[Pair]) -> HeadChoice | None:
-    parts = [[pair for pair in pairs if pair.alignment][:MOST] for pairs in (valid, test)]
-    if not all(parts):
-        return None
-    watched = [
-        watched_words(run, pairs, "decoder.cross", [pair.alignment or () for pair in pairs])
-        for pairs in parts
-    ]
-    return chosen_alignment(*watched) if watched[0] and watched[0][0].weights else None
-
-
-def _antecedents(run: Run, valid: Sequence[Pair], test: Sequence[Pair]) -> HeadChoice | None:
-    parts = [[pair for pair in pairs if pair.antecedents][:MOST] for pairs in (valid, test)]
-    if not all(parts):
-        return None
-    watched = [
-        watched_words(run, pairs, "encoder.self", [pair.antecedents or () for pair in pairs])
-        for pairs in parts
-    ]
-    return chosen_antecedents(*watched) if watched[0] and watched[0][0].weights else None
+def _watched(run: Run, pairs: Sequence[Pair], name: str, links: str) -> list[Watched]:
+    """The pairs that have such links, watched in the attention of this name."""
+    known = [pair for pair in pairs if getattr(pair, links)]
+    return watched_words(run, known, name, [getattr(pair, links) for pair in known])
 
 
 def watched_words(
-    run: Run, pairs: Sequence[Pair], name: str, links: Sequence[Sequence[tuple[int, int]]]
+    run: Run, pairs: Sequence[Pair], name: str, links: Sequence[Links]
 ) -> list[Watched]:
     """Each pair's word-by-word weights of every head and of every layer's mean."""
-    tokenizers = run.tokenizers
-    examples = encode_pairs(pairs, tokenizers.source, tokenizers.target)
+    read, write = run.tokenizers.source, run.tokenizers.target
     results: dict[int, Watched] = {}
-    for batch in ordered_batches(examples, BATCH_TOKENS):
-        layers = _layers(run, batch, name)
+    for batch in ordered_batches(encode_pairs(pairs, read, write), BATCH_TOKENS) if pairs else ():
+        here = batch.to(run.device)
+        with torch.no_grad(), watch(run.model) as views:
+            run.model(here.source, here.target_in)
+            layers = {
+                layer: view.weights().float().cpu().numpy()  # (B, H, T, S)
+                for (place, layer), view in views.items()
+                if place == name
+            }
         for row, number in enumerate(batch.numbers):
-            asks, seen = _words(run, pairs[number], name)
-            weights: dict[Any, NDArray[np.float64]] = {}
+            seen = [*read.word_ids(pairs[number].source), None]  # the end token is no word
+            asks = seen if name == SELF else [*write.word_ids(pairs[number].target), None]
+            weights: dict[Hashable, Matrix] = {}
             for layer, heads in layers.items():
-                inside = heads[row, :, : len(asks), : len(seen)]  # (H, T, S)
-                matrix = words_matrix(inside, seen, asks)
-                label = f"{name} layer {layer}"
-                weights |= {f"{label} head {h}": one for h, one in enumerate(matrix)}
-                weights[f"{label} mean"] = matrix.mean(axis=0)
+                inside = heads[row, :, : len(asks), : len(seen)]  # row t writes token t
+                weights |= _labelled(f"{name} layer {layer}", words_matrix(inside, seen, asks))
             results[number] = Watched(weights, tuple(links[number]))
     return [results[number] for number in range(len(pairs))]
 
 
-def _layers(run: Run, batch: Batch, name: str) -> dict[int, NDArray[np.float32]]:
-    """Layer -> weights (B, H, T, S) of one teacher-forced pass."""
-    batch = batch.to(run.device)
-    with torch.no_grad(), watch(run.model) as views:
-        run.model(batch.source, batch.target_in)
-        return {
-            layer: view.weights().float().cpu().numpy()
-            for (place, layer), view in views.items()
-            if place == name
-        }
+def _labelled(label: str, heads: Matrix, when: str = "") -> dict[Hashable, Matrix]:
+    """The matrices of a layer's heads (H, T, S) and their mean, by what they are called."""
+    found: dict[Hashable, Matrix] = {f"{label} head {h}{when}": one for h, one in enumerate(heads)}
+    return {**found, f"{label} mean{when}": heads.mean(axis=0)}
 
-
-def _words(run: Run, pair: Pair, name: str) -> tuple[Words, Words]:
-    """Whose word each row and each column is. A decoder's row t *writes* token t of the target."""
-    source: Words = [*run.tokenizers.source.word_ids(pair.source), None]  # the end token is none
-    if name == "encoder.self":
-        return source, source
-    if name == "decoder.cross":
-        return [*run.tokenizers.target.word_ids(pair.target), None], source
-    raise DataError(f"no words are known for the attention {name!r}")
-
-
-def alignment_errors(run: Run, pairs: Sequence[Pair]) -> dict[Hashable, float]:
-    """``label`` of each cross-attention head -> its error rate, where alignments are known."""
-    known = [pair for pair in pairs if pair.alignment]
-    sentences = _sentences(run, known, "decoder.cross", [pair.alignment or () for pair in known])
-    return alignment_error_by_head(sentences) if sentences else {}
-
-
-def antecedent_accuracies(run: Run, pairs: Sequence[Pair]) -> dict[Hashable, float]:
-    """``label`` of each encoder head -> the share of pronouns whose antecedent it finds."""
-    known = [pair for pair in pairs if pair.antecedents]
-    sentences = _sentences(run, known, "encoder.self", [pair.antecedents or () for pair in known])
-    return antecedent_accuracy_by_head(sentences) if sentences else {}
-
-
-def label(name: str, layer: int, head: int) -> str:
-    """What a head is called among the scores."""
-    return f"{name} layer {layer} head {head}"
-
-
-def _sentences(run: Run, pairs: Sequence[Pair], name: str, links: Sequence[Links]) -> list[Watched]:
-    """Weights between words of every sentence; without labels where there is no such attention."""
-    return watched_words(run, pairs, name, links) if pairs else []
-
-
-Matrix = NDArray[np.float64]
 
 CHOOSING = 100
 """Sentences on which a head is chosen, or half of them where there are few."""
-CROSS = "decoder.cross"
-
 MOMENTS = {"as it is written": slice(None, -1), "as it is read": slice(1, None)}
 """Rows of a target's tokens: row t has read t tokens and writes one more, the last one the end."""
 
@@ -296,9 +249,7 @@ def watched_aligned(run: Run, one: Aligned) -> Watched:
     for moment, rows in MOMENTS.items():
         matrices = [words_matrix(heads[:, rows], seen, asking) for heads in layers]
         for layer, heads in enumerate(matrices):
-            label = f"{CROSS} layer {layer}"
-            weights |= {f"{label} head {h}, {moment}": head for h, head in enumerate(heads)}
-            weights[f"{label} mean, {moment}"] = heads.mean(axis=0)
+            weights |= _labelled(f"{CROSS} layer {layer}", heads, f", {moment}")
         weights[f"{CROSS} mean, {moment}"] = np.mean([m.mean(axis=0) for m in matrices], axis=0)
     return Watched(weights, one.sure, one.possible)
 
