@@ -21,8 +21,8 @@ from regard.core.numbers import about, counted
 
 if TYPE_CHECKING:
     from regard.cli.progress import Lines
-    from regard.runs.comparison.contest import Contest
     from regard.runs.comparison.results import Comparison
+    from regard.runs.comparison.trainings import Contest
     from regard.runs.estimate import Budget
     from regard.training.settings import TrainSettings
 
@@ -52,8 +52,7 @@ def compare(
     more. When it is interrupted, the same command goes on where it stopped.
     """
     from regard.runs.comparison.compare import compare as run_comparison
-    from regard.runs.comparison.contest import contest
-    from regard.runs.comparison.trainings import Stopped
+    from regard.runs.comparison.trainings import Stopped, contest
     from regard.runs.estimate import parse_budget
 
     chosen = range(1, seeds + 1)

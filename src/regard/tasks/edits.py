@@ -55,16 +55,12 @@ ModelEdit = Ablate | Force | Temperature | NoPositions
 AnyEdit = ModelEdit | Swap | ForceToken
 
 KINDS: Registry[type[AnyEdit]] = Registry("edit")
-
-for _kind, _class in {
-    "ablate": Ablate,
-    "force": Force,
-    "temperature": Temperature,
-    "no_positions": NoPositions,
-    "swap": Swap,
-    "force_token": ForceToken,
-}.items():
-    KINDS.add(_kind)(_class)
+KINDS.add("ablate")(Ablate)
+KINDS.add("force")(Force)
+KINDS.add("temperature")(Temperature)
+KINDS.add("no_positions")(NoPositions)
+KINDS.add("swap")(Swap)
+KINDS.add("force_token")(ForceToken)
 
 
 def edit_from(raw: Mapping[str, Any]) -> AnyEdit:
@@ -82,7 +78,8 @@ def edit_from(raw: Mapping[str, Any]) -> AnyEdit:
 def edits_from(edit: Any) -> tuple[AnyEdit, ...]:
     """One edit or several, as objects or JSON, as objects."""
     several = isinstance(edit, Iterable) and not isinstance(edit, Mapping | str)
-    return tuple(_one(one) for one in (edit if several else [edit]))
+    found = edit if several else [edit]
+    return tuple(one if isinstance(one, AnyEdit) else edit_from(one) for one in found)
 
 
 def as_json(edit: AnyEdit) -> dict[str, Any]:
@@ -124,19 +121,12 @@ def check_keys(edits: Sequence[AnyEdit], found: Mapping[str, tuple[Record, ...]]
                 raise ConfigError(f"{edit.name} has keys 0 to {n_keys - 1}, not {edit.key}")
 
 
-def _one(edit: Any) -> AnyEdit:
-    return edit if isinstance(edit, AnyEdit) else edit_from(edit)
-
-
 def _fields(made: type[AnyEdit]) -> type[BaseModel]:
     """The fields of an edit as settings, so that mistakes are told as those of a recipe are."""
     types = typing.get_type_hints(made)
-    wanted: dict[str, Any] = {
-        field.name: (
-            types[field.name],
-            ... if field.default is dataclasses.MISSING else field.default,
-        )
-        for field in dataclasses.fields(made)
-    }
+    wanted: dict[str, Any] = {}
+    for field in dataclasses.fields(made):
+        default = ... if field.default is dataclasses.MISSING else field.default
+        wanted[field.name] = types[field.name], default
     strict = ConfigDict(extra="forbid", strict=True)
     return create_model(made.__name__, __config__=strict, **wanted)

@@ -81,8 +81,6 @@ def begin(
     what became of ``train.init`` does not matter. ``same_head`` says whether the head of a run, if
     it is of the same kind, answers the same question. ``pairs`` are read together, which the model
     must then tell apart; texts that are not ``joined`` are read each alone.
-
-    Draws from torch's default generator, which is left where the first training step begins.
     """
     if recipe.train.compile is True and head != "masked":
         raise ConfigError(

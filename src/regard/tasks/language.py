@@ -69,8 +69,6 @@ def begin_language(
     A run ``begun`` keeps its configuration; its weights are in its snapshots, and what became of
     ``train.init`` does not matter. What the recipe says of a model beyond preset and size changes
     that of another run.
-
-    Draws from torch's default generator, which is left where the first training step begins.
     """
     if recipe.train.init is None or begun is not None:
         if begun is None:
@@ -210,10 +208,7 @@ class PreparedLanguage(Prepared):
 def prepare_language(
     recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
 ) -> PreparedLanguage:
-    """Read the texts, train a tokenizer unless the run was begun, build the model.
-
-    Draws from torch's default generator, which is left where the first training step begins.
-    """
+    """Read the texts, train a tokenizer unless the run was begun, build the model."""
     del cache  # ids are made as fast as they would be read
     exercises = prompted_splits(recipe.data)
     splits = text_splits(recipe.data, exercises)

@@ -7,7 +7,7 @@ visual knows pictures and no models.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
@@ -108,28 +108,6 @@ class ShownSteps(Steps):
         return steps_html(self.as_json())
 
 
-def shown(steps: Steps) -> ShownSteps:
-    """The same steps, to be shown."""
-    return ShownSteps(**{one.name: getattr(steps, one.name) for one in fields(steps)})
-
-
-def steps_shown(
-    payload: Payload, steps: Callable[..., Steps], selected: Selected
-) -> Iterator[dict[str, Any]]:
-    """Of every token in every head of the layer that is shown first, head by head.
-
-    They are made one at a time, and arrays stay arrays: a page takes only as many as it has room
-    for. The head that is selected comes first.
-    """
-    if not payload["attentions"]:
-        return
-    view = selected_view(payload, selected)
-    heads = sorted(range(len(view.weights)), key=lambda head: head != selected.head)
-    for head, token in product(heads, range(len(view.rows))):
-        one = steps(token, name=view.name, layer=view.layer, head=head)
-        yield {field.name: getattr(one, field.name) for field in fields(one)}
-
-
 Records = Mapping[str, tuple[Record, ...]]
 """Name of an attention -> all that each layer was given and made of it."""
 
@@ -204,13 +182,15 @@ class Look:
         if name not in self.records:
             raise ConfigError("this look has weights alone; run.explain(…) records the steps")
         rows, columns = self.tokens_of(name)
-        at = row_of(token, rows, name)
-        record = self.records[name][layer]
-        return shown(
-            steps_of(
-                record, name=name, layer=layer, head=head, token=at, row=rows[at], columns=columns
-            )
-        )
+        at = token if isinstance(token, int) else found(token, rows)
+        if at is None:
+            hint = did_you_mean(str(token), rows)
+            raise ConfigError(f"no row of {name} is {token!r}{hint}; its rows are {some(rows)}")
+        if not 0 <= at < len(rows):
+            raise ConfigError(f"{name} has rows 0 to {len(rows) - 1}, not {at}")
+        where: dict[str, Any] = {"name": name, "layer": layer, "head": head, "token": at}
+        steps = steps_of(self.records[name][layer], **where, row=rows[at], columns=columns)
+        return ShownSteps(**_fields(steps))
 
     def rollout(self, name: str | None = None) -> NDArray[np.float64]:
         """(T, T): where a self-attention leads through all its layers; rows sum to 1.
@@ -276,6 +256,19 @@ class Look:
         }
         return self.payload() | {"attentions": lists}
 
+    def _steps_shown(self, payload: Payload, selected: Selected) -> Iterator[dict[str, Any]]:
+        """Of every token in every head of the layer that is shown first, head by head.
+
+        They are made one at a time, and arrays stay arrays: a page takes only as many as it has
+        room for. The head that is selected comes first.
+        """
+        if not payload["attentions"] or not self.records:
+            return
+        view = selected_view(payload, selected)
+        heads = sorted(range(len(view.weights)), key=lambda head: head != selected.head)
+        for head, token in product(heads, range(len(view.rows))):
+            yield _fields(self.steps(token, name=view.name, layer=view.layer, head=head))
+
     def payload(self) -> dict[str, Any]:
         """The same with weights as arrays, which are far smaller than lists of numbers."""
         axes = {name: dict(self._axes(name)) for name in self.attentions}
@@ -291,13 +284,8 @@ class Look:
             "axes": axes,
             "sides": {name: one.as_json() for name, one in self._sides().items() if name in used},
             "edits": [dict(edit) for edit in self.edits],
-        } | self._told()
-
-    def _told(self) -> dict[str, Any]:
-        """What a look that is no translator's has besides."""
-        if self.outcome is None:
-            return {}
-        return {"task": self.task, "outcome": self.outcome.as_json()}
+            **({"task": self.task, "outcome": self.outcome.as_json()} if self.outcome else {}),
+        }
 
     def as_file(self, form: str, selected: Selected | None = None) -> str:
         """The text of a file: html, svg, json, csv or tex.
@@ -307,7 +295,7 @@ class Look:
         """
         chosen = selected or Selected()
         payload = self.as_json() if form == "json" else self.payload()
-        steps = steps_shown(payload, self.steps, chosen) if self.records else ()
+        steps = self._steps_shown(payload, chosen)
         return look_file(payload, form, selected=chosen, steps=steps)
 
     def save(self, path: str | Path) -> None:
@@ -331,23 +319,11 @@ class Look:
 
     def _repr_html_(self) -> str:
         payload = self.payload()
-        steps = steps_shown(payload, self.steps, Selected()) if self.records else ()
-        return look_fragment(payload, steps)
+        return look_fragment(payload, self._steps_shown(payload, Selected()))
 
 
-_NAMED = 30
-"""So many rows of a long sentence are named where another was asked for."""
-
-
-def row_of(token: str | int, rows: tuple[str, ...], name: str) -> int:
-    """The number of a token's row."""
-    at = token if isinstance(token, int) else found(token, rows)
-    if at is None:
-        hint = did_you_mean(str(token), rows)
-        raise ConfigError(f"no row of {name} is {token!r}{hint}; its rows are {some(rows)}")
-    if not 0 <= at < len(rows):
-        raise ConfigError(f"{name} has rows 0 to {len(rows) - 1}, not {at}")
-    return at
+def _fields(steps: Steps) -> dict[str, Any]:
+    return {one.name: getattr(steps, one.name) for one in fields(steps)}
 
 
 def found(token: str, rows: tuple[str, ...]) -> int | None:
@@ -360,5 +336,5 @@ def found(token: str, rows: tuple[str, ...]) -> int | None:
 
 
 def some(tokens: tuple[str, ...]) -> str:
-    """Tokens, not too many."""
-    return " ".join(tokens[:_NAMED]) + (" …" if len(tokens) > _NAMED else "")
+    """Tokens, for a message: not more than 30."""
+    return " ".join(tokens[:30]) + (" …" if len(tokens) > 30 else "")

@@ -287,8 +287,6 @@ def prepare_translation(
 
     Where training texts come from files, their ids are kept in the folder ``cache``, if one is
     given.
-
-    Draws from torch's default generator, which is left where the first training step begins.
     """
     data = load_records(recipe.data, "pair")
     pairs = data.splits["train"]

@@ -70,9 +70,8 @@ class LengthWarnings:
         A target that ends has one token less than the most. A model that babbles on about a short
         text is no matter of length: its limit comes sooner.
         """
-        cut = n_written >= self.most
-        long = n_read >= self.trained
-        return LengthWarnings(self.most, self.trained, self.n_cut + cut, self.n_long + long)
+        n_cut, n_long = int(n_written >= self.most), int(n_read >= self.trained)
+        return self + LengthWarnings(self.most, self.trained, n_cut, n_long)
 
     def __add__(self, other: LengthWarnings) -> LengthWarnings:
         """Of both, which are of one run."""

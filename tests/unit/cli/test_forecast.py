@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 
 from regard.cli.compare import Forecast, forecast
-from regard.runs.comparison.contest import contest
+from regard.runs.comparison.trainings import contest
 from regard.runs.estimate import parse_budget
 from regard.training.settings import TrainSettings
 

@@ -17,9 +17,16 @@ from regard.evaluation.systems import by_length, paired_bootstrap
 from regard.recipes.recipe import load_recipe
 from regard.runs.comparison import results, trainings
 from regard.runs.comparison.compare import compare
-from regard.runs.comparison.contest import claim, contest
 from regard.runs.comparison.results import p_value
-from regard.runs.comparison.trainings import Entry, Stopped, Trial, _chosen, learning_rates
+from regard.runs.comparison.trainings import (
+    Entry,
+    Stopped,
+    Trial,
+    _chosen,
+    claim,
+    contest,
+    learning_rates,
+)
 from regard.runs.estimate import Budget
 
 BUDGET = "3e8flops"

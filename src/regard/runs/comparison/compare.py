@@ -14,22 +14,20 @@ from typing import Any
 from regard.core.errors import RegardError, TrainingError
 from regard.core.files import write_whole
 from regard.data.splits import load_records
-from regard.runs.comparison.contest import SETTINGS, Contest, claim, contest
-from regard.runs.comparison.results import (
-    SPLIT,
-    Comparison,
-    SystemRow,
-    best,
-    compared,
-    failures_table,
-    flops_text,
-    lengths_table,
-    notes_table,
-    plain_table,
-    scores_table,
-    system_row,
+from regard.runs.comparison import results
+from regard.runs.comparison.results import SPLIT, Comparison, SystemRow
+from regard.runs.comparison.trainings import (
+    SETTINGS,
+    Contest,
+    Entry,
+    Pairs,
+    Stopped,
+    Watching,
+    Workshop,
+    claim,
+    contest,
+    enter,
 )
-from regard.runs.comparison.trainings import Entry, Pairs, Stopped, Watching, Workshop, enter
 from regard.runs.estimate import parse_budget
 from regard.tasks.opening import pick_device
 from regard.tasks.translation import VALID_SENTENCES
@@ -71,7 +69,7 @@ def compare(
     pairs = {name: splits[name] for name in SPLITS if name in splits}
     workshop = Workshop(out, device, watching or (lambda _settings: nullcontext(_Silent())), say)
     entries, rows = _all(asked, pairs, workshop)
-    rows = compared(rows, entries, pairs)
+    rows = results.compared(rows, entries, pairs)
     scores = next(iter(entries.values())).runs[0].facts["scores"][SPLIT]
     comparison = Comparison(
         data=asked.data,
@@ -80,7 +78,7 @@ def compare(
         n_sentences=len(pairs[SPLIT]),
         bleu_signature=scores["bleu_signature"],
         chrf_signature=scores["chrf_signature"],
-        best=best(rows),
+        best=results.best(rows),
         rows=tuple(rows),
     )
     write_comparison(comparison, out)
@@ -96,7 +94,7 @@ def _all(
     for name in asked.systems:
         try:
             entry = enter(name, asked, pairs, workshop)
-            rows.append(system_row(name, entry, asked.seeds, pairs))
+            rows.append(results.system_row(name, entry, asked.seeds, pairs))
             entries[name] = entry
         except Stopped:
             raise
@@ -122,10 +120,14 @@ class _Silent:
 
 def write_comparison(comparison: Comparison, out: Path) -> None:
     """Write comparison.json, .csv, .tex and .html."""
-    papers = (scores_table(comparison), lengths_table(comparison), notes_table(comparison))
+    papers = (
+        results.scores_table(comparison),
+        results.lengths_table(comparison),
+        results.notes_table(comparison),
+    )
     texts = {
         "json": json.dumps(comparison.as_json(), indent=2, ensure_ascii=False) + "\n",
-        "csv": csv_table(plain_table(comparison)),
+        "csv": csv_table(results.plain_table(comparison)),
         "tex": "\n".join(map(latex_table, papers)),
         "html": _page(comparison, (out / SETTINGS).read_text(encoding="utf-8")),
     }
@@ -134,7 +136,12 @@ def write_comparison(comparison: Comparison, out: Path) -> None:
 
 
 def _page(comparison: Comparison, settings: str) -> str:
-    tables = (scores_table, failures_table, lengths_table, notes_table)
+    tables = (
+        results.scores_table,
+        results.failures_table,
+        results.lengths_table,
+        results.notes_table,
+    )
     spent = sum(
         len(comparison.seeds) * (row.training_flops or 0) + (row.grid_flops or 0)
         for row in comparison.rows
@@ -146,7 +153,7 @@ def _page(comparison: Comparison, settings: str) -> str:
             ("Budget of a training", comparison.budget),
             ("Seeds", ", ".join(map(str, comparison.seeds))),
             ("Test sentences", f"{comparison.n_sentences:,}"),
-            ("FLOPs in all", flops_text(spent)),
+            ("FLOPs in all", results.flops_text(spent)),
         ],
         tables=[one for one in (table(comparison) for table in tables) if one.rows],
         curves=[_cost_plot(comparison), _length_plot(comparison)],
