@@ -299,6 +299,7 @@ class Recognise(Verb):
 class PreparedMotions(Prepared):
     """Motions, and a model that labels them."""
 
+    criteria = ("loss", "accuracy")
     splits: Mapping[str, Motions]
     labels: tuple[str, ...]
 
@@ -306,11 +307,6 @@ class PreparedMotions(Prepared):
     @override
     def size(self) -> dict[str, int]:
         return {"training motions": len(self.splits["train"]), "labels": len(self.labels)}
-
-    @property
-    @override
-    def criteria(self) -> tuple[str, ...]:
-        return ("loss", "accuracy")
 
     @property
     @override
@@ -367,11 +363,7 @@ class MotionsTask(Task):
 
     name, verbs, unit, attends = "motions", (Recognise(),), Unit("motion", "motions"), "frames"
     smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 2}
-
-    @property
-    @override
-    def config(self) -> type[FramesConfig]:
-        return FramesConfig
+    config = FramesConfig
 
     @override
     def prepare(

@@ -188,7 +188,7 @@ class LabelLoss(Objective):
 class PreparedClassification(PreparedEncoding):
     """Texts with labels, and an encoder that tells them."""
 
-    takes = "labels"
+    takes, criteria = "labels", ("loss", *OWN_METRICS)
     collate = staticmethod(labelled_batch)
     labels: Labels
 
@@ -197,11 +197,6 @@ class PreparedClassification(PreparedEncoding):
     def size(self) -> dict[str, int]:
         texts, words = len(self.train), self.tokenizer.n_vocab
         return {"training texts": texts, "vocabulary": words, "labels": len(self.labels.names)}
-
-    @property
-    @override
-    def criteria(self) -> tuple[str, ...]:
-        return ("loss", *OWN_METRICS)
 
     @override
     def objective(self) -> LabelLoss:

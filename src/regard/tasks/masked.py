@@ -170,12 +170,8 @@ def _lazy_logits(model: Encoder, places: Tensor, *inputs: Tensor) -> LazyLogits:
 class PreparedMasked(PreparedEncoding):
     """Texts, and an encoder that guesses what is left out of them."""
 
+    criteria = ("loss", "accuracy")
     masking: Masking
-
-    @property
-    @override
-    def criteria(self) -> tuple[str, ...]:
-        return ("loss", "accuracy")
 
     @override
     def stream(self) -> Stream:

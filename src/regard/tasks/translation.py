@@ -203,17 +203,12 @@ class PreparedTranslation(Prepared):
     texts: Texts
     """What is trained on: ``train``, perhaps segmented anew each epoch."""
     formula: FlopFormula
-    takes = "texts"
+    takes, criteria = "texts", ("loss", *OWN_METRICS)
 
     @property
     @override
     def size(self) -> dict[str, int]:
         return {"training pairs": len(self.train), "vocabulary": self.tokenizers.target.n_vocab}
-
-    @property
-    @override
-    def criteria(self) -> tuple[str, ...]:
-        return ("loss", *OWN_METRICS)
 
     @property
     @override

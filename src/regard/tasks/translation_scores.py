@@ -18,16 +18,8 @@ from regard.data.examples import encode_pairs
 from regard.data.pair_batches import ordered_batches
 from regard.data.records import Pair
 from regard.data.splits import Data, split_of
-from regard.evaluation.attention import (
-    HeadChoice,
-    Links,
-    Watched,
-    alignment_error_by_head,
-    antecedent_accuracy_by_head,
-    chosen_alignment,
-    chosen_antecedents,
-    words_matrix,
-)
+from regard.evaluation import attention
+from regard.evaluation.attention import HeadChoice, Links, Watched
 from regard.evaluation.metrics import computed, exact_match, perplexity
 from regard.evaluation.systems import by_length
 from regard.inspection.capture import watch
@@ -143,8 +135,8 @@ def attention_scores(
     """
     scores: dict[str, float | str] = {}
     for score, name, links, choose in (
-        ("aer", CROSS, "alignment", chosen_alignment),
-        ("antecedent_accuracy", SELF, "antecedents", chosen_antecedents),
+        ("aer", CROSS, "alignment", attention.chosen_alignment),
+        ("antecedent_accuracy", SELF, "antecedents", attention.chosen_antecedents),
     ):
         parts = [[one for one in pairs if getattr(one, links)][:MOST] for pairs in (valid, test)]
         watched = [_watched(run, pairs, name, links) for pairs in parts] if all(parts) else []
@@ -164,8 +156,8 @@ def gold_scores_by_head(run: Run, pairs: Sequence[Pair]) -> dict[str, dict[Hasha
     aligned = _watched(run, pairs, CROSS, "alignment")
     linked = _watched(run, pairs, SELF, "antecedents")
     return {
-        "aer": alignment_error_by_head(aligned) if aligned else {},
-        "antecedent": antecedent_accuracy_by_head(linked) if linked else {},
+        "aer": attention.alignment_error_by_head(aligned) if aligned else {},
+        "antecedent": attention.antecedent_accuracy_by_head(linked) if linked else {},
     }
 
 
@@ -196,7 +188,9 @@ def watched_words(
             weights: dict[Hashable, Matrix] = {}
             for layer, heads in layers.items():
                 inside = heads[row, :, : len(asks), : len(seen)]  # row t writes token t
-                weights |= _labelled(f"{name} layer {layer}", words_matrix(inside, seen, asks))
+                weights |= _labelled(
+                    f"{name} layer {layer}", attention.words_matrix(inside, seen, asks)
+                )
             results[number] = Watched(weights, tuple(links[number]))
     return [results[number] for number in range(len(pairs))]
 
@@ -223,7 +217,7 @@ def alignment_scores(run: Run, sentences: Sequence[Aligned]) -> dict[str, Any]:
             "on some and scored on others"
         )
     watched = [watched_aligned(run, one) for one in short]
-    choice = chosen_alignment(watched[:n_choosing], watched[n_choosing:])
+    choice = attention.chosen_alignment(watched[:n_choosing], watched[n_choosing:])
     scores = {
         "n": len(short) - n_choosing,
         "aer": choice.test,
@@ -247,7 +241,7 @@ def watched_aligned(run: Run, one: Aligned) -> Watched:
     asking = word_ids(run.tokenizers.target, target, one.target)
     weights: dict[Hashable, Matrix] = {}
     for moment, rows in MOMENTS.items():
-        matrices = [words_matrix(heads[:, rows], seen, asking) for heads in layers]
+        matrices = [attention.words_matrix(heads[:, rows], seen, asking) for heads in layers]
         for layer, heads in enumerate(matrices):
             weights |= _labelled(f"{CROSS} layer {layer}", heads, f", {moment}")
         weights[f"{CROSS} mean, {moment}"] = np.mean([m.mean(axis=0) for m in matrices], axis=0)
