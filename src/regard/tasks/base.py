@@ -43,13 +43,6 @@ Chunks = Callable[[int], Iterator[list[str]]]
 """So many lines at most -> lists of lines, as they arrive."""
 
 
-class Remark(NamedTuple):
-    """Something to tell of some of many: ("line", "cut to 128 tokens")."""
-
-    what: str
-    told: str
-
-
 class Unit(NamedTuple):
     """One of what a loss is averaged over, and several, in words."""
 
@@ -133,6 +126,8 @@ class Verb(ABC):
     """Whether it is a path of the server; translators have LibreTranslate's instead."""
     streams: ClassVar[bool] = False
     """Whether the server answers by ``events``."""
+    unit: ClassVar[str] = "line"
+    """What a remark counts."""
     chunk: ClassVar[int] = 1024
     """Lines that the command line answers together."""
     unasked: ClassVar[tuple[str, ...]] = ()
@@ -179,9 +174,14 @@ class Verb(ABC):
         """An answer as the command line prints it with ``--json``."""
         return {**request.model_dump(exclude_none=True), **answer}
 
-    def remark(self, run: Any, requests: Sequence[Any]) -> Mapping[Remark, int]:
-        """What a user should know after the last line, and of how many it holds."""
-        return {}
+    def remark(self, run: Any, requests: Sequence[Any]) -> tuple[int, str]:
+        """Of how many something is to be told after the last line, and what: cut, for example."""
+        return 0, ""
+
+    def tell(self, n: int, remark: str, note: Callable[[str], None]) -> None:
+        """Tell it, if there are any."""
+        if n:
+            note(f"{counted(n, self.unit)} {remark}")
 
     def lines(
         self, run: Any, chunks: Chunks, options: Any, *, note: Callable[[str], None]
@@ -191,7 +191,7 @@ class Verb(ABC):
         What a user should know goes to ``note``. An error comes after all that was answered before
         it.
         """
-        n_before, remarks = 0, dict[Remark, int]()
+        n_before, n_remarked, remark = 0, 0, ""
         for chunk in chunks(self.chunk):
             requests = []
             for number, line in enumerate(chunk, start=n_before + 1):
@@ -201,12 +201,10 @@ class Verb(ABC):
             with _told_of_line(n_before + 1) if len(chunk) == 1 else nullcontext():
                 answers = self.answer(run, requests)
             yield list(zip(requests, answers, strict=True))
-            for remark, n in self.remark(run, requests).items():
-                remarks[remark] = remarks.get(remark, 0) + n
+            n, remark = self.remark(run, requests)
+            n_remarked += n
             n_before += len(chunk)
-        for remark, n in remarks.items():
-            if n:
-                note(f"{counted(n, remark.what)} {remark.told}")
+        self.tell(n_remarked, remark, note)
 
     def pieces(
         self, run: Any, chunks: Chunks, options: Any, *, note: Callable[[str], None]

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
-from regard.tasks.base import TASKS, Answer, Answered, Chunks, Event, Remark, Verb
+from regard.tasks.base import TASKS, Answer, Answered, Chunks, Event, Verb
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -29,25 +29,29 @@ def unknown_note(words: Iterable[str]) -> list[str]:
     return [told] if unknown else []
 
 
-class Unknown:
-    """The words of the lines so far that the model has never seen."""
+def readable(
+    run: Any, chunks: Iterator[list[str]], note: Note, *, cut: bool = False
+) -> Iterator[list[str]]:
+    """Lists of lines that a run can read, as they arrive; the first that is longer is an error.
 
-    def __init__(self, note: Note) -> None:
-        self.note = note
-        self.words: dict[str, None] = {}
-
-    def add(self, run: Any, lines: Iterable[str]) -> None:
-        """Those of more lines."""
+    After the last line the words are told that the model has never seen. Where lines are ``cut``,
+    none is too long.
+    """
+    n_before, unknown = 0, dict[str, None]()
+    for chunk in chunks:
+        lines = chunk if cut else list(takewhile(run.fits, chunk))
+        yield lines
         for line in lines:
-            if len(self.words) < MOST_UNKNOWN:
-                self.words |= dict.fromkeys(run.unknown_words(line))
-
-    def tell(self) -> None:
-        """Name the first of them, if there are any."""
-        for line in unknown_note(self.words):
-            self.note(line)
-        if len(self.words) >= MOST_UNKNOWN:
-            self.note("further unknown words were not counted")
+            if len(unknown) < MOST_UNKNOWN:
+                unknown |= dict.fromkeys(run.unknown_words(line))
+        if len(lines) < len(chunk):
+            number, long = n_before + len(lines) + 1, chunk[len(lines)]
+            raise DataError(f"standard input, line {number}: {run.too_long(long)}")
+        n_before += len(chunk)
+    for told in unknown_note(unknown):
+        note(told)
+    if len(unknown) >= MOST_UNKNOWN:
+        note("further unknown words were not counted")
 
 
 def unknown_words(run: Any, *texts: str | None) -> list[str]:
@@ -133,22 +137,15 @@ class Translate(BuiltinVerb):
 
     @override
     def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
-        unknown, n_before, warnings = Unknown(note), 0, run.length_warnings([], [])
-        for chunk in chunks(self.chunk):
-            lines = list(takewhile(run.fits, chunk))
-            how = {"beam": options.beam, "batch_tokens": options.batch_tokens, **options.sampling}
+        warnings = run.length_warnings([], [])
+        how = {"beam": options.beam, "batch_tokens": options.batch_tokens, **options.sampling}
+        for lines in readable(run, chunks(self.chunk), note):
             found = run.hypotheses(lines, n_best=options.n_best or 1, **how)
             warnings += run.length_warnings(lines, [several[0] for several in found])
-            unknown.add(run, lines)
             yield [
                 (line, {"hypotheses": [_described(run, line, one) for one in several]})
                 for line, several in zip(lines, found, strict=True)
             ]
-            if len(lines) < len(chunk):
-                number = n_before + len(lines) + 1
-                raise DataError(f"standard input, line {number}: {run.too_long(chunk[len(lines)])}")
-            n_before += len(chunk)
-        unknown.tell()
         for told in warnings.lines():
             note(told)
 
@@ -229,20 +226,15 @@ class Generate(BuiltinVerb):
 
     @override
     def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
-        unknown, n_before, n = Unknown(note), 0, options.n_best or options.n
+        n, cut = options.n_best or options.n, options.truncate is not None
         config, how = self._how(run, options)
-        for prompts in chunks(max(1, self.chunk // n)):
-            readable = self._readable(run, prompts, options)
-            written = run.written(readable, config, n=n, **how)
+        for prompts in readable(run, chunks(max(1, self.chunk // n)), note, cut=cut):
+            written = run.written(prompts, config, n=n, **how)
             yield [
                 (prompt, self._described(one, options))
-                for prompt, several in zip(readable, written, strict=True)
+                for prompt, several in zip(prompts, written, strict=True)
                 for one in several
             ]
-            self._refuse_long(run, prompts, readable, n_before)
-            unknown.add(run, prompts)
-            n_before += len(prompts)
-        unknown.tell()
 
     @override
     def pieces(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[str]:
@@ -250,42 +242,25 @@ class Generate(BuiltinVerb):
             raise ConfigError(
                 "--stream prints one text as it comes: leave out --json, --n and --n-best"
             )
-        unknown = Unknown(note)
         config, how = self._how(run, options)
-        for number, (prompt,) in enumerate(chunks(1)):
-            self._refuse_long(run, [prompt], self._readable(run, [prompt], options), number)
-            unknown.add(run, [prompt])
-            yield from run.pieces(prompt, config, **how)
-            yield "\n"
-        unknown.tell()
+        for prompts in readable(run, chunks(1), note, cut=options.truncate is not None):
+            for prompt in prompts:
+                yield from run.pieces(prompt, config, **how)
+                yield "\n"
 
     @staticmethod
     def _how(run: Any, options: Any) -> tuple[Any, dict[str, Any]]:
         """How a run writes, and what else it is told: one seed is for all prompts."""
         if options.n_best and options.n > 1:
             raise ConfigError("--n texts are sampled, the --n-best are searched for: ask for one")
-        sampling = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
-        search = {name: getattr(options, name) for name in ("max_new", "beam", "n_best")}
+        names = ("max_new", "beam", "n_best", "temperature", "top_k", "top_p")
         told = {"stop": options.stop, "truncate": options.truncate, "rng": run.rng(options.seed)}
-        return run.generation(**search, **sampling), told
+        return run.generation(**{name: getattr(options, name) for name in names}), told
 
     @staticmethod
     def _described(one: Any, options: Any) -> Answer:
-        score = {"score": one.score} if options.n_best else {}
         told = {"text": one.text, "tokens": list(one.tokens), "finished": one.finished}
-        return {**told, **score}
-
-    @staticmethod
-    def _readable(run: Any, prompts: list[str], options: Any) -> list[str]:
-        """The prompts up to the first that does not fit."""
-        return prompts if options.truncate is not None else list(takewhile(run.fits, prompts))
-
-    @staticmethod
-    def _refuse_long(run: Any, prompts: list[str], readable: list[str], n_before: int) -> None:
-        n = len(readable)
-        if n < len(prompts):
-            where = f"standard input, line {n_before + n + 1}"
-            raise DataError(f"{where}: {run.too_long(prompts[n])}")
+        return {**told, "score": one.score} if options.n_best else told
 
     @override
     def as_line(self, request: Any, answer: Answer, options: Any) -> str:
@@ -335,8 +310,8 @@ class Classify(BuiltinVerb):
         return answers
 
     @override
-    def remark(self, run: Any, requests: Sequence[Any]) -> dict[Remark, int]:
-        return {Remark("line", cut_note(run)): run.n_cut(_pairs(run, requests))}
+    def remark(self, run: Any, requests: Sequence[Any]) -> tuple[int, str]:
+        return run.n_cut(_pairs(run, requests)), cut_note(run)
 
     @override
     def as_line(self, request: Any, answer: Answer, options: Any) -> str:
@@ -398,7 +373,7 @@ class Reply(BuiltinVerb):
         "tab between them. Texts may be long: they are read in windows that overlap."
     )
     doc = "The words of a text that answer a question."
-    chunk, read = 256, ("question", "text")
+    chunk, read, unit = 256, ("question", "text"), "question"
 
     @override
     def check(self, run: Any, request: Any, at_most: int) -> None:
@@ -410,7 +385,13 @@ class Reply(BuiltinVerb):
 
     @override
     def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
-        context = _context(options)
+        context = options.text
+        if options.file is not None:
+            if context is not None:
+                raise ConfigError("--text and --file are two texts: give one")
+            from regard.data.lines import read_lines
+
+            context = "\n".join(read_lines(options.file))
         if options.question is None:
             fixed = options.model_copy(update={"text": context, "file": None})
             yield from super().lines(run, chunks, fixed, note=note)
@@ -420,9 +401,7 @@ class Reply(BuiltinVerb):
         _check_question(options.question, context, "")
         asked = [self._asked(options.question, context, options)]
         yield list(zip(asked, self.answer(run, asked), strict=True))
-        for remark, n in self.remark(run, asked).items():
-            if n:
-                note(f"{counted(n, remark.what)} {remark.told}")
+        self.tell(*self.remark(run, asked), note)
 
     @override
     def from_line(self, run: Any, line: str, options: Any) -> Any:
@@ -446,9 +425,9 @@ class Reply(BuiltinVerb):
         return [{**best[0], "answers": best} for best in several]
 
     @override
-    def remark(self, run: Any, requests: Sequence[Any]) -> dict[Remark, int]:
-        told = Remark("question", f"cut to half of {run.model.config.max_len} tokens")
-        return {told: run.n_cut([(one.question, one.text) for one in requests])}
+    def remark(self, run: Any, requests: Sequence[Any]) -> tuple[int, str]:
+        n = run.n_cut([(one.question, one.text) for one in requests])
+        return n, f"cut to half of {run.model.config.max_len} tokens"
 
     @override
     def as_line(self, request: Any, answer: Answer, options: Any) -> str:
@@ -460,16 +439,6 @@ class Reply(BuiltinVerb):
     def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:
         found = {"question": request.question, **answer}
         return found if options.top else {k: v for k, v in found.items() if k != "answers"}
-
-
-def _context(options: Any) -> str | None:
-    if options.file is None:
-        return options.text
-    if options.text is not None:
-        raise ConfigError("--text and --file are two texts: give one")
-    from regard.data.lines import read_lines
-
-    return "\n".join(read_lines(options.file))
 
 
 def _check_question(question: str, text: str, remedy: str) -> None:
@@ -526,13 +495,11 @@ class Embed(BuiltinVerb):
             near = [{"nearest": [one._asdict() for one in several]} for several in found]
             yield list(zip(asked, near, strict=True))
             n_cut += run.n_cut(lines)
-        if n_cut:
-            note(f"{counted(n_cut, 'line')} {cut_note(run)}")
+        self.tell(n_cut, cut_note(run), note)
 
     @override
-    def remark(self, run: Any, requests: Sequence[Any]) -> dict[Remark, int]:
-        texts = [text for one in requests for text in one.texts]
-        return {Remark("line", cut_note(run)): run.n_cut(texts)}
+    def remark(self, run: Any, requests: Sequence[Any]) -> tuple[int, str]:
+        return run.n_cut([text for one in requests for text in one.texts]), cut_note(run)
 
     @override
     def as_line(self, request: Any, answer: Answer, options: Any) -> str:
