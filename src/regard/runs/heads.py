@@ -124,21 +124,6 @@ class HeadMeasures:
     """What else the task tells of the measuring, such as ``n_bleu``."""
     caveat: str = CAVEAT
 
-    @property
-    def loss(self) -> float | None:
-        """Of the model as it is; None where its task is judged by no loss."""
-        return self.scores.get("loss")
-
-    @property
-    def bleu(self) -> float | None:
-        """Of a translator as it is."""
-        return self.scores.get("bleu")
-
-    @property
-    def n_bleu(self) -> int | None:
-        """Sentences that were translated for BLEU, greedily: the first of them."""
-        return self.facts.get("n_bleu")
-
     def as_json(self) -> dict[str, Any]:
         """The object of ``regard heads --json``."""
         return {
@@ -149,7 +134,7 @@ class HeadMeasures:
             "split": self.split,
             "n": self.n,
             "task": self.task,
-            "loss": self.loss,
+            "loss": self.scores.get("loss"),  # None where the task is judged by none
             **self.scores,
             **self.facts,
             "caveat": self.caveat,

@@ -388,8 +388,6 @@ class Task(ABC):
         """What its runs are for."""
         return self.verbs[0]
 
-    # ------------------------------------------------------------------ training
-
     @abstractmethod
     def prepare(
         self,
@@ -404,8 +402,6 @@ class Task(ABC):
         A run that was ``begun`` keeps its tokenizers. What can be kept of the data goes into
         ``cache``. Draws from torch's default generator, which is left where the first step begins.
         """
-
-    # ------------------------------------------------------------------ a trained run
 
     @abstractmethod
     def load(self, path: str | Path, *, device: str | None = None) -> Any:
@@ -455,8 +451,6 @@ class Task(ABC):
         -> how many tokens may be written after the source; None where nothing limits them.
         """
         return None
-
-    # ------------------------------------------------------------------ the page
 
     @abstractmethod
     def form(self, run: Any) -> Form:

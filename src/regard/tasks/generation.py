@@ -138,9 +138,6 @@ def _put_before(tokenizer: PretrainedTokenizer) -> tuple[int, ...]:
     return tuple(number for number, _ in takewhile(lambda pair: pair[1] == 1, marked))
 
 
-# ---------------------------------------------------------------- in ids
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationConfig:
     """How to write on: by sampling, greedily with temperature 0, or by beam search."""
@@ -267,9 +264,6 @@ def _groups(
         most = max(1, most // config.beam)
         for begin in range(0, len(rows), most):
             yield rows[begin : begin + most]
-
-
-# ---------------------------------------------------------------- in text
 
 
 class GeneratedText(NamedTuple):

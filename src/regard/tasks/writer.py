@@ -91,8 +91,6 @@ class Writer(TrainedRun):
     def kind(self) -> str:
         return f"context {self.context}"
 
-    # ---------------------------------------------------------------- writing
-
     def generate(
         self,
         prompt: str | Sequence[str] = "",
@@ -252,8 +250,6 @@ class Writer(TrainedRun):
             f"holds {self.context:,}; shorten it, or let its beginning be cut off (--truncate left)"
         )
 
-    # ---------------------------------------------------------------- judging
-
     def score(self, texts: str | Sequence[str]) -> Any:
         """The log-probability of each text, its end included: str -> float, list -> list.
 
@@ -323,8 +319,6 @@ class Writer(TrainedRun):
         if exercises:
             scores["parts"] = exercise_scores(self, exercises)
         return Evaluation(scores, [])
-
-    # ---------------------------------------------------------------- looking
 
     def explain(
         self,

@@ -45,7 +45,7 @@ def test_every_head_has_a_row_in_the_order_of_the_model(found):
     places = [(row["name"], row["layer"], row["head"]) for row in found.rows]
     names = ("encoder.self", "decoder.self", "decoder.cross")
     assert places == [(n, layer, h) for n in names for layer in (0, 1) for h in range(3)]
-    assert found.n == found.n_bleu == 4
+    assert found.n == found.facts["n_bleu"] == 4
 
 
 def test_measures_of_a_batch_are_those_of_each_sentence_alone(run, found):
@@ -106,9 +106,9 @@ def test_what_has_no_meaning_is_none(found):
 )
 def test_a_head_is_worth_what_its_columns_of_the_last_projection_are(run, found, name, layer, head):
     plain = loss_of(run, PAIRS)
-    assert found.loss == pytest.approx(plain, rel=1e-5)
+    assert found.scores.get("loss") == pytest.approx(plain, rel=1e-5)
     texts = [pair.target for pair in PAIRS]
-    assert found.bleu == bleu(run.translate([p.source for p in PAIRS], beam=1), texts)
+    assert found.scores.get("bleu") == bleu(run.translate([p.source for p in PAIRS], beam=1), texts)
     side, kind = name.split(".")
     block = getattr(run.model, side).layers[layer]
     matrix = getattr(block, f"{kind}_attention").to_out.weight
@@ -122,7 +122,7 @@ def test_a_head_is_worth_what_its_columns_of_the_last_projection_are(run, found,
     row = next(r for r in found.rows if (r["name"], r["layer"], r["head"]) == (name, layer, head))
     assert abs(without - plain) > 1e-4
     assert row["loss_change"] == pytest.approx(without - plain, abs=2e-6)
-    assert row["bleu_change"] == pytest.approx(written - found.bleu)
+    assert row["bleu_change"] == pytest.approx(written - found.scores.get("bleu"))
 
 
 def test_heads_are_compared_within_one_name_only(found):
@@ -178,8 +178,8 @@ def test_the_model_is_left_as_it_was(run):
 def test_only_so_many_sentences_of_the_split_are_measured(run):
     ticks = []
     one = head_measures(run, DATA, split="test", n=1, tick=lambda *done: ticks.append(done))
-    assert (one.split, one.n, one.n_bleu) == ("test", 1, 1)
-    assert one.loss == pytest.approx(loss_of(run, PAIRS[:1]), rel=1e-5)
+    assert (one.split, one.n, one.facts["n_bleu"]) == ("test", 1, 1)
+    assert one.scores.get("loss") == pytest.approx(loss_of(run, PAIRS[:1]), rel=1e-5)
     assert ticks == [(i, 18) for i in range(1, 19)]
 
 
@@ -205,8 +205,8 @@ def test_a_tape_is_worth_what_is_lost_when_nothing_is_recalled(monkeypatch):
             lambda tape, *given, own=own: recall(tape, *given) * float(tape is not own),
         )
         without = loss_of(run, PAIRS)
-        assert abs(without - found.loss) > 1e-6
-        assert worth[f"{side}.self"] == pytest.approx(without - found.loss, abs=2e-6)
+        assert abs(without - found.scores.get("loss")) > 1e-6
+        assert worth[f"{side}.self"] == pytest.approx(without - found.scores.get("loss"), abs=2e-6)
     assert abs(worth["decoder.cross"]) > 1e-6
 
 
