@@ -125,9 +125,9 @@ def _checked(model: type[BaseModel], given: dict[str, Any]) -> Any:
 
 def answer_lines(verb: Verb, path: Path, options: Any, device: str | None, as_json: bool) -> None:
     """Answer every line of standard input; a bad run fails on empty input too."""
-    from regard.tasks.opening import load_for
+    from regard.tasks.opening import load
 
-    run = load_for(verb, path, device=device)
+    run = load(path, device=device, verb=verb)
     if hasattr(options, "engine"):  # of another project
         from regard.interop.ctranslate2_engine import engine_for
 

@@ -198,18 +198,13 @@ def open_run(
     return folder, recipe, load_model(folder).to(place).eval(), place
 
 
-def load(path: str | Path, *, device: str | None = None) -> Any:
+def load(path: str | Path, *, device: str | None = None, verb: Verb | None = None) -> Any:
     """Open a run folder: a ``Run`` that translates, or what its task makes of it.
 
-    Nothing in it is executed.
+    Nothing in it is executed. A run of which the ``verb`` cannot be asked is refused.
     """
-    return TASKS[recipe_in(RunFolder(Path(path))).task].load(path, device=device)
-
-
-def load_for(verb: Verb, path: str | Path, *, device: str | None = None) -> Any:
-    """Open a run that a verb can be asked of; the verb of any other is named."""
     task = TASKS[recipe_in(RunFolder(Path(path))).task]
-    if verb.name not in {one.name for one in task.verbs}:
+    if verb is not None and verb.name not in {one.name for one in task.verbs}:
         raise ConfigError(
             f"{path} holds a run of the task {task.name}, and this needs {verb.wants}; use "
             f"`regard {task.verb.name}` with it"

@@ -312,17 +312,9 @@ class Sentence:
     device: torch.device
 
     def forced(self, written: Sequence[int], edits: Sequence[AnyEdit]) -> list[int]:
-        """What is written once every forced token stands where it should, the first one first."""
-        target = list(written)
-        for edit in forced_tokens(edits):
-            if not 0 <= edit.position <= len(target):
-                raise ConfigError(
-                    f"force_token.position: the target has tokens 0 to {len(target)}, the last of "
-                    f"which ends it, not {edit.position}"
-                )
-            (said,) = token_ids([edit.token], self.words, "force_token.token")
-            target = self.continued([*target[: edit.position], said])
-        return target
+        """What is written once every forced token stands where it should."""
+        wrong = "the target has tokens 0 to {}, the last of which ends it"
+        return with_forced(written, edits, self.words, self.continued, wrong)
 
     def continued(self, prefix: Sequence[int]) -> list[int]:
         """A target that begins with these ids, written on greedily; the end token is left out."""
@@ -375,6 +367,27 @@ class Sentence:
         batch = collate_pairs([Example(self.read, ())])
         limits = length_limits(self.model, batch, self.settings.max_len).clamp(min=at_least)
         return batch.source.to(self.device), limits.to(self.device)
+
+
+def with_forced(
+    written: Sequence[int],
+    edits: Sequence[AnyEdit],
+    tokenizer: Tokenizer,
+    continued: Callable[[Sequence[int]], list[int]],
+    wrong: str,
+) -> list[int]:
+    """What is written once every forced token stands where it should, the first one first.
+
+    After each, a text is ``continued``; ``wrong`` says where one may stand, given their number.
+    """
+    found = list(written)
+    for edit in forced_tokens(edits):
+        if not 0 <= edit.position <= len(found):
+            where = wrong.format(len(found))
+            raise ConfigError(f"force_token.position: {where}, not {edit.position}")
+        (said,) = token_ids([edit.token], tokenizer, "force_token.token")
+        found = continued([*found[: edit.position], said])
+    return found
 
 
 def prefix_ids(tokens: Sequence[str], tokenizer: Tokenizer) -> list[int]:

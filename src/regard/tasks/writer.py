@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -55,7 +56,7 @@ from regard.tasks.opening import (
     several,
 )
 from regard.tasks.recipe import Recipe
-from regard.tasks.translating import number_format, token_ids
+from regard.tasks.translating import number_format, with_forced
 from regard.text.chat import Message
 from regard.text.pretrained import PretrainedTokenizer
 from regard.text.tokenizer import Tokenizer
@@ -342,10 +343,12 @@ class Writer(TrainedRun):
         self._check(len(read))
         with edited(self.model, edits.of_model(changes)):
             if target is None:
-                written = self._continued(read, (), max_tokens)
+                written = self._continued(read, max_tokens, ())
             else:
                 written = self.framing.inside(_text(target))
-            written = self._forced(read, written, changes, max_tokens)
+            go_on = partial(self._continued, read, max_tokens)
+            wrong = "{0} tokens follow the prompt, so it is from 0 to {0}"
+            written = with_forced(written, changes, self.tokenizer, go_on, wrong)
             seen = [*read, *written]
             if written and len(seen) == self.context + 1:  # the last is written and never read
                 seen = seen[:-1]
@@ -374,8 +377,10 @@ class Writer(TrainedRun):
             )
         check_length(self.model.config, n_tokens)
 
-    def _continued(self, read: Sequence[int], begun: Sequence[int], max_tokens: int) -> list[int]:
+    def _continued(self, read: Sequence[int], max_tokens: int, begun: Sequence[int]) -> list[int]:
         """What begins so and is written on, always by the most probable token."""
+        if begun and begun[-1] in self.framing.end_ids:
+            return list(begun[:-1])
         before = [*read, *begun]
         room = min(max_tokens - len(begun), self.context + 1 - len(before))
         if room < 1:
@@ -384,26 +389,6 @@ class Writer(TrainedRun):
         rng = torch.Generator()  # nothing is drawn
         ((one,),) = generate(self.model, [before], config, rng=rng, device=self.device)
         return [*begun, *one.ids]
-
-    def _forced(
-        self,
-        read: Sequence[int],
-        written: list[int],
-        changes: Sequence[edits.AnyEdit],
-        max_tokens: int,
-    ) -> list[int]:
-        """What is written once every forced token stands where it should, the first one first."""
-        for change in edits.forced_tokens(changes):
-            if not 0 <= change.position <= len(written):
-                raise ConfigError(
-                    f"force_token.position: {len(written)} tokens follow the prompt, so it is from "
-                    f"0 to {len(written)}, not {change.position}"
-                )
-            (said,) = token_ids([change.token], self.tokenizer, "force_token.token")
-            begun = written[: change.position]
-            ends = said in self.framing.end_ids
-            written = begun if ends else self._continued(read, [*begun, said], max_tokens)
-        return written
 
     @override
     def facts(self) -> dict[str, Any]:
