@@ -9,7 +9,6 @@ from regard.core import numbers
 from regard.core.files import write_whole
 from regard.evaluation.metrics import METRICS, titles
 from regard.models.presets import n_parameters
-from regard.tasks.base import JudgedRun, Task
 from regard.training.metrics import read_metrics
 from regard.visual.charts import curves
 from regard.visual.report import Sample, report_page
@@ -23,8 +22,8 @@ PERCENT = {"share": 100.0, "correlation": 100.0, "points": 1.0}
 """Units that are drawn in one picture, and what brings them there."""
 
 
-def write_report(judged: JudgedRun, facts: Mapping[str, Any], task: Task) -> None:
-    """Write report.html; ``facts`` are those of scores.json."""
+def write_report(judged: Any, facts: Mapping[str, Any], task: Any) -> None:
+    """Write report.html of a ``JudgedRun`` of a ``Task``; ``facts`` are those of scores.json."""
     run, seen, measured = judged.run, task.unit.many, facts["measured"]
     lines, scores = read_metrics(run.folder.metrics), facts["scores"]
     tables = [score_table(scores), parts_table(scores), attention_table(scores), signatures(scores)]
