@@ -115,7 +115,12 @@ def _rows(files: Files, schema: Schema, pattern: str | None) -> Iterator[Row]:
         return (Row(f"{target}:{number}", row) for number, row in both)
     path = Path(files)
     if pattern is not None and ending(path) != ".jsonl":
-        return readers.read_matches(path, _compiled(pattern, schema))
+        compiled, layouts = re.compile(pattern), schema.columns.values()
+        if {*compiled.groupindex} not in [{*names} for names in layouts]:
+            known = " or ".join(", ".join(names) for names in layouts)
+            found = ", ".join(compiled.groupindex) or "none"
+            raise ConfigError(f"data.pattern: expected the groups {known}, but found {found}")
+        return readers.read_matches(path, compiled)
     if schema.formats and ending(path) not in READERS:
         raise DataError(
             f"{path}: a single file must be {', '.join(schema.formats)}, perhaps with .gz or .xz; "
@@ -125,16 +130,6 @@ def _rows(files: Files, schema: Schema, pattern: str | None) -> Iterator[Row]:
         lines = enumerate(read_lines(path), start=1)  # each is one column, tabs and all
         return (Row(f"{path}:{number}", (line,)) for number, line in lines)
     return READERS[ending(path)](path) if ending(path) in READERS else readers.read_table(path)
-
-
-def _compiled(pattern: str, schema: Schema) -> re.Pattern[str]:
-    compiled = re.compile(pattern)
-    layouts = schema.columns.values()
-    if {*compiled.groupindex} not in [{*names} for names in layouts]:
-        known = " or ".join(", ".join(names) for names in layouts)
-        found = ", ".join(compiled.groupindex) or "none"
-        raise ConfigError(f"data.pattern: expected the groups {known}, but found {found}")
-    return compiled
 
 
 def _named(

@@ -210,11 +210,7 @@ def encode_table(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) ->
 def within(
     examples: Sequence[Example], max_len: int, rule: Literal["drop", "truncate"] = "drop"
 ) -> tuple[IdTable, int]:
-    """Examples that fill at most ``max_len`` positions a side, and how many were too long.
-
-    When either side is too long, the pair is dropped, or its ids beyond the limit: ``max_len - 1``
-    fit beside the end token of a source and the begin token of a target.
-    """
+    """Examples of at most ``max_len`` positions a side, longer ones dropped or cut; how many."""
     table = IdTable.of(examples)
     fits = table.fits(max_len)
     n_long = int((~fits).sum())

@@ -101,10 +101,8 @@ def _decoded(raw: bytes, path: Path, number: int) -> str:
     try:
         return line.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        remedy = "save the file as UTF-8"
-        for magic, hint in _FOREIGN.items():
-            if number == 1 and raw.startswith(magic):
-                remedy = hint
+        known = [hint for magic, hint in _FOREIGN.items() if number == 1 and raw.startswith(magic)]
+        remedy = known[0] if known else "save the file as UTF-8"
         byte, column = line[error.start], error.start + 1
         raise DataError(
             f"{path}:{number}: not UTF-8 (byte {byte:#04x} at column {column}); {remedy}"

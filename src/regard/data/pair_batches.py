@@ -57,11 +57,7 @@ def ordered_batches(examples: Sequence[Example], batch_tokens: int) -> list[Batc
 
 
 def padded_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, seed: int) -> Stream:
-    """Padded batches of at most ``batch_tokens`` positions on their longer side.
-
-    Examples of like length come together, batches in random order. A longer example than
-    ``batch_tokens`` makes a batch of its own.
-    """
+    """Padded batches of at most ``batch_tokens`` positions a side, of examples alike in length."""
 
     def plan(table: IdTable, rng: np.random.Generator) -> list[Ints]:
         source, target = table.source.lengths + 1, table.target.lengths + 1

@@ -169,24 +169,15 @@ def row_stream(
     **learned: NDArray[np.generic],
 ) -> Stream:
     """Rows without end; ``learned`` is what is learned of each, as ``collate`` names it."""
-    fingerprints = {
-        name: blake2b(values.tobytes(), digest_size=16).hexdigest()
-        for name, values in learned.items()
-    }
-    return Stream(
-        IdTable.of(examples),
-        partial(planned_rows, layout=layout, batch_tokens=batch_tokens),
-        partial(collate, layout=layout, **learned),
-        seed=seed,
-        depends_on={"batch_tokens": batch_tokens, "packed": False, **fingerprints},
-    )
 
+    def plan(table: IdTable, rng: np.random.Generator) -> list[Ints]:
+        return buckets(*layout.sizes(table), batch_tokens, rng)
 
-def planned_rows(
-    table: IdTable, rng: np.random.Generator, *, layout: Layout, batch_tokens: int
-) -> list[Ints]:
-    """The examples of each batch of an epoch."""
-    return buckets(*layout.sizes(table), batch_tokens, rng)
+    depends_on: dict[str, int | str] = {"batch_tokens": batch_tokens, "packed": False}
+    for name, values in learned.items():
+        depends_on[name] = blake2b(values.tobytes(), digest_size=16).hexdigest()
+    collate = partial(collate, layout=layout, **learned)
+    return Stream(IdTable.of(examples), plan, collate, seed=seed, depends_on=depends_on)
 
 
 def ordered_rows(table: IdTable, layout: Layout, batch_tokens: int) -> list[Ints]:
@@ -195,23 +186,15 @@ def ordered_rows(table: IdTable, layout: Layout, batch_tokens: int) -> list[Ints
     return cut_in_order(np.lexsort((second, first)), np.maximum(first, second), batch_tokens)
 
 
-@dataclass(frozen=True, slots=True)
 class Masking:
-    """Chooses tokens and what stands in their place."""
+    """Chooses tokens and what stands in their place, in a vocabulary of ``n_vocab`` ids."""
 
-    layout: Layout
-    mask: int
-    spoken: Ints
-    """Ids that stand for text."""
-
-    @classmethod
-    def of(cls, layout: Layout, n_vocab: int) -> Masking:
-        """For a vocabulary of so many ids."""
-        mask = layout.specials.mask
-        if mask is None:
+    def __init__(self, layout: Layout, n_vocab: int) -> None:
+        if layout.specials.mask is None:
             raise ConfigError("the tokenizer has no token for masked words; train a new one")
-        special = [*layout.specials.named().values()]
-        return cls(layout, mask, np.setdiff1d(np.arange(n_vocab), special))
+        self.layout, self.mask = layout, layout.specials.mask
+        self.spoken = np.setdiff1d(np.arange(n_vocab), [*layout.specials.named().values()])
+        """Ids that stand for text."""
 
     def batch(self, table: IdTable, rows: Ints, rng: np.random.Generator) -> Batch:
         """Some of the texts; at least one token of them is to be guessed.
@@ -247,7 +230,7 @@ def masked_stream(
     """Masked texts without end. Seed and epoch decide all, so that going on is exact."""
 
     def plan(table: IdTable, rng: np.random.Generator) -> list[Part]:
-        planned = planned_rows(table, rng, layout=masking.layout, batch_tokens=batch_tokens)
+        planned = buckets(*masking.layout.sizes(table), batch_tokens, rng)
         batches = [rows for rows in planned if table.source.lengths[rows].any()]
         seeds = rng.integers(2**63 - 1, size=len(batches)).tolist()
         return list(zip(batches, seeds, strict=True))

@@ -105,10 +105,7 @@ def located_splits(settings: DataSettings) -> dict[str, Files]:
 
 
 def located(named: Mapping[str, Files], folder: str | None) -> dict[str, Files]:
-    """The files by split with their folder, packed ones where only those are there.
-
-    With a folder, all that it lacks is told at once: it is likely to be the wrong one.
-    """
+    """Files with their folder, packed or not; all that a folder lacks is told at once."""
     home = Path(folder or "")
     listed = {split: [one] if isinstance(one, str) else [*one] for split, one in named.items()}
     missing = [name for name in chain(*listed.values()) if present(home / name) is None]
@@ -160,11 +157,7 @@ def hold_out_linked(pairs: tuple[S, ...], n: int, seed: int) -> Sides[S]:
 def _parted(
     pairs: tuple[S, ...], groups: Sequence[bytes], n: int, kept: bytes | None = None
 ) -> Sides[S]:
-    """Whole groups are held out, in their own order, until ``n`` pairs are together.
-
-    A group for which there is no room is passed over. One is never held out: the last, unless
-    another is named.
-    """
+    """Hold whole groups out while there is room, in order; never ``kept``, or the last."""
     sizes = Counter(groups)
     chosen: set[bytes] = set()
     room = n

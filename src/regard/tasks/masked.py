@@ -126,7 +126,7 @@ class Filler(EncoderRun):
         """Scores on any texts; those without any token are left out."""
         ids = self.tokenizer.encode_batch([one.text for one in examples])
         table, _ = self.layout.cut([Example(text, ()) for text in ids if text])
-        masking = Masking.of(self.layout, self.tokenizer.n_vocab)
+        masking = Masking(self.layout, self.tokenizer.n_vocab)
         scores = guessing(self.model, fixed_masked(table, masking, READ_TOKENS), self.device)
         return self.evaluation(split, len(examples), scores)
 
@@ -209,7 +209,7 @@ class MaskedTask(EncodingTask):
     @override
     def prepared(self, data: Data[Any], begun: Path | None, begin: Begin) -> PreparedMasked:
         fields = with_tables(begin(head="masked"))
-        masking = Masking.of(fields["layout"], fields["tokenizer"].n_vocab)
+        masking = Masking(fields["layout"], fields["tokenizer"].n_vocab)
         return PreparedMasked(**fields, masking=masking)
 
     @override

@@ -21,8 +21,9 @@ from typing_extensions import override
 
 from regard.core.errors import ConfigError
 from regard.data.batch import Batch
+from regard.data.batching import buckets
 from regard.data.records import Labelled
-from regard.data.row_batches import planned_rows, scored_pairs_batch
+from regard.data.row_batches import scored_pairs_batch
 from regard.data.splits import Data
 from regard.evaluation.metrics import values
 from regard.models.encoder import Encoder, mean_of_real
@@ -175,9 +176,8 @@ def _told_apart(prepared: PreparedSimilarity) -> list[str]:
     if len(prepared.train_targets["scores"]):
         return []
     size = prepared.recipe.train.batch_tokens
-    batches = planned_rows(
-        prepared.train, np.random.default_rng(0), layout=prepared.layout, batch_tokens=size
-    )
+    rng = np.random.default_rng(0)
+    batches = buckets(*prepared.layout.sizes(prepared.train), size, rng)
     n_alone = sum(len(batch) == 1 for batch in batches)
     if n_alone == len(batches):
         raise ConfigError(

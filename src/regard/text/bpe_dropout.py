@@ -243,10 +243,7 @@ class BpeDropout:
 
 
 class BpeDropoutProcess:
-    """Segments the texts of all sides, one epoch ahead of what it is asked for.
-
-    A side is a tokenizer and its texts, none of which gets more than ``room`` ids by dropout.
-    """
+    """Segments texts one epoch ahead; a side is a tokenizer and texts, of ``room`` ids."""
 
     def __init__(
         self,

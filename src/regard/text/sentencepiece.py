@@ -48,8 +48,7 @@ class SentencePieces:
 def read_sentencepieces(path: Path) -> SentencePieces:
     """Read an .spm file; only models of the unigram kind, without bytes, are understood."""
     try:
-        data = path.read_bytes()
-        return _pieces_of(data, path)
+        return _pieces_of(path.read_bytes(), path)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, IndexError, struct.error) as error:

@@ -183,7 +183,7 @@ def test_a_batch_goes_elsewhere_whole():
 
 def masked(n=300, seed=1, batch_tokens=256):
     examples = LAYOUT.cut(made(n, pairs=False))[0]
-    masking = Masking.of(LAYOUT, 90)
+    masking = Masking(LAYOUT, 90)
     return examples, masked_stream(examples, masking, batch_tokens=batch_tokens, seed=seed)
 
 
@@ -240,23 +240,23 @@ def test_masks_differ_from_epoch_to_epoch_and_can_be_taken_up_again():
 
 def test_for_scoring_the_same_words_are_left_out_each_time():
     examples, _ = masked()
-    first, again = (fixed_masked(examples, Masking.of(LAYOUT, 90), 256) for _ in range(2))
+    first, again = (fixed_masked(examples, Masking(LAYOUT, 90), 256) for _ in range(2))
     assert [b.ids.tolist() for b in first] == [b.ids.tolist() for b in again]
     assert sorted(n for b in first for n in b.numbers) == list(range(300))
 
 
 def test_a_batch_of_one_word_has_something_to_guess():
-    masking = Masking.of(LAYOUT, 90)
+    masking = Masking(LAYOUT, 90)
     one = masked_stream([Example([7], ())], masking, batch_tokens=8, seed=0)
     assert all(one.next().count == 1 for _ in range(20))
 
 
 def test_a_text_without_words_is_never_learned_from():
-    masking = Masking.of(LAYOUT, 90)
+    masking = Masking(LAYOUT, 90)
     one = masked_stream([Example([], ()), Example([7], ())], masking, batch_tokens=3, seed=0)
     assert {one.next().numbers for _ in range(9)} == {(1,)}
 
 
 def test_a_tokenizer_without_a_mask_is_refused():
     with pytest.raises(ConfigError, match="no token for masked words"):
-        Masking.of(Layout(SpecialIds(0, 1, 2, 3), 16), 90)
+        Masking(Layout(SpecialIds(0, 1, 2, 3), 16), 90)

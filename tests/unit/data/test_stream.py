@@ -68,7 +68,7 @@ STREAMS = {
     "spans": lambda: rows(
         span_batch, ROWS, LAYOUT, spans=np.stack([np.arange(300), np.arange(300) + 1], 1)
     ),
-    "masked": lambda: masked_stream(ROWS, Masking.of(LAYOUT, 50), batch_tokens=300, seed=5),
+    "masked": lambda: masked_stream(ROWS, Masking(LAYOUT, 50), batch_tokens=300, seed=5),
     "windows": windows,
 }
 PACKED = (
@@ -145,7 +145,7 @@ def test_batches_and_states_are_those_of_the_first_version(name):
 def test_ordered_batches_are_those_of_the_first_version():
     batches = ordered_batches(TEXTS, 200)
     assert digest(batches, ["source", "target", "numbers"]) == "9016454a5e972968"
-    masked = fixed_masked(ROWS, Masking.of(LAYOUT, 50), 300)
+    masked = fixed_masked(ROWS, Masking(LAYOUT, 50), 300)
     names = ["ids", "segments", "positions", "targets", "numbers"]
     assert digest(masked, names) == "b7b57d70755db15d"
 

@@ -94,7 +94,7 @@ def test_masked_words_alone_cost_something(make):
     model = make(head="masked")
     layout = Layout(SpecialIds(0, 1, 2, 3, 4), 16)
     texts = [Example([5, 6, 7, 8], ()), Example([9, 10], ()), Example([11, 12, 5], ())]
-    (batch,) = fixed_masked(texts, Masking.of(layout, 13), 100)
+    (batch,) = fixed_masked(texts, Masking(layout, 13), 100)
     log_probs = model(batch.ids, batch.segments).log_softmax(dim=-1).flatten(0, 1)
     rows = list(zip(batch.positions.tolist(), batch.targets.tolist(), strict=True))
     expected = -sum(log_probs[place, target].item() for place, target in rows)

@@ -12,8 +12,6 @@ T = TypeVar("T")
 class StableRandom:
     """Choices by one seeded generator; only its ``random()`` is used, which no Python changes."""
 
-    __slots__ = ("_random",)
-
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed).random
 

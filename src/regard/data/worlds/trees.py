@@ -178,13 +178,12 @@ class Clause:
         subject_head = self.subject.write(draft)
         object_head = self.predicate.write(draft, self.subject)
         if self.reason:
-            antecedent = self.antecedent
             draft.add(simple("because", "parce que"))
-            pronoun = draft.add(_pronoun(antecedent))
+            pronoun = draft.add(_pronoun(self.antecedent))
             head = object_head if self.of_object else subject_head
             assert head is not None, "an object has a head"
             draft.antecedents.append((pronoun, head))
-            self.reason.write(draft, antecedent)
+            self.reason.write(draft, self.antecedent)
 
 
 def _pronoun(antecedent: Nominal) -> Phrase:
