@@ -97,7 +97,7 @@ def dense_bias(bias: Bias, n_queries: int, n_keys: int) -> Tensor | None:
 
 
 def scaled_bias(bias: Bias, factor: float) -> Bias:
-    """The same, so many scaled_bias as strong."""
+    """The bias times a factor."""
     if isinstance(bias, Alibi):
         return bias._replace(slopes=bias.slopes * factor)
     return None if bias is None else bias * factor
