@@ -24,7 +24,6 @@ from regard.evaluation.metrics import Link, alignment_error_rate
 
 Matrix = NDArray[np.floating[Any]]
 Links = Sequence[tuple[int, int]]
-Shuffle = Callable[[Matrix, np.random.Generator], Matrix]
 
 N_SHUFFLES = 20
 """The baseline is a mean over so many shuffles, to be steady on a few hundred sentences."""
@@ -42,10 +41,6 @@ class Watched:
     """Links of an alignment that are forgiven besides."""
 
 
-Scorer = Callable[[Sequence[Matrix], Sequence[Watched]], float]
-"""One label's weights in all sentences, and the sentences -> a score."""
-
-
 @dataclass(frozen=True, slots=True)
 class HeadChoice:
     """What was chosen and how good it is."""
@@ -59,42 +54,41 @@ class HeadChoice:
     """Its score on ``test`` with each row's weights shuffled: chance."""
 
 
-def by_label(sentences: Sequence[Watched], score: Scorer) -> dict[Hashable, float]:
-    """The score of every label."""
-    if not sentences:
-        raise DataError("no sentence with gold links to score attention on; give at least one")
-    return {label: _scored(sentences, label, score) for label in sentences[0].weights}
+@dataclass(frozen=True, slots=True)
+class AttentionMeasure:
+    """How well heads find gold links."""
 
+    score: Callable[[Sequence[Matrix], Sequence[Watched]], float]
+    """One label's weights in all sentences, and the sentences -> a number."""
+    best: Callable[..., Hashable]
+    """``max`` or ``min``."""
+    shuffle: Callable[[Matrix, np.random.Generator], Matrix]
 
-def choose(
-    valid: Sequence[Watched],
-    test: Sequence[Watched],
-    *,
-    score: Scorer,
-    best: Callable[..., Hashable],
-    shuffle: Shuffle,
-    seed: int,
-) -> HeadChoice:
-    """Take the label that is ``best`` (``max`` or ``min``) on ``valid``; ties go to the first."""
-    on_valid = by_label(valid, score)
-    label = best(on_valid, key=on_valid.__getitem__)
-    rng, chance = np.random.default_rng(seed), []
-    on_test = _scored(test, label, score)
-    for _ in range(N_SHUFFLES):
-        chance.append(score([shuffle(one.weights[label], rng) for one in test], test))
-    return HeadChoice(label, on_valid[label], on_test, fmean(chance))
+    def by_head(self, sentences: Sequence[Watched]) -> dict[Hashable, float]:
+        """The score of every label."""
+        if not sentences:
+            raise DataError("no sentence with gold links to score attention on; give at least one")
+        return {label: self._scored(sentences, label) for label in sentences[0].weights}
 
+    def chosen(
+        self, valid: Sequence[Watched], test: Sequence[Watched], *, seed: int = 0
+    ) -> HeadChoice:
+        """The label that is best on ``valid`` (ties go to the first), and its score on ``test``."""
+        on_valid = self.by_head(valid)
+        label = self.best(on_valid, key=on_valid.__getitem__)
+        on_test = self._scored(test, label)
+        rng, chance = np.random.default_rng(seed), []
+        for _ in range(N_SHUFFLES):
+            chance.append(self.score([self.shuffle(one.weights[label], rng) for one in test], test))
+        return HeadChoice(label, on_valid[label], on_test, fmean(chance))
 
-def _scored(sentences: Sequence[Watched], label: Hashable, score: Scorer) -> float:
-    if missing := sum(label not in sentence.weights for sentence in sentences):
-        raise DataError(
-            f"every sentence must carry the weights of {label!r}, {missing} do not; "
-            "watch all of them with one model"
-        )
-    return score([sentence.weights[label] for sentence in sentences], sentences)
-
-
-# Alignments
+    def _scored(self, sentences: Sequence[Watched], label: Hashable) -> float:
+        if missing := sum(label not in sentence.weights for sentence in sentences):
+            raise DataError(
+                f"every sentence must carry the weights of {label!r}, {missing} do not; "
+                "watch all of them with one model"
+            )
+        return self.score([sentence.weights[label] for sentence in sentences], sentences)
 
 
 def words_matrix(
@@ -116,25 +110,6 @@ def words_matrix(
     means = _membership(target_words)  # (T, target words)
     means /= np.maximum(means.sum(axis=0), 1)  # a word without tokens stays 0
     return means.T @ weights @ sums
-
-
-def alignment_error_by_head(sentences: Sequence[Watched]) -> dict[Hashable, float]:
-    """Label -> alignment error rate; weights are (target words, source words)."""
-    return by_label(sentences, _error_rate)
-
-
-def chosen_alignment(
-    valid: Sequence[Watched], test: Sequence[Watched], *, seed: int = 0
-) -> HeadChoice:
-    """Alignment error rate on ``test`` of the label whose rate is lowest on ``valid``.
-
-    Weights are (target words, source words), from ``words_matrix``; links (source, target).
-    """
-
-    def shuffle(matrix: Matrix, rng: np.random.Generator) -> Matrix:
-        return rng.permuted(matrix, axis=1)
-
-    return choose(valid, test, score=_error_rate, best=min, shuffle=shuffle, seed=seed)
 
 
 def _membership(words: Sequence[int | None]) -> NDArray[np.float64]:
@@ -163,21 +138,12 @@ def _error_rate(matrices: Sequence[Matrix], sentences: Sequence[Watched]) -> flo
     )
 
 
-# Antecedents. Candidates are all words of the sentence but the pronoun itself: most heads look at
-# themselves, which would tell nothing.
+def _shuffled_rows(matrix: Matrix, rng: np.random.Generator) -> Matrix:
+    return rng.permuted(matrix, axis=1)
 
 
-def antecedent_accuracy_by_head(sentences: Sequence[Watched]) -> dict[Hashable, float]:
-    """Label -> share of pronouns whose most attended candidate is their antecedent."""
-    return by_label(sentences, _antecedent_accuracy)
-
-
-def chosen_antecedents(
-    valid: Sequence[Watched], test: Sequence[Watched], *, seed: int = 0
-) -> HeadChoice:
-    """Accuracy on ``test`` of the label that is most accurate on ``valid``."""
-    shuffle = _shuffled_candidates
-    return choose(valid, test, score=_antecedent_accuracy, best=max, shuffle=shuffle, seed=seed)
+ALIGNMENT = AttentionMeasure(_error_rate, min, _shuffled_rows)
+"""Alignment error rate; weights are (target words, source words), from ``words_matrix``."""
 
 
 def _antecedent_accuracy(matrices: Sequence[Matrix], sentences: Sequence[Watched]) -> float:
@@ -213,3 +179,11 @@ def _shuffled_candidates(matrix: Matrix, rng: np.random.Generator) -> Matrix:
     rows = matrix[candidates].reshape(n_words, max(n_words - 1, 0))
     shuffled[candidates] = rng.permuted(rows, axis=1).ravel()
     return shuffled
+
+
+ANTECEDENTS = AttentionMeasure(_antecedent_accuracy, max, _shuffled_candidates)
+"""Share of pronouns whose most attended candidate is their antecedent.
+
+Candidates are all words of the sentence but the pronoun itself: most heads look at themselves,
+which would tell nothing.
+"""

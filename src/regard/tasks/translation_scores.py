@@ -19,7 +19,7 @@ from regard.data.pair_batches import ordered_batches
 from regard.data.records import Pair
 from regard.data.splits import Data, split_of
 from regard.evaluation import attention
-from regard.evaluation.attention import HeadChoice, Links, Watched
+from regard.evaluation.attention import Links, Watched
 from regard.evaluation.metrics import computed, exact_match, perplexity
 from regard.evaluation.systems import by_length
 from regard.inspection.capture import watch
@@ -134,14 +134,14 @@ def attention_scores(
     or the model has nothing of is left out.
     """
     scores: dict[str, float | str] = {}
-    for score, name, links, choose in (
-        ("aer", CROSS, "alignment", attention.chosen_alignment),
-        ("antecedent_accuracy", SELF, "antecedents", attention.chosen_antecedents),
+    for score, name, links, measure in (
+        ("aer", CROSS, "alignment", attention.ALIGNMENT),
+        ("antecedent_accuracy", SELF, "antecedents", attention.ANTECEDENTS),
     ):
         parts = [[one for one in pairs if getattr(one, links)][:MOST] for pairs in (valid, test)]
         watched = [_watched(run, pairs, name, links) for pairs in parts] if all(parts) else []
         if watched and watched[0][0].weights:
-            choice: HeadChoice = choose(*watched)
+            choice = measure.chosen(*watched)
             scores |= {score: choice.test, f"{score}_by": str(choice.label)}
             scores[f"{score}_shuffled"] = choice.baseline
     return scores
@@ -156,8 +156,8 @@ def gold_scores_by_head(run: Run, pairs: Sequence[Pair]) -> dict[str, dict[Hasha
     aligned = _watched(run, pairs, CROSS, "alignment")
     linked = _watched(run, pairs, SELF, "antecedents")
     return {
-        "aer": attention.alignment_error_by_head(aligned) if aligned else {},
-        "antecedent": attention.antecedent_accuracy_by_head(linked) if linked else {},
+        "aer": attention.ALIGNMENT.by_head(aligned) if aligned else {},
+        "antecedent": attention.ANTECEDENTS.by_head(linked) if linked else {},
     }
 
 
@@ -217,7 +217,7 @@ def alignment_scores(run: Run, sentences: Sequence[Aligned]) -> dict[str, Any]:
             "on some and scored on others"
         )
     watched = [watched_aligned(run, one) for one in short]
-    choice = attention.chosen_alignment(watched[:n_choosing], watched[n_choosing:])
+    choice = attention.ALIGNMENT.chosen(watched[:n_choosing], watched[n_choosing:])
     scores = {
         "n": len(short) - n_choosing,
         "aer": choice.test,

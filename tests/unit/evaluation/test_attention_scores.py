@@ -2,14 +2,7 @@ import numpy as np
 import pytest
 
 from regard.core.errors import DataError, ShapeError
-from regard.evaluation.attention import (
-    Watched,
-    antecedent_accuracy_by_head,
-    chosen_alignment,
-    chosen_antecedents,
-    links,
-    words_matrix,
-)
+from regard.evaluation.attention import ALIGNMENT, ANTECEDENTS, Watched, links, words_matrix
 from regard.evaluation.metrics import alignment_error_rate
 
 
@@ -107,13 +100,13 @@ def test_the_head_is_chosen_on_valid_and_scored_on_test():
     eye, other = np.eye(4), np.roll(np.eye(4), 1, axis=1)
     valid = [Watched({"good here": eye, "good there": other}, diagonal(4))]
     test = [Watched({"good here": other, "good there": eye}, diagonal(4))]
-    choice = chosen_alignment(valid, test)
+    choice = ALIGNMENT.chosen(valid, test)
     assert (choice.label, choice.valid, choice.test) == ("good here", 0.0, 1.0)
 
 
 def test_the_shuffled_baseline_is_near_chance():
     sentences = [Watched({"head": np.eye(5)}, diagonal(5)) for _ in range(40)]
-    choice = chosen_alignment(sentences, sentences, seed=1)
+    choice = ALIGNMENT.chosen(sentences, sentences, seed=1)
     assert choice.test == 0.0
     assert choice.baseline == pytest.approx(4 / 5, abs=0.03)
 
@@ -122,7 +115,7 @@ def test_links_are_source_first_while_rows_are_targets():
     # Target words 0 and 1 both look at source word 2.
     weights = np.array([[0.0, 0.1, 0.9], [0.2, 0.0, 0.8]])
     watched = [Watched({"head": weights}, ((2, 0), (2, 1)))]
-    assert chosen_alignment(watched, watched).test == 0.0
+    assert ALIGNMENT.chosen(watched, watched).test == 0.0
 
 
 def test_possible_links_are_forgiven_on_both_sides_of_the_choice():
@@ -131,16 +124,16 @@ def test_possible_links_are_forgiven_on_both_sides_of_the_choice():
     both = {"sure": eye, "maybe": other}
     valid = [Watched(both, diagonal(2))]
     test = [Watched(both, diagonal(2))]
-    plain = chosen_alignment(valid, test)
+    plain = ALIGNMENT.chosen(valid, test)
     assert plain.label == "sure"
     assert plain.test == pytest.approx(1 - (2 + 2) / (4 + 2))
     # With the other half of the diagonal possible on test only, the same choice is without error.
-    choice = chosen_alignment(valid, [Watched(both, diagonal(2), diagonal(4))])
+    choice = ALIGNMENT.chosen(valid, [Watched(both, diagonal(2), diagonal(4))])
     assert (choice.label, choice.valid, choice.test) == ("sure", plain.valid, 0.0)
     # Possible links on valid can turn the choice: 4 of 6 and 4 of 6 before, now 4 + 4 of 8.
     gold = (*diagonal(1), *rolled[1:2])
-    assert chosen_alignment([Watched(both, gold, rolled)], test).label == "maybe"
-    assert chosen_alignment([Watched(both, gold, diagonal(4))], test).label == "sure"
+    assert ALIGNMENT.chosen([Watched(both, gold, rolled)], test).label == "maybe"
+    assert ALIGNMENT.chosen([Watched(both, gold, diagonal(4))], test).label == "sure"
 
 
 def looking(*where, n_words=5):
@@ -157,57 +150,57 @@ def test_accuracy_counts_pronouns_over_all_sentences():
         Watched({"head": looking((2, 0))}, ((2, 0),)),
         Watched({"head": looking((2, 0))}, ()),  # no pronoun: no question
     ]
-    assert antecedent_accuracy_by_head(sentences) == {"head": pytest.approx(2 / 3)}
+    assert ANTECEDENTS.by_head(sentences) == {"head": pytest.approx(2 / 3)}
 
 
 def test_attention_of_the_pronoun_to_itself_is_set_aside():
-    assert antecedent_accuracy_by_head([Watched({"h": looking((3, 1))}, ((3, 1),))]) == {"h": 1.0}
-    assert antecedent_accuracy_by_head([Watched({"h": looking((3, 2))}, ((3, 1),))]) == {"h": 0.0}
+    assert ANTECEDENTS.by_head([Watched({"h": looking((3, 1))}, ((3, 1),))]) == {"h": 1.0}
+    assert ANTECEDENTS.by_head([Watched({"h": looking((3, 2))}, ((3, 1),))]) == {"h": 0.0}
 
 
 def test_any_of_several_antecedents_is_right_and_the_pronoun_counts_once():
     both = Watched({"h": looking((4, 2))}, ((4, 0), (4, 2)))
-    assert antecedent_accuracy_by_head([both]) == {"h": 1.0}
+    assert ANTECEDENTS.by_head([both]) == {"h": 1.0}
 
 
 def test_a_pronoun_that_looks_at_nothing_finds_nothing():
-    assert antecedent_accuracy_by_head([Watched({"h": np.eye(3)}, ((2, 0),))]) == {"h": 0.0}
+    assert ANTECEDENTS.by_head([Watched({"h": np.eye(3)}, ((2, 0),))]) == {"h": 0.0}
 
 
 def test_a_pronoun_that_was_cut_off_finds_nothing():
-    assert antecedent_accuracy_by_head([Watched({"h": looking((3, 1))}, ((7, 1),))]) == {"h": 0.0}
+    assert ANTECEDENTS.by_head([Watched({"h": looking((3, 1))}, ((7, 1),))]) == {"h": 0.0}
 
 
 def test_rows_ask_and_columns_are_looked_at():
     # Word 1 looks at word 3; word 3, the pronoun, looks at word 0.
     matrix = looking((1, 3), (3, 0))
-    assert antecedent_accuracy_by_head([Watched({"h": matrix}, ((3, 1),))]) == {"h": 0.0}
+    assert ANTECEDENTS.by_head([Watched({"h": matrix}, ((3, 1),))]) == {"h": 0.0}
 
 
 def test_the_head_is_chosen_on_valid_and_not_on_test():
     right, wrong = looking((3, 1)), looking((3, 2))
     valid = [Watched({("layer", 0): wrong, ("layer", 1): right}, ((3, 1),))]
     test = [Watched({("layer", 0): right, ("layer", 1): wrong}, ((3, 1),))]
-    choice = chosen_antecedents(valid, test, seed=0)
+    choice = ANTECEDENTS.chosen(valid, test, seed=0)
     assert (choice.label, choice.valid, choice.test) == (("layer", 1), 1.0, 0.0)
 
 
 def test_the_shuffled_baseline_is_one_in_the_number_of_candidates():
     sentences = [Watched({"h": looking((3, 1), n_words=6)}, ((3, 1),)) for _ in range(100)]
-    choice = chosen_antecedents(sentences, sentences, seed=0)
+    choice = ANTECEDENTS.chosen(sentences, sentences, seed=0)
     assert choice.test == 1.0
     assert choice.baseline == pytest.approx(1 / 5, abs=0.03)
 
 
 def test_the_baseline_never_hands_the_pronouns_own_weight_to_a_candidate():
     itself = [Watched({"h": np.eye(3)}, ((2, 0),)) for _ in range(20)]
-    assert chosen_antecedents(itself, itself).baseline == 0.0
+    assert ANTECEDENTS.chosen(itself, itself).baseline == 0.0
 
 
 def test_the_seed_decides_the_baseline():
     sentences = [Watched({"h": looking((3, 1))}, ((3, 1),)) for _ in range(7)]
     first, again = (
-        [chosen_antecedents(sentences, sentences, seed=s).baseline for s in range(6)] for _ in "ab"
+        [ANTECEDENTS.chosen(sentences, sentences, seed=s).baseline for s in range(6)] for _ in "ab"
     )
     assert first == again
     assert len(set(first)) > 1
@@ -216,21 +209,21 @@ def test_the_seed_decides_the_baseline():
 def test_shuffling_leaves_the_given_weights_alone():
     matrix = looking((3, 1))
     before = matrix.copy()
-    chosen_antecedents([Watched({"h": matrix}, ((3, 1),))], [Watched({"h": matrix}, ((3, 1),))])
+    ANTECEDENTS.chosen([Watched({"h": matrix}, ((3, 1),))], [Watched({"h": matrix}, ((3, 1),))])
     np.testing.assert_array_equal(matrix, before)
 
 
 def test_sentences_without_any_pronoun_are_refused():
     with pytest.raises(DataError, match="needs pronouns"):
-        antecedent_accuracy_by_head([Watched({"h": np.eye(2)}, ())])
+        ANTECEDENTS.by_head([Watched({"h": np.eye(2)}, ())])
 
 
 def test_no_sentence_at_all_is_refused():
     with pytest.raises(DataError, match="no sentence"):
-        chosen_antecedents([], [])
+        ANTECEDENTS.chosen([], [])
 
 
 def test_a_head_that_some_sentences_lack_is_refused_by_name():
     sentences = [Watched({"h": np.eye(2)}, ((1, 0),)), Watched({}, ((1, 0),))]
     with pytest.raises(DataError, match="'h', 1 do not"):
-        antecedent_accuracy_by_head(sentences)
+        ANTECEDENTS.by_head(sentences)
