@@ -58,7 +58,8 @@ class Answer(NamedTuple):
 
     def as_json(self) -> dict[str, object]:
         """The words, where they stand in the text, and how sure the model is of them."""
-        return {"answer": self.text, **{k: v for k, v in self._asdict().items() if k != "text"}}
+        where = {"start": self.start, "end": self.end}
+        return {"answer": self.text, **where, "probability": self.probability}
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,14 +379,13 @@ class AnswersTask(EncodingTask):
     def prepared(self, data: Data[Any], begun: Path | None, begin: Begin) -> PreparedAnswers:
         fields = begin(head="spans")
         tokenizer, layout = fields["tokenizer"], fields["layout"]
-        parts = {
-            name: Learned.of(data.splits[name], tokenizer, layout) for name in ("train", "valid")
-        }
-        notes = (note for name, part in parts.items() for note in part.notes(name))
-        fields["notes"] = (*fields["notes"], *notes)
-        for name, part in parts.items():
+        train, valid = (
+            Learned.of(data.splits[name], tokenizer, layout) for name in ("train", "valid")
+        )
+        fields["notes"] = (*fields["notes"], *train.notes("train"), *valid.notes("valid"))
+        for name, part in (("train", train), ("valid", valid)):
             fields |= {name: part.asked.windows.table, f"{name}_targets": {"spans": part.spans}}
-        return PreparedAnswers(**fields, learned=parts["train"], validated=parts["valid"])
+        return PreparedAnswers(**fields, learned=train, validated=valid)
 
     @override
     def file_notes(self, run: Answerer, corpus: Corpus[Question], name: str) -> list[str]:
