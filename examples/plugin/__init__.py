@@ -46,7 +46,7 @@ from regard.tasks.look import Choice, Look, Prediction, TopChoices
 from regard.tasks.opening import TrainedRun, check_memory, open_run
 from regard.tasks.recipe import Recipe
 from regard.tasks.requests import Request
-from regard.training.losses import Losses, StatelessObjective, cross_entropy
+from regard.training.losses import Losses, Objective, cross_entropy
 from regard.training.optimisers import OPTIMISERS, OptimiserKind, OptimiserOptions
 from regard.visual.payload import Axis
 
@@ -191,7 +191,7 @@ def chunked(motions: Sequence[Motion], rng: np.random.Generator, size: int) -> l
     return [order[i : i + size] for i in range(0, len(order), size)]
 
 
-class MotionLoss(StatelessObjective):
+class MotionLoss(Objective):
     """Cross-entropy of the labels."""
 
     def __call__(self, model: nn.Module, batch: Batch) -> Losses:
