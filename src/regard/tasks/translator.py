@@ -289,7 +289,7 @@ class Run(TrainedRun):
         """Where every attention looks while the source is read and the target written.
 
         The target is the given one, or what the model itself would write. An ``edit``, or several,
-        as objects or JSON (``regard.runs.edits``), asks what would be if: the model writes and
+        as objects or JSON (``regard.tasks.edits``), asks what would be if: the model writes and
         looks under it, and is as before afterwards.
         """
         changes = edits.edits_from(edit)

@@ -331,8 +331,8 @@ class Writer(TrainedRun):
     ) -> Look:
         """Where every attention looks while the prompt is read and what follows it is written.
 
-        What follows is the ``target``, or what the model itself takes for most probable, up
-        to ``max_tokens``. An ``edit``, or several, as objects or JSON (``regard.runs.edits``), asks
+        What follows is the ``target``, or what the model itself takes for most probable, up to
+        ``max_tokens``. An ``edit``, or several, as objects or JSON (``regard.tasks.edits``), asks
         what would be if: the model writes and looks under it, and is as before afterwards.
         """
         changes = edits.edits_from(edit)
