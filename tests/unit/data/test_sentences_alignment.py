@@ -6,7 +6,7 @@ from regard.data.worlds import lexicon, phrases, sentences, trees
 from regard.data.worlds.drawing import I
 from regard.data.worlds.lexicon import MANY, THE, A
 from regard.data.worlds.phrases import Draft, phrase, simple, word
-from regard.data.worlds.trees import Action, Clause, NounPhrase, Relative, write_pair
+from regard.data.worlds.trees import Action, Clause, NounPhrase, RelativeClause, write_pair
 from regard.text import words
 
 
@@ -82,7 +82,7 @@ def test_positions_of_the_lecture_sentence():
                     NounPhrase(
                         noun("dog"),
                         THE,
-                        relative=Relative(
+                        relative=RelativeClause(
                             Action(lexicon.SEE, False, False, NounPhrase(noun("cat"), THE))
                         ),
                     ),

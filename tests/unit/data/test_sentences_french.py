@@ -9,7 +9,7 @@ from regard.data.worlds.trees import (
     Action,
     Clause,
     NounPhrase,
-    Relative,
+    RelativeClause,
     State,
     both,
     named,
@@ -234,27 +234,37 @@ CLAUSES = [
     (who("alice"), State(TRADES["musician"], True, True), "alice n'était pas musicienne"),
     # relative clauses; a participle agrees with an object that comes before it
     (
-        np(THE, "dog", relative=Relative(does(lexicon.SEE, np(THE, "cat")))),
+        np(THE, "dog", relative=RelativeClause(does(lexicon.SEE, np(THE, "cat")))),
         does(lexicon.SLEEP),
         "le chien qui voit le chat dort",
     ),
     (
-        np(THE, "woman", relative=Relative(did(lexicon.CHASE, np(THE, "wolf")))),
+        np(THE, "woman", relative=RelativeClause(did(lexicon.CHASE, np(THE, "wolf")))),
         does(lexicon.LAUGH),
         "la femme qui a poursuivi le loup rit",
     ),
     (
-        np(THE, "apple", relative=Relative(Action(lexicon.FIND, True), I)),
+        np(THE, "apple", relative=RelativeClause(Action(lexicon.FIND, True), I)),
         State(ADJECTIVES["sour"], True),
         "la pomme que j'ai trouvée était acide",
     ),
     (
-        np(SOME, "lemon", plural=True, relative=Relative(Action(lexicon.SEE, True), who("alice"))),
+        np(
+            SOME,
+            "lemon",
+            plural=True,
+            relative=RelativeClause(Action(lexicon.SEE, True), who("alice")),
+        ),
         State(ADJECTIVES["green"], True),
         "des citrons qu'alice a vus étaient verts",
     ),
     (
-        np(THE, "giraffe", plural=True, relative=Relative(Action(lexicon.SEE, True), np(A, "boy"))),
+        np(
+            THE,
+            "giraffe",
+            plural=True,
+            relative=RelativeClause(Action(lexicon.SEE, True), np(A, "boy")),
+        ),
         State(ADJECTIVES["shy"], False),
         "les girafes qu'un garçon a vues sont timides",
     ),
@@ -350,13 +360,14 @@ def test_a_pronoun_takes_the_gender_of_what_it_means(clause, en, fr):
         (Clause(WE, State(TRADES["baker"], False)), "we are bakers"),
         (
             Clause(
-                np(THE, "girl", relative=Relative(did(lexicon.SEE, who("paul")))), did(lexicon.SING)
+                np(THE, "girl", relative=RelativeClause(did(lexicon.SEE, who("paul")))),
+                did(lexicon.SING),
             ),
             "the girl who saw paul sang",
         ),
         (
             Clause(
-                np(THE, "bee", relative=Relative(Action(lexicon.SEE, False), who("paul"))),
+                np(THE, "bee", relative=RelativeClause(Action(lexicon.SEE, False), who("paul"))),
                 did(lexicon.FALL),
             ),
             "the bee that paul sees fell",

@@ -14,7 +14,15 @@ from regard.data.worlds.drawing import WE, Combination, I, Parts
 from regard.data.worlds.lexicon import ANIMALS, DECISIVE, HUMANS, THE, THINGS, Adjective, Noun
 from regard.data.worlds.phrases import Phrase, proper_group
 from regard.data.worlds.stable_random import StableRandom
-from regard.data.worlds.trees import Action, Clause, Nominal, NounPhrase, Relative, State, on_map
+from regard.data.worlds.trees import (
+    Action,
+    Clause,
+    Nominal,
+    NounPhrase,
+    RelativeClause,
+    State,
+    on_map,
+)
 
 Sentence = tuple[Clause, ...]
 """One clause, or several joined by *and*."""
@@ -145,7 +153,7 @@ class Grammar(Parts):
         """*the dog that sees the cat sleeps*."""
         draw = self.draw
         plain = self._unowned(draw.one((ANIMALS, ANIMALS, HUMANS)))
-        doing = Relative(self.action(plain, past=past, adorned=0.0))
+        doing = RelativeClause(self.action(plain, past=past, adorned=0.0))
         subject = NounPhrase(plain.noun, plain.determiner, plain.plural, relative=doing)
         if draw.chance(0.5):
             return Clause(subject, self.errand(subject, past=past, more=0.0))
@@ -157,7 +165,7 @@ class Grammar(Parts):
         who: Nominal = draw.one((I, WE))
         if draw.chance(0.5):
             who = self.named() if draw.chance(0.5) else self.noun_phrase(HUMANS, adorned=0.0)
-        done = Relative(Action(draw.one(lexicon.IN_RELATIVES), past), who)
+        done = RelativeClause(Action(draw.one(lexicon.IN_RELATIVES), past), who)
         plain = self._unowned(draw.one((*THINGS, ANIMALS, ANIMALS)))
         subject = NounPhrase(plain.noun, plain.determiner, plain.plural, relative=done)
         return Clause(subject, self._state(self.collocations.stated[plain.noun], past))

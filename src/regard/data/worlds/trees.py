@@ -56,7 +56,7 @@ class NounPhrase:
     before: Adjective | None = None
     after: Adjective | None = None
     of: Phrase | None = None
-    relative: Relative | None = None
+    relative: RelativeClause | None = None
 
     @property
     def person(self) -> Person:
@@ -135,7 +135,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Relative:
+class RelativeClause:
     """A relative clause: *that sees the cat* or, with a subject of its own, *that the cat sees*."""
 
     action: Action
