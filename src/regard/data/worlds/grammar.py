@@ -9,20 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from regard.data.worlds import lexicon
+from regard.data.worlds import lexicon, trees
 from regard.data.worlds.drawing import WE, Combination, I, Parts
 from regard.data.worlds.lexicon import ANIMALS, DECISIVE, HUMANS, THE, THINGS, Adjective, Noun
 from regard.data.worlds.phrases import Phrase, proper_group
 from regard.data.worlds.stable_random import StableRandom
-from regard.data.worlds.trees import (
-    Action,
-    Clause,
-    Nominal,
-    NounPhrase,
-    RelativeClause,
-    State,
-    on_map,
-)
+from regard.data.worlds.trees import Action, Clause, Nominal, NounPhrase, State
 
 Sentence = tuple[Clause, ...]
 """One clause, or several joined by *and*."""
@@ -119,7 +111,7 @@ class Grammar(Parts):
         subject = self.two_named() if draw.chance(0.1) else self.person()
         place = draw.one(lexicon.LANDS + lexicon.CITIES)
         verb = self.verb(_TRIPS, subject, past=False)
-        goal = on_map(place) if verb in _DIRECT_TRIPS else None
+        goal = trees.on_map(place) if verb in _DIRECT_TRIPS else None
         adjuncts: tuple[Phrase, ...] = ()
         if goal is None:
             adjuncts = (proper_group(place, "to" if verb in _MOVING_TRIPS else "in"),)
@@ -153,7 +145,7 @@ class Grammar(Parts):
         """*the dog that sees the cat sleeps*."""
         draw = self.draw
         plain = self._unowned(draw.one((ANIMALS, ANIMALS, HUMANS)))
-        doing = RelativeClause(self.action(plain, past=past, adorned=0.0))
+        doing = trees.RelativeClause(self.action(plain, past=past, adorned=0.0))
         subject = NounPhrase(plain.noun, plain.determiner, plain.plural, relative=doing)
         if draw.chance(0.5):
             return Clause(subject, self.errand(subject, past=past, more=0.0))
@@ -165,7 +157,7 @@ class Grammar(Parts):
         who: Nominal = draw.one((I, WE))
         if draw.chance(0.5):
             who = self.named() if draw.chance(0.5) else self.noun_phrase(HUMANS, adorned=0.0)
-        done = RelativeClause(Action(draw.one(lexicon.IN_RELATIVES), past), who)
+        done = trees.RelativeClause(Action(draw.one(lexicon.IN_RELATIVES), past), who)
         plain = self._unowned(draw.one((*THINGS, ANIMALS, ANIMALS)))
         subject = NounPhrase(plain.noun, plain.determiner, plain.plural, relative=done)
         return Clause(subject, self._state(self.collocations.stated[plain.noun], past))
