@@ -106,10 +106,7 @@ class Forecast:
     """
 
     def __init__(
-        self,
-        budget: Budget,
-        left: Sequence[float],
-        clock: Callable[[], float] = time.perf_counter,
+        self, budget: Budget, left: Sequence[float], clock: Callable[[], float] = time.perf_counter
     ) -> None:
         self._budget = budget
         self._left = list(left)
