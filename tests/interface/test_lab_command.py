@@ -10,6 +10,7 @@ import pytest
 
 from regard import lab
 from regard.cli.main import main
+from regard.core.signals import Stop
 
 
 def test_the_list_has_a_line_a_claim_and_needs_no_torch():
@@ -79,7 +80,7 @@ def test_a_signal_ends_it_with_a_line(monkeypatch, capsys, kind):
 
 def test_a_training_that_was_interrupted_ends_it_too(monkeypatch, capsys, tmp_path):
     def interrupted():
-        raise KeyboardInterrupt
+        raise Stop(signal.SIGINT)
 
     monkeypatch.setattr(lab, "experiment", lambda _name: interrupted)
     monkeypatch.chdir(tmp_path)

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.signals import Stop
 from regard.cli.terminal import Device, Json, note
 from regard.core.numbers import about, counted
+from regard.core.signals import Stop
 
 if TYPE_CHECKING:
     from regard.cli.progress import Lines
-    from regard.runs.comparison.results import Comparison
-    from regard.runs.comparison.trainings import Contest
+    from regard.runs.compare import Contest
+    from regard.runs.comparison import Comparison
     from regard.runs.estimate import Budget
     from regard.training.settings import TrainSettings
 
@@ -51,8 +51,8 @@ def compare(
     The learning rate of each is chosen on valid first, which costs three quarters of a training
     more. When it is interrupted, the same command goes on where it stopped.
     """
-    from regard.runs.comparison.compare import compare as run_comparison
-    from regard.runs.comparison.trainings import Stopped, contest
+    from regard.runs.compare import compare as run_comparison
+    from regard.runs.compare import contest
     from regard.runs.estimate import parse_budget
 
     chosen = range(1, seeds + 1)
@@ -69,7 +69,7 @@ def compare(
             watching=expected.watching,
             say=expected.say,
         )
-    except (Stopped, Stop) as stop:  # in a training, and between two
+    except Stop as stop:
         saved = f"all is saved in {out}; the same command goes on from there"
         note(f"stopped by {stop.signal.name}; {saved}")
         raise typer.Exit(128 + stop.signal) from None
@@ -84,7 +84,7 @@ def show_comparison(comparison: Comparison) -> None:
     """Print the tables for a person."""
     from rich.console import Console
 
-    from regard.runs.comparison import results
+    from regard.runs import comparison as results
     from regard.visual.tables import show_table
 
     width = None if sys.stdout.isatty() else 1000  # in a file, lines may be long
@@ -143,7 +143,7 @@ class Forecast:
 def forecast(asked: Contest, out: Path) -> Forecast:
     """Of all trainings of a comparison that are not finished in its folder."""
     from regard.checkpoints.run_folder import RunFolder
-    from regard.runs.comparison.trainings import GRID_SHARE, learning_rates
+    from regard.runs.compare import GRID_SHARE, learning_rates
 
     left = []
     for name, recipe in asked.systems.items():

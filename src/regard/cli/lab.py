@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.signals import Stop
 from regard.cli.terminal import Json, note
 from regard.core.errors import ConfigError, RegardError
 
@@ -52,9 +50,10 @@ def _list(as_json: bool) -> None:
 
 
 def _run_one(name: str, out: Path | None, as_json: bool) -> None:
+    from regard.lab import experiment
     from regard.lab.result import write_page, write_result
 
-    result = _result(name)
+    result = experiment(name)()
     if out is not None:
         write_result(result, out)
         write_page([result], out)
@@ -72,7 +71,7 @@ def _run_one(name: str, out: Path | None, as_json: bool) -> None:
 
 def _run_all(out: Path, as_json: bool) -> None:
     """One after the other; an experiment that breaks down is named, and the others go on."""
-    from regard.lab import MINUTES, NAMES
+    from regard.lab import MINUTES, NAMES, experiment
     from regard.lab.result import write_page, write_result
 
     note(f"{len(NAMES)} experiments: about {MINUTES} minutes on two CPU cores")
@@ -81,7 +80,7 @@ def _run_all(out: Path, as_json: bool) -> None:
     for name in NAMES:
         began = time.perf_counter()
         try:
-            result = _result(name)
+            result = experiment(name)()
         except Exception as error:
             failed.append((name, f"{type(error).__name__}: {error}"))
             word = "broke down"
@@ -98,15 +97,6 @@ def _run_all(out: Path, as_json: bool) -> None:
         print(f"{n_held} of {len(results)} claims hold; {page} shows all")
     if failed:
         raise RegardError("; ".join(f"{name} broke down ({why})" for name, why in failed))
-
-
-def _result(name: str) -> Result:
-    from regard.lab import experiment
-
-    try:
-        return experiment(name)()
-    except KeyboardInterrupt as stop:  # a training that ended itself when asked to
-        raise Stop(getattr(stop, "signal", signal.SIGINT)) from None
 
 
 def _spoken(value: object) -> str:

@@ -11,8 +11,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from regard.cli.signals import Stop, stoppable
 from regard.core.errors import RegardError
+from regard.core.signals import Stop, raise_stop, signals_to
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # makes training fifty times slower; a short spin costs five per cent and avoids it.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
-        with stoppable():
+        with signals_to(raise_stop):
             return _run(sys.argv[1:] if argv is None else argv)
     except RegardError as error:
         return _failed(str(error))

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.signals import Stop
 from regard.cli.terminal import Device, RunPath, note
 from regard.core.errors import CheckpointError
+from regard.core.signals import Stop
 
 if TYPE_CHECKING:
     import socket

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from signal import Signals
 from statistics import fmean
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.checkpoints.run_folder import RunFolder, Snapshot, fill
+from regard.core.signals import Stop
 from regard.data.records import Pair
 from regard.data.splits import Data
 from regard.recipes.recipe import load_recipe
@@ -29,14 +29,6 @@ class Translator(NamedTuple):
 
     run: Run
     data: Data[Pair]
-
-
-class Interrupted(KeyboardInterrupt):
-    """A signal ended a training early, politely; there is no result."""
-
-    def __init__(self, signal: Signals) -> None:
-        super().__init__(signal.name)
-        self.signal = signal
 
 
 class _Nowhere:
@@ -70,7 +62,7 @@ def translator(recipe: str, *overrides: str) -> Translator:
         )
         signal = Trainer(setup, asked.train).run().signal
         if signal is not None:
-            raise Interrupted(signal)
+            raise Stop(signal)
     fill(prepared.model, last, "the end of the training")
     run = Run(RunFolder(Path()), asked, prepared.tokenizers, prepared.model.eval(), cpu)
     return Translator(run, prepared.data)

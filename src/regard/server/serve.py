@@ -19,11 +19,10 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
+from regard.core.signals import signals_to
 from regard.server.app import make_app
 from regard.server.batcher import MODEL
 from regard.server.limits import LIMITS, address_of, is_loopback
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(
@@ -53,14 +52,17 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, app: FastAPI, on_start: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_start = on_start
+        self._first_signal: int | None = None
         self._on_stop: Callable[[], None] = app.state.on_stop
         self._on_hurry: Callable[[], None] = app.state.on_hurry
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen to signals until the last task has ended, not only while there are requests."""
-        with _heard(self.handle_exit):
+        with signals_to(self.handle_exit):
             super().run(sockets=sockets)
             atexit.register(_leave)
+        if self._first_signal is not None:  # it goes where it would have gone without us
+            signal.raise_signal(self._first_signal)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -71,6 +73,7 @@ class _Server(uvicorn.Server):
         """The first signal ends well, the second at once, whichever they are."""
         self.force_exit = self.should_exit
         self.should_exit = True
+        self._first_signal = self._first_signal or sig
         if self.force_exit:
             threading.Thread(target=self._on_hurry).start()  # the one signalled may hold its lock
 
@@ -92,28 +95,6 @@ class _Server(uvicorn.Server):
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-
-
-@contextmanager
-def _heard(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Inside the block signals go to ``handle``; after it the first goes where it would have."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Python lets only the main thread listen
-        return
-    heard: list[int] = []
-
-    def hear(number: int, frame: FrameType | None) -> None:
-        heard.append(number)
-        handle(number, frame)
-
-    before = {number: signal.signal(number, hear) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if heard:
-        signal.raise_signal(heard[0])
 
 
 def _leave() -> None:

@@ -7,7 +7,6 @@ files. With one process nothing is communicated and nothing is copied.
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+
+from regard.core.signals import signals_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +91,9 @@ class StopRequest:
 def stop_on_signals() -> Iterator[StopRequest]:
     """Inside the block SIGINT and SIGTERM only leave a request; a second one acts at once."""
     request = StopRequest()
-    if threading.current_thread() is not threading.main_thread():
-        yield request  # Python lets only the main thread listen
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def note(number: int, _frame: FrameType | None) -> None:
         request.signal = signal.Signals(number)
-        signal.signal(number, before[signal.Signals(number)])
 
-    try:
-        for number in before:
-            signal.signal(number, note)
+    with signals_to(note, once=True):
         yield request
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

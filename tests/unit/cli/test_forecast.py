@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 
 from regard.cli.compare import Forecast, forecast
-from regard.runs.comparison.trainings import contest
+from regard.runs.compare import contest
 from regard.runs.estimate import parse_budget
 from regard.training.settings import TrainSettings
 
@@ -54,7 +54,7 @@ def test_what_is_finished_is_not_counted(tmp_path, told):
     asked = contest(["transformer", "luong2015"], "sentences", parse_budget("2min"), [1, 2])
     forecast(asked, tmp_path).say("")
     assert "10 trainings to go, 5.5 × 2min in all: about 11.0 min" in told()[0]
-    from regard.runs.comparison.trainings import learning_rates
+    from regard.runs.compare import learning_rates
 
     rates = learning_rates(asked.systems["transformer"])
     for name in (*(f"lr-{rate:g}" for rate in rates), "seed-2"):

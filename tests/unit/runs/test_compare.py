@@ -12,21 +12,14 @@ import pytest
 import yaml
 
 from regard.core.errors import CheckpointError, ConfigError, TrainingError
+from regard.core.signals import Stop
 from regard.data.splits import load_records
 from regard.evaluation.systems import by_length, paired_bootstrap
 from regard.recipes.recipe import load_recipe
-from regard.runs.comparison import results, trainings
-from regard.runs.comparison.compare import compare
-from regard.runs.comparison.results import p_value
-from regard.runs.comparison.trainings import (
-    Entry,
-    Stopped,
-    Trial,
-    _chosen,
-    claim,
-    contest,
-    learning_rates,
-)
+from regard.runs import compare as trainings
+from regard.runs import comparison as results
+from regard.runs.compare import _chosen, claim, compare, contest, learning_rates
+from regard.runs.comparison import Entry, FinishedTraining, Trial, p_value
 from regard.runs.estimate import Budget
 
 BUDGET = "3e8flops"
@@ -94,7 +87,7 @@ def test_a_training_that_could_not_be_estimated_is_a_row_too(whole, data):
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     valid = [line for line in lines if line["kind"] == "valid"]
     texts = json.loads((folder / "translations.json").read_text())
-    run = trainings.FinishedTraining({**found, "estimate": None}, valid, texts)
+    run = FinishedTraining({**found, "estimate": None}, valid, texts)
     pairs = {"test": load_records(load_recipe(data).data, "pair").splits["test"]}
     made = results.system_row("small", Entry((), 0.1, (run,)), [1], pairs)
     assert made.parameters == found["estimate"]["parameters"]
@@ -256,7 +249,7 @@ def test_an_interrupted_comparison_goes_on_and_trains_nothing_twice(
         yield Impatient()
 
     asked = {"data": data, "budget": BUDGET, "seeds": SEEDS, "out": tmp_path}
-    with pytest.raises(Stopped) as stopped:
+    with pytest.raises(Stop) as stopped:
         compare(systems[1:], **asked, watching=watching)
     assert stopped.value.signal is signal.SIGINT
     assert begun[-1].name == "seed-1"

@@ -1,4 +1,4 @@
-"""Who competes, on what and at what cost; and the trainings: learning rates first, then seeds.
+"""Systems side by side on the same data and budget: learning rates are tried first, then seeds.
 
 Trainings are ordinary run folders: a finished run is read back, one that was stopped goes on. So a
 comparison that was interrupted needs no memory of its own.
@@ -10,27 +10,38 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from signal import Signals
 from typing import Any
 
 import torch
 import yaml
 
 from regard.checkpoints.run_folder import RunFolder, load_scores, load_settings
-from regard.core.errors import CheckpointError, ConfigError, TrainingError
+from regard.core.errors import CheckpointError, ConfigError, RegardError, TrainingError
 from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
-from regard.data.records import Pair
+from regard.core.signals import Stop
 from regard.data.settings import DataSettings
+from regard.data.splits import load_records
 from regard.data.worlds.registry import WORLDS
 from regard.decoding.settings import DecodeSettings
 from regard.models.presets import resolve
 from regard.recipes.recipe import builtin_recipes, load_recipe, overrides_of
-from regard.runs.estimate import Budget, changed, steps_within
+from regard.runs import comparison as results
+from regard.runs.comparison import (
+    SETTINGS,
+    SPLIT,
+    Comparison,
+    Entry,
+    FinishedTraining,
+    Pairs,
+    SystemRow,
+    Trial,
+)  # fmt: skip
+from regard.runs.estimate import Budget, changed, parse_budget, steps_within
 from regard.runs.prepare import prepare
 from regard.runs.train import train
 from regard.tasks.base import Prepared
@@ -44,7 +55,20 @@ from regard.training.settings import TrainSettings
 
 SHARED = ("data", "text", "decode")
 """Sections of a recipe that all systems have in common; model and train are a system's own."""
-SETTINGS = "settings.yaml"
+SPLITS = (SPLIT, "long")
+"""What is translated where the data has it; ``long`` only counts in the scores by length."""
+VALIDATIONS = 10
+"""Of every training, so that each system has as many weights to choose the best from."""
+WARM_UP = 0.2
+"""Share of the steps that a warm-up may take, where the budget buys few."""
+TRANSLATIONS = "translations.json"
+GRID = (0.5, 1.0, 2.0)
+"""Learning rates that are tried, as multiples of the recipe's own."""
+GRID_SHARE = 0.25
+"""Of the budget, for each of them."""
+
+Watching = Callable[[TrainSettings], AbstractContextManager[Any]]
+"""What watches a training: it is called with each line of metrics, and its ``say`` with words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,46 +209,137 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any], where: str = "") ->
             yield f"{name} was {old[key]!r} and is now {new[key]!r}"
 
 
-VALIDATIONS = 10
-"""Of every training, so that each system has as many weights to choose the best from."""
-WARM_UP = 0.2
-"""Share of the steps that a warm-up may take, where the budget buys few."""
-TRANSLATIONS = "translations.json"
+class _Silent:
+    """Watches a training and tells nobody."""
 
-Pairs = Mapping[str, Sequence[Pair]]
-"""Pairs to translate, by the name of their split."""
+    def __call__(self, line: Mapping[str, Any]) -> None:
+        pass
 
-GRID = (0.5, 1.0, 2.0)
-"""Learning rates that are tried, as multiples of the recipe's own."""
-GRID_SHARE = 0.25
-"""Of the budget, for each of them."""
+    def say(self, text: str) -> None:
+        pass
 
 
-Watching = Callable[[TrainSettings], AbstractContextManager[Any]]
-"""What watches a training: it is called with each line of metrics, and its ``say`` with words."""
+def compare(
+    systems: Sequence[str],
+    *,
+    data: str = "sentences",
+    budget: str = "3e12flops",
+    seeds: Sequence[int] = (1, 2, 3),
+    out: Path = Path("runs/compare"),
+    device: str | None = None,
+    overrides: Sequence[str] = (),
+    watching: Watching = lambda _settings: nullcontext(_Silent()),
+    say: Callable[[str], None] = lambda _text: None,
+) -> Comparison:
+    """Train every system with every seed, and lay their scores and costs side by side.
+
+    All share data, tokenizer, search and seeds; batch size, schedule and dropout are those of each
+    system's recipe. The budget is that of one training; finding a learning rate comes on top, and
+    is counted. Whatever stops a comparison, calling it again goes on where it was. A signal raises
+    ``Stop``; a system that fails becomes a row that says why, unless all fail.
+    """
+    asked = contest(systems, data, parse_budget(budget), seeds, overrides)
+    pick_device(device)  # what cannot be done at all is refused before a folder is taken
+    splits = load_records(next(iter(asked.systems.values())).data, "pair").splits
+    claim(out, asked)
+    pairs = {name: splits[name] for name in SPLITS if name in splits}
+    entries: dict[str, Entry] = {}
+    rows: list[SystemRow] = []
+    for name in asked.systems:
+        try:
+            entry = SystemTrainings(name, asked, pairs, out, device, watching, say).entry()
+            rows.append(results.system_row(name, entry, asked.seeds, pairs))
+            entries[name] = entry
+        except Exception as error:  # hours of the others' work must not go with it
+            kind = "" if isinstance(error, RegardError) else f"{type(error).__name__}: "
+            rows.append(SystemRow(system=name, error=f"{kind}{error}"))
+            say(f"{name} failed: {rows[-1].error}")
+    if not entries:
+        reasons = "; ".join(f"{one.system}: {one.error}" for one in rows)
+        raise TrainingError(f"no system could be trained: {reasons}")
+    rows = results.compared(rows, entries, pairs)
+    scores = next(iter(entries.values())).runs[0].facts["scores"][SPLIT]
+    comparison = Comparison(
+        data=asked.data,
+        budget=str(asked.budget),
+        seeds=asked.seeds,
+        n_sentences=len(pairs[SPLIT]),
+        bleu_signature=scores["bleu_signature"],
+        chrf_signature=scores["chrf_signature"],
+        best=results.best(rows),
+        rows=tuple(rows),
+    )
+    results.write_comparison(comparison, out)
+    return comparison
 
 
-class Stopped(Exception):  # noqa: N818 - no error: somebody asked for it
-    """A signal ended a training; all is saved."""
+@dataclass(frozen=True)
+class SystemTrainings:
+    """All trainings of a system: where and how, and the pairs that its models translate."""
 
-    def __init__(self, signal: Signals) -> None:
-        super().__init__(f"stopped by {signal.name}")
-        self.signal = signal
+    name: str
+    asked: Contest
+    pairs: Pairs
+    out: Path
+    device: str | None
+    watching: Watching
+    say: Callable[[str], None]
 
+    def entry(self) -> Entry:
+        """Try the rates for a short while with the first seed, then train every seed."""
+        trials = tuple(map(self._tried, learning_rates(self.recipe)))
+        lr = _chosen(trials)
+        runs = tuple(self._trained(lr, seed, trial=False) for seed in self.asked.seeds)
+        return Entry(trials, lr, runs)
 
-class Planner:
-    """Fits a system's recipe to a budget."""
+    @property
+    def recipe(self) -> Recipe:
+        """The system's, before rate, seed and steps are set."""
+        return self.asked.systems[self.name]
 
-    def __init__(self, recipe: Recipe, device: str | None) -> None:
-        self.recipe, self.device = recipe, device
+    def _tried(self, rate: float) -> Trial:
+        try:
+            run = self._trained(rate, self.asked.seeds[0], trial=True)
+        except TrainingError as error:  # a rate can be too high for a system that is sound
+            self.say(f"{self.name}: learning rate {rate:g}: {error}")
+            lines = read_metrics(self.out / self.name / f"lr-{rate:g}" / "metrics.jsonl")
+            spent = lines[-1] if lines else {"flops": 0.0, "seconds": 0.0}
+            return Trial(rate, None, spent["flops"], spent["seconds"])
+        best, measured = min(line["loss"] for line in run.metrics), run.facts["measured"]
+        return Trial(rate, best, measured["flops"], measured["seconds"])
 
-    def plan(
-        self, budget: Budget, folder: RunFolder, *, lr: float, seed: int, validations: int
-    ) -> Recipe:
+    def _trained(self, lr: float, seed: int, *, trial: bool) -> FinishedTraining:
+        """Train into a folder of its own, unless that is done; then read it back."""
+        path = self.out / self.name / (f"lr-{lr:g}" if trial else f"seed-{seed}")
+        folder, pairs = RunFolder(path), {} if trial else self.pairs
+        if not folder.finished():
+            said = f"trying learning rate {lr:g}" if trial else f"learning rate {lr:g}, seed {seed}"
+            self.say(f"{self.name}: {said}")
+            recipe = self._planned(folder, lr, seed, trial)
+            with self.watching(recipe.train) as watcher:
+                trained = train(
+                    recipe,
+                    path,
+                    resume=folder.exists(),
+                    device=self.device,
+                    test_sets=list(pairs),
+                    observers=[watcher],
+                    say=watcher.say,
+                )
+            assert trained is not None, "it was not finished a moment ago"
+            if trained.outcome.signal is not None:
+                raise Stop(trained.outcome.signal)
+            _keep(path, {name: trained.evaluations[name].outputs for name in pairs})
+        lines = [line for line in read_metrics(folder.metrics) if line["kind"] == "valid"]
+        return FinishedTraining(load_scores(folder), lines, _translations(path, pairs, self.device))
+
+    def _planned(self, folder: RunFolder, lr: float, seed: int, trial: bool) -> Recipe:
         """The recipe with as many steps as the budget buys, and nothing else that ends it.
 
         A run that was begun keeps its steps: a speed is never measured twice alike.
         """
+        budget = self.asked.budget.share(GRID_SHARE if trial else 1.0)
+        validations = 1 if trial else VALIDATIONS
         changes = {"lr": lr, "seed": seed, "patience": None, "max_minutes": budget.minutes}
         wanted = changed(self.recipe, **changes)
         if folder.settings.exists():
@@ -242,61 +357,6 @@ class Planner:
         place = pick_device(self.device)
         with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
             return prepare(self.recipe, place)
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedTraining:
-    """What a training of a comparison left behind."""
-
-    facts: Mapping[str, Any]
-    """scores.json"""
-    metrics: Sequence[Mapping[str, Any]]
-    """The lines of its validations."""
-    translations: Mapping[str, Sequence[str]]
-    """By split."""
-
-    @property
-    def loss(self) -> float:
-        """The best on ``valid``."""
-        return min(line["loss"] for line in self.metrics)
-
-
-@dataclass(frozen=True, slots=True)
-class Workshop:
-    """Where and how a comparison trains."""
-
-    out: Path
-    device: str | None
-    watching: Watching
-    say: Callable[[str], None]
-
-    def finished(
-        self, what: str, plan: Callable[[RunFolder], Recipe], path: Path, pairs: Pairs
-    ) -> FinishedTraining:
-        """Train into a folder what ``plan`` says, unless that is done; then read it back.
-
-        ``what`` names it for whoever waits; ``pairs`` are to be translated.
-        """
-        folder = RunFolder(path)
-        if not folder.finished():
-            self.say(what)
-            recipe = plan(folder)
-            with self.watching(recipe.train) as watcher:
-                trained = train(
-                    recipe,
-                    path,
-                    resume=folder.exists(),
-                    device=self.device,
-                    test_sets=list(pairs),
-                    observers=[watcher],
-                    say=watcher.say,
-                )
-            assert trained is not None, "it was not finished a moment ago"
-            if trained.outcome.signal is not None:
-                raise Stopped(trained.outcome.signal)
-            _keep(path, {name: trained.evaluations[name].outputs for name in pairs})
-        lines = [line for line in read_metrics(folder.metrics) if line["kind"] == "valid"]
-        return FinishedTraining(load_scores(folder), lines, _translations(path, pairs, self.device))
 
 
 def _translations(path: Path, pairs: Pairs, device: str | None) -> dict[str, list[str]]:
@@ -317,42 +377,6 @@ def _keep(path: Path, translations: Mapping[str, Sequence[str]]) -> None:
         write_whole(path / TRANSLATIONS, json.dumps(translations, ensure_ascii=False) + "\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A learning rate, what it came to on ``valid``, and what it cost to find out."""
-
-    lr: float
-    loss: float | None
-    """None where the training could not go on."""
-    flops: float
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """All trainings of a system."""
-
-    trials: tuple[Trial, ...]
-    lr: float
-    """The one chosen."""
-    runs: tuple[FinishedTraining, ...]
-    """One a seed, with the whole budget."""
-
-
-def enter(name: str, asked: Contest, pairs: Pairs, workshop: Workshop) -> Entry:
-    """Train a system: short trials of the rates with the first seed, then every seed."""
-    recipe = asked.systems[name]
-    planner, home = Planner(recipe, workshop.device), workshop.out / name
-    trials = tuple(_tried(rate, asked, planner, home, workshop) for rate in learning_rates(recipe))
-    lr = _chosen(trials)
-    runs = []
-    for seed in asked.seeds:
-        what = f"{name}: learning rate {lr:g}, seed {seed}"
-        plan = partial(planner.plan, asked.budget, lr=lr, seed=seed, validations=VALIDATIONS)
-        runs.append(workshop.finished(what, plan, home / f"seed-{seed}", pairs))
-    return Entry(trials, lr, tuple(runs))
-
-
 def learning_rates(recipe: Recipe) -> list[float]:
     """The rates to try."""
     config = resolve(recipe.model, n_source_vocab=9, n_target_vocab=9, shared_vocab=True)
@@ -360,24 +384,8 @@ def learning_rates(recipe: Recipe) -> list[float]:
     return [float(f"{factor * centre:.3g}") for factor in GRID]
 
 
-def _tried(rate: float, asked: Contest, planner: Planner, home: Path, workshop: Workshop) -> Trial:
-    what = f"{home.name}: trying learning rate {rate:g}"
-    folder = home / f"lr-{rate:g}"
-    budget, seed = asked.budget.share(GRID_SHARE), asked.seeds[0]
-    plan = partial(planner.plan, budget, lr=rate, seed=seed, validations=1)
-    try:
-        run = workshop.finished(what, plan, folder, {})
-    except TrainingError as error:  # a rate can be too high for a system that is sound
-        workshop.say(f"{home.name}: learning rate {rate:g}: {error}")
-        lines = read_metrics(folder / "metrics.jsonl")
-        spent = lines[-1] if lines else {"flops": 0.0, "seconds": 0.0}
-        return Trial(rate, None, spent["flops"], spent["seconds"])
-    measured = run.facts["measured"]
-    return Trial(rate, run.loss, measured["flops"], measured["seconds"])
-
-
 def _chosen(trials: Sequence[Trial]) -> float:
-    """The rate with the lowest loss."""
+    """The rate with the lowest loss on ``valid``."""
     sound = [(trial.loss, trial.lr) for trial in trials if trial.loss is not None]
     if not sound:
         tried = ", ".join(f"{trial.lr:g}" for trial in trials)

@@ -1,17 +1,27 @@
-"""What came of a comparison: the rows of the lecture's table, as numbers and as tables."""
+"""What came of a comparison: a row a system, tables of them, and the files that are written.
+
+On disk a comparison is JSON and CSV for programs, LaTeX for papers, a page for people.
+"""
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
-from regard.core.numbers import measured
+from regard.core.files import write_whole
+from regard.core.numbers import counted, measured
+from regard.data.records import Pair
 from regard.evaluation.systems import by_length, paired_bootstrap
-from regard.runs.comparison.trainings import Entry, FinishedTraining, Pairs
-from regard.visual.tables import Table
+from regard.tasks.translation import VALID_SENTENCES
+from regard.visual.charts import curves
+from regard.visual.report import report_page
+from regard.visual.tables import Table, csv_table, latex_table
 
+SETTINGS = "settings.yaml"
 SPLIT = "test"
 SCORES = ("bleu", "chrf", "exact_match", "aer")
 """What is given with its deviation over the seeds."""
@@ -36,6 +46,45 @@ NOTES = (
     ("AER", "alignment error rate of the attention that was chosen on valid"),
 )
 _LISTS = ("lr_grid", "by_length", "curve", "seeds")
+BEYOND = 5
+"""How far beyond its lower end a bucket without an upper one is drawn."""
+
+Pairs = Mapping[str, Sequence[Pair]]
+"""Pairs to translate, by the name of their split."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTraining:
+    """What a training of a comparison left behind."""
+
+    facts: Mapping[str, Any]
+    """scores.json"""
+    metrics: Sequence[Mapping[str, Any]]
+    """The lines of its validations."""
+    translations: Mapping[str, Sequence[str]]
+    """By split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A learning rate, what it came to on ``valid``, and what it cost to find out."""
+
+    lr: float
+    loss: float | None
+    """None where the training could not go on."""
+    flops: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """All trainings of a system."""
+
+    trials: tuple[Trial, ...]
+    lr: float
+    """The one chosen."""
+    runs: tuple[FinishedTraining, ...]
+    """One a seed, with the whole budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,10 +259,9 @@ def _by_length(runs: Sequence[FinishedTraining], pairs: Pairs) -> list[dict[str,
 
 def scores_table(comparison: Comparison) -> Table:
     """The lecture's table."""
-    n_seeds = len(comparison.seeds)
     return Table(
         f"{comparison.data}: {SPLIT}, {comparison.n_sentences:,} sentences; {comparison.budget} "
-        f"a training; {n_seeds} {'seed' if n_seeds == 1 else 'seeds'}",
+        f"a training; {counted(len(comparison.seeds), 'seed')}",
         HEADER,
         [_scores(row, comparison.best) for row in comparison.rows],
     )
@@ -296,3 +344,52 @@ def _mean_and_spread(mean: float | None, deviation: float | None, unit: int, dig
 def flops_text(value: float | None) -> str:
     """Three digits and a power of ten."""
     return NONE if value is None else f"{value:.2e}".replace("e+", "e")
+
+
+def write_comparison(comparison: Comparison, out: Path) -> None:
+    """Write comparison.json, .csv, .tex and .html."""
+    scores, lengths = scores_table(comparison), lengths_table(comparison)
+    notes, failures = notes_table(comparison), failures_table(comparison)
+    tables = [scores, *([failures] if failures.rows else []), lengths, notes]
+    texts = {
+        "json": json.dumps(comparison.as_json(), indent=2, ensure_ascii=False) + "\n",
+        "csv": csv_table(plain_table(comparison)),
+        "tex": "\n".join(map(latex_table, (scores, lengths, notes))),
+        "html": _page(comparison, tables, (out / SETTINGS).read_text(encoding="utf-8")),
+    }
+    for suffix, text in texts.items():
+        write_whole(out / f"comparison.{suffix}", text)
+
+
+def _page(comparison: Comparison, tables: Sequence[Table], settings: str) -> str:
+    spent = sum(
+        len(comparison.seeds) * (row.training_flops or 0) + (row.grid_flops or 0)
+        for row in comparison.rows
+    )
+    by_cost, by_words = {}, {}
+    for row in comparison.done:
+        by_cost[row.system] = [(at["flops"], at["bleu"]) for at in row.curve]
+        by_words[row.system] = [(_middle(one), one["bleu"] or 0.0) for one in row.by_length]
+    on_valid = f"BLEU on valid (greedy, at most {VALID_SENTENCES} sentences)"
+    words = "words (middle of the bucket)"
+    return report_page(
+        f"{len(comparison.rows)} systems on {comparison.data}",
+        facts=[
+            ("Best BLEU", comparison.best),
+            ("Budget of a training", comparison.budget),
+            ("Seeds", ", ".join(map(str, comparison.seeds))),
+            ("Test sentences", f"{comparison.n_sentences:,}"),
+            ("FLOPs in all", flops_text(spent)),
+        ],
+        tables=tables,
+        curves=[
+            curves(by_cost, title="BLEU against training FLOPs", x_label="FLOPs", y_label=on_valid),
+            curves(by_words, title="BLEU against source length", x_label=words, y_label="BLEU"),
+        ],
+        settings=settings,
+    )
+
+
+def _middle(bucket: Mapping[str, float | None]) -> float:
+    low, high = bucket["low"] or 0.0, bucket["high"]
+    return low + BEYOND if high is None else (low + high) / 2

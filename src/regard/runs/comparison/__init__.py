@@ -1,1 +1,0 @@
-"""Systems side by side: the same data, tokenizer and seeds, the same budget each."""
