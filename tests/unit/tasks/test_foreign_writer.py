@@ -1,5 +1,7 @@
 """What language models of others have that ours have not: rows without tokens, a begin token."""
 
+from pathlib import Path
+
 import pytest
 import tokenizers
 import torch
@@ -42,7 +44,7 @@ def foreign_writer(*, unknown=None, begins=True, max_len=17):
     }
     framing = framing_for(tokenizer, DataSettings(train="texts.txt"))
     model = language_model(n_vocab=tokenizer.n_vocab + MORE, max_len=max_len)
-    return Writer(RunFolder("nowhere"), recipe_from(raw), framing, model, torch.device("cpu"))
+    return Writer(RunFolder(Path("nowhere")), recipe_from(raw), framing, model, torch.device("cpu"))
 
 
 def test_rows_without_a_token_are_never_written():

@@ -1,5 +1,7 @@
 """Runs of translators and of language models generate by the same rules, told in the same words."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from language_models import language_model
@@ -42,7 +44,7 @@ def writer(**decode):
     }
     model = language_model(n_vocab=tokenizer.n_vocab, max_len=40)
     framing = framing_for(tokenizer, DataSettings(train="texts.txt"))
-    return Writer(RunFolder("nowhere"), recipe_from(raw), framing, model, torch.device("cpu"))
+    return Writer(RunFolder(Path("nowhere")), recipe_from(raw), framing, model, torch.device("cpu"))
 
 
 def asked(run, texts, **how):

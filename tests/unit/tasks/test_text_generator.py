@@ -1,5 +1,7 @@
 """What writes for a run: the form of its model that is made for it, in the numbers asked for."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from language_models import language_model
@@ -31,7 +33,7 @@ def writer(**decode):
     tokenizer = Tokenizer.train(TEXTS, TextSettings(kind="word", vocab_size=300))
     framing = framing_for(tokenizer, DataSettings(train="texts.txt"))
     model = language_model(n_vocab=tokenizer.n_vocab)
-    return Writer(RunFolder("nowhere"), recipe_from(raw), framing, model, torch.device("cpu"))
+    return Writer(RunFolder(Path("nowhere")), recipe_from(raw), framing, model, torch.device("cpu"))
 
 
 def test_a_run_writes_in_place_unless_it_is_watched():

@@ -1,6 +1,7 @@
 """A language model that nobody trained: what it writes is nonsense, and all laws hold."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -33,7 +34,7 @@ def writer(kind="word", train="texts.txt", max_len=17):
     model = language_model(n_vocab=tokenizer.n_vocab, max_len=max_len)
     data = DataSettings(train=train)
     framing = framing_for(tokenizer, data)
-    return Writer(RunFolder("nowhere"), recipe_from(raw), framing, model, CPU)
+    return Writer(RunFolder(Path("nowhere")), recipe_from(raw), framing, model, CPU)
 
 
 @pytest.fixture
