@@ -86,14 +86,15 @@ def test_eight_bits_are_a_compute_type(run, kept):
 def test_no_more_than_a_chunk_is_read_before_it_is_written(run, kept, engine, monkeypatch, capsys):
     written = []
 
-    def endless():
-        for number, text in enumerate(TEXTS * 2):
-            if number and number % 4 == 0:
+    def endless(size):
+        texts = TEXTS * 2
+        for start in range(0, len(texts), size):
+            if start:
                 written.append(capsys.readouterr().out.count("\n"))
-            yield text
+            yield texts[start : start + size]
 
     monkeypatch.setattr(verbs.Translate, "chunk", 4)
-    monkeypatch.setattr(commands, "ArrivingLines", endless)
+    monkeypatch.setattr(commands, "arriving_lines", endless)
     code, _, _ = run("translate", kept, "--engine", engine)
     assert code == 0
     assert set(written) == {4}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.terminal import Device, Json, note
+from regard.cli.terminal import Device, Json, note, show_tables
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -194,17 +193,10 @@ def _give(bench: Bench, out: Path | None, as_json: bool) -> None:
 
 
 def _show(bench: Bench) -> None:
-    from rich.console import Console
-
     from regard.bench.results import remarks, tables
-    from regard.visual.tables import show_table
 
-    width = None if sys.stdout.isatty() else 1000  # in a file, lines may be long
-    console = Console(markup=False, highlight=False, width=width)
     rates = ", ".join(f"{name} {rate / 1e12:.3g}" for name, rate in bench.matrix_rates.items())
-    console.print(f"{bench.device}; matrices in TFLOP/s: {rates}", soft_wrap=True)
-    for table in tables(bench):
-        console.print(f"\n{table.caption}", soft_wrap=True)
-        show_table(table, console, ruled=True)
+    print(f"{bench.device}; matrices in TFLOP/s: {rates}")
+    show_tables(tables(bench))
     for line in remarks(bench):
-        console.print(line, soft_wrap=True)
+        print(line)

@@ -6,7 +6,6 @@ How long it will take is told before it begins, and again as its trainings end.
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.terminal import Device, Json, note
+from regard.cli.terminal import Device, Json, note, show_tables
 from regard.core.numbers import about, counted
 from regard.core.signals import Stop
 
@@ -82,18 +81,11 @@ def compare(
 
 def show_comparison(comparison: Comparison) -> None:
     """Print the tables for a person."""
-    from rich.console import Console
-
     from regard.runs import comparison as results
-    from regard.visual.tables import show_table
 
-    width = None if sys.stdout.isatty() else 1000  # in a file, lines may be long
-    console = Console(markup=False, highlight=False, width=width)
-    for table in (results.scores_table(comparison), results.lengths_table(comparison)):
-        console.print(f"\n{table.caption}", soft_wrap=True)
-        show_table(table, console, ruled=True)
+    show_tables([results.scores_table(comparison), results.lengths_table(comparison)])
     for column, how in results.notes_table(comparison).rows:
-        console.print(f"{column}: {how}", soft_wrap=True)
+        print(f"{column}: {how}")
     for system, why in results.failures_table(comparison).rows:
         note(f"{system} failed: {why}")
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
 import typer
 
 from regard.core.errors import ConfigError, DataError
 from regard.core.files import write_whole
 from regard.core.numbers import counted
+
+if TYPE_CHECKING:
+    from regard.visual.tables import Table
 
 # ------------------------------------------------------------------ options
 
@@ -79,60 +81,54 @@ def note_unknown(words: Iterable[str]) -> None:
 _ONCE = 1 << 20  # bytes that are asked for at once; a pipe or a keyboard gives what it has
 
 
-class ArrivingLines(Iterator[str]):
-    """Each line without its end; only a newline ends one. A byte-order mark is no text."""
-
-    def __init__(self) -> None:
-        self._arrived: deque[bytes] = deque()
-        self._begun: list[bytes] = []  # pieces of a line whose end has not arrived
-        self._number = 0
-
-    @property
-    def waits(self) -> bool:
-        """Whether the next line has not arrived yet, as far as we have read."""
-        return not self._arrived
-
-    def __next__(self) -> str:
-        while not self._arrived:
-            self._read()
-        self._number += 1
-        try:
-            line = self._arrived.popleft().decode("utf-8").removesuffix("\r")
-        except UnicodeDecodeError as error:
-            where = f"standard input, line {self._number}"
-            raise DataError(f"{where}: not UTF-8 ({error.reason})") from None
-        return line.removeprefix("\ufeff") if self._number == 1 else line
-
-    def _read(self) -> None:
-        block = cast("BufferedReader", sys.stdin.buffer).read1(_ONCE)
-        if not block and not self._begun:
-            raise StopIteration
-        first, *others = (block or b"\n").split(b"\n")  # the last line may lack its end
-        self._begun.append(first)
-        if others:
-            self._arrived.append(b"".join(self._begun))
-            *whole, rest = others
-            self._arrived.extend(whole)
-            self._begun = [rest] if rest else []
-
-
-def chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
-    """Lists of at most ``size`` lines, so that memory stays bounded.
+def arriving_lines(size: int) -> Iterator[list[str]]:
+    """Lines of standard input, at most ``size`` at once, so that memory stays bounded.
 
     A list ends where the next line would have to be waited for, so that whoever writes a line and
-    waits for the answer gets it.
+    waits for the answer gets it. Only a newline ends a line. A byte-order mark is no text.
     """
-    chunk: list[str] = []
-    for line in lines:
-        chunk.append(line)
-        if len(chunk) == size or (isinstance(lines, ArrivingLines) and lines.waits):
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
+    begun: list[bytes] = []  # pieces of a line whose end has not arrived
+    n_lines = 0
+    while True:
+        block = cast("BufferedReader", sys.stdin.buffer).read1(_ONCE)
+        if not block and not begun:
+            return
+        first, *others = (block or b"\n").split(b"\n")  # the last line may lack its end
+        begun.append(first)
+        if not others:
+            continue
+        *whole, rest = [b"".join(begun), *others]
+        begun = [rest] if rest else []
+        for start in range(0, len(whole), size):
+            some = whole[start : start + size]
+            yield [_decoded(line, n_lines + i) for i, line in enumerate(some, start=1)]
+            n_lines += len(some)
 
 
-# ------------------------------------------------------------------ scores
+def _decoded(line: bytes, number: int) -> str:
+    try:
+        text = line.decode("utf-8").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        where = f"standard input, line {number}"
+        raise DataError(f"{where}: not UTF-8 ({error.reason})") from None
+    return text.removeprefix("\ufeff") if number == 1 else text
+
+
+# ------------------------------------------------------------------ tables and scores
+
+
+def show_tables(tables: Iterable[Table]) -> None:
+    """Print tables, each below its caption."""
+    from rich.console import Console
+
+    from regard.visual.tables import show_table
+
+    width = None if sys.stdout.isatty() else 1000  # in a file, lines may be long
+    console = Console(markup=False, highlight=False, width=width)
+    for table in tables:
+        print(f"\n{table.caption}")
+        show_table(table, console, ruled=True)
+
 
 _DIGITS = {"points": ".2f", "perplexity": ".3f"}  # by unit; other scores have four digits
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import typer
 
-from regard.cli.terminal import ArrivingLines, Device, Json, RunPath, chunks, note
+from regard.cli.terminal import Device, Json, RunPath, arriving_lines, note
 from regard.core.errors import ConfigError, DataError
 from regard.tasks.base import Verb
 from regard.tasks.verbs import verbs
@@ -153,7 +153,7 @@ def answer_lines(verb: Verb, path: Path, options: Any, device: str | None, as_js
 def _chunks(verb: Verb) -> Callable[[int], Iterator[list[str]]]:
     if verb.unasked and sys.stdin.isatty():
         return lambda _size: iter([list(verb.unasked)])
-    return lambda size: chunks(ArrivingLines(), size)
+    return arriving_lines
 
 
 # ------------------------------------------------------------------ chat
@@ -175,7 +175,8 @@ def chat(path: Path, options: ChatOptions, device: str | None, as_json: bool) ->
         _answer(talk, options.message, as_json)
         return
     typed = sys.stdin.isatty()
-    for number, words in enumerate(_typed() if typed else ArrivingLines(), start=1):
+    arriving = (words for (words,) in arriving_lines(1))
+    for number, words in enumerate(_typed() if typed else arriving, start=1):
         if not words.strip():
             continue
         try:

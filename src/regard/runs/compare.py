@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,7 +43,7 @@ from regard.runs.comparison import (
 )  # fmt: skip
 from regard.runs.estimate import Budget, changed, parse_budget, steps_within
 from regard.runs.prepare import prepare
-from regard.runs.train import train
+from regard.runs.train import settings_changes, train
 from regard.tasks.base import Prepared
 from regard.tasks.opening import pick_device
 from regard.tasks.recipe import SECTIONS, Recipe, recipe_from
@@ -136,8 +136,7 @@ def claim(out: Path, asked: Contest) -> None:
     if RunFolder(out).exists():
         raise CheckpointError(f"{out} holds a run, not a comparison; choose another --out")
     new, old = _settings(asked), _begun(out / SETTINGS)
-    changes = list(_changes(old, new))
-    if changes:
+    if changes := list(settings_changes(old, new, depth=3)):  # systems, a name, a section
         raise ConfigError(
             f"{out} was begun with other settings: {'; '.join(changes)}; choose another --out"
         )
@@ -197,16 +196,6 @@ def _begun(path: Path) -> dict[str, Any]:
     if not isinstance(begun, dict) or not isinstance(begun.get("systems"), dict):
         raise CheckpointError(f"{path} is damaged: it holds no settings of a comparison")
     return begun
-
-
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any], where: str = "") -> Iterable[str]:
-    """What both name and do not agree on."""
-    for key in [key for key in new if key in old]:
-        name = f"{where}{key}"
-        if isinstance(new[key], dict) and isinstance(old[key], dict):
-            yield from _changes(old[key], new[key], f"{name}.")
-        elif old[key] != new[key]:
-            yield f"{name} was {old[key]!r} and is now {new[key]!r}"
 
 
 class _Silent:

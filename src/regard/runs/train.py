@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from regard.runs.prepare import prepare
 from regard.tasks.base import Evaluation, Prepared
 from regard.tasks.classification import LABELS
 from regard.tasks.opening import SHARED, SOURCE, TARGET, memory_told, peak_memory, pick_device
-from regard.tasks.recipe import SECTIONS, Recipe, recipe_from
+from regard.tasks.recipe import Recipe, recipe_from
 from regard.text.chat import TEMPLATE
 from regard.text.pretrained import MARKS
 from regard.training.distributed import Ranks
@@ -126,7 +126,10 @@ def _claim(folder: RunFolder, recipe: Recipe, *, resume: bool, overwrite: bool) 
     if folder.path.exists() and not folder.path.is_dir():
         raise CheckpointError(f"{folder.path} is a file; choose another --out")
     if resume and folder.settings.exists():
-        _same(recipe, recipe_from(load_settings(folder)), folder)
+        begun = recipe_from(load_settings(folder))
+        old, new = (one.model_dump(mode="json", exclude={"plugins"}) for one in (begun, recipe))
+        if changes := list(settings_changes(old, new, depth=1)):
+            raise ConfigError(f"{folder.path} was begun with other settings: {'; '.join(changes)}")
     elif folder.settings.exists() and not overwrite:
         raise CheckpointError(
             f"{folder.path} already holds a run; go on with --resume, replace it with "
@@ -140,19 +143,16 @@ def _claim(folder: RunFolder, recipe: Recipe, *, resume: bool, overwrite: bool) 
         )
 
 
-def _same(asked: Recipe, begun: Recipe, folder: RunFolder) -> None:
-    """A run that is resumed must be the run that was begun."""
-    new, old = asked.model_dump(mode="json"), begun.model_dump(mode="json")
-    changes = [
-        f"{section}.{key} was {old[section][key]!r} and is now {value!r}"
-        for section in SECTIONS
-        for key, value in new[section].items()
-        if old[section][key] != value
-    ]
-    if asked.task != begun.task:
-        changes.insert(0, f"task was {begun.task!r} and is now {asked.task!r}")
-    if changes:
-        raise ConfigError(f"{folder.path} was begun with other settings: {'; '.join(changes)}")
+def settings_changes(
+    old: Mapping[str, Any], new: Mapping[str, Any], *, depth: int, where: str = ""
+) -> Iterator[str]:
+    """What both name and do not agree on; sections lie up to ``depth`` deep in one another."""
+    for key in [key for key in new if key in old]:
+        was, value = old[key], new[key]
+        if depth and isinstance(was, dict) and isinstance(value, dict):
+            yield from settings_changes(was, value, depth=depth - 1, where=f"{where}{key}.")
+        elif was != value:
+            yield f"{where}{key} was {was!r} and is now {value!r}"
 
 
 def _begin(prepared: Prepared, folder: RunFolder) -> None:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from regard.cli.terminal import ArrivingLines, chunks
+from regard.cli.terminal import arriving_lines
 from regard.core.errors import DataError
 
 
@@ -38,18 +38,14 @@ def arriving(monkeypatch):
 
 def test_a_line_is_answered_before_the_next_is_waited_for(arriving):
     pipe = arriving(b"one\n", b"two\nthree\nfo", b"ur\n", b"five")
-    seen = [(chunk, pipe.n_read) for chunk in chunks(ArrivingLines(), 1024)]
+    seen = [(chunk, pipe.n_read) for chunk in arriving_lines(1024)]
     assert [chunk for chunk, _ in seen] == [["one"], ["two", "three"], ["four"], ["five"]]
     assert [n_read for _, n_read in seen[:3]] == [1, 2, 3]
 
 
 def test_no_list_is_longer_than_asked_for(arriving):
     arriving(b"a\nb\nc\nd\ne\n")
-    assert list(chunks(ArrivingLines(), 2)) == [["a", "b"], ["c", "d"], ["e"]]
-
-
-def test_any_iterator_of_lines_will_do():
-    assert list(chunks(iter("abc"), 2)) == [["a", "b"], ["c"]]
+    assert list(arriving_lines(2)) == [["a", "b"], ["c", "d"], ["e"]]
 
 
 @pytest.mark.parametrize(
@@ -67,12 +63,12 @@ def test_any_iterator_of_lines_will_do():
 )
 def test_only_a_newline_ends_a_line_wherever_the_pieces_break(arriving, pieces, lines):
     arriving(*pieces)
-    assert list(ArrivingLines()) == lines
+    assert [line for (line,) in arriving_lines(1)] == lines
 
 
 def test_the_line_that_is_not_utf8_is_named(arriving):
     arriving(b"a\n\xff\n")
-    lines = ArrivingLines()
-    assert next(lines) == "a"
+    lines = arriving_lines(1)
+    assert next(lines) == ["a"]
     with pytest.raises(DataError, match="standard input, line 2: not UTF-8"):
         next(lines)

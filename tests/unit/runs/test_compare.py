@@ -20,7 +20,7 @@ from regard.runs import compare as trainings
 from regard.runs import comparison as results
 from regard.runs.compare import _chosen, claim, compare, contest, learning_rates
 from regard.runs.comparison import Entry, FinishedTraining, Trial, p_value
-from regard.runs.estimate import Budget
+from regard.runs.estimate import Budget, changed
 
 BUDGET = "3e8flops"
 SEEDS = (1, 2)
@@ -316,6 +316,14 @@ def test_a_folder_begun_with_other_settings_is_refused(systems, data, tmp_path):
     narrow = {**systems_recipes(systems), "dot": load_recipe(systems[0])}
     with pytest.raises(ConfigError, match="systems.dot.model.preset was 'cs224n2019'"):
         claim(tmp_path, type(asked)("letters", narrow, asked.budget, (1,)))
+
+
+def test_an_option_that_was_not_given_before_is_another_setting(systems, data, tmp_path):
+    asked = contest(systems[:1], data, Budget(1e8, "flops"), [1])
+    claim(tmp_path, asked)
+    recipe = changed(asked.systems["small"], optimiser_options={"weight_decay": 0.5})
+    with pytest.raises(ConfigError, match="systems.small.train.optimiser_options was "):
+        claim(tmp_path, type(asked)(asked.data, {"small": recipe}, asked.budget, (1,)))
 
 
 def systems_recipes(systems):
