@@ -26,8 +26,6 @@ from regard.core.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.tasks.translator import Run
-
 
 def evaluate(
     path: RunPath,
@@ -180,20 +178,10 @@ def score(
         for value in run.score(sources, targets):
             print(f"{value:.6f}")
     if len(short) < len(rows):
-        raise DataError(_too_long(run, (source, target), rows[len(short)], len(short) + 1))
-
-
-def _too_long(run: Run, files: tuple[Path, Path], row: tuple[str, str], number: int) -> str:
-    """Which line of which file is too long, and what to do."""
-    tokenizers = (run.tokenizers.source, run.tokenizers.target)
-    encoded = zip(files, tokenizers, row, strict=True)
-    lengths = [(len(tokenizer.encode(line)) + 1, path) for path, tokenizer, line in encoded]
-    n_tokens, path = max(lengths, key=lambda one: one[0])
-    return (
-        f"{path}:{number}: {n_tokens} tokens with the end token, but the model's learned positions "
-        f"know {run.model.config.longest}; shorten the line, or train with a larger model.max_len "
-        "or sinusoidal positions"
-    )
+        (read, written), number = rows[len(short)], len(short) + 1
+        if run.fits(read):
+            raise DataError(f"{target}:{number}: {run.too_long(written, run.tokenizers.target)}")
+        raise DataError(f"{source}:{number}: {run.too_long(read)}")
 
 
 # ------------------------------------------------------------------ tables of scores

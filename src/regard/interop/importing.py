@@ -35,7 +35,7 @@ from regard.text.pretrained import MARKS, PretrainedTokenizer
 from regard.text.sentencepiece import read_sentencepieces, unigram
 from regard.text.settings import N_BYTES
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, SPECIALS, UNKNOWN_ID, SpecialIds
-from regard.text.tokenizer import Tokenizer, character_table, word_table
+from regard.text.tokenizer import Tokenizer, lookup_table
 
 Notes = tuple[str, ...]  # what a user should know, a sentence each
 Importer = Callable[[Path, RunFolder, str | None], Notes]
@@ -303,13 +303,13 @@ def tokenizers_beside(folder: Path, source: Sequence[str], target: Sequence[str]
 def _lookup_tokenizer(tokens: Sequence[str], folder: Path) -> Tokenizer:
     texts = tokens[len(SPECIALS) :]
     if all(len(token) == 1 for token in texts):
-        return Tokenizer(character_table(tokens))
+        return Tokenizer(lookup_table("char", tokens))
     if any(token.startswith(PIECE_MARKERS) or token.endswith(PIECE_MARKERS) for token in texts):
         raise CheckpointError(
             f"{folder} has tokens that are pieces of words, and nothing that makes them of text; "
             f"copy {SPM[0]} and {SPM[1]} into it"
         )
-    return Tokenizer(word_table(tokens))
+    return Tokenizer(lookup_table("word", tokens))
 
 
 def _write_translator(

@@ -31,16 +31,7 @@ from regard.decoding.settings import DecodeSettings
 from regard.models.presets import resolve
 from regard.recipes.recipe import builtin_recipes, load_recipe, overrides_of
 from regard.runs import comparison as results
-from regard.runs.comparison import (
-    SETTINGS,
-    SPLIT,
-    Comparison,
-    Entry,
-    FinishedTraining,
-    Pairs,
-    SystemRow,
-    Trial,
-)  # fmt: skip
+from regard.runs.comparison import Comparison, Entry, FinishedTraining, Pairs, SystemRow, Trial
 from regard.runs.estimate import Budget, changed, parse_budget, steps_within
 from regard.runs.prepare import prepare
 from regard.runs.train import settings_changes, train
@@ -55,7 +46,7 @@ from regard.training.settings import TrainSettings
 
 SHARED = ("data", "text", "decode")
 """Sections of a recipe that all systems have in common; model and train are a system's own."""
-SPLITS = (SPLIT, "long")
+SPLITS = (results.SPLIT, "long")
 """What is translated where the data has it; ``long`` only counts in the scores by length."""
 VALIDATIONS = 10
 """Of every training, so that each system has as many weights to choose the best from."""
@@ -135,13 +126,13 @@ def claim(out: Path, asked: Contest) -> None:
         raise CheckpointError(f"{out} is a file; choose another --out")
     if RunFolder(out).exists():
         raise CheckpointError(f"{out} holds a run, not a comparison; choose another --out")
-    new, old = _settings(asked), _begun(out / SETTINGS)
+    new, old = _settings(asked), _begun(out / results.SETTINGS)
     if changes := list(settings_changes(old, new, depth=3)):  # systems, a name, a section
         raise ConfigError(
             f"{out} was begun with other settings: {'; '.join(changes)}; choose another --out"
         )
     new["systems"] = {**old.get("systems", {}), **new["systems"]}
-    write_whole(out / SETTINGS, yaml.safe_dump(new, sort_keys=False, allow_unicode=True))
+    write_whole(out / results.SETTINGS, yaml.safe_dump(new, sort_keys=False, allow_unicode=True))
 
 
 def _shared(data: str, overrides: Sequence[str]) -> dict[str, Any]:
@@ -247,12 +238,12 @@ def compare(
         reasons = "; ".join(f"{one.system}: {one.error}" for one in rows)
         raise TrainingError(f"no system could be trained: {reasons}")
     rows = results.compared(rows, entries, pairs)
-    scores = next(iter(entries.values())).runs[0].facts["scores"][SPLIT]
+    scores = next(iter(entries.values())).runs[0].facts["scores"][results.SPLIT]
     comparison = Comparison(
         data=asked.data,
         budget=str(asked.budget),
         seeds=asked.seeds,
-        n_sentences=len(pairs[SPLIT]),
+        n_sentences=len(pairs[results.SPLIT]),
         bleu_signature=scores["bleu_signature"],
         chrf_signature=scores["chrf_signature"],
         best=results.best(rows),

@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal
 
 from regard.core.errors import ConfigError
@@ -166,13 +167,10 @@ def steps_within(budget: Budget, prepared: Prepared, *, validations: int) -> int
 
 def _by_count(budget: Budget, prepared: Prepared) -> int:
     """FLOPs and tokens are known for every batch, and batches come in a known order."""
+    cost_of = prepared.flops if budget.unit == "flops" else attrgetter("count")
     stream, spent = prepared.stream(), 0.0
     for steps in range(COUNTED):
-        batches = [stream.next() for _ in range(prepared.recipe.train.accumulate)]
-        costs = (
-            map(prepared.flops, batches) if budget.unit == "flops" else (b.count for b in batches)
-        )
-        cost = sum(costs)
+        cost = sum(cost_of(stream.next()) for _ in range(prepared.recipe.train.accumulate))
         if spent + cost > budget.amount:
             return steps
         spent += cost

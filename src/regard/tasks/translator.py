@@ -369,9 +369,9 @@ class Run(TrainedRun):
         sides = self.tokenizers.source.encode(source), self.tokenizers.target.encode(target)
         return max(map(len, sides)) < longest  # the end token takes one place
 
-    def too_long(self, source: str) -> str:
-        """Why the model cannot read a source, and what to do."""
-        n_tokens = len(self.tokenizers.source.encode(source)) + 1
+    def too_long(self, text: str, tokenizer: Tokenizer | None = None) -> str:
+        """Why the model cannot read a source, or a text in another tokenizer's tokens."""
+        n_tokens = len((tokenizer or self.tokenizers.source).encode(text)) + 1
         return (
             f"{n_tokens} tokens with the end token, but the model's learned positions know "
             f"{self.model.config.longest}; shorten the line, or train with a larger model.max_len "

@@ -23,6 +23,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import tokenizers
@@ -80,10 +81,9 @@ class Tokenizer:
         specials = (*SPECIALS, MASK) if masking else SPECIALS
         if settings.kind == "bpe":
             inner = _train_pieces(cleaned, settings.vocab_size, specials)
-        elif settings.kind == "word":
-            inner = word_table(_ranked(map(words.split, cleaned), settings, specials), specials)
         else:
-            inner = character_table(_ranked(cleaned, settings, specials), specials)
+            parts = map(words.split, cleaned) if settings.kind == "word" else cleaned
+            inner = lookup_table(settings.kind, _ranked(parts, settings, specials), specials)
         if settings.lowercase:
             inner.normalizer = normalizers.Lowercase()
         return cls(inner)
@@ -153,8 +153,7 @@ class Tokenizer:
         if self._inner.normalizer is not None:
             text = self._inner.normalizer.normalize_str(text)
         assert self._inner.pre_tokenizer is not None, "every kind has one"
-        found = self._inner.pre_tokenizer.pre_tokenize_str(text)
-        return [part for part, _ in found]
+        return [part for part, _ in self._inner.pre_tokenizer.pre_tokenize_str(text)]
 
     def byte_ids(self, part: str) -> tuple[int, ...]:
         """A part of ``unmerged`` as ids, one a byte."""
@@ -243,36 +242,25 @@ def _ranked(
     texts: Iterable[Iterable[str]], settings: TextSettings, specials: Sequence[str]
 ) -> list[str]:
     """The special tokens, then the most frequent parts; equal counts in alphabetical order."""
-    counts: Counter[str] = Counter()
-    for parts in texts:
-        counts.update(parts)
+    counts = Counter(chain.from_iterable(texts))
     if not counts:
         raise DataError("cannot train a tokenizer: the texts hold no word and no character")
     ranked = sorted(counts, key=lambda part: (-counts[part], part))
     return [*specials, *ranked][: settings.vocab_size]
 
 
-def word_table(tokens: Sequence[str], specials: Sequence[str] = SPECIALS) -> tokenizers.Tokenizer:
-    """Tokens in the order of their ids, our special ones first, then words."""
-    inner = _lookup(tokens, specials)
-    inner.pre_tokenizer = pre_tokenizers.Split(Regex(_RUST_WORD), "removed", invert=True)
-    return inner
-
-
-def character_table(
-    tokens: Sequence[str], specials: Sequence[str] = SPECIALS
+def lookup_table(
+    kind: Kind, tokens: Sequence[str], specials: Sequence[str] = SPECIALS
 ) -> tokenizers.Tokenizer:
-    """Tokens in the order of their ids, our special ones first, then characters."""
-    inner = _lookup(tokens, specials)
-    inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    inner.decoder = decoders.Fuse()
-    return inner
-
-
-def _lookup(tokens: Sequence[str], specials: Sequence[str]) -> tokenizers.Tokenizer:
+    """Words or characters in the order of their ids, our special tokens first."""
     table = {token: number for number, token in enumerate(tokens)}
     inner = tokenizers.Tokenizer(models.WordLevel(table, unk_token=SPECIALS[UNKNOWN_ID]))
     inner.add_special_tokens(list(specials))
+    if kind == "word":
+        inner.pre_tokenizer = pre_tokenizers.Split(Regex(_RUST_WORD), "removed", invert=True)
+    else:
+        inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+        inner.decoder = decoders.Fuse()
     return inner
 
 
