@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.terminal import (
-    Beam,
-    Device,
-    Json,
-    RunPath,
-    note,
-    note_unknown,
-    score_text,
-    score_title,
-)
+from regard.cli.terminal import Beam, Device, Json, RunPath, note, note_unknown
 from regard.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -222,6 +213,8 @@ def _numbers_in(scores: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
 def _table(scores: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> Table:
     """A row a test set and, where it has tags, a row each of them; a column a score."""
     from rich.table import Column, Table
+
+    from regard.evaluation.metrics import score_text, score_title
 
     titles = {"n": "sentences"} if names is TRANSLATION else {}
     columns = [Column(titles.get(name) or score_title(name), justify="right") for name in names]

@@ -11,8 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from regard.cli.terminal import score_text, score_title
-from regard.evaluation.metrics import METRICS
+from regard.evaluation.metrics import METRICS, score_text, score_title
 from regard.tasks.base import TOKEN, Unit
 from regard.training.settings import TrainSettings
 

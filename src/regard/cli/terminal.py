@@ -114,7 +114,7 @@ def _decoded(line: bytes, number: int) -> str:
     return text.removeprefix("\ufeff") if number == 1 else text
 
 
-# ------------------------------------------------------------------ tables and scores
+# ------------------------------------------------------------------ tables
 
 
 def show_tables(tables: Iterable[Table]) -> None:
@@ -128,26 +128,3 @@ def show_tables(tables: Iterable[Table]) -> None:
     for table in tables:
         print(f"\n{table.caption}")
         show_table(table, console, ruled=True)
-
-
-_DIGITS = {"points": ".2f", "perplexity": ".3f"}  # by unit; other scores have four digits
-
-
-def score_title(name: str) -> str:
-    """What people call a score."""
-    from regard.evaluation.metrics import METRICS
-
-    return METRICS[name].title if name in METRICS else name.replace("_", " ")
-
-
-def score_text(name: str, value: float | None) -> str:
-    """A score as people write it, a share in percent; numbers of things have no unit."""
-    from regard.evaluation.metrics import METRICS
-
-    if value is None:
-        return "–"
-    unit = METRICS[name].unit if name in METRICS else ""
-    if unit == "share":
-        return f"{100 * value:.1f} %"
-    counted_things = isinstance(value, int) and not unit
-    return f"{value:,}" if counted_things else f"{value:{_DIGITS.get(unit, '.4g')}}"

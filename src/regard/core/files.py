@@ -1,17 +1,40 @@
-"""Writing files whole or not at all."""
+"""Reading files with clear errors, and writing them whole or not at all."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from regard.core.errors import CheckpointError
 
 PARTIAL = ".partial"
 """Suffix of a file that is still being written; whoever finds one may delete it."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of a model or a run."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path} is damaged: it is no UTF-8 ({error})") from error
+
+
+def read_json(path: Path, kind: type = dict) -> Any:
+    """The object, or the list, in a JSON file."""
+    try:
+        found = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:  # no JSON, or lists without end
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+    if not isinstance(found, kind):
+        wanted = "an object" if kind is dict else "a list"
+        raise CheckpointError(f"{path} must hold {wanted}, and holds {type(found).__name__}")
+    return found
 
 
 @contextmanager

@@ -40,6 +40,7 @@ Several = Sequence[str | Sequence[str]]
 """References of texts: one string each, or all the strings that are right."""
 Link = tuple[int, int]
 Function = TypeVar("Function", bound=Callable[..., float])
+_DIGITS = {"points": ".2f", "perplexity": ".3f"}  # by unit; other scores have four digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +134,22 @@ def check_metrics(names: Iterable[str], takes: Takes) -> None:
 def titles(scores: Mapping[str, Any]) -> dict[str, str]:
     """The metrics among the keys of an evaluation, with the names that tables give them."""
     return {name: METRICS[name].title for name in METRICS if name in scores}
+
+
+def score_title(name: str) -> str:
+    """What people call a score, a metric or not."""
+    return METRICS[name].title if name in METRICS else name.replace("_", " ")
+
+
+def score_text(name: str, value: float | None) -> str:
+    """A score as people write it, a share in percent; numbers of things have no unit."""
+    if value is None:
+        return "–"
+    unit = METRICS[name].unit if name in METRICS else ""
+    if unit == "share":
+        return f"{100 * value:.1f} %"
+    counted_things = isinstance(value, int) and not unit
+    return f"{value:,}" if counted_things else f"{value:{_DIGITS.get(unit, '.4g')}}"
 
 
 def check_parallel(**texts: Sequence[object]) -> None:

@@ -25,6 +25,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from regard.core import files
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import PARTIAL, telling, write_whole
 
@@ -59,18 +60,9 @@ def read_json(path: Path, kind: type = dict) -> Any:
     """The object, or the list, in a JSON file."""
     if not path.parent.is_dir():
         raise CheckpointError(f"there is no folder {path.parent}")
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path.parent} has no {path.name}") from None
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, or lists without end
-        raise CheckpointError(f"{path} is damaged: {error}") from error
-    if not isinstance(found, kind):
-        wanted = "an object" if kind is dict else "a list"
-        raise CheckpointError(f"{path} must hold {wanted}, and holds {type(found).__name__}")
-    return found
+    if not path.exists():
+        raise CheckpointError(f"{path.parent} has no {path.name}")
+    return files.read_json(path, kind)
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:

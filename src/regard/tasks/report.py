@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from regard.core import numbers
 from regard.core.files import write_whole
-from regard.evaluation.metrics import METRICS, titles
+from regard.evaluation.metrics import METRICS, score_text, titles
 from regard.models.presets import n_parameters
 from regard.training.metrics import read_metrics
 from regard.visual.charts import curves
@@ -79,9 +79,9 @@ def score_table(scores: Scores) -> Table:
     columns = titles({key: 0 for one in scores.values() for key in one if f"{key}_by" not in one})
     rows = []
     for name, one in scores.items():
-        rows.append([name, f"{one['n']:,}", *(_shown(one, key) for key in columns)])
+        rows.append([name, f"{one['n']:,}", *_texts(one, columns)])
         for tag, part in one.get("exact_match_by_tag", {}).items():
-            rows.append([f"{name}: {tag}", f"{part['n']:,}", *(_shown(part, k) for k in columns)])
+            rows.append([f"{name}: {tag}", f"{part['n']:,}", *_texts(part, columns)])
     header = ["Test set", "n", *columns.values()]
     return Table("Scores of the best weights", header, rows)
 
@@ -96,8 +96,7 @@ def parts_table(scores: Scores) -> Table:
     columns = titles({key: 0 for _, _, part in parts for key in part})
     header = ["Task", "Test set", "n", *columns.values()]
     rows = [
-        [name, test_set, f"{part['n']:,}", *(_shown(part, key) for key in columns)]
-        for name, test_set, part in parts
+        [name, test_set, f"{part['n']:,}", *_texts(part, columns)] for name, test_set, part in parts
     ]
     return Table("Answers, as texts to go on with", header, rows)
 
@@ -105,9 +104,9 @@ def parts_table(scores: Scores) -> Table:
 def attention_table(scores: Scores) -> Table:
     """What attention finds, chosen on valid; chance beside it."""
     rows = [
-        [name, METRICS[key].title, _shown(one, key), _percent(one[f"{key}_shuffled"]), by]
+        [name, title, score_text(key, one[key]), score_text(key, one[f"{key}_shuffled"]), by]
         for name, one in scores.items()
-        for key in titles(one)
+        for key, title in titles(one).items()
         if (by := one.get(f"{key}_by")) is not None
     ]
     header = ["Test set", "Measure", "Attention", "Shuffled", "Chosen on valid"]
@@ -152,17 +151,8 @@ def _curve(
     return curves(series, title=title, x_label="step", y_label=label, log_y=log_y)
 
 
-def _shown(scores: Mapping[str, Any], key: str) -> str:
-    if key not in scores:
-        return "–"
-    unit, value = METRICS[key].unit, scores[key]
-    if unit == "share":
-        return _percent(value)
-    return f"{value:.2f}" if unit == "points" else f"{value:.4f}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def _texts(scores: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    return [score_text(name, scores.get(name)) for name in names]
 
 
 def _flops(value: float) -> str:

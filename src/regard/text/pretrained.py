@@ -17,7 +17,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from regard.core.errors import CheckpointError
-from regard.core.files import write_whole
+from regard.core.files import read_json, read_text, write_whole
 from regard.text.chat import TEMPLATE
 from regard.text.settings import Kind
 from regard.text.specials import SpecialIds
@@ -135,7 +135,7 @@ def published_template(folder: Path) -> str | None:
     """The chat template: a file, or what tokenizer_config.json calls ``default``."""
     path = folder / TEMPLATE
     if path.exists():
-        return _read_text(path)
+        return read_text(path)
     found = _read_object(folder / "tokenizer_config.json").get("chat_template")
     if isinstance(found, list):
         named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
@@ -242,15 +242,7 @@ def _ids(inner: tokenizers.Tokenizer, special: Special) -> dict[str, int]:
 
 def _read_object(path: Path) -> dict[str, Any]:
     """The object in a JSON file, empty where there is no file."""
-    if not path.exists():
-        return {}
-    try:
-        found = json.loads(_read_text(path))
-    except (ValueError, RecursionError) as error:  # no JSON, or lists without end
-        raise CheckpointError(f"{path} is damaged: {error}") from error
-    if not isinstance(found, dict):
-        raise CheckpointError(f"{path} must hold an object, and holds {type(found).__name__}")
-    return found
+    return read_json(path) if path.exists() else {}
 
 
 def _read_vocabulary(path: Path) -> dict[str, int]:
@@ -273,7 +265,7 @@ def _read_vocabulary(path: Path) -> dict[str, int]:
 def _read_lines(path: Path) -> list[str]:
     """Lines as line breaks make them; other signs that Python takes for one may be tokens."""
     _check_there(path)
-    return _read_text(path).removesuffix("\n").split("\n")
+    return read_text(path).removesuffix("\n").split("\n")
 
 
 def _check_there(path: Path) -> None:
@@ -281,13 +273,3 @@ def _check_there(path: Path) -> None:
         raise CheckpointError(
             f"{path.parent} has no tokenizer: neither tokenizer.json nor {path.name}"
         )
-
-
-def _read_text(path: Path) -> str:
-    """The text of a file."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path} is damaged: it is no UTF-8 ({error})") from error
