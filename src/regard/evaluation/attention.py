@@ -138,11 +138,7 @@ def _error_rate(matrices: Sequence[Matrix], sentences: Sequence[Watched]) -> flo
     )
 
 
-def _shuffled_rows(matrix: Matrix, rng: np.random.Generator) -> Matrix:
-    return rng.permuted(matrix, axis=1)
-
-
-ALIGNMENT = AttentionMeasure(_error_rate, min, _shuffled_rows)
+ALIGNMENT = AttentionMeasure(_error_rate, min, lambda matrix, rng: rng.permuted(matrix, axis=1))
 """Alignment error rate; weights are (target words, source words), from ``words_matrix``."""
 
 

@@ -6,7 +6,7 @@ nothing. So what the run's own scores lose without it stands beside all other me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,17 +176,29 @@ def measured(run: Any, subject: Subject, tick: Tick | None = None) -> HeadMeasur
             f"the run {run.folder.path} has no attention, so it has no heads to measure; choose a "
             f"system that attends, such as {TASKS[run.task].attends}"
         )
-    whole = subject.judge()
-    places = [(one.name, *place) for one in found for place in one.heads]
-    changes: dict[tuple[str, int, int], dict[str, float]] = {}
-    for i, place in enumerate(places):
-        with edited(subject.model, [Ablate(*place)]):
-            without = subject.judge()
-        changes[place] = {name: without[name] - score for name, score in whole.items()}
-        if tick is not None:
-            tick(i + 1, len(places))
+    whole, known = subject.judge(), subject.known()
+    n_heads = sum(len(group.heads) for group in found)
+    rows: list[dict[str, Any]] = []
+    for group in found:
+        for i, (layer, head) in enumerate(group.heads):
+            with edited(subject.model, [Ablate(group.name, layer, head)]):
+                without = subject.judge()
+            lost = {name: without[name] - score for name, score in whole.items()}
+            called = f"{group.name} layer {layer} head {head}"
+            row = {
+                "name": group.name,
+                "layer": layer,
+                "head": head,
+                **{name: values[i] for name, values in group.measures.items()},
+                **{name: values.get(called) for name, values in known.items()},
+                "loss_change": lost.pop("loss", None),
+                **{f"{name}_change": change for name, change in lost.items()},
+            }
+            rows.append(row)
+            if tick is not None:
+                tick(len(rows), n_heads)
     return HeadMeasures(
-        rows=tuple(_rows(found, changes, subject.known())),
+        rows=tuple(rows),
         distances=_distances(found),
         map=tuple(_side_by_side([plane(one.distances) for one in found])),
         clusters=tuple(_numbered([clusters(one.distances) for one in found])),
@@ -196,27 +208,6 @@ def measured(run: Any, subject: Subject, tick: Tick | None = None) -> HeadMeasur
         scores=whole,
         facts=subject.facts,
     )
-
-
-def _rows(
-    found: Sequence[Group],
-    changes: Mapping[tuple[str, int, int], Mapping[str, float]],
-    known: Mapping[str, Mapping[Hashable, float]],
-) -> Iterator[dict[str, Any]]:
-    """A row a head: its measures, what the data knows of it, and what changes without it."""
-    for group in found:
-        for i, (layer, head) in enumerate(group.heads):
-            lost = changes[group.name, layer, head]
-            called = f"{group.name} layer {layer} head {head}"
-            yield {
-                "name": group.name,
-                "layer": layer,
-                "head": head,
-                **{name: values[i] for name, values in group.measures.items()},
-                **{name: values.get(called) for name, values in known.items()},
-                "loss_change": lost.get("loss"),
-                **{f"{name}_change": change for name, change in lost.items() if name != "loss"},
-            }
 
 
 def _distances(found: Sequence[Group]) -> tuple[tuple[float | None, ...], ...]:

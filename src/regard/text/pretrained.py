@@ -28,23 +28,15 @@ MARKS = "marks.json"
 Special = dict[str, str]
 """Name, such as ``cls_token`` -> the token."""
 FILES = ("special_tokens_map.json", "tokenizer_config.json")
-BERT: Special = {
-    "pad_token": "[PAD]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "unk_token": "[UNK]",
-    "mask_token": "[MASK]",
-}
+BERT = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "cls", "sep", "unk", "mask")}
 """What BERT's are called where nobody says otherwise."""
 END_OF_TEXT = "<|endoftext|>"
 """What GPT-2's end is called."""
+_IN_BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False)
 CUTS: Mapping[str, Sequence[pre_tokenizers.PreTokenizer]] = {
-    "gpt-2": (pre_tokenizers.ByteLevel(add_prefix_space=False),),
-    "default": (pre_tokenizers.ByteLevel(add_prefix_space=False),),
-    "smollm": (
-        pre_tokenizers.Digits(individual_digits=True),
-        pre_tokenizers.ByteLevel(add_prefix_space=False),
-    ),
+    "gpt-2": [_IN_BYTES],
+    "default": [_IN_BYTES],
+    "smollm": [pre_tokenizers.Digits(individual_digits=True), _IN_BYTES],
 }
 """How texts are cut before pieces are merged, by the names that GGUF files use."""
 CONTROL, OWN = 3, 4

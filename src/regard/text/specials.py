@@ -40,17 +40,16 @@ class SpecialIds:
 
     def named(self) -> dict[str, int]:
         """Name → id of those there are, without the other ends."""
-        return {name: number for name, number in self._single().items() if number is not None}
+        single = {**asdict(self), "other_ends": None}
+        return {name: number for name, number in single.items() if number is not None}
 
     def unknown_to(self, known: Container[int]) -> list[str]:
         """Those whose id is not among the known ones, as ``name=id``."""
-        every = [*self._single().items(), *(("other_ends", one) for one in self.other_ends)]
+        single = asdict(self)
+        ends = [("other_ends", one) for one in single.pop("other_ends")]
         needed = ("pad", "end", "other_ends")
         return [
             f"{name}={one!r}"
-            for name, one in every
+            for name, one in [*single.items(), *ends]
             if (one is not None or name in needed) and (type(one) is not int or one not in known)
         ]
-
-    def _single(self) -> dict[str, int | None]:
-        return {name: one for name, one in asdict(self).items() if name != "other_ends"}

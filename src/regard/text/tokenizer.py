@@ -284,14 +284,10 @@ def _train_pieces(texts: Iterable[str], size: int, specials: Sequence[str]) -> t
     return inner
 
 
-def _byte_signs() -> dict[str, int]:
-    """Sign → byte: printable Latin-1 is itself, the rest, in order, from U+0100."""
-    plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = [byte for byte in range(0x100) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {chr(0x100 + i): b for i, b in enumerate(others)}
-
-
-_BYTES = _byte_signs()
+_PLAIN = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+_OTHERS = [byte for byte in range(0x100) if byte not in _PLAIN]
+_BYTES = {chr(byte): byte for byte in _PLAIN} | {chr(0x100 + i): b for i, b in enumerate(_OTHERS)}
+"""Sign → byte: printable Latin-1 is itself, the rest, in order, from U+0100."""
 
 
 def _spoken_bytes(token: str) -> str:
