@@ -1,35 +1,30 @@
 """A language model that generates in place: every tensor of a step stays where it is.
 
-Queries, keys and values are one product, and so are the two halves of a gated feed-forward. Keys
-are kept rotated, in a static cache that doubles when it is full. On a GPU a step is recorded once
-as a CUDA graph and replayed; on a CPU weights are laid out once as its kernels want them.
+Keys are kept rotated, in a static cache that doubles when it is full. On a GPU a step is captured
+once as a CUDA graph and replayed; on a CPU weights are packed (see ``weights``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from threading import Lock
 from typing import NamedTuple, cast
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.core.numbers import power_of_two
 from regard.decoding.static import Graphed, shared_pool
-from regard.fast.prepacked import Prepacked
 from regard.fast.transformer_gpu import wide_product
-from regard.fast.weights import Dense, position_codes
+from regard.fast.weights import Dense, FastModel, JoinedLayer, JoinedStack, position_codes
 from regard.functional.attend import wide
 from regard.functional.positions import sinusoid
 from regard.kernels import small_batch
 from regard.kernels.attention import attention
 from regard.kernels.small_batch import Then
 from regard.kernels.steps import attend_own, heads
-from regard.layers.blocks import ACTIVATIONS, GATED, DecoderBlock
+from regard.layers.blocks import ACTIVATIONS, GATED
 from regard.models.decoder import LanguageModel
 
 MOST_CACHES = 2
@@ -42,64 +37,17 @@ MOST_NUMBERS = 2**28
 """Of keys and values in a cache; so many rows are written at once."""
 
 
-class TextNorm(NamedTuple):
-    """A LayerNorm, or an RMSNorm where there is no bias."""
+class JoinedLanguageModel(JoinedStack):
+    """All that a step of a language model computes with; its layers are pre-norm."""
 
-    weight: Tensor
-    bias: Tensor | None
-    eps: float
-
-    @classmethod
-    def of(cls, norm: nn.Module, dtype: torch.dtype) -> TextNorm:
-        """Of torch's."""
-        assert isinstance(norm, nn.LayerNorm | nn.RMSNorm)
-        assert norm.eps is not None
-        bias = norm.bias if isinstance(norm, nn.LayerNorm) else None
-        return cls(
-            norm.weight.detach().to(dtype),
-            None if bias is None else bias.detach().to(dtype),
-            norm.eps,
-        )
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """(…, D) -> (…, D)"""
-        if self.bias is None:
-            return F.rms_norm(x, x.shape[-1:], self.weight, self.eps)
-        return F.layer_norm(x, x.shape[-1:], *self)
-
-
-class TextLayer(NamedTuple):
-    """One layer."""
-
-    before_self: TextNorm
-    to_qkv: Prepacked
-    """((H + 2·G)·Dh, D)"""
-    from_self: Prepacked
-    before_forward: TextNorm
-    inner: Prepacked
-    """(F, D), or (2·F, D): first what goes through the activation, then what it is multiplied by"""
-    outer: Prepacked
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedLanguageModel:
-    """All that a step needs to know of a language model."""
-
-    tokens: Tensor
-    """(V, D): what tokens are read as."""
-    layers: tuple[TextLayer, ...]
-    norm: TextNorm
-    output: Prepacked
-    """(V, D)"""
-    n_heads: int
-    n_kv_heads: int
-    d_head: int
-    activation: Then
-
-    @property
-    def scale(self) -> float:
-        """Of the scores."""
-        return self.d_head**-0.5
+    def __init__(self, model: LanguageModel, dtype: torch.dtype) -> None:
+        super().__init__(model.layers, model.norm, dtype, packed=True)
+        self.tokens = model.embedding.tokens.weight.detach().to(dtype)
+        """(V, D): what tokens are read as."""
+        self.output = Dense(model.output().weight.detach().to(dtype), None).packed()
+        """(V, D)"""
+        self.n_kv_heads = model.config.kv_heads
+        self.activation = cast("Then", model.config.activation)
 
     def activated(self, y: Tensor) -> Tensor:
         """What ``inner`` gave (R, F or 2·F) -> what ``outer`` takes (R, F)."""
@@ -110,41 +58,8 @@ class JoinedLanguageModel:
         return act(first) * beside
 
 
-def joined_language_model(model: LanguageModel, dtype: torch.dtype) -> JoinedLanguageModel:
-    """A model's weights joined; what needs no change is no copy."""
-    config = model.config
-    layers = cast("Iterable[DecoderBlock]", model.layers)
-    return JoinedLanguageModel(
-        tokens=model.embedding.tokens.weight.detach().to(dtype),
-        layers=tuple(_layer(layer, dtype) for layer in layers),
-        norm=TextNorm.of(model.norm, dtype),
-        output=Prepacked.of(model.output().weight.detach().to(dtype), None),
-        n_heads=config.n_heads,
-        n_kv_heads=config.kv_heads,
-        d_head=config.d_head,
-        activation=cast("Then", config.activation),
-    )
-
-
-def _layer(layer: DecoderBlock, dtype: torch.dtype) -> TextLayer:
-    own, forward = layer.self_attention, layer.feed_forward
-    inner = [forward.inner] if forward.beside is None else [forward.inner, forward.beside]
-    return TextLayer(
-        before_self=TextNorm.of(layer.around_self.norm, dtype),
-        to_qkv=_packed((own.to_q, own.to_k, own.to_v), dtype),
-        from_self=_packed((own.to_out,), dtype),
-        before_forward=TextNorm.of(layer.around_feed_forward.norm, dtype),
-        inner=_packed(inner, dtype),
-        outer=_packed((forward.outer,), dtype),
-    )
-
-
-def _packed(linears: Sequence[nn.Linear], dtype: torch.dtype) -> Prepacked:
-    return Prepacked.of(*Dense.of(linears, dtype))
-
-
 class PositionTables(NamedTuple):
-    """What tokens are told of their places, for so many of them."""
+    """How the positions of a text are encoded."""
 
     codes: Tensor | None
     """(L, D), added to a token; a learned table may have fewer places."""
@@ -163,41 +78,27 @@ class PositionTables(NamedTuple):
             return cls(None, None)
         return cls(position_codes(model.embedding, n).to(dtype), None)
 
-    def n_known(self, n: int) -> int:
-        """How many of n places there are codes for: learned ones end with their table."""
-        return n if self.codes is None else min(n, len(self.codes))
 
-
-class StaticLanguageModel:
-    """A language model's weights of one moment, and static caches to generate with.
-
-    Speaks the protocol of ``regard.decoding``; what has no cache is served by the model itself.
-    """
+class StaticLanguageModel(FastModel):
+    """A language model's weights of one moment, and static caches to generate with."""
 
     def __init__(self, model: LanguageModel, dtype: torch.dtype) -> None:
-        self.model = model
-        self.encode, self.start = model.encode, model.start
-        self.step, self.prefill = model.step, model.prefill
-        self.dtype = dtype
-        self.device: torch.device = model.embedding.tokens.weight.device
-        self.longest: int | None = model.config.longest
-        self.weights = joined_language_model(model, dtype)
+        super().__init__(model, dtype)
+        self.weights = JoinedLanguageModel(model, dtype)
         self._caches: list[TextCache] = []
-        self._lock = Lock()
-
-    def __call__(self, source: Tensor, target: Tensor) -> Tensor:
-        """All positions at once are the model's own work."""
-        return self.model(source, target)
 
     @contextmanager
     def session(self, n_rows: int, n_read: int, n_new: int) -> Iterator[TextCache]:
         """A cache for so many texts of so many tokens read and written, until it is given back."""
         n_places = max(FEWEST_PLACES, power_of_two(n_read + min(n_new, FORESEEN)))
-        cache = self._kept(n_rows, n_places) or TextCache(self, n_rows, n_places)
+        with self.lock:
+            fit = [c for c in self._caches if c.n_rows >= n_rows and c.n_places >= n_places]
+            self._caches = fit[1:]  # those that do not fit are let go: their memory is wanted
+        cache = fit[0] if fit else TextCache(self, n_rows, n_places)
         try:
             yield cache
         finally:
-            with self._lock:
+            with self.lock:
                 self._caches = [cache, *self._caches][:MOST_CACHES]
 
     def most_rows(self, n_read: int, n_new: int) -> int:
@@ -205,13 +106,6 @@ class StaticLanguageModel:
         w = self.weights
         numbers = len(w.layers) * 2 * w.n_kv_heads * w.d_head * (n_read + n_new)
         return max(1, MOST_NUMBERS // numbers)
-
-    def _kept(self, n_rows: int, n_places: int) -> TextCache | None:
-        """A kept cache that fits. Those that do not fit are let go: their memory is wanted."""
-        with self._lock:
-            fit = [c for c in self._caches if c.n_rows >= n_rows and c.n_places >= n_places]
-            self._caches = fit[1:]
-            return fit[0] if fit else None
 
 
 class TextCache:
@@ -243,13 +137,13 @@ class TextCache:
         if self.tables.codes is not None:
             x = x + self.tables.codes[:T]
         x = x.flatten(0, 1)
+        y = weights.first_norm(x)
         for i, layer in enumerate(weights.layers):
-            qkv = layer.to_qkv(layer.before_self(x)).unflatten(0, (B, T))
-            x = self._layer(layer, x, self._read_by(i, qkv).flatten(0, 1))
+            qkv = layer.to_qkv(y).unflatten(0, (B, T))
+            x, y = self._layer(layer, x, self._attend_prompt(i, qkv).flatten(0, 1))
         self.length = T
         self.place.fill_(T)
-        last = weights.norm(x.unflatten(0, (B, T))[:, -1])
-        return self._to_logits(last)
+        return self._to_logits(y.unflatten(0, (B, T))[:, -1])
 
     def step(self, ids: Tensor) -> Tensor:
         """The texts' next ids (R,) -> logits (R, V) after them, until the next step."""
@@ -282,7 +176,8 @@ class TextCache:
         kept = form.dtype if form.device.type == "cuda" else wide(form.dtype)
         self.past = torch.zeros(shape, dtype=kept, device=form.device)
         self.tables = PositionTables.of(form.model, n_places, form.dtype)
-        self._last = self.tables.n_known(n_places) - 1
+        codes = self.tables.codes  # learned ones end with their table
+        self._last = (n_places if codes is None else min(n_places, len(codes))) - 1
         self._steps: dict[int, Graphed] = {}
         self._pool = shared_pool(form.device)  # the old one is gone with its last graph
 
@@ -300,35 +195,36 @@ class TextCache:
         if self.tables.codes is not None:
             x = x + self.tables.codes.index_select(0, self.place)
         if self.ahead and small_batch.fits(n_rows):
-            self._few(x)
+            self._small_batch_step(x)
         else:
+            y = weights.first_norm(x)
             for i, layer in enumerate(weights.layers):
-                qkv = layer.to_qkv(layer.before_self(x))
-                found = attend_own(qkv, past[i], self.place, turns, weights.scale)
-                x = self._layer(layer, x, found)
-            self.logits[:n_rows] = self._to_logits(weights.norm(x))
+                found = attend_own(layer.to_qkv(y), past[i], self.place, turns, weights.scale)
+                x, y = self._layer(layer, x, found)
+            self.logits[:n_rows] = self._to_logits(y)
         self.place.add_(1).clamp_(max=self._last)  # when tried out, it comes too far
 
-    def _few(self, z: Tensor) -> None:
-        """As ``_work``, for so few rows (R, D) that reading the weights is all there is to do."""
+    def _small_batch_step(self, z: Tensor) -> None:
+        """One step of so few rows (R, D) that reading the weights is all there is to do."""
         weights = self.form.weights
+        norm = weights.first_norm
         for i, layer in enumerate(weights.layers):
-            qkv = small_batch.enter(z, layer.before_self, *layer.to_qkv)
+            qkv = small_batch.enter(z, norm, *layer.to_qkv)
             found = attend_own(qkv, self.past[i], self.place, self.tables.turns, weights.scale)
             z = small_batch.leave(found, *layer.from_self, z, None)
-            inner = small_batch.enter(
-                z, layer.before_forward, *layer.inner, then=weights.activation
-            )
+            inner = small_batch.enter(z, layer.after_self, *layer.inner, then=weights.activation)
             z = small_batch.leave(inner, *layer.outer, z, None)
-        small_batch.enter(z, weights.norm, *weights.output, out=self.logits[: len(z)])
+            norm = layer.after_feed_forward
+        small_batch.enter(z, norm, *weights.output, out=self.logits[: len(z)])
 
-    def _layer(self, layer: TextLayer, x: Tensor, found: Tensor) -> Tensor:
-        """The stream x (N, D) and what attention found -> the stream after the layer."""
+    def _layer(self, layer: JoinedLayer, x: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+        """The stream x (N, D) and what attention found -> the stream, and y for the next layer."""
         x = layer.from_self.plus(found, x)
-        inner = self.form.weights.activated(layer.inner(layer.before_forward(x)))
-        return layer.outer.plus(inner, x)
+        inner = self.form.weights.activated(layer.inner(layer.after_self(x)))
+        x = layer.outer.plus(inner, x)
+        return x, layer.after_feed_forward(x)
 
-    def _read_by(self, i: int, qkv: Tensor) -> Tensor:
+    def _attend_prompt(self, i: int, qkv: Tensor) -> Tensor:
         """Attention of layer i over texts from their beginning, (B, T, …) -> (B, T, H·D)."""
         w, turns, (B, T, _) = self.form.weights, self.tables.turns, qkv.shape
         turns = None if turns is None else turns[:T]

@@ -18,14 +18,13 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from regard.fast.language_model import StaticLanguageModel
-from regard.fast.prepacked import can_pack
 from regard.fast.transformer_cpu import CpuTransformer
 from regard.fast.transformer_gpu import GpuTransformer
+from regard.fast.weights import can_pack
 from regard.kernels.call import may_fuse
 from regard.kernels.gpu import HAS_TRITON
 from regard.kernels.small_batch import Then
 from regard.models.decoder import LanguageModel
-from regard.models.settings import TransformerConfig
 from regard.models.transformer import Transformer
 
 PLAIN = "REGARD_PLAIN"
@@ -36,9 +35,6 @@ GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 Make = Callable[[Any, torch.dtype], Any]
 """Model, and what to compute in -> its fast form."""
-FORMS: dict[type[nn.Module], Callable[[Any, Tensor], Make | None]] = {}
-"""Class of model -> what says how to make its form, given one of its weights as it will be there,
-on its device; None where there is no such form."""
 
 
 def wants_plain() -> bool:
@@ -65,18 +61,9 @@ def quickened(model: Any, dtype: torch.dtype | None = None, *, fast: bool = True
 
 
 def _transformer(model: Transformer, weight: Tensor) -> Make | None:
+    """Where a step is what joined weights compute: dot products, all keys, positions added."""
     config = model.config
-    if not _is_plain(config):
-        return None
-    if weight.is_cuda:
-        fits = HAS_TRITON and config.d_model // config.n_heads in WIDTHS
-        return GpuTransformer if fits and weight.dtype in GPU_TYPES else None
-    return CpuTransformer if can_pack(weight) else None
-
-
-def _is_plain(config: TransformerConfig) -> bool:
-    """Whether a step is what joined weights compute: dot products, all keys, positions added."""
-    return (
+    plain = (
         config.score in ("dot", "scaled_dot")
         and (config.window, config.normaliser) == ("global", "softmax")
         and (config.positions == "none" or config.join in (None, "add"))
@@ -86,6 +73,9 @@ def _is_plain(config: TransformerConfig) -> bool:
         and (config.memory, config.cross_after, config.norm) == ("last", "attention", "layer")
         and (config.kv_heads, config.d_positions) == (config.n_heads, None)
     )
+    if not plain or not _has_kernels(weight, config.d_model // config.n_heads):
+        return None
+    return GpuTransformer if weight.is_cuda else CpuTransformer
 
 
 def _language_model(model: LanguageModel, weight: Tensor) -> Make | None:
@@ -97,30 +87,34 @@ def _language_model(model: LanguageModel, weight: Tensor) -> Make | None:
         and config.norm in ("layer", "rms")
         and config.activation in get_args(Then)
     )
-    if not plain:
-        return None
+    return StaticLanguageModel if plain and _has_kernels(weight, config.d_head) else None
+
+
+def _has_kernels(weight: Tensor, d_head: int) -> bool:
+    """Whether there are kernels for its device and number format, and for heads so wide."""
     if weight.is_cuda:
-        fits = HAS_TRITON and model.config.d_head in WIDTHS
-        return StaticLanguageModel if fits and weight.dtype in GPU_TYPES else None
-    return StaticLanguageModel if can_pack(weight) else None
+        return HAS_TRITON and d_head in WIDTHS and weight.dtype in GPU_TYPES
+    return can_pack(weight)
 
 
-FORMS[Transformer] = _transformer
-FORMS[LanguageModel] = _language_model
+FORMS: dict[type[nn.Module], Callable[[Any, Tensor], Make | None]] = {
+    Transformer: _transformer,
+    LanguageModel: _language_model,
+}
+"""Class of model -> what says how to make its form, given one of its weights as it will be there,
+on its device; None where there is no such form."""
 
 
-class _Updates:
-    """Counts the updates of all optimisers: fused ones change weights without a trace."""
-
-    def __init__(self) -> None:
-        self.n = 0
-
-    def __call__(self, *_: object) -> None:
-        self.n += 1
+_n_updates = 0
+"""Of all optimisers together: fused ones change weights without a trace."""
 
 
-_UPDATES = _Updates()
-register_optimizer_step_post_hook(_UPDATES)
+def _count_update(*_: object) -> None:
+    global _n_updates
+    _n_updates += 1
+
+
+register_optimizer_step_post_hook(_count_update)
 
 
 class Watch:
@@ -128,9 +122,8 @@ class Watch:
 
     def __init__(self, model: nn.Module) -> None:
         modules = list(model.modules())
-        self._hooks = [
-            hooks for one in modules for hooks in (one._forward_hooks, one._forward_pre_hooks)
-        ]
+        hooks = ((one._forward_hooks, one._forward_pre_hooks) for one in modules)
+        self._hooks = list(chain.from_iterable(hooks))
         self._places = [part for one in modules for part in (one._modules, one._parameters)]
         self._parts = self._now()
         self._held = list(chain.from_iterable(place.values() for place in self._places))
@@ -153,7 +146,7 @@ class Watch:
             versions = [weight._version for weight in self._weights]
         except RuntimeError:  # made in inference mode: changes leave no trace
             return object()
-        return _UPDATES.n, versions, [weight.data_ptr() for weight in self._weights]
+        return _n_updates, versions, [weight.data_ptr() for weight in self._weights]
 
     def _now(self) -> list[int]:
         return list(map(id, chain.from_iterable(place.values() for place in self._places)))
@@ -180,7 +173,7 @@ class _Kept:
         if form is None or form.device != next(model.parameters()).device:
             form = make(model, dtype)
         elif before != stamp and hasattr(form, "update"):
-            form.update(model)  # recorded graphs stay good
+            form.update(model)  # captured graphs stay good
         elif before != stamp:
             del form  # its memory is wanted
             form = make(model, dtype)

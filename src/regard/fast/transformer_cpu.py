@@ -15,8 +15,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.fast.prepacked import Prepacked, prepack
-from regard.fast.weights import Dense, FastTransformer, JoinedLayer, joined, position_codes
+from regard.fast.weights import (
+    Dense,
+    FastTransformer,
+    JoinedDecoder,
+    JoinedLayer,
+    Norm,
+    pack_linears,
+    position_codes,
+)
 from regard.functional import masks
 from regard.kernels.steps import Best, best_tokens
 from regard.models.transformer import Transformer
@@ -31,40 +38,25 @@ class CpuTransformer(FastTransformer):
 
     def update(self, model: Transformer) -> None:
         """The weights that the model has now."""
-        dtype = self.dtype
         self.codes.copy_(position_codes(model.decoder.embedding, len(self.codes)))
-        self.encoder = prepack(copy.deepcopy(model.encoder).to(dtype).requires_grad_(False))
-        weights = joined(model.decoder, dtype)
-        self.weights = weights
-        self.layers = [_PackedLayer(layer, weights.scale) for layer in weights.layers]
-        self.to_source = Prepacked.of(*weights.to_source)
-        self.to_logits = Prepacked.of(weights.tokens, None)
+        encoder = copy.deepcopy(model.encoder).to(self.dtype).requires_grad_(False)
+        self.encoder = pack_linears(encoder)
+        self.weights = JoinedDecoder(model.decoder, self.dtype)
+        self.layers = [_packed(layer, self.weights.scale) for layer in self.weights.layers]
+        self.to_source = self.weights.to_source.packed()
+        self.to_logits = Dense(self.weights.tokens, None).packed()
 
     def cache(self, n_rows: int, n_steps: int, n_tokens: int, n_beams: int) -> CpuCache:
         """Cache for so many rows of so many steps."""
         return CpuCache(self, n_rows, n_steps, n_tokens, n_beams)
 
 
-class _PackedLayer:
-    """A layer of the decoder; the scores' scale is in the weights of the queries."""
-
-    def __init__(self, layer: JoinedLayer, scale: float) -> None:
-        D = layer.from_self.weight.shape[1]
-        self.to_qkv = _packed(layer.to_qkv, torch.tensor([scale] * D + [1.0] * (2 * D)))
-        self.from_self = _packed(layer.from_self)
-        self.to_q = _packed(layer.to_q, torch.full((D,), scale))
-        self.from_source = _packed(layer.from_source)
-        self.inner, self.outer = _packed(layer.inner), _packed(layer.outer)
-        self.after_self, self.after_source = layer.after_self, layer.after_source
-        self.after_feed_forward = layer.after_feed_forward
-
-
-def _packed(dense: Dense, times: Tensor | None = None) -> Prepacked:
-    weight, bias = dense
-    if times is not None:
-        weight = (weight * times.unsqueeze(1)).to(weight.dtype)
-        bias = None if bias is None else (bias * times).to(bias.dtype)
-    return Prepacked.of(weight, bias)
+def _packed(layer: JoinedLayer, scale: float) -> JoinedLayer:
+    """The layer with its weights packed, and the scores' scale in those of the queries."""
+    D = layer.from_self.weight.shape[1]
+    to_qkv = layer.to_qkv.scaled(torch.tensor([scale] * D + [1.0] * (2 * D)))
+    to_q = layer.to_q.scaled(torch.full((D,), scale))
+    return layer._replace(to_qkv=to_qkv, to_q=to_q).packed()
 
 
 class CpuCache:
@@ -106,9 +98,7 @@ class CpuCache:
         weights, t = self.model.weights, int(self.places[0])
         tokens = weights.tokens[self.ids[:n_rows]]
         x = torch.add(self.codes[t], tokens, alpha=weights.embedding_scale)
-        y = x
-        if weights.first_norm is not None:
-            y = F.layer_norm(x, x.shape[-1:], *weights.first_norm)
+        y = x if weights.first_norm is None else F.layer_norm(x, x.shape[-1:], *weights.first_norm)
         hidden = self._own(t, n_rows // self.n_beams)
         for i, layer in enumerate(self.model.layers):
             x, y = self._layer(layer, i, t, x, y, hidden)
@@ -127,7 +117,7 @@ class CpuCache:
         return self.others[:n, :, : t + 1].flatten(2).unsqueeze(1)
 
     def _layer(
-        self, layer: _PackedLayer, i: int, t: int, x: Tensor, y: Tensor, hidden: Tensor | None
+        self, layer: JoinedLayer, i: int, t: int, x: Tensor, y: Tensor, hidden: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """The stream x (R, D), and y that enters the layer -> the same for the next layer."""
         K, keep = self.n_beams, self.model.weights.norm_first
@@ -177,6 +167,6 @@ def _found(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None) -> Tensor:
     return (scores.softmax(dim=-1) @ v).transpose(1, 2).flatten(2).flatten(0, 1)
 
 
-def _normed(x: Tensor, norm: tuple[Tensor, Tensor, float], keep: bool) -> tuple[Tensor, Tensor]:
+def _normed(x: Tensor, norm: Norm, keep: bool) -> tuple[Tensor, Tensor]:
     y = F.layer_norm(x, x.shape[-1:], *norm)
     return (x if keep else y), y

@@ -6,6 +6,7 @@ hypotheses of one sentence share its keys and values. See ``regard.kernels.steps
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -13,20 +14,31 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.decoding.static import Graphed, shared_pool
-from regard.fast.encoder import JoinedEncoder
-from regard.fast.weights import Dense, FastTransformer, JoinedLayer, Norm, joined, position_codes
+from regard.fast.weights import (
+    Dense,
+    FastTransformer,
+    JoinedDecoder,
+    JoinedLayer,
+    JoinedStack,
+    Norm,
+    position_codes,
+)
 from regard.functional import masks
-from regard.kernels import small_batch, steps
+from regard.functional.packing import PackedMask, packed_rows
+from regard.functional.scores import Factors
+from regard.kernels import sdpa, small_batch, steps
+from regard.kernels.call import Call
+from regard.kernels.gpu import HAS_TRITON
 from regard.kernels.steps import Best
-from regard.models.transformer import Transformer
+from regard.models.transformer import Transformer, TransformerEncoder
 
-FEW_TOKENS = 512
-"""Sources of no more tokens are always read by a recording: computing them takes no time."""
+SMALL_BATCH = 512
+"""Sources of no more tokens are always read by a CUDA graph: computing them takes no time."""
 STRIDE = 16
-"""These are padded to a multiple of it, so that few sizes are recorded; larger ones are recorded
+"""These are padded to a multiple of it, so that few sizes are captured; larger ones are captured
 when they come again."""
-MOST_READERS = 32
-"""Recordings that are kept, and sizes that are remembered."""
+MOST_GRAPHS = 32
+"""CUDA graphs of the encoder that are kept, and sizes that are remembered."""
 
 
 class GpuTransformer(FastTransformer):
@@ -35,15 +47,15 @@ class GpuTransformer(FastTransformer):
     def __init__(self, model: Transformer, dtype: torch.dtype) -> None:
         super().__init__(model, dtype)
         self.encoder = JoinedEncoder(model.encoder, dtype)
-        self.joined = joined(model.decoder, dtype)
-        self._readers: dict[tuple[int, int], _Reader] = {}
-        self._asked: list[tuple[int, int]] = []
+        self.joined = JoinedDecoder(model.decoder, dtype)
+        self._readers: dict[tuple[int, int], _GraphedEncoder] = {}
+        self._seen_sizes: list[tuple[int, int]] = []
         self._pool = shared_pool(self.device)
 
     def update(self, model: Transformer) -> None:
         """The weights that the model has now."""
-        self.encoder.update(model.encoder)
-        self.joined.update(joined(model.decoder, self.dtype))
+        self.encoder.update(JoinedEncoder(model.encoder, self.dtype))
+        self.joined.update(JoinedDecoder(model.decoder, self.dtype))
         self.codes.copy_(position_codes(model.decoder.embedding, len(self.codes)))
 
     def cache(self, n_rows: int, n_steps: int, n_tokens: int, n_beams: int) -> GpuCache:
@@ -53,29 +65,61 @@ class GpuTransformer(FastTransformer):
     def read(self, source: Tensor) -> Tensor:
         """Source ids (B, S) -> (B, S', D), perhaps padded further."""
         B, S = source.shape
-        few_tokens = B * S <= FEW_TOKENS
-        size = (B, self._padded(S) if few_tokens else S)
-        if source.is_cuda and (few_tokens or size in self._asked):
-            return self._reader(size)(source)
-        self._asked = [*self._asked[1 - MOST_READERS :], size]
-        return self.encoder(source, masks.padding(source, pad=self.pad_id))
+        is_small = B * S <= SMALL_BATCH
+        size = (B, self._padded(S) if is_small else S)
+        if not source.is_cuda or not (is_small or size in self._seen_sizes):
+            self._seen_sizes = [*self._seen_sizes[1 - MOST_GRAPHS :], size]
+            return self.encoder(source, masks.padding(source, pad=self.pad_id))
+        reader = self._readers.pop(size, None) or _GraphedEncoder(self, *size, self._pool)
+        self._readers[size] = reader
+        if len(self._readers) > MOST_GRAPHS:
+            del self._readers[next(iter(self._readers))]
+        return reader(source)
 
     def _padded(self, n_tokens: int) -> int:
         """A multiple of ``STRIDE``, unless learned positions end before it."""
         padded = -(-n_tokens // STRIDE) * STRIDE
         return padded if self.longest is None else max(n_tokens, min(padded, self.longest))
 
-    def _reader(self, size: tuple[int, int]) -> _Reader:
-        """The recording for a size, one of the latest."""
-        reader = self._readers.pop(size, None) or _Reader(self, *size, self._pool)
-        self._readers[size] = reader
-        if len(self._readers) > MOST_READERS:
-            del self._readers[next(iter(self._readers))]
-        return reader
+
+class JoinedEncoder(JoinedStack):
+    """An encoder with no more calls than there are kernels.
+
+    Reading takes a few milliseconds however few the words are, if every layer makes its calls one
+    by one. A short translation on a GPU takes not much longer.
+    """
+
+    def __init__(self, encoder: TransformerEncoder, dtype: torch.dtype) -> None:
+        super().__init__(encoder.layers, encoder.norm, dtype)
+        self.embedding = copy.deepcopy(encoder.embedding).to(dtype).requires_grad_(False)
+
+    def __call__(self, source: Tensor, mask: Tensor) -> Tensor:
+        """ids (B, S), mask (B, 1, 1, S) -> (B, S, D)."""
+        B, S = source.shape
+        x = self.embedding(source).flatten(0, 1)  # (B·S, D)
+        y = x if self.first_norm is None else F.layer_norm(x, x.shape[-1:], *self.first_norm)
+        texts = packed_rows(mask[:, 0, 0]) if mask.is_cuda and HAS_TRITON else None
+        for layer in self.layers:
+            qkv = F.linear(y, *layer.to_qkv).unflatten(1, (3, self.n_heads, -1))
+            added = F.linear(self._attend(qkv, mask, texts), *layer.from_self)
+            x, y = steps.add_norm(x, added, *layer.after_self, keep=self.norm_first)
+            added = F.linear(F.linear(y, *layer.inner).relu_(), *layer.outer)
+            x, y = steps.add_norm(x, added, *layer.after_feed_forward, keep=self.norm_first)
+        return y.view(B, S, -1)
+
+    def _attend(self, qkv: Tensor, mask: Tensor, texts: PackedMask | None) -> Tensor:
+        """Attention of B·S tokens (N, 3, H, D) among those of their sentence -> (N, H·D)."""
+        if texts is not None:
+            q, k, v = (part.transpose(0, 1).unsqueeze(0) for part in qkv.unbind(dim=1))
+            call = Call(Factors(q, k, self.scale), v, texts, causal=False)
+            return sdpa.short_texts(call).squeeze(0).transpose(0, 1).flatten(1)
+        q, k, v = qkv.unflatten(0, (-1, mask.shape[-1])).permute(2, 0, 3, 1, 4)
+        found = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
+        return found.transpose(1, 2).reshape(len(qkv), -1)
 
 
-class _Reader:
-    """The encoder for sources of one shape, recorded."""
+class _GraphedEncoder:
+    """The encoder for sources of one shape, captured as a CUDA graph."""
 
     def __init__(self, model: GpuTransformer, n_rows: int, n_tokens: int, pool: Any) -> None:
         d_model = model.joined.tokens.shape[1]
@@ -126,17 +170,19 @@ class GpuCache:
         encoded = self.model.read(source)
         B, S, _ = encoded.shape
         here = self.memory[: B * S].flatten(1)
-        _dense(self.model.joined.to_source, encoded.flatten(0, 1), out=here)
+        weight, bias = self.model.joined.to_source
+        if bias is None:
+            torch.mm(encoded.flatten(0, 1), weight.t(), out=here)
+        else:
+            torch.addmm(bias, encoded.flatten(0, 1), weight.t(), out=here)
         torch.arange(0, B * S, S, out=self.begins[:B])
         torch.sum(source != self.model.pad_id, dim=1, dtype=torch.int32, out=self.lengths[:B])
 
     def step(self, n_rows: int) -> Tensor:
         """The next token's logits (R, V) of the first R rows, in float32."""
         weights = self.model.joined
-        x = y = self._embedded(n_rows)
-        if weights.first_norm is not None:
-            w, b, eps = weights.first_norm
-            y = F.layer_norm(x, x.shape[-1:], w, b, eps)
+        x = self._embedded(n_rows)
+        y = x if weights.first_norm is None else F.layer_norm(x, x.shape[-1:], *weights.first_norm)
         for i, layer in enumerate(weights.layers):
             x, y = self._layer(layer, i, x, y, self.places[:n_rows])
         return wide_product(y, weights.tokens)
@@ -145,8 +191,11 @@ class GpuCache:
         """The next token's n best of the first R rows."""
         if not small_batch.fits(n_rows, n):
             return steps.best_tokens(self.step(n_rows), n, n_hidden=n_hidden)
-        z, norm = self._few(n_rows)
-        return small_batch.best_tokens(z, norm, self.model.joined.tokens, n, n_hidden=n_hidden)
+        weights = self.model.joined
+        z, norm = self._embedded(n_rows), weights.first_norm
+        for i, layer in enumerate(weights.layers):
+            z, norm = self._small_batch_layer(layer, i, z, norm)
+        return small_batch.best_tokens(z, norm, weights.tokens, n, n_hidden=n_hidden)
 
     def reorder(self, parents: Tensor) -> None:
         """Only the table changes."""
@@ -167,18 +216,10 @@ class GpuCache:
         ids, places, scale = self.ids[:n_rows], self.places[:n_rows], weights.embedding_scale
         return steps.embed(ids, places, self.table, weights.tokens, self.codes, scale)
 
-    def _few(self, n_rows: int) -> tuple[Tensor, Norm]:
-        """What comes out of the last layer (R, D), and the norm that is still to be done to it."""
-        z, norm = self._embedded(n_rows), self.model.joined.first_norm
-        for i, layer in enumerate(self.model.joined.layers):
-            z, norm = self._few_layer(layer, i, z, norm)
-        assert norm is not None, "every layer ends with one"
-        return z, norm
-
-    def _few_layer(
+    def _small_batch_layer(
         self, layer: JoinedLayer, i: int, z: Tensor, norm: Norm | None
     ) -> tuple[Tensor, Norm]:
-        """As ``_layer``, for a stream z that is not normalised yet."""
+        """The stream z (R, D), and the norm still to be done to it -> those after the layer."""
         scale, norm_first = self.model.joined.scale, self.model.joined.norm_first
         qkv, places = small_batch.enter(z, norm, *layer.to_qkv), self.places[: len(z)]
         found = steps.attend_past(qkv, self.past[i], self.table, places, scale)
@@ -188,7 +229,8 @@ class GpuCache:
             small_batch.enter(z, norm, *layer.to_q),
             self.memory[:, i], self.owners, self.begins, self.lengths, scale,
         )  # fmt: skip
-        z = small_batch.leave(found, *layer.from_source, z, None if norm_first else norm)
+        weight, bias = layer.from_source
+        z = small_batch.leave(found, weight, bias, z, None if norm_first else norm)
         norm = layer.after_source
         inner = small_batch.enter(z, norm, *layer.inner, then="relu")
         z = small_batch.leave(inner, *layer.outer, z, None if norm_first else norm)
@@ -199,24 +241,16 @@ class GpuCache:
     ) -> tuple[Tensor, Tensor]:
         """The stream x (R, D), and y that enters the layer -> the same for the next layer."""
         scale, keep = self.model.joined.scale, self.model.joined.norm_first
-        found = steps.attend_past(_dense(layer.to_qkv, y), self.past[i], self.table, places, scale)
-        x, y = steps.add_norm(x, _dense(layer.from_self, found), *layer.after_self, keep=keep)
-        found = steps.attend_source(
-            _dense(layer.to_q, y), self.memory[:, i], self.owners, self.begins, self.lengths, scale
-        )
-        added = _dense(layer.from_source, found)
+        qkv = F.linear(y, *layer.to_qkv)
+        found = steps.attend_past(qkv, self.past[i], self.table, places, scale)
+        added = F.linear(found, *layer.from_self)
+        x, y = steps.add_norm(x, added, *layer.after_self, keep=keep)
+        q, memory = F.linear(y, *layer.to_q), self.memory[:, i]
+        found = steps.attend_source(q, memory, self.owners, self.begins, self.lengths, scale)
+        added = F.linear(found, *layer.from_source)
         x, y = steps.add_norm(x, added, *layer.after_source, keep=keep)
-        added = _dense(layer.outer, _rectified(layer.inner, y))
+        added = F.linear(_rectified(layer.inner, y), *layer.outer)
         return steps.add_norm(x, added, *layer.after_feed_forward, keep=keep)
-
-
-def _dense(layer: Dense, x: Tensor, *, out: Tensor | None = None) -> Tensor:
-    weight, bias = layer
-    if out is None:
-        return F.linear(x, weight, bias)
-    if bias is None:
-        return torch.mm(x, weight.t(), out=out)
-    return torch.addmm(bias, x, weight.t(), out=out)
 
 
 def _rectified(layer: Dense, x: Tensor) -> Tensor:

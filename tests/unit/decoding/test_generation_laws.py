@@ -288,12 +288,12 @@ def test_the_tree_of_a_search_ends_with_what_it_found(case):
 @pytest.mark.parametrize("ahead", [False, True], ids=["after", "ahead"])
 @torch.no_grad()
 def test_beams_in_a_static_cache_find_the_same(monkeypatch, n_beams, ahead):
-    from regard.fast import prepacked
+    from regard.fast import weights
     from regard.fast.language_model import TextCache
 
     monkeypatch.setattr(TextCache, "ahead", property(lambda _: ahead, lambda *_: None), False)
     if ahead:
-        monkeypatch.setattr(prepacked, "can_pack", lambda _: False)
+        monkeypatch.setattr(weights, "can_pack", lambda _: False)
     model = language_model(**LLAMA, n_kv_heads=2)
     prompt = torch.tensor([[4, 5, 6], [5, 3, 1], [6, 6, 2]])
     how = {

@@ -7,7 +7,7 @@ import torch
 from language_models import LLAMA, language_model
 
 from regard.fast import language_model as static_decoder
-from regard.fast import prepacked
+from regard.fast import weights
 from regard.fast.language_model import StaticLanguageModel
 from regard.fast.quick import quickened
 from regard.inspection.capture import watch
@@ -64,7 +64,7 @@ def test_stepping_equals_forward(ids, narrow, changes, n_read):
 @torch.inference_mode()
 def test_so_does_stepping_as_a_gpu_does_it(ids, changes, monkeypatch):
     """Rows rounded up to recorded sizes, and the sub-layers for few rows."""
-    monkeypatch.setattr(prepacked, "can_pack", lambda _: False)
+    monkeypatch.setattr(weights, "can_pack", lambda _: False)
     model = language_model(**changes)
     with StaticLanguageModel(model, torch.float32).session(3, 6, 9) as cache:
         cache.ahead = True

@@ -6,7 +6,7 @@ import regard
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.decoding.protocol import ControlIds
 from regard.fast import language_model as static_decoder
-from regard.fast import prepacked
+from regard.fast import weights
 from regard.fast.language_model import StaticLanguageModel, TextCache
 from regard.fast.quick import quickened
 from regard.tasks import generation as generating
@@ -165,7 +165,7 @@ def in_caches(request, monkeypatch):
         TextCache, "ahead", property(lambda _: request.param, lambda *_: None), False
     )
     if request.param:
-        monkeypatch.setattr(prepacked, "can_pack", lambda _: False)
+        monkeypatch.setattr(weights, "can_pack", lambda _: False)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.3])

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.fast.prepacked import Prepacked, can_pack, prepack
+from regard.fast.weights import Dense, can_pack, pack_linears
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 0.1, torch.float64: 1e-12}
 
@@ -19,7 +19,7 @@ def test_it_computes_what_a_linear_layer_does(rng, dtype, n_rows, with_bias):
     wanted = torch.nn.functional.linear(*wide)
     how = {"atol": TOLERANCE[dtype], "rtol": 0.0}
     with torch.inference_mode():
-        packed = Prepacked.of(weight, bias)
+        packed = Dense(weight, bias).packed()
         torch.testing.assert_close(packed(x).double(), wanted, **how)
         torch.testing.assert_close(packed(x, then="relu").double(), wanted.relu(), **how)
         torch.testing.assert_close(packed.plus(x, added).double(), wanted + added.double(), **how)
@@ -28,7 +28,7 @@ def test_it_computes_what_a_linear_layer_does(rng, dtype, n_rows, with_bias):
 def test_what_no_kernel_takes_stays_as_it_is():
     weight = torch.randn(4, 3, dtype=torch.float64)
     assert not can_pack(weight)
-    assert Prepacked.of(weight, None).weight is weight
+    assert Dense(weight, None).packed().weight is weight
 
 
 @torch.inference_mode()
@@ -36,6 +36,6 @@ def test_a_module_is_prepacked_in_all_its_parts(rng):
     module = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Sequential(nn.Linear(5, 4, bias=False)))
     x = torch.randn(2, 3, 6, generator=rng)
     wanted = module(x)
-    packed = prepack(module)
+    packed = pack_linears(module)
     assert not any(isinstance(part, nn.Linear) for part in packed.modules())
     torch.testing.assert_close(packed(x), wanted)
