@@ -23,13 +23,14 @@ Hypotheses that the limit cut off come after all finished ones, and only where t
 One beam is greedy search: its target ends at its first end token, where a search that goes on
 would try what greedy search had passed over.
 
-Who wants to see how it went hands over an ``observer``: it is told every step and changes none.
+An ``observer`` is called at every step and changes none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -48,19 +49,9 @@ from regard.decoding.protocol import (
     only_given,
     session_for,
 )
-from regard.decoding.search import (
-    Advanced,
-    BeamSettings,
-    Candidates,
-    Search,
-    advance,
-    expand,
-    read,
-    stops,
-)
+from regard.decoding.search import BeamSettings, Candidates, Search, advance, expand, read, stops
 from regard.decoding.settings import LENGTH_PENALTY, StopRule
-from regard.decoding.static import can_stay
-from regard.decoding.static_search import static_beam_search
+from regard.decoding.static_search import can_stay, static_beam_search
 from regard.kernels.steps import Best
 from regard.text.specials import PAD_ID
 
@@ -68,20 +59,13 @@ LEAST = 1e-6
 """A source token that got no attention counts as if it had got so much: its logarithm is finite."""
 
 
-@dataclass(frozen=True, slots=True)
-class BeamStep:
-    """One step of a search: the C candidates of each of B sentences, most probable first."""
+class BeamStep(NamedTuple):
+    """One step of the search for B sentences."""
 
     sentences: Tensor
     """(B,): their places in the batch that was asked for."""
-    parents: Tensor
-    """(B, C): the open hypothesis that each continues, by its rank among them."""
-    ids: Tensor
-    """(B, C): by which token."""
-    token_log_prob: Tensor
-    """(B, C): of that token."""
-    log_prob: Tensor
-    """(B, C): of the whole; -inf where there is no such candidate."""
+    candidates: Candidates
+    """Those that do not exist have a log-probability of -inf."""
     kept: Tensor
     """(B, K): the candidates that stay open, by index, in their new order; -1 where none does."""
 
@@ -119,8 +103,8 @@ def beam_search(
     limits = checked_limits(source, limits)
     beta = coverage_penalty if attention is not None else 0.0
     settings = BeamSettings(n_beams, n_best, length_penalty, beta, stop, control)
-    told = observer is not None or ended is not None or dropped is not None
-    free = not told and not prefix and prompt is None and control == TRANSLATOR
+    watched = observer is not None or ended is not None or dropped is not None
+    free = not watched and not prefix and prompt is None and control == TRANSLATOR
     if free and n_beams == 1:
         best = greedy(model, source, limits=limits, length_penalty=length_penalty)
         return [[one] for one in best]
@@ -134,21 +118,22 @@ def beam_search(
             prefix=prefix, ended=ended, dropped=dropped,
         )  # fmt: skip
         return [[one] for one in collected(coming, len(source), control, length_penalty)]
-    plan = _Plan(settings, prefix, ended, dropped, observer, attention if beta else None)
-    found = _run(model, source, prompt, limits, plan)
+    coverage = _Coverage(source, settings, attention) if attention is not None and beta else None
+    options = _Options(settings, prefix, ended, dropped, observer, coverage)
+    found = _run(model, source, prompt, limits, options)
     return [found[sentence] for sentence in range(source.shape[0])]
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """All that one search heeds."""
+class _Options:
+    """How the hypotheses of a search are continued, and who watches."""
 
     settings: BeamSettings
     prefix: Sequence[int]
     ended: Ended | None
     dropped: Dropped | None
     observer: Observer | None
-    attention: Attention | None
+    coverage: _Coverage | None
 
     def best(self, logits: Tensor, t: int) -> Best:
         """The most probable tokens of each row; only the given one as long as one is given."""
@@ -163,49 +148,45 @@ class _Plan:
         if self.ended is None:
             return None
         columns = (search.sentences, search.n_written, search.open.ids, *candidates[:2])
-        rows = [
-            [
-                self.ended(sentence, [*ids[k][1 : 1 + n], token])
-                for k, token in zip(parents, tokens, strict=True)
-            ]
-            for sentence, n, ids, parents, tokens in zip(
-                *(column.tolist() for column in columns), strict=True
-            )
-        ]
+        rows = []
+        for number, n, ids, *continued in zip(*(one.tolist() for one in columns), strict=True):
+            texts = ([*ids[k][1 : 1 + n], token] for k, token in zip(*continued, strict=True))
+            rows.append([self.ended(number, text) for text in texts])
         return torch.tensor(rows, device=search.sentences.device)
 
 
 @torch.inference_mode()
 def _run(
-    model: Generator, source: Tensor, prompt: Tensor, limits: Tensor, plan: _Plan
+    model: Generator, source: Tensor, prompt: Tensor, limits: Tensor, options: _Options
 ) -> dict[int, list[Hypothesis]]:
     """Sentence -> its hypotheses.
 
     Memory and state have K rows a sentence once the prompt is read. Those of one sentence share one
     memory, so only the state has to follow the hypotheses; the memory changes when sentences leave.
     """
-    K, longest = plan.settings.n_beams, int(limits.max())
-    search = Search.begin(limits, plan.settings, longest + 1)
-    cover = None if plan.attention is None else _Coverage(source, plan.settings)
+    coverage, K, longest = options.coverage, options.settings.n_beams, int(limits.max())
+    search = Search.begin(limits, options.settings, longest + 1)
     found: dict[int, list[Hypothesis]] = {}
     with session_for(model, len(source) * K, prompt.shape[1], longest) as session:
-        logits = session.begin(source, prompt)
-        looked_at = plan.attention() if plan.attention is not None else None
         rows = search.sentences.repeat_interleave(K)
+        logits = session.begin(source, prompt)[rows]
         session.select(rows)
-        logits, looked_at = logits[rows], None if looked_at is None else looked_at[rows]
+        if coverage is not None:
+            coverage.add()
+            coverage.select(rows)
         for t in range(longest):
-            candidates = expand(search, plan.best(logits, t))
-            added = None if cover is None or looked_at is None else cover.penalty(looked_at)
-            stopped = plan.stopped(search, candidates)
-            later = advance(search, candidates, stopped=stopped, added=added)
-            if plan.observer is not None:
-                plan.observer(_told(later))
-            search, over = later.search, stops(later.search)
-            if plan.dropped is not None and plan.dropped():
+            candidates = expand(search, options.best(logits, t))
+            added = None if coverage is None else coverage.penalty()
+            stopped = options.stopped(search, candidates)
+            search, kept, parents = advance(search, candidates, stopped=stopped, added=added)
+            if options.observer is not None:
+                kept = kept.masked_fill(search.open.log_prob == -torch.inf, -1)
+                options.observer(BeamStep(search.sentences, candidates, kept))
+            over = stops(search)
+            if options.dropped is not None and options.dropped():
                 over = torch.ones_like(over)
             stay = (~over).nonzero().squeeze(1)  # the one wait for the device in a usual step
-            rows = (stay.unsqueeze(1) * K + later.parents[stay]).flatten()
+            rows = (stay.unsqueeze(1) * K + parents[stay]).flatten()
             if len(stay) < len(over):
                 found |= read(search.at(over.nonzero().squeeze(1)))
                 if len(stay) == 0:
@@ -214,30 +195,35 @@ def _run(
                 session.select(rows)
             else:
                 session.reorder(rows)
-            if cover is not None:
-                cover.select(rows)
             logits = session.step(search.last)
-            looked_at = plan.attention() if plan.attention is not None else None
+            if coverage is not None:
+                coverage.select(rows)
+                coverage.add()
     return found
 
 
 class _Coverage:
     """How much attention each source token got from each open hypothesis."""
 
-    def __init__(self, source: Tensor, settings: BeamSettings) -> None:
+    def __init__(self, source: Tensor, settings: BeamSettings, attention: Attention) -> None:
         self.settings = settings
-        self.real = (source != PAD_ID).repeat_interleave(settings.n_beams, dim=0)
-        """(B·K, S)"""
+        self.attention = attention
+        self.real = source != PAD_ID
+        """(N, S)"""
         self.total = torch.zeros(self.real.shape, device=source.device)
 
-    def penalty(self, looked_at: Tensor) -> Tensor:
-        """Add what was looked at (B·K, S) -> β · Σ log min(1, total) (B, K)."""
+    def add(self) -> None:
+        """Add what each hypothesis looked at in the last step."""
+        looked_at = self.attention()
         if looked_at.shape != self.real.shape:
             raise ConfigError(
                 f"a coverage penalty needs attention to each of the {self.real.shape[1]} source "
                 f"tokens, but the model looks at {looked_at.shape[1]} places; leave it out"
             )
         self.total = self.total + looked_at
+
+    def penalty(self) -> Tensor:
+        """β · Σ log min(1, total) (B, K)."""
         logs = self.total.clamp(LEAST, 1.0).log().masked_fill(~self.real, 0.0)
         penalties = self.settings.coverage_penalty * logs.sum(dim=1)
         return penalties.view(-1, self.settings.n_beams)
@@ -264,12 +250,6 @@ class GreedyObserver:
         totals = self.written[sentences].unsqueeze(1) + best
         self.written[sentences] = totals[:, 0]
         kept = self.control.are_ends(ids[:, :1]).int().neg().long()
-        self.observer(BeamStep(sentences, torch.zeros_like(ids), ids, best, totals, kept))
+        candidates = Candidates(torch.zeros_like(ids), ids, best, totals)
+        self.observer(BeamStep(sentences, candidates, kept))
         return first.squeeze(-1)
-
-
-def _told(later: Advanced) -> BeamStep:
-    """What an observer is told."""
-    search, candidates, kept, _ = later
-    kept = kept.masked_fill(search.open.log_prob == -torch.inf, -1)
-    return BeamStep(search.sentences, *candidates, kept)

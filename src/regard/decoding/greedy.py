@@ -1,9 +1,8 @@
 """One hypothesis a row, token after token: greedy search, and the loop that sampling shares.
 
 Rows leave the batch when they end, so the work shrinks with it; what shares a batch changes no
-choice. Where a step is only begun when it is asked for, as on a GPU, the next one is begun before
-the host looks at the token that leads to it: the device never waits, at the price of one step too
-many.
+choice. On a GPU the next step is launched before the host looks at the token that leads to it: the
+device never waits, at the price of one step too many.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.decoding.hypothesis import Hypothesis, finite, penalty
+from regard.decoding.cuda_graphs import HostCopy
+from regard.decoding.hypothesis import Hypothesis, finite
 from regard.decoding.protocol import (
     TRANSLATOR,
     ControlIds,
@@ -26,8 +26,7 @@ from regard.decoding.protocol import (
     session_for,
 )
 from regard.decoding.settings import LENGTH_PENALTY
-from regard.decoding.static import HostCopy, can_stay
-from regard.decoding.static_search import static_greedy
+from regard.decoding.static_search import can_stay, static_greedy
 from regard.kernels.steps import top
 
 Choose = Callable[[Tensor, Tensor, int], Tensor]
@@ -111,13 +110,13 @@ def token_steps(
                 copy.post(tensor)
             if session.ahead and t + 1 < max(most):
                 logits = session.step(chosen)
-            ids, told = copies[0].read(), list(map(finite, copies[1].read()))
+            ids, token_log_probs = copies[0].read(), list(map(finite, copies[1].read()))
             over = [number in control.ends for number in ids]
             if ended is not None:
                 for i, row in enumerate(rows):
                     texts[row].append(ids[i])
                     over[i] = over[i] or ended(row, texts[row])
-            yield TokenStep(rows, ids, told, over)
+            yield TokenStep(rows, ids, token_log_probs, over)
             stay = [i for i, row in enumerate(rows) if not over[i] and t + 1 < most[row]]
             if not stay or (dropped is not None and dropped()):
                 return
@@ -142,14 +141,6 @@ def collected(
             totals[row] += log_prob
             finished[row] = over
     return [
-        _hypothesis(*one, control, length_penalty)
-        for one in zip(ids, totals, finished, strict=True)
+        Hypothesis.read(text, total, length_penalty, ends=control.ends, stopped=stopped)
+        for text, total, stopped in zip(ids, totals, finished, strict=True)
     ]
-
-
-def _hypothesis(
-    ids: list[int], log_prob: float, finished: bool, control: ControlIds, length_penalty: float
-) -> Hypothesis:
-    score = log_prob / penalty(max(1, len(ids)), length_penalty)
-    words = ids[:-1] if ids and ids[-1] in control.ends else ids
-    return Hypothesis(tuple(words), log_prob, score, finished)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
@@ -39,16 +39,26 @@ class Hypothesis:
     """False where the limit came before the end."""
 
     @classmethod
-    def read(cls, written: Sequence[int], log_prob: float, length_penalty: float) -> Self:
-        """From the tokens after the begin token; what follows the first end token is dropped.
+    def read(
+        cls,
+        written: Sequence[int],
+        log_prob: float,
+        length_penalty: float,
+        *,
+        ends: Container[int] = (END_ID,),
+        stopped: bool = False,
+    ) -> Self:
+        """From the tokens after the prompt; those from the first end token on are dropped.
+
+        ``stopped`` says that the text has ended even if there is no end token.
 
         >>> Hypothesis.read([7, 8, END_ID, END_ID], -3.0, length_penalty=0.0)
         Hypothesis(ids=(7, 8), log_prob=-3.0, score=-3.0, finished=True)
         """
-        finished = END_ID in written
-        ids = tuple(written[: written.index(END_ID)] if finished else written)
-        score = finite(log_prob) / penalty(len(ids) + finished, length_penalty)
-        return cls(ids, log_prob, score, finished)
+        places = [t for t, token in enumerate(written) if token in ends]
+        ids = tuple(written[: places[0]] if places else written)
+        score = finite(log_prob) / penalty(max(1, len(ids) + bool(places)), length_penalty)
+        return cls(ids, log_prob, score, bool(places) or stopped)
 
 
 def finite(log_prob: float) -> float:

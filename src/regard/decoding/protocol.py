@@ -5,10 +5,10 @@ target gives, position by position, the logits of ``forward``.
 
 A search handles two values of the model. The *memory* is what the source was read into; it never
 changes, and a language model's is empty. The *state* is what the model remembers of the target so
-far: its KV cache or its hidden states. Both have one row a hypothesis and are only ever touched
-through ``select``. A beam search reorders the state at every step and the memory only when
-sentences leave the batch, so whatever depends on the source alone (such as the keys and values
-that the source is projected to) belongs into the memory.
+far: its KV cache or its hidden states. Both have one row a hypothesis and one method,
+``select(rows)``: a new value of the rows (N,) by index, in that order; an index may repeat. A beam
+search reorders the state at every step and the memory only when sentences leave the batch, so
+whatever depends on the source alone (such as its keys and values) belongs into the memory.
 
 What is written comes after a *prompt*, which is read and not scored: the begin token of a
 translator, the text that a language model goes on from.
@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -30,14 +30,6 @@ from typing_extensions import override
 from regard.core.errors import ConfigError, ShapeError
 from regard.kernels.steps import Best, best_tokens, log_probs
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
-
-
-class Rows(Protocol):
-    """A value with one row a hypothesis: a memory, or a decoder's state."""
-
-    def select(self, rows: Tensor) -> Self:
-        """The rows (N,) by index, in that order; an index may repeat. Returns a new value."""
-        ...
 
 
 class Generator(Protocol):
@@ -52,22 +44,18 @@ class Generator(Protocol):
         The target begins with the prompt; logits at t are about token t + 1. A language model
         reads a source (B, 0), of nothing.
         """
-        ...
 
     def encode(self, source: Tensor) -> Any:
-        """Source ids (B, S) -> memory (``Rows``), computed once a source."""
-        ...
+        """Source ids (B, S) -> memory, computed once a source."""
 
     def start(self, memory: Any) -> Any:
-        """The state (``Rows``) before the first target token."""
-        ...
+        """The state before the first target token."""
 
     def step(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
         """Last target ids (B,) -> logits (B, V) for the next, and the new state.
 
         The old state stays as it was, or is never used again: a search keeps only the new one.
         """
-        ...
 
 
 @runtime_checkable
@@ -76,7 +64,6 @@ class Prefilling(Protocol):
 
     def prefill(self, ids: Tensor, memory: Any, state: Any) -> tuple[Tensor, Any]:
         """Next target ids (B, T), T ≥ 1 -> logits (B, V) after the last, and the new state."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +97,7 @@ def next_log_probs(logits: Tensor, control: ControlIds = TRANSLATOR) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _indices(ids: tuple[int, ...], device: torch.device) -> Tensor:
-    """On the device, so that no step waits for them."""
+    """The ids on the device: no step waits for them."""
     return torch.tensor(ids, dtype=torch.long, device=device)
 
 
@@ -170,23 +157,19 @@ class Session(Protocol):
     """Hypotheses that are being written, one a row: a model with its memory and its cache."""
 
     ahead: bool
-    """Whether a step is only begun when it is asked for: then one had better ask early."""
+    """Whether steps are launched asynchronously: then one had better ask early."""
 
     def begin(self, source: Tensor, prompt: Tensor) -> Tensor:
         """Read sources (B, S) and prompts (B, P) -> logits (B, V) of the next token."""
-        ...
 
     def step(self, ids: Tensor) -> Tensor:
         """The next ids (R,) of all rows -> logits (R, V) after them, good until the next step."""
-        ...
 
     def select(self, rows: Tensor) -> None:
         """Go on with these rows, by index, in this order; an index may repeat."""
-        ...
 
     def reorder(self, rows: Tensor) -> None:
         """The same, where every row comes from one of the same source, and as many go on."""
-        ...
 
 
 class PlainSession(Session):
@@ -201,11 +184,10 @@ class PlainSession(Session):
 
     @override
     def begin(self, source: Tensor, prompt: Tensor) -> Tensor:
-        model = self.model
-        self.memory = model.encode(source)
-        self.state = model.start(self.memory)
-        if prompt.shape[1] > 1 and isinstance(model, Prefilling):
-            logits, self.state = model.prefill(prompt, self.memory, self.state)
+        self.memory = self.model.encode(source)
+        self.state = self.model.start(self.memory)
+        if prompt.shape[1] > 1 and isinstance(self.model, Prefilling):
+            logits, self.state = self.model.prefill(prompt, self.memory, self.state)
             return logits
         for ids in prompt.unbind(dim=1):
             logits = self.step(ids)
@@ -233,24 +215,18 @@ class StaticSessions(Protocol):
     """The most tokens that a text may have."""
 
     def session(self, n_rows: int, n_read: int, n_new: int) -> AbstractContextManager[Session]:
-        """For so many rows, of so many tokens to read and to write, until it is given back.
-
-        Each who asks gets another one.
-        """
-        ...
+        """One for so many rows, of so many tokens to read and to write; nobody else has it."""
 
     def most_rows(self, n_read: int, n_new: int) -> int:
         """Texts of so many tokens that may be written at once."""
-        ...
 
 
 def session_for(
     model: Generator, n_rows: int, n_read: int, n_new: int
 ) -> AbstractContextManager[Session]:
     """The model's own where it has one that is large enough, else one with its state."""
-    if isinstance(model, StaticSessions) and (
-        model.longest is None or n_read + n_new - 1 <= model.longest
-    ):
+    n = n_read + n_new - 1  # the last token is never read
+    if isinstance(model, StaticSessions) and (model.longest is None or n <= model.longest):
         return model.session(n_rows, n_read, n_new)
     return nullcontext(PlainSession(model))
 
@@ -279,27 +255,21 @@ class StaticCache(Protocol):
 
     def read(self, source: Tensor) -> None:
         """Remember the sources (B, S), padded at their ends; nothing is written yet."""
-        ...
 
     def step(self, n_rows: int) -> Tensor:
         """The next token's logits (R, V) of the first R rows; a GPU is not waited for."""
-        ...
 
     def best(self, n_rows: int, n: int, *, n_hidden: int) -> Best:
         """The n most probable of these, as ``kernels.steps.best_tokens`` gives them."""
-        ...
 
     def reorder(self, parents: Tensor) -> None:
         """Hypothesis k of sentence b goes on from that at parents[b, k] of the same sentence."""
-        ...
 
     def move(self, rows: Tensor) -> None:
         """Only these rows go on, with their ids, places and owners, from row 0 on."""
-        ...
 
     def changes(self) -> Sequence[Tensor]:
         """All that a step or a reordering changes and later steps depend on."""
-        ...
 
 
 @runtime_checkable
@@ -316,4 +286,3 @@ class StaticGenerator(Protocol):
 
     def cache(self, n_rows: int, n_steps: int, n_tokens: int, n_beams: int) -> StaticCache:
         """A new cache."""
-        ...

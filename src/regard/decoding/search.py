@@ -66,8 +66,7 @@ class BeamSettings:
         return END_ID if self.control == TRANSLATOR else -1
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(NamedTuple):
     """The K hypotheses of each sentence that go on, most probable first."""
 
     ids: Tensor
@@ -76,8 +75,7 @@ class Open:
     """(B, K); -inf where fewer than K targets exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """The M best finished hypotheses of each sentence so far, best first."""
 
     ids: Tensor
@@ -130,15 +128,15 @@ class Search:
         written = torch.zeros_like(sentences)
         return cls(sentences, limits, written, Open(ids, log_prob), finished, settings)
 
-    def at(self, rows: Tensor | slice) -> Self:
+    def at(self, rows: Tensor | slice) -> Search:
         """Some of the sentences: by index, or the first n where they lie."""
-        open_, finished = self.open, self.finished
-        return type(self)(
+        (ids, log_prob), (done_ids, done_log_prob, score) = self.open, self.finished
+        return Search(
             self.sentences[rows],
             self.limits[rows],
             self.n_written[rows],
-            Open(open_.ids[rows], open_.log_prob[rows]),
-            Finished(finished.ids[rows], finished.log_prob[rows], finished.score[rows]),
+            Open(ids[rows], log_prob[rows]),
+            Finished(done_ids[rows], done_log_prob[rows], score[rows]),
             self.settings,
         )
 
@@ -151,22 +149,7 @@ class Search:
 
     def tensors(self) -> tuple[Tensor, ...]:
         """All that changes from step to step."""
-        open_, finished = self.open, self.finished
-        return (
-            self.n_written, open_.ids, open_.log_prob,
-            finished.ids, finished.log_prob, finished.score,
-        )  # fmt: skip
-
-
-class Advanced(NamedTuple):
-    """A search one token later."""
-
-    search: Search
-    candidates: Candidates
-    kept: Tensor
-    """(B, K): the candidates that stay open, by index."""
-    parents: Tensor
-    """(B, K): the open hypothesis that each of them continues."""
+        return self.n_written, *self.open, *self.finished
 
 
 def expand(search: Search, best: Best) -> Candidates:
@@ -185,8 +168,8 @@ def advance(
     *,
     stopped: Tensor | None = None,
     added: Tensor | None = None,
-) -> Advanced:
-    """One token further.
+) -> tuple[Search, Tensor, Tensor]:
+    """The search one token later, the candidates that stay open (B, K), and their parents (B, K).
 
     ``stopped`` (B, C) says which candidates end with their token, beside those that end with an
     end token; ``added`` (B, K) is what the score of a hypothesis gets if it ends now.
@@ -199,7 +182,7 @@ def advance(
     n_written = search.n_written + 1
     ids = _extended(search.open.ids, parents, candidates.ids.gather(1, kept), n_written)
     later = replace(search, n_written=n_written, open=Open(ids, log_prob), finished=finished)
-    return Advanced(later, candidates, kept, parents)
+    return later, kept, parents
 
 
 def _collect(
@@ -231,7 +214,7 @@ def stops(search: Search) -> Tensor:
 
 
 def first_ended(search: Search) -> Tensor:
-    """(B,): whether K hypotheses have ended; without penalties, whether the most probable has."""
+    """(B,): the rule ``first``: K have ended; without penalties, the most probable one has."""
     settings, finished = search.settings, search.finished
     enough = finished.log_prob[:, -1] > -torch.inf
     if settings.length_penalty or settings.coverage_penalty:
@@ -249,14 +232,12 @@ def read(stopped: Search) -> dict[int, list[Hypothesis]]:
         *(column.tolist() for column in columns), strict=True
     ):
         best = [
-            Hypothesis(_until(written[1:], filler), finite(log_prob), score, finished=True)
+            Hypothesis(tuple(until(written[1:], filler)), finite(log_prob), score, finished=True)
             for written, log_prob, score in zip(done_ids, done_log_probs, scores, strict=True)
             if log_prob != -math.inf
         ]
         cut_off = [
-            Hypothesis(
-                tuple(written[1 : 1 + n]), finite(log_prob), log_prob / penalty(n, alpha), False
-            )
+            Hypothesis.read(written[1 : 1 + n], log_prob, alpha, ends=())
             for written, log_prob in zip(ids, log_probs, strict=True)
             if log_prob != -math.inf
         ]
@@ -264,8 +245,9 @@ def read(stopped: Search) -> dict[int, list[Hypothesis]]:
     return found
 
 
-def _until(ids: list[int], filler: int) -> tuple[int, ...]:
-    return tuple(ids[: ids.index(filler)] if filler in ids else ids)
+def until(ids: list[int], filler: int) -> list[int]:
+    """What comes before the first filler."""
+    return ids[: ids.index(filler)] if filler in ids else ids
 
 
 def _extended(ids: Tensor, parents: Tensor, last: Tensor, n_written: Tensor) -> Tensor:

@@ -57,13 +57,7 @@ class Trace:
         """Enter all candidates that exist."""
         before, n = self.open, self.nodes[self.open[0]].step + 1
         kept = [i for i in step.kept[0].tolist() if i >= 0]
-        rows = zip(
-            step.parents[0].tolist(),
-            step.ids[0].tolist(),
-            step.token_log_prob[0].tolist(),
-            step.log_prob[0].tolist(),
-            strict=True,
-        )
+        rows = zip(*(part[0].tolist() for part in step.candidates), strict=True)
         entered: dict[int, int] = {}
         for rank, (parent, token, log_prob, total) in enumerate(rows):
             if log_prob == -float("inf") or total == -float("inf"):
@@ -71,24 +65,17 @@ class Trace:
             state, why = self._fate(rank, token, rank in kept, n)
             ended = state == "finished"
             score = total / penalty(n, self.settings.length_penalty) if ended else total
-            entered[rank] = len(self.nodes)
-            node = Node(
-                len(self.nodes), before[parent], n, token, log_prob, total, score, state, why
-            )
-            self.nodes.append(node)
+            i = entered[rank] = len(self.nodes)
+            self.nodes.append(Node(i, before[parent], n, token, log_prob, total, score, state, why))
         self.open = [entered[rank] for rank in kept]
 
     def _fate(self, rank: int, token: int, kept: bool, n: int) -> tuple[Fate, str]:
-        ends = token in self.settings.control.ends
-        if ends and rank < self.settings.n_beams:
+        ends, K = token in self.settings.control.ends, self.settings.n_beams
+        if ends and rank < K:
             return "finished", "finished"
         if kept:
-            return (
-                "open",
-                "given" if n <= self.n_given else f"among the best {self.settings.n_beams}",
-            )
-        best = f"outside the best {self.settings.n_beams}"
-        return "pruned", f"ended {best}" if ends else best
+            return "open", "given" if n <= self.n_given else f"among the best {K}"
+        return "pruned", f"ended outside the best {K}" if ends else f"outside the best {K}"
 
     def concluded(self, best: Hypothesis) -> tuple[Node, ...]:
         """All nodes, once the search has ended with its best hypothesis."""
@@ -118,12 +105,9 @@ class Trace:
             number = children[number][token]
         if not best.finished:
             return number
-        ends = [
-            self.nodes[children[number][end]]
-            for end in self.settings.control.ends
-            if end in children[number]
-        ]
-        return max((node for node in ends if node.state == "finished"), key=lambda n: n.score).id
+        ends = self.settings.control.ends & children[number].keys()
+        nodes = [self.nodes[children[number][end]] for end in ends]
+        return max((node for node in nodes if node.state == "finished"), key=lambda n: n.score).id
 
 
 def trace(

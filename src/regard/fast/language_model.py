@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.core.numbers import power_of_two
-from regard.decoding.static import Graphed, shared_pool
+from regard.decoding.cuda_graphs import Graphed, shared_pool
 from regard.fast.transformer_gpu import wide_product
 from regard.fast.weights import Dense, FastModel, JoinedLayer, JoinedStack, position_codes
 from regard.functional.attend import wide

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.decoding.static import Graphed, shared_pool
+from regard.decoding.cuda_graphs import Graphed, shared_pool
 from regard.fast.weights import (
     Dense,
     FastTransformer,

@@ -265,9 +265,6 @@ class FastTransformer(FastModel):
 
     def codes_for(self, n: int) -> Tensor:
         """What is added to tokens at n positions at least; a learned table has no more."""
-        codes, D = self.codes, self.codes.shape[1]
-        if n <= len(codes) or self.longest is not None:
-            return codes
-        if not codes.any():  # no positions at all
-            return codes.new_zeros(n, D)
-        return sinusoid(torch.arange(n, device=codes.device), D).to(codes.dtype)
+        if n <= len(self.codes) or self.longest is not None:
+            return self.codes
+        return position_codes(self.model.decoder.embedding, n).to(self.dtype)

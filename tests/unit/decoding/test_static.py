@@ -5,10 +5,9 @@ from threading import Lock
 import pytest
 import torch
 
-from regard.decoding import static
+from regard.decoding import static_search
 from regard.decoding.greedy import greedy
-from regard.decoding.static import cache_needed, search_for, size_for
-from regard.decoding.static_search import StaticGreedy
+from regard.decoding.static_search import StaticGreedy, cache_needed, search_for, size_for
 from regard.kernels.steps import best_tokens
 from regard.text.specials import END_ID
 
@@ -84,7 +83,7 @@ def test_moving_is_not_worth_it_for_one_in_twenty():
 
 
 def test_a_few_sizes_and_one_step_too_many_where_steps_are_captured(monkeypatch):
-    monkeypatch.setattr(static, "are_captured", lambda _cache: True)
+    monkeypatch.setattr(static_search, "are_captured", lambda _cache: True)
     model = CountingModel()
     found = greedy(model, torch.tensor(ENDS)[:, None], limits=torch.full((9,), 20))
     assert lengths(found) == written(ENDS)
@@ -94,7 +93,7 @@ def test_a_few_sizes_and_one_step_too_many_where_steps_are_captured(monkeypatch)
 
 def test_no_step_is_made_beyond_the_last_limit(monkeypatch):
     for recorded in (False, True):
-        monkeypatch.setattr(static, "are_captured", lambda _cache, value=recorded: value)
+        monkeypatch.setattr(static_search, "are_captured", lambda _cache, value=recorded: value)
         model = CountingModel()
         found = greedy(model, torch.full((2, 1), 50), limits=torch.tensor([3, 7]))
         assert [(len(one.ids), one.finished) for one in found] == [(3, False), (7, False)]
@@ -102,7 +101,7 @@ def test_no_step_is_made_beyond_the_last_limit(monkeypatch):
 
 
 def test_a_desk_is_used_again_and_grows(monkeypatch):
-    monkeypatch.setattr(static, "are_captured", lambda _cache: True)
+    monkeypatch.setattr(static_search, "are_captured", lambda _cache: True)
     model = CountingModel()
     search = search_for(model, ("greedy",), (4, 64, 2048), 1, StaticGreedy)
     assert search_for(model, ("greedy",), (4, 64, 1000), 1, StaticGreedy) is search
@@ -114,14 +113,14 @@ def test_a_desk_is_used_again_and_grows(monkeypatch):
 
 def test_only_the_latest_desks_are_kept():
     model = CountingModel()
-    for number in (*range(static.MOST_SEARCHES + 3), 4):
+    for number in (*range(static_search.MOST_SEARCHES + 3), 4):
         search_for(model, (number,), (4, 64, 2048), 1, StaticGreedy)
     kept = [number for (number,) in model.searches]
-    assert kept == [3, *range(5, static.MOST_SEARCHES + 3), 4]
+    assert kept == [3, *range(5, static_search.MOST_SEARCHES + 3), 4]
 
 
 def test_a_room_does_not_grow_beyond_reason(monkeypatch):
-    monkeypatch.setattr(static, "are_captured", lambda _cache: True)
+    monkeypatch.setattr(static_search, "are_captured", lambda _cache: True)
     model = CountingModel()
     search_for(model, ("greedy",), (2**14, 16, 64), 1, StaticGreedy)
     search_for(model, ("greedy",), (1, 128, 64), 1, StaticGreedy)

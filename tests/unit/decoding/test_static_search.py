@@ -10,12 +10,12 @@ import torch
 from tiny import tiny_config
 
 from regard.core.errors import CheckpointError
-from regard.decoding import static, static_search
+from regard.decoding import static_search
 from regard.decoding.beam import beam_search
 from regard.decoding.hypothesis import penalty
 from regard.decoding.protocol import StaticCache
 from regard.decoding.search import BeamSettings, Search, read
-from regard.decoding.static_search import go_on
+from regard.decoding.static_search import advance_in_place
 from regard.fast.transformer_cpu import CpuTransformer
 from regard.fast.transformer_gpu import GpuTransformer
 from regard.kernels.steps import Best
@@ -64,7 +64,7 @@ class Play:
     def step(self, best):
         rows, place = torch.arange(len(best.ids)), int(self.cache.places[0])
         self.cache.table[rows, place] = (100 * place + rows).int()
-        go_on(self.search, best, self.cache, self.ended, self.penalties)
+        advance_in_place(self.search, best, self.cache, self.ended, self.penalties)
 
     def seen(self):
         """All that counts: nobody asks what is in hypotheses that are impossible."""
@@ -207,7 +207,7 @@ def ending_model(n_vocab):
     [(GpuTransformer, True), (GpuTransformer, False), (CpuTransformer, False)],
 )
 def test_the_whole_search_finds_the_same(rng, monkeypatch, as_if_on_gpu, form, recorded, stop):
-    monkeypatch.setattr(static, "are_captured", lambda _cache: recorded)
+    monkeypatch.setattr(static_search, "are_captured", lambda _cache: recorded)
     model = ending_model(13)
     ready = form(model, torch.float32)
     for n in (5, 2):  # the second time in the same cache

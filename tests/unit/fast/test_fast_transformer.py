@@ -6,7 +6,7 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from regard.decoding import static
+from regard.decoding import static_search
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
 from regard.decoding.sampling import Sampler, noise_for, sample
@@ -90,7 +90,7 @@ def flat(found):
 def form(request, monkeypatch):
     """As if recorded: steps of few sizes, looked at one step later; but nothing is recorded."""
     recorded = request.param == "as if recorded"
-    monkeypatch.setattr(static, "are_captured", lambda _cache: recorded)
+    monkeypatch.setattr(static_search, "are_captured", lambda _cache: recorded)
     return CpuTransformer if request.param == "cpu" else GpuTransformer
 
 
