@@ -110,7 +110,6 @@ def beam_search(
         return [[one] for one in best]
     if free and not beta and can_stay(model, limits, n_beams):
         return static_beam_search(model, source, limits, settings)
-    prompt = begin_tokens(source) if prompt is None else prompt
     if n_beams == 1:
         choose = most_probable if observer is None else GreedyObserver(control, source, observer)
         coming = token_steps(
@@ -120,6 +119,7 @@ def beam_search(
         return [[one] for one in collected(coming, len(source), control, length_penalty)]
     coverage = _Coverage(source, settings, attention) if attention is not None and beta else None
     options = _Options(settings, prefix, ended, dropped, observer, coverage)
+    prompt = begin_tokens(source) if prompt is None else prompt
     found = _run(model, source, prompt, limits, options)
     return [found[sentence] for sentence in range(source.shape[0])]
 

@@ -181,12 +181,8 @@ def search_for(
 def cache_needed(source: Tensor, n_beams: int, longest: int) -> tuple[int, int, int]:
     """Rows, steps and source tokens, rounded up so that few different caches are asked for."""
     B, S = source.shape
-    tokens = B * (S + 15)  # a model may pad sources
-    return (
-        size_for(B) * n_beams,
-        max(FEWEST_STEPS, power_of_two(longest)),
-        max(FEWEST_TOKENS, power_of_two(tokens)),
-    )
+    tokens = max(FEWEST_TOKENS, power_of_two(B * (S + 15)))  # a model may pad sources
+    return size_for(B) * n_beams, max(FEWEST_STEPS, power_of_two(longest)), tokens
 
 
 def can_stay(model: Generator, limits: Tensor, n_beams: int) -> TypeGuard[StaticGenerator]:
@@ -208,8 +204,7 @@ def static_greedy(
     """Greedy search for sources (B, S) with at most ``limits`` (B,) tokens."""
     longest = int(limits.max())
     with model.lock:
-        needed = cache_needed(source, 1, longest)
-        search = search_for(model, ("greedy",), needed, 1, StaticGreedy)
+        search = search_for(model, ("greedy",), cache_needed(source, 1, longest), 1, StaticGreedy)
         return search.find(source, limits, longest, length_penalty)
 
 
@@ -266,9 +261,8 @@ def static_beam_search(
     longest, n_beams = int(limits.max()), settings.n_beams
     with model.lock:
         needed = cache_needed(source, n_beams, longest)
-        search = search_for(
-            model, ("beam", settings), needed, n_beams, lambda cache: StaticBeam(cache, settings)
-        )
+        make = partial(StaticBeam, settings=settings)
+        search = search_for(model, ("beam", settings), needed, n_beams, make)
         return search.find(source, limits, longest)
 
 
@@ -277,14 +271,12 @@ class StaticBeam(StaticSearch):
 
     def __init__(self, cache: StaticCache, settings: BeamSettings) -> None:
         super().__init__(cache, settings.n_beams)
-        nothing = torch.zeros(
-            cache.n_rows // settings.n_beams, dtype=torch.int64, device=cache.ids.device
-        )
+        nothing = torch.zeros_like(self.ended, dtype=torch.int64)
         # One place more: sentences at their limit are advanced too, though it does not count.
         self.search = Search.begin(nothing, settings, longest=cache.n_steps + 1)
-        lengths = torch.arange(self.search.open.ids.shape[2], device=cache.ids.device)
-        dtype = self.search.open.log_prob.dtype
-        self.penalties = penalty(lengths.to(dtype), settings.length_penalty)
+        ids, log_prob = self.search.open
+        lengths = torch.arange(ids.shape[2], dtype=log_prob.dtype, device=ids.device)
+        self.penalties = penalty(lengths, settings.length_penalty)
         """(2 + L,): of hypotheses of so many tokens."""
         self.left: list[Search] = []
         """Sentences that have ended and left."""
@@ -304,9 +296,8 @@ class StaticBeam(StaticSearch):
     @override
     def clear(self) -> None:
         super().clear()
-        search, limits = self.search, torch.zeros_like(self.search.limits)
-        longest = search.open.ids.shape[2] - 1
-        fresh = Search.begin(limits, search.settings, longest)
+        search, longest = self.search, self.search.open.ids.shape[2] - 1
+        fresh = Search.begin(torch.zeros_like(search.limits), search.settings, longest)
         for old, new in zip(_all(search), _all(fresh), strict=True):
             old.copy_(new)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -58,25 +58,14 @@ class JoinedLanguageModel(JoinedStack):
         return act(first) * beside
 
 
-class PositionTables(NamedTuple):
-    """How the positions of a text are encoded."""
-
-    codes: Tensor | None
-    """(L, D), added to a token; a learned table may have fewer places."""
-    turns: Tensor | None
-    """(L, Dh / 2) complex: what pairs of queries and keys are multiplied by."""
-
-    @classmethod
-    def of(cls, model: LanguageModel, n: int, dtype: torch.dtype) -> PositionTables:
-        """For n places."""
-        config, device = model.config, model.embedding.tokens.weight.device
-        if config.positions == "rotary":
-            waves = sinusoid(torch.arange(n, device=device), config.d_head, config.rotary_base)
-            sin, cos = waves.unflatten(-1, (-1, 2)).unbind(-1)
-            return cls(None, torch.complex(cos, sin))
-        if config.positions == "none":
-            return cls(None, None)
-        return cls(position_codes(model.embedding, n).to(dtype), None)
+def rotary_turns(model: LanguageModel, n: int) -> Tensor | None:
+    """(n, Dh / 2) complex: what pairs of queries and keys are multiplied by; None: not rotary."""
+    config, device = model.config, model.embedding.tokens.weight.device
+    if config.positions != "rotary":
+        return None
+    waves = sinusoid(torch.arange(n, device=device), config.d_head, config.rotary_base)
+    sin, cos = waves.unflatten(-1, (-1, 2)).unbind(-1)
+    return torch.complex(cos, sin)
 
 
 class StaticLanguageModel(FastModel):
@@ -95,6 +84,7 @@ class StaticLanguageModel(FastModel):
             fit = [c for c in self._caches if c.n_rows >= n_rows and c.n_places >= n_places]
             self._caches = fit[1:]  # those that do not fit are let go: their memory is wanted
         cache = fit[0] if fit else TextCache(self, n_rows, n_places)
+        del fit  # others may let go of the rest
         try:
             yield cache
         finally:
@@ -117,7 +107,7 @@ class TextCache:
         self.length = 0
         """Tokens read so far, by the host's count."""
         self.ahead = form.device.type == "cuda"
-        """Whether a step is only begun when it is asked for: then one had better ask early."""
+        """Whether steps are launched asynchronously: then one had better ask early."""
         n_vocab = len(form.weights.tokens)
         with form.device:
             self.ids = torch.zeros(n_rows, dtype=torch.int64)
@@ -134,8 +124,8 @@ class TextCache:
         """Read prompts (B, T) -> logits (B, V) of the next token."""
         weights, (B, T) = self.form.weights, prompt.shape
         x = weights.tokens[prompt]
-        if self.tables.codes is not None:
-            x = x + self.tables.codes[:T]
+        if self.codes is not None:
+            x = x + self.codes[:T]
         x = x.flatten(0, 1)
         y = weights.first_norm(x)
         for i, layer in enumerate(weights.layers):
@@ -175,9 +165,12 @@ class TextCache:
         # On a CPU the small products of attention are slower in 16 bits.
         kept = form.dtype if form.device.type == "cuda" else wide(form.dtype)
         self.past = torch.zeros(shape, dtype=kept, device=form.device)
-        self.tables = PositionTables.of(form.model, n_places, form.dtype)
-        codes = self.tables.codes  # learned ones end with their table
-        self._last = (n_places if codes is None else min(n_places, len(codes))) - 1
+        self.turns = rotary_turns(form.model, n_places)
+        self.codes: Tensor | None = None
+        """(L, D), added to a token; a learned table may have fewer places."""
+        if form.model.config.positions not in ("rotary", "none"):
+            self.codes = position_codes(form.model.embedding, n_places).to(form.dtype)
+        self._last = (n_places if self.codes is None else min(n_places, len(self.codes))) - 1
         self._steps: dict[int, Graphed] = {}
         self._pool = shared_pool(form.device)  # the old one is gone with its last graph
 
@@ -190,10 +183,10 @@ class TextCache:
 
     def _work(self, n_rows: int) -> None:
         """One step of the first rows; never waits for a GPU."""
-        weights, past, turns = self.form.weights, self.past, self.tables.turns
+        weights, past, turns = self.form.weights, self.past, self.turns
         x = weights.tokens[self.ids[:n_rows]]
-        if self.tables.codes is not None:
-            x = x + self.tables.codes.index_select(0, self.place)
+        if self.codes is not None:
+            x = x + self.codes.index_select(0, self.place)
         if self.ahead and small_batch.fits(n_rows):
             self._small_batch_step(x)
         else:
@@ -210,7 +203,7 @@ class TextCache:
         norm = weights.first_norm
         for i, layer in enumerate(weights.layers):
             qkv = small_batch.enter(z, norm, *layer.to_qkv)
-            found = attend_own(qkv, self.past[i], self.place, self.tables.turns, weights.scale)
+            found = attend_own(qkv, self.past[i], self.place, self.turns, weights.scale)
             z = small_batch.leave(found, *layer.from_self, z, None)
             inner = small_batch.enter(z, layer.after_self, *layer.inner, then=weights.activation)
             z = small_batch.leave(inner, *layer.outer, z, None)
@@ -226,7 +219,7 @@ class TextCache:
 
     def _attend_prompt(self, i: int, qkv: Tensor) -> Tensor:
         """Attention of layer i over texts from their beginning, (B, T, …) -> (B, T, H·D)."""
-        w, turns, (B, T, _) = self.form.weights, self.tables.turns, qkv.shape
+        w, turns, (B, T, _) = self.form.weights, self.turns, qkv.shape
         turns = None if turns is None else turns[:T]
         parts = heads(qkv.to(self.past.dtype), w.n_kv_heads, w.d_head, turns)
         q, k, v = (part.transpose(1, 2) for part in parts)

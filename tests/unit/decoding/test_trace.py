@@ -105,7 +105,7 @@ def test_what_has_ended_is_not_kept(n_beams, seed):
     model = TableModel(random_table(seed, n_vocab=7, end=0.5))
     beam_search(model, sources(ROW), **settings)
     for step in told:
-        candidates = [step.ids[0, i].item() for i in step.kept[0].tolist() if i >= 0]
+        candidates = [step.candidates.ids[0, i].item() for i in step.kept[0].tolist() if i >= 0]
         assert END_ID not in candidates
         assert step.kept.shape == (1, n_beams)
 
