@@ -97,7 +97,7 @@ def beam_search(
 
     Each has at most ``limits`` (B,) tokens, end token included, and is written after its ``prompt``
     (B, P); None: after the begin token. There are fewer than ``n_best`` only where the vocabulary
-    and the limit allow no more. All begin with the ids of ``prefix``. A coverage penalty is heeded
+    and the limit allow no more. All begin with the ids of ``prefix``. A coverage penalty counts
     where ``attention`` says what was looked at. ``ended`` and ``dropped``: see ``token_steps``.
     """
     limits = checked_limits(source, limits)
@@ -112,11 +112,11 @@ def beam_search(
         return static_beam_search(model, source, limits, settings)
     if n_beams == 1:
         choose = most_probable if observer is None else GreedyObserver(control, source, observer)
-        coming = token_steps(
+        steps = token_steps(
             model, source, limits=limits, choose=choose, prompt=prompt, control=control,
             prefix=prefix, ended=ended, dropped=dropped,
         )  # fmt: skip
-        return [[one] for one in collected(coming, len(source), control, length_penalty)]
+        return [[one] for one in collected(steps, len(source), control, length_penalty)]
     coverage = _Coverage(source, settings, attention) if attention is not None and beta else None
     options = _Options(settings, prefix, ended, dropped, observer, coverage)
     prompt = begin_tokens(source) if prompt is None else prompt
@@ -234,7 +234,7 @@ class _Coverage:
 
 
 class GreedyObserver:
-    """The greedy choice, told to an observer: one beam has two candidates, of which one is kept."""
+    """The greedy choice, shown to an observer: two candidates, of which one is kept."""
 
     def __init__(self, control: ControlIds, source: Tensor, observer: Observer) -> None:
         self.control = control

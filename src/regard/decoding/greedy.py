@@ -64,10 +64,10 @@ def greedy(
     limits = checked_limits(source, limits)
     if prompt is None and control == TRANSLATOR and can_stay(model, limits, n_beams=1):
         return static_greedy(model, source, limits, length_penalty=length_penalty)
-    coming = token_steps(
+    steps = token_steps(
         model, source, limits=limits, choose=most_probable, prompt=prompt, control=control
     )
-    return collected(coming, len(source), control, length_penalty)
+    return collected(steps, len(source), control, length_penalty)
 
 
 def most_probable(log_probs: Tensor, _rows: Tensor, _t: int) -> Tensor:
@@ -130,12 +130,12 @@ def token_steps(
 
 
 def collected(
-    coming: Iterator[TokenStep], n_rows: int, control: ControlIds, length_penalty: float
+    steps: Iterator[TokenStep], n_rows: int, control: ControlIds, length_penalty: float
 ) -> list[Hypothesis]:
     """All that is written, one hypothesis a row."""
     ids, totals = [list[int]() for _ in range(n_rows)], [0.0] * n_rows
     finished = [False] * n_rows
-    for step in coming:
+    for step in steps:
         for row, number, log_prob, over in zip(*step, strict=True):
             ids[row].append(number)
             totals[row] += log_prob

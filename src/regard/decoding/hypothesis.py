@@ -48,9 +48,7 @@ class Hypothesis:
         ends: Container[int] = (END_ID,),
         stopped: bool = False,
     ) -> Self:
-        """From the tokens after the prompt; those from the first end token on are dropped.
-
-        ``stopped`` says that the text has ended even if there is no end token.
+        """From the tokens after the prompt, up to the first end; ``stopped``: it ended without one.
 
         >>> Hypothesis.read([7, 8, END_ID, END_ID], -3.0, length_penalty=0.0)
         Hypothesis(ids=(7, 8), log_prob=-3.0, score=-3.0, finished=True)

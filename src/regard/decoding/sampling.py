@@ -59,8 +59,8 @@ def sample(
 
     ``how`` is the rest of what ``token_steps`` takes: prompt, prefix, ended, dropped.
     """
-    coming = token_steps(model, source, limits=limits, choose=sampler, control=control, **how)
-    return collected(coming, len(source), control, length_penalty)
+    steps = token_steps(model, source, limits=limits, choose=sampler, control=control, **how)
+    return collected(steps, len(source), control, length_penalty)
 
 
 def seeded(seed: int | None) -> torch.Generator:

@@ -16,7 +16,7 @@ GENERATING = frozenset(
     f"decode.{name}"
     for name in ("beam", "length_penalty", "stop", "seed", "precision", "max_len", "fast")
 ) | {f"decode.{name}" for name in SAMPLING}
-"""What every task that generates text heeds."""
+"""Settings that every task which generates text knows."""
 StopRule = Literal["exact", "first"]
 """When a beam search stops: see ``regard.decoding.beam``."""
 

@@ -155,7 +155,7 @@ class CpuCache:
                 part[:B, :, :t] = part[sentences, :, :t]
 
     def changes(self) -> tuple[Tensor, ...]:
-        """Nothing is recorded on a CPU."""
+        """Nothing is captured on a CPU."""
         return (self.ids,)
 
 

@@ -1,6 +1,6 @@
 """A Transformer that writes in place, for GPUs: every tensor of a step stays where it is.
 
-So a step can be recorded as a CUDA graph, beams are reordered by permuting a small table, and
+So a step can be captured as a CUDA graph, beams are reordered by permuting a small table, and
 hypotheses of one sentence share its keys and values. See ``regard.kernels.steps``.
 """
 
