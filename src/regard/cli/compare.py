@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +22,6 @@ from regard.core.signals import Stop
 if TYPE_CHECKING:
     from regard.cli.progress import Lines
     from regard.runs.compare import Contest
-    from regard.runs.comparison import Comparison
     from regard.runs.estimate import Budget
     from regard.training.settings import TrainSettings
 
@@ -50,6 +50,7 @@ def compare(
     The learning rate of each is chosen on valid first, which costs three quarters of a training
     more. When it is interrupted, the same command goes on where it stopped.
     """
+    from regard.runs import comparison as results
     from regard.runs.compare import compare as run_comparison
     from regard.runs.compare import contest
     from regard.runs.estimate import parse_budget
@@ -74,22 +75,16 @@ def compare(
         raise typer.Exit(128 + stop.signal) from None
     if as_json:
         print(json.dumps(comparison.as_json(), ensure_ascii=False))
-    else:
-        show_comparison(comparison)
-        print(f"the page is {out / 'comparison.html'}; beside it are .csv, .tex and .json")
-
-
-def show_comparison(comparison: Comparison) -> None:
-    """Print the tables for a person."""
-    from regard.runs import comparison as results
-
+        return
     show_tables([results.scores_table(comparison), results.lengths_table(comparison)])
     for column, how in results.notes_table(comparison).rows:
         print(f"{column}: {how}")
     for system, why in results.failures_table(comparison).rows:
         note(f"{system} failed: {why}")
+    print(f"the page is {out / 'comparison.html'}; beside it are .csv, .tex and .json")
 
 
+@dataclass
 class Forecast:
     """Knows which trainings are left, as shares of the budget, and watches them go by.
 
@@ -97,39 +92,37 @@ class Forecast:
     machine's speed; there the trainings that are done tell how long the others will take.
     """
 
-    def __init__(
-        self, budget: Budget, left: Sequence[float], clock: Callable[[], float] = time.perf_counter
-    ) -> None:
-        self._budget = budget
-        self._left = list(left)
-        self._clock = clock
-        self._done = self._seconds = 0.0
-        self._told = False
+    budget: Budget
+    left: list[float]
+    clock: Callable[[], float] = time.perf_counter
+    done: float = 0.0
+    seconds: float = 0.0
+    told: bool = False
 
     def say(self, text: str) -> None:
         """A note; before the first of them, what there is to do."""
-        if not self._told:
-            self._told = True
-            n, minutes = sum(self._left), self._budget.minutes
+        if not self.told:
+            self.told = True
+            n, minutes = sum(self.left), self.budget.minutes
             unknown = "how long that takes is told after the first"
             when = unknown if minutes is None else about(60 * minutes * n)
-            trainings = counted(len(self._left), "training")
-            note(f"{trainings} to go, {n:g} × {self._budget} in all: {when}")
+            trainings = counted(len(self.left), "training")
+            note(f"{trainings} to go, {n:g} × {self.budget} in all: {when}")
         note(text)
 
     @contextmanager
     def watching(self, settings: TrainSettings) -> Iterator[Lines]:
         """``progress.watching``; a training that came to its end tells of the others."""
-        share = self._left.pop(0)
-        began = self._clock()
+        share = self.left.pop(0)
+        began = self.clock()
         from regard.cli.progress import watching
 
         with watching(settings) as shown:
             yield shown
-        self._done += share
-        self._seconds += self._clock() - began
-        if self._left:
-            note(f"{about(self._seconds / self._done * sum(self._left))} to go")
+        self.done += share
+        self.seconds += self.clock() - began
+        if self.left:
+            note(f"{about(self.seconds / self.done * sum(self.left))} to go")
 
 
 def forecast(asked: Contest, out: Path) -> Forecast:

@@ -24,6 +24,8 @@ import string
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -165,60 +167,52 @@ def check_parallel(**texts: Sequence[object]) -> None:
 # Of texts
 
 
-def sacre_metric(name: str, *, lowercase: bool = False) -> SacreMetric:
-    """sacreBLEU's ``bleu`` or ``chrf``; imported late, for settings read this module too."""
+def sacre_metric(name: str) -> SacreMetric:
+    """sacreBLEU's scorer of that name; imported late, for settings read this module too."""
     from sacrebleu import BLEU, CHRF
 
-    if name == "bleu":
+    if name in ("bleu", "bleu_lc"):
         # force: no warning when many lines end in " ."; whether a corpus is tokenised is the
         # user's choice, and a report in the middle of a training is no place to argue about it.
-        return BLEU(lowercase=lowercase, force=True)
+        return BLEU(lowercase=name == "bleu_lc", force=True)
     if name == "chrf":
-        return CHRF(lowercase=lowercase)
+        return CHRF()
     raise ConfigError(f"{METRICS[name].name} is none of sacreBLEU's: bleu, chrf")
-
-
-def _columns(references: Several) -> list[list[str | None]]:
-    """One list a reference; where a line has fewer than others, None."""
-    rows = [[one] if isinstance(one, str) else list(one) for one in references]
-    return [[row[i] if i < len(row) else None for row in rows] for i in range(max(map(len, rows)))]
 
 
 def _corpus_score(scorer: SacreMetric, hypotheses: Sequence[str], references: Several) -> float:
     check_parallel(hypotheses=hypotheses, references=references)
-    # None says that there is no such reference; sacreBLEU's types do not know that it may.
-    return float(scorer.corpus_score(hypotheses, _columns(references)).score)  # type: ignore[arg-type]
+    rows = ([one] if isinstance(one, str) else one for one in references)
+    # Where a line has fewer references than others, None; sacreBLEU's types do not know of that.
+    columns: list[Any] = list(map(list, zip_longest(*rows)))
+    return float(scorer.corpus_score(hypotheses, columns).score)
 
 
-def _signed(name: str, *, lowercase: bool = False) -> Callable[[Several], str]:
-    def signature(references: Several) -> str:
-        scorer = sacre_metric(name, lowercase=lowercase)
-        counts = {1 if isinstance(one, str) else len(one) for one in references}
-        _corpus_score(scorer, [""] * len(counts), [[""] * n for n in counts])  # only these tell
-        return str(scorer.get_signature())
-
-    return signature
+def _signature(name: str, references: Several) -> str:
+    scorer = sacre_metric(name)
+    counts = {1 if isinstance(one, str) else len(one) for one in references}
+    _corpus_score(scorer, [""] * len(counts), [[""] * n for n in counts])  # only these tell
+    return str(scorer.get_signature())
 
 
-@metric("bleu", title="BLEU", unit="points", better="higher", signature=_signed("bleu"))
+def _sacre(name: str, title: str) -> Callable[[Function], Function]:
+    signature = partial(_signature, name)
+    return metric(name, title=title, unit="points", better="higher", signature=signature)
+
+
+@_sacre("bleu", "BLEU")
 def bleu(hypotheses: Sequence[str], references: Several) -> float:
     """Corpus BLEU (Papineni et al. 2002) with sacreBLEU's defaults: 13a tokens, up to 4-grams."""
     return _corpus_score(sacre_metric("bleu"), hypotheses, references)
 
 
-@metric(
-    "bleu_lc",
-    title="lower-cased BLEU",
-    unit="points",
-    better="higher",
-    signature=_signed("bleu", lowercase=True),
-)
+@_sacre("bleu_lc", "lower-cased BLEU")
 def bleu_lc(hypotheses: Sequence[str], references: Several) -> float:
     """Corpus BLEU where the case of letters does not count."""
-    return _corpus_score(sacre_metric("bleu", lowercase=True), hypotheses, references)
+    return _corpus_score(sacre_metric("bleu_lc"), hypotheses, references)
 
 
-@metric("chrf", title="chrF", unit="points", better="higher", signature=_signed("chrf"))
+@_sacre("chrf", "chrF")
 def chrf(hypotheses: Sequence[str], references: Several) -> float:
     """Corpus chrF (Popović 2015): F2 of character n-grams up to 6."""
     return _corpus_score(sacre_metric("chrf"), hypotheses, references)

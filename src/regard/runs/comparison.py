@@ -274,8 +274,10 @@ def lengths_table(comparison: Comparison) -> Table:
     rows = [
         [row.system, *(f"{one['bleu']:.2f}" for one in row.by_length)] for row in comparison.done
     ]
-    header = ["System", *(bucket_name(one["low"], one["high"]) for one in buckets)]
-    return Table("BLEU by source length in words", header, [counts, *rows])
+    ranges = [
+        f"{x['low']} and more" if x["high"] is None else f"{x['low']}–{x['high']}" for x in buckets
+    ]
+    return Table("BLEU by source length in words", ["System", *ranges], [counts, *rows])
 
 
 def notes_table(comparison: Comparison) -> Table:
@@ -309,11 +311,6 @@ def _rate(row: SystemRow) -> str:
     tried = [one["lr"] for one in row.lr_grid if one["lr"] is not None]
     at_the_edge = len(tried) > 1 and row.lr in (min(tried), max(tried))
     return f"{row.lr:g}{'*' if at_the_edge else ''}"
-
-
-def bucket_name(low: float | None, high: float | None) -> str:
-    """Such as 6–10, or 41 and more."""
-    return f"{low} and more" if high is None else f"{low}–{high}"
 
 
 def _scores(row: SystemRow, best: str) -> list[str]:

@@ -64,19 +64,17 @@ class PretrainedTokenizer(Tokenizer):
     @classmethod
     def load(cls, path: Path) -> PretrainedTokenizer:
         """The tokenizer that ``save`` wrote."""
+        marks = path.with_name(MARKS)
         try:
             inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-            specials = SpecialIds.from_json(
-                json.loads(path.with_name(MARKS).read_text(encoding="utf-8"))
-            )
+            specials = SpecialIds.from_json(json.loads(marks.read_text(encoding="utf-8")))
+            return cls(inner, specials)
         except OSError as error:
             raise CheckpointError(f"cannot read {error.filename}: {error.strerror}") from error
+        except CheckpointError as error:
+            raise CheckpointError(f"{marks} is damaged: {error}") from None
         except Exception as error:  # the library raises bare Exception
             raise CheckpointError(f"{path} or its {MARKS} is damaged: {error}") from error
-        try:
-            return cls(inner, specials)
-        except CheckpointError as error:
-            raise CheckpointError(f"{path.with_name(MARKS)} is damaged: {error}") from None
 
     def save(self, path: Path) -> None:
         """Write the file, and the ids of its special tokens beside it."""

@@ -222,8 +222,9 @@ class Tokenizer:
         return self._inner.encode(_without_surrogates(text), add_special_tokens=False)
 
     def _shown(self, token: str) -> str:
-        if self._in_bytes and token not in self.special_ids:
-            token = _spoken_bytes(token)
+        spelled = self._in_bytes and token not in self.special_ids
+        if spelled and all(sign in _BYTES for sign in token):  # else it was added as text
+            token = bytes(_BYTES[sign] for sign in token).decode("utf-8", "backslashreplace")
         return token if self.kind == "word" else token.replace(" ", SPACE)
 
 
@@ -288,13 +289,6 @@ _PLAIN = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 _OTHERS = [byte for byte in range(0x100) if byte not in _PLAIN]
 _BYTES = {chr(byte): byte for byte in _PLAIN} | {chr(0x100 + i): b for i, b in enumerate(_OTHERS)}
 """Sign → byte: printable Latin-1 is itself, the rest, in order, from U+0100."""
-
-
-def _spoken_bytes(token: str) -> str:
-    """A token of a byte-level vocabulary as text; bytes of a torn character as ``\\xe2``."""
-    if any(sign not in _BYTES for sign in token):
-        return token  # it was added as text
-    return bytes(_BYTES[sign] for sign in token).decode("utf-8", "backslashreplace")
 
 
 def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
