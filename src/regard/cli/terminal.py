@@ -64,7 +64,7 @@ def write(text: str, out: Path | None) -> None:
 
 
 def note(text: str) -> None:
-    """One line."""
+    """Print a line on standard error."""
     print(f"regard: {text}", file=sys.stderr)
 
 
