@@ -22,7 +22,7 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -37,7 +37,7 @@ from regard.core.registry import Registry
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
 
-Takes = Literal["texts", "labels", "numbers", "links"]
+Takes = Literal["texts", "labels", "numbers", "links", "boxes"]
 Several = Sequence[str | Sequence[str]]
 """References of texts: one string each, or all the strings that are right."""
 Link = tuple[int, int]
@@ -154,7 +154,7 @@ def score_text(name: str, value: float | None) -> str:
     return f"{value:,}" if counted_things else f"{value:{_DIGITS.get(unit, '.4g')}}"
 
 
-def check_parallel(**texts: Sequence[object]) -> None:
+def check_parallel(**texts: Sized) -> None:
     """Refuse lists that do not go together line by line, or that are empty."""
     counts = {name: len(lines) for name, lines in texts.items()}
     if len(set(counts.values())) > 1:

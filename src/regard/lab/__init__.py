@@ -25,7 +25,7 @@ NAMES = (
     "walkthrough", "rows", "scaling", "permutation", "positions", "extrapolation", "relative",
     "loop", "memory", "future", "linear", "heads", "itself", "parameterless", "tastes",
     "context", "graph", "bottleneck", "gradients", "reach", "recall", "recurrence", "forcing",
-    "norm", "hard", "alignment", "depth",
+    "norm", "hard", "alignment", "depth", "convolution", "pixels",
 )  # fmt: skip
 """In the order in which a course would show them."""
 MINUTES = 4

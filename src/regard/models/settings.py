@@ -69,6 +69,9 @@ class SequenceConfig(ModelConfig):
 class BlocksConfig(ModelConfig, BlockSettings):
     """What all Transformers share: layers of one block, and how tokens enter the first."""
 
+    LOOKS_ACROSS: ClassVar[bool] = False
+    """Whether there is attention from a target to a source."""
+
     n_layers: Count = Field(4, description="Layers of encoder and of decoder.")
     positions: str = Field("learned", description="How order is told.")
     join: Literal["add", "concat"] | None = Field(
@@ -85,7 +88,7 @@ class BlocksConfig(ModelConfig, BlockSettings):
         """Those that any Transformer may have."""
         yield from self._heads()
         yield from self._joining()
-        if self.normaliser == "hard" and not isinstance(self, SequenceConfig):
+        if self.normaliser == "hard" and not self.LOOKS_ACROSS:
             yield (
                 "normaliser 'hard' draws one key a query and is trained where attention looks "
                 "across; this model looks at its own text only"
@@ -150,10 +153,12 @@ class BlocksConfig(ModelConfig, BlockSettings):
         return self.max_len if self.positions == "learned" else None
 
 
-class TransformerConfig(SequenceConfig, BlocksConfig):
-    """The encoder-decoder Transformer."""
+class EncoderDecoderConfig(BlocksConfig):
+    """A Transformer's decoder, whatever it is that the encoder reads."""
 
-    family: Literal["transformer"] = "transformer"
+    LOOKS_ACROSS = True
+
+    n_target_vocab: Count
     d_model: Count = Field(512, description="Width of the residual stream.")
     n_layers: Count = Field(6, description="Layers of encoder and of decoder.")
     n_heads: Count = Field(8, description="Heads; must divide d_model.")
@@ -168,17 +173,27 @@ class TransformerConfig(SequenceConfig, BlocksConfig):
     embedding_scale: bool = Field(True, description="Whether embeddings are scaled by √d_model.")
     output_bias: bool = Field(False, description="Whether the output layer has a bias.")
     tied_output: bool = Field(True, description="Whether the output is the target's embedding.")
-    hidden_source_id: int | None = Field(
-        None, ge=0, description="A source id that nobody looks at, beside padding."
-    )
 
     def problems(self) -> Iterator[str]:
-        """Those of any Transformer, and of two texts."""
+        """Those of any Transformer, and a window that cannot be across."""
         yield from super().problems()
         if self.window == "causal":
             yield (
                 "window 'causal' is the decoder's own; across, a target has no future in its source"
             )
+
+
+class TransformerConfig(SequenceConfig, EncoderDecoderConfig):
+    """The encoder-decoder Transformer."""
+
+    family: Literal["transformer"] = "transformer"
+    hidden_source_id: int | None = Field(
+        None, ge=0, description="A source id that nobody looks at, beside padding."
+    )
+
+    def problems(self) -> Iterator[str]:
+        """Those of an encoder and a decoder, and of two texts."""
+        yield from super().problems()
         if self.shared_vocab and self.n_source_vocab != self.n_target_vocab:
             yield (
                 f"a shared vocabulary has one size, not {self.n_source_vocab} and "

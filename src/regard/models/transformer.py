@@ -23,7 +23,7 @@ from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.embeddings import token_embedding
 from regard.layers.key_values import DecoderState, KeyValues, SourceMemory
 from regard.models.base import LazyLogits, Output, SequenceModel, input_embedding, last_norm, tied
-from regard.models.settings import TransformerConfig
+from regard.models.settings import EncoderDecoderConfig, TransformerConfig
 
 
 class TransformerEncoder(nn.Module):
@@ -56,7 +56,7 @@ class TransformerDecoder(nn.Module):
     output_weight: nn.Parameter | None
     output_bias: nn.Parameter | None
 
-    def __init__(self, config: TransformerConfig, tokens: nn.Embedding) -> None:
+    def __init__(self, config: EncoderDecoderConfig, tokens: nn.Embedding) -> None:
         super().__init__()
         n = config.n_layers
         self.embedding = input_embedding(config, tokens, scale=_scale(config))
@@ -149,5 +149,5 @@ class Transformer(SequenceModel):
         return DecoderState(tuple(layer.emptied() for layer in memory.layers))
 
 
-def _scale(config: TransformerConfig) -> float:
+def _scale(config: EncoderDecoderConfig) -> float:
     return math.sqrt(config.d_tokens) if config.embedding_scale else 1.0

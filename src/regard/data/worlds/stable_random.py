@@ -23,6 +23,10 @@ class StableRandom:
         """Whether something happens this time."""
         return self._random() < probability
 
+    def uniform(self, low: float, high: float) -> float:
+        """A number from ``low`` on, below ``high``."""
+        return low + (high - low) * self._random()
+
     def shuffled(self, things: Sequence[T]) -> list[T]:
         """All of them in an order of chance."""
         order = [(self._random(), i) for i in range(len(things))]

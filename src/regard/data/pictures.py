@@ -1,0 +1,252 @@
+"""Pictures: decoded by Pillow, upright, RGB, 8 bits a channel; and many of them as one array.
+
+Whatever a picture comes from (a file, an archive, an array, a scene), it is a ``Picture``: it knows
+where it stands, for messages, and gives its pixels (H, W, 3). ``stored_pixels`` brings all pictures
+of a data set to one size, decodes them in worker processes, and keeps the array in a file: an epoch
+reads it and decodes nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import repeat
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.core.errors import DataError
+from regard.core.files import telling, whole_file
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Pixels = NDArray[np.uint8]
+"""(H, W, 3)"""
+Fit = Literal["crop", "squash", "pad"]
+"""How a picture becomes square: cut out of its middle, scaled in each direction, or grey added."""
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+MOST_PIXELS = 50_000_000
+"""A picture that says it is larger is not decoded."""
+PAPER, GREY = (255, 255, 255), (128, 128, 128)
+"""What shows through where a picture is transparent; what stands beside one that is padded."""
+ALONE = 2000
+"""Fewer pictures than this are decoded here: workers take a second to start."""
+AT_ONCE = 64
+"""Pictures that a worker is handed together."""
+
+
+class Picture(Protocol):
+    """Something that can be looked at."""
+
+    @property
+    def where(self) -> str:
+        """A file, a line or an address, for messages."""
+        ...
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Differs where the pixels do."""
+        ...
+
+    def pixels(self) -> Pixels:
+        """(H, W, 3), upright."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFile:
+    """A file with one picture in it."""
+
+    path: Path
+    where: str
+
+    @property
+    def fingerprint(self) -> bytes:
+        """The file's name, its size, and when it was written."""
+        try:
+            known = self.path.stat()
+        except OSError as error:
+            raise DataError(f"{self.where}: {error.strerror}: {self.path}") from None
+        return f"{self.path} {known.st_size} {known.st_mtime_ns}".encode()
+
+    def pixels(self) -> Pixels:
+        """Read and decode it."""
+        return read_picture(self.path, self.where)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPicture:
+    """A picture as it is packed: the bytes of a PNG, a JPEG, …"""
+
+    data: bytes
+    where: str
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Of the bytes."""
+        return blake2b(self.data, digest_size=16).digest()
+
+    def pixels(self) -> Pixels:
+        """Decode it."""
+        return decode(self.data, self.where)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayPicture:
+    """A picture that is an array already: (H, W) of grey, or (H, W, 3)."""
+
+    array: Pixels
+    where: str
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Of all pixels."""
+        return blake2b(self.array.tobytes(), digest_size=16).digest()
+
+    def pixels(self) -> Pixels:
+        """Grey is red, green and blue alike."""
+        grey = self.array.ndim == 2
+        return np.repeat(self.array[..., None], 3, axis=2) if grey else self.array
+
+
+def read_picture(path: str | Path, where: str | None = None) -> Pixels:
+    """The picture in a file."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        at = f"{where}: " if where else ""
+        raise DataError(f"{at}no picture {path}: {error.strerror}") from None
+    return decode(data, where or str(path))
+
+
+def decode(data: bytes, where: str) -> Pixels:
+    """A PNG, JPEG, WebP, GIF, BMP or TIFF: its first frame, as its camera was held, on white."""
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        try:
+            with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
+                _check_size(picture.size, where)
+                picture.seek(0)
+                return np.asarray(_on_paper(ImageOps.exif_transpose(picture)))
+        except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+            raise DataError(
+                f"{where}: more than {MOST_PIXELS:,} pixels; make the picture smaller"
+            ) from None
+        except DataError:
+            raise
+        except UnidentifiedImageError:
+            raise DataError(f"{where}: {_not_a_picture(data)}") from None
+        except (OSError, SyntaxError, ValueError, EOFError) as error:
+            raise DataError(f"{where}: the picture is damaged or cut off ({error})") from None
+
+
+def _not_a_picture(data: bytes) -> str:
+    known = ", ".join(FORMATS)
+    if b"<svg" in data[:1000].lower():
+        return f"SVG is not read, as it may run scripts; save the picture as one of {known}"
+    return f"not a picture that can be read here ({known})" if data else "an empty file"
+
+
+def _check_size(size: tuple[int, int], where: str) -> None:
+    width, height = size
+    if width * height > MOST_PIXELS:
+        raise DataError(
+            f"{where}: {width:,} × {height:,} are more than {MOST_PIXELS:,} pixels; make the "
+            "picture smaller"
+        )
+
+
+def _on_paper(picture: Image.Image) -> Image.Image:
+    """RGB; what is transparent shows white, and 16 bits become 8."""
+    from PIL import Image
+
+    if picture.mode.startswith("I;16") or picture.mode == "I":
+        return Image.fromarray((np.asarray(picture) >> 8).clip(0, 255).astype(np.uint8)).convert(
+            "RGB"
+        )
+    if picture.has_transparency_data:
+        paper = Image.new("RGBA", picture.size, (*PAPER, 255))
+        return Image.alpha_composite(paper, picture.convert("RGBA")).convert("RGB")
+    return picture.convert("RGB")
+
+
+def fitted(pixels: Pixels, size: int, fit: Fit = "crop") -> Pixels:
+    """A picture of any size -> (size, size, 3)."""
+    from PIL import Image, ImageOps
+
+    if pixels.shape[:2] == (size, size):
+        return pixels
+    picture, square = Image.fromarray(pixels), (size, size)
+    if fit == "crop":
+        found = ImageOps.fit(picture, square, Image.Resampling.BICUBIC)
+    elif fit == "pad":
+        found = ImageOps.pad(picture, square, Image.Resampling.BICUBIC, color=GREY)
+    else:
+        found = picture.resize(square, Image.Resampling.BICUBIC)
+    return np.asarray(found)
+
+
+def all_pixels(pictures: Sequence[Picture], size: int, fit: Fit = "crop") -> Pixels:
+    """(N, size, size, 3): every picture, decoded by worker processes where there are many."""
+    found = np.empty((len(pictures), size, size, 3), np.uint8)
+    for i, pixels in enumerate(_decoded(pictures, size, fit)):
+        found[i] = pixels
+    return found
+
+
+def _decoded(pictures: Sequence[Picture], size: int, fit: Fit) -> Iterable[Pixels]:
+    workers = os.cpu_count() or 1
+    if len(pictures) < ALONE or workers == 1:
+        yield from map(_one, pictures, repeat(size), repeat(fit))
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_one, pictures, repeat(size), repeat(fit), chunksize=AT_ONCE)
+
+
+def _one(picture: Picture, size: int, fit: Fit) -> Pixels:
+    return fitted(picture.pixels(), size, fit)
+
+
+def stored_pixels(
+    pictures: Sequence[Picture], size: int, folder: Path, fit: Fit = "crop"
+) -> Pixels:
+    """The same from the file in ``folder``, which is made if it is not there.
+
+    It is named after the pictures, so it is never out of date; it is written whole or not at all,
+    and one that is damaged is made again. Other files of pixels there are deleted.
+    """
+    hashed = blake2b(f"{size} {fit} ".encode(), digest_size=16)
+    for picture in pictures:
+        hashed.update(picture.fingerprint)
+    path = folder / f"{hashed.hexdigest()}.pixels.npy"
+    kept = _kept(path, (len(pictures), size, size, 3))
+    if kept is not None:
+        return kept
+    with telling(folder):
+        for other in folder.glob("*.pixels.npy"):
+            other.unlink()
+    found = all_pixels(pictures, size, fit)
+    with whole_file(path) as file:
+        np.save(file, found)
+    return found
+
+
+def _kept(path: Path, shape: tuple[int, ...]) -> Pixels | None:
+    """The array in a file, read as it is needed; None where there is none, or another one."""
+    try:
+        found = np.load(path, mmap_mode="r")
+    except (ValueError, OSError, EOFError):
+        return None
+    return found if found.shape == shape and found.dtype == np.uint8 else None

@@ -1,0 +1,49 @@
+"""A small convolutional network, trained with what reads it: a picture to a grid of vectors."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+STRIDE = 8
+"""Pixels of a side that one vector of the grid stands for."""
+
+
+class ConvBlock(nn.Module):
+    """Two 3 × 3 convolutions with a residual connection; the first may halve the grid."""
+
+    def __init__(self, d_in: int, d_out: int, *, stride: int) -> None:
+        super().__init__()
+        self.inner = nn.Conv2d(d_in, d_out, 3, stride=stride, padding=1, bias=False)
+        self.outer = nn.Conv2d(d_out, d_out, 3, padding=1, bias=False)
+        self.inner_norm, self.outer_norm = _norm(d_out), _norm(d_out)
+        same = stride == 1 and d_in == d_out
+        self.beside = nn.Identity() if same else nn.Conv2d(d_in, d_out, 1, stride=stride)
+        self.activation = nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, d_in, H, W) -> (B, d_out, H / stride, W / stride)"""
+        y = self.activation(self.inner_norm(self.inner(x)))
+        return self.activation(self.outer_norm(self.outer(y)) + self.beside(x))
+
+
+class ConvNet(nn.Module):
+    """Pictures (B, C, H, W) -> a grid of vectors (B, D, H / 8, W / 8)."""
+
+    def __init__(self, d_model: int, *, channels: int) -> None:
+        super().__init__()
+        widths = (channels, d_model // 4, d_model // 2, d_model)
+        self.stages = nn.Sequential(
+            *(ConvBlock(a, b, stride=2) for a, b in pairwise(widths)),
+            ConvBlock(d_model, d_model, stride=1),
+        )
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """(B, C, H, W) -> (B, D, H / 8, W / 8); sides are rounded up."""
+        return self.stages(pixels)
+
+
+def _norm(width: int) -> nn.GroupNorm:
+    """A norm that knows nothing of the rest of the batch, so that a picture stands for itself."""
+    return nn.GroupNorm(max(1, width // 16), width)

@@ -1,0 +1,249 @@
+"""Models that say what a picture shows: the decoders of three papers over one encoder.
+
+``show-and-tell2014`` (Vinyals et al. 2015): the picture is the first thing that the LSTM reads, and
+never seen again. ``show-attend-tell2015`` (Xu et al. 2015): before every word the decoder looks at
+the grid of the encoder's vectors; what it finds, times a gate β, goes into the LSTM's gates and
+into the output. ``transformer-captioner``: the Transformer's decoder, looking at the same grid.
+
+The encoder is a small convolutional network, or patches with encoder blocks over them. All speak
+the protocol of ``regard.decoding``: a source is pixels (B, 3, H, W).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+from typing_extensions import override
+
+from regard.layers.attention import MemoryAttention
+from regard.layers.dropout import Dropout
+from regard.layers.embeddings import token_embedding
+from regard.layers.key_values import DecoderState, KeyValues, SourceMemory
+from regard.layers.recurrence import ContextLSTM
+from regard.models.base import Output, SequenceModel
+from regard.models.settings import EncoderDecoderConfig
+from regard.models.transformer import TransformerDecoder
+from regard.models.vision import PictureConfig, PictureEncoder
+from regard.text.specials import BEGIN_ID
+
+
+class CaptionerConfig(PictureConfig):
+    """A recurrent captioner over an encoder of pictures."""
+
+    LOOKS_ACROSS = True
+
+    family: Literal["captioner"] = "captioner"
+    n_target_vocab: int = Field(ge=1)
+    decoder: Literal["tell", "attend"] = Field(
+        "attend", description="Whether the picture is read once (tell) or looked at for each word."
+    )
+    score: str = Field("additive", description="How queries are matched with keys.")
+    n_layers: int = Field(0, ge=0, description="Blocks of attention in the encoder.")
+
+
+class TransformerCaptionerConfig(EncoderDecoderConfig, PictureConfig):
+    """A Transformer whose source is a picture."""
+
+    family: Literal["transformer_captioner"] = "transformer_captioner"
+
+    def problems(self) -> Iterator[str]:
+        """Memory of each layer, which an encoder of pictures does not keep."""
+        yield from super().problems()
+        if self.memory == "each":
+            yield "memory 'each' is for texts: leave it out"
+
+
+# ------------------------------------------------------------------ recurrent captioners
+
+
+@dataclass(frozen=True, slots=True)
+class PictureMemory:
+    """What the decoder looks at: the encoder's vectors, projected, and their mean."""
+
+    keys_values: KeyValues
+    mask: Tensor
+    """(B, 1, 1, N): all True, as a picture has no padding."""
+    mean: Tensor
+    """(B, D)"""
+
+    def select(self, rows: Tensor) -> PictureMemory:
+        """Rows of the batch by index, in that order."""
+        mask, mean = self.mask.index_select(0, rows), self.mean.index_select(0, rows)
+        return PictureMemory(self.keys_values.select(rows), mask, mean)
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionState:
+    """The LSTM between two words."""
+
+    h: Tensor
+    c: Tensor
+    length: int = 0
+
+    def select(self, rows: Tensor) -> CaptionState:
+        """Rows of the batch by index, in that order."""
+        return CaptionState(self.h.index_select(0, rows), self.c.index_select(0, rows), self.length)
+
+
+class TellDecoder(nn.Module):
+    """Show and Tell: the picture enters once, as if it were the word before the first.
+
+    The cell is the paper's: m = o ⊙ c, without a tanh.
+    """
+
+    def __init__(self, config: CaptionerConfig) -> None:
+        super().__init__()
+        d = config.d_model
+        self.tokens = token_embedding(config.n_target_vocab, d)
+        self.dropout = Dropout(config.dropout)
+        self.from_input, self.from_state = nn.Linear(d, 4 * d), nn.Linear(d, 4 * d, bias=False)
+        self.to_logits = nn.Linear(d, config.n_target_vocab)
+        with torch.no_grad():
+            self.from_input.bias[d : 2 * d] = 1.0  # an LSTM that begins by remembering
+
+    def remember(self, states: Tensor) -> KeyValues:
+        """Nothing of the grid (B, N, D) is looked at later."""
+        nothing = states[:, :0].unsqueeze(1)
+        return KeyValues(nothing, nothing)
+
+    def start(self, memory: PictureMemory) -> CaptionState:
+        """After reading the picture (B, D)."""
+        zeros = torch.zeros_like(memory.mean)
+        return self._read(memory.mean, CaptionState(zeros, zeros))
+
+    def forward(
+        self, ids: Tensor, _memory: PictureMemory, state: CaptionState
+    ) -> tuple[Tensor, CaptionState]:
+        """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
+        outputs = []
+        for word in self.dropout(self.tokens(ids)).unbind(dim=1):
+            state = self._read(word, state)
+            outputs.append(state.h)
+        state = CaptionState(state.h, state.c, state.length + ids.shape[1])
+        return self.dropout(torch.stack(outputs, dim=1)), state
+
+    def _read(self, x: Tensor, state: CaptionState) -> CaptionState:
+        i, f, g, o = (self.from_input(x) + self.from_state(state.h)).chunk(4, dim=-1)
+        c = f.sigmoid() * state.c + i.sigmoid() * g.tanh()
+        return CaptionState(o.sigmoid() * c, c, state.length)
+
+
+class AttendDecoder(nn.Module):
+    """Show, Attend and Tell: h_{t-1} asks; what is found enters the LSTM's gates and the output.
+
+    ẑ_t = β_t Σ α_ti a_i with β_t = σ(w h_{t-1} + b). A word is read off E y_{t-1} + L_h h_t +
+    L_z ẑ_t through a tanh.
+    """
+
+    def __init__(self, config: CaptionerConfig) -> None:
+        super().__init__()
+        d = config.d_model
+        self.tokens = token_embedding(config.n_target_vocab, d)
+        self.dropout = Dropout(config.dropout)
+        self.cross_attention = MemoryAttention(
+            d, d, score=config.score, normaliser=config.normaliser, max_len=config.max_len
+        )
+        self.gate = nn.Linear(d, 1)
+        self.cell = ContextLSTM(d, d, d)
+        self.begin = nn.Linear(d, d)
+        self.begin_h, self.begin_c = nn.Linear(d, d), nn.Linear(d, d)
+        self.from_state, self.from_context = nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        self.to_logits = nn.Linear(d, config.n_target_vocab)
+
+    def remember(self, states: Tensor) -> KeyValues:
+        """The grid (B, N, D) as attention wants it.
+
+        What a context gives to the cell and to the output is linear in it, so both are computed
+        here once, and attention weighs the results: (B, N, 5D).
+        """
+        values = torch.cat((self.cell.context(states), self.from_context(states)), dim=-1)
+        return self.cross_attention.project(states, values)
+
+    def start(self, memory: PictureMemory) -> CaptionState:
+        """c_0 and h_0 from the mean of the grid."""
+        x = self.begin(memory.mean).relu()
+        return CaptionState(self.begin_h(x).tanh(), self.begin_c(x).tanh())
+
+    def forward(
+        self, ids: Tensor, memory: PictureMemory, state: CaptionState
+    ) -> tuple[Tensor, CaptionState]:
+        """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
+        words = self.tokens(ids).masked_fill((ids == BEGIN_ID).unsqueeze(-1), 0.0)
+        words = self.dropout(words)
+        h, c, states, shown = state.h, state.c, [], []
+        for t, read in enumerate(self.cell.words(words).unbind(dim=1)):
+            found = self.cross_attention.look(
+                h.unsqueeze(1), memory.keys_values, mask=memory.mask, first=state.length + t
+            ).squeeze(1)
+            found = self.gate(h).sigmoid() * found
+            for_cell, for_output = found.split((read.shape[-1], h.shape[-1]), dim=-1)
+            h, c = self.cell(read, for_cell, h, c)
+            states.append(h)
+            shown.append(for_output)
+        deep = words + self.from_state(self.dropout(torch.stack(states, 1))) + torch.stack(shown, 1)
+        assert c is not None, "an LSTM has one"
+        return self.dropout(deep.tanh()), CaptionState(h, c, state.length + ids.shape[1])
+
+
+class Captioner(SequenceModel):
+    """A recurrent captioner."""
+
+    def __init__(self, config: CaptionerConfig) -> None:
+        super().__init__()
+        self.config = config  # type: ignore[assignment]
+        self.encoder = PictureEncoder(config)
+        kind = TellDecoder if config.decoder == "tell" else AttendDecoder
+        self.decoder: TellDecoder | AttendDecoder = kind(config)
+
+    @override
+    def encode(self, source: Tensor) -> PictureMemory:
+        states = self.encoder(source)
+        return PictureMemory(self.decoder.remember(states), _all_seen(states), states.mean(dim=1))
+
+    @override
+    def start(self, memory: PictureMemory) -> CaptionState:
+        return self.decoder.start(memory)
+
+
+class TransformerCaptioner(SequenceModel):
+    """The Transformer's decoder over a picture."""
+
+    def __init__(self, config: TransformerCaptionerConfig) -> None:
+        super().__init__()
+        self.config = config  # type: ignore[assignment]
+        self.encoder = PictureEncoder(config)
+        tokens = token_embedding(config.n_target_vocab, config.d_tokens)
+        self.decoder: TransformerDecoder = TransformerDecoder(config, tokens)
+
+    @override
+    def output(self) -> Output:
+        return self.decoder.output()
+
+    @override
+    def encode(self, source: Tensor) -> SourceMemory:
+        states = self.encoder(source)
+        return SourceMemory(self.decoder.project(states), _all_seen(states))
+
+    @override
+    def start(self, memory: SourceMemory) -> DecoderState:
+        return DecoderState(tuple(layer.emptied() for layer in memory.layers))
+
+
+def _all_seen(states: Tensor) -> Tensor:
+    """(B, 1, 1, N): every vector of the grid (B, N, D) may be looked at."""
+    return states.new_ones(states.shape[0], 1, 1, states.shape[1], dtype=torch.bool)
+
+
+def doubly_stochastic(weights: Tensor, real: Tensor) -> Tensor:
+    """Σ_i (1 - Σ_t α_ti)², summed over pictures: every part of one should be looked at in the end.
+
+    weights (B, T, N), real (B, T): no padding.
+    """
+    total = (weights * real.unsqueeze(-1)).sum(dim=1)  # (B, N)
+    return F.mse_loss(total, torch.ones_like(total), reduction="sum")

@@ -1,0 +1,140 @@
+"""The Vision Transformer (Dosovitskiy et al. 2021): the encoder block over patches of a picture.
+
+Pre-norm and GELU as in the paper, and its start: matrices from a normal cut at two deviations,
+biases at zero, and a last layer of zeros, so that a fresh model says every label alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.layers.blocks import EncoderBlock
+from regard.layers.convolutions import STRIDE, ConvNet
+from regard.layers.patches import PatchEmbedding, PixelNorm
+from regard.layers.positions import LearnedPositions, make_positions
+from regard.layers.settings import Count
+from regard.models.base import last_norm
+from regard.models.settings import BlocksConfig
+
+START = 0.02
+"""Deviation of fresh weights."""
+CHANNELS = 3
+
+
+class PictureConfig(BlocksConfig):
+    """Of a model that reads pictures: what the picture is cut into, and what reads the pieces."""
+
+    FROM_DATA = BlocksConfig.FROM_DATA | {"image_size"}
+
+    image_size: Count = 64
+    encoder: Literal["patches", "conv"] = Field(
+        "patches",
+        description="What a picture becomes vectors by: patches, or a small convolutional network "
+        "(one vector for 8 × 8 pixels); n_layers blocks of attention read them in either case.",
+    )
+    patch_size: Count = Field(8, description="Side of a patch, in pixels.")
+    pixel_mean: tuple[float, float, float] = Field(
+        (0.5, 0.5, 0.5), description="Taken away from red, green and blue, which are from 0 to 1."
+    )
+    pixel_std: tuple[float, float, float] = Field(
+        (0.5, 0.5, 0.5), description="What the three are divided by then."
+    )
+
+    def problems(self) -> Iterator[str]:
+        """A picture that is not made of whole patches, and positions that cannot be added."""
+        yield from super().problems()
+        if self.encoder == "patches" and self.image_size % self.patch_size:
+            yield (
+                f"a picture of {self.image_size} pixels is no whole number of patches of "
+                f"{self.patch_size}; choose another model.patch_size or data.image_size"
+            )
+        if self.joined_by == "concat":
+            yield "positions are added to patches: join 'concat' and 'index' are for texts"
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches, or of what a convolutional network gives."""
+        side = -(-self.image_size // (STRIDE if self.encoder == "conv" else self.patch_size))
+        return side, side
+
+
+class PictureEncoder(nn.Module):
+    """Pixels to vectors, one a patch, row by row; with a class token before them if it is asked."""
+
+    def __init__(self, config: PictureConfig, *, class_token: bool = False) -> None:
+        super().__init__()
+        rows, columns = config.grid
+        positions = make_positions(
+            config.positions, config.d_model, join="add", max_len=rows * columns + class_token
+        )
+        self.pixel_norm = PixelNorm(config.pixel_mean, config.pixel_std)
+        conv = config.encoder == "conv"
+        self.conv = ConvNet(config.d_model, channels=CHANNELS) if conv else None
+        self.embedding = PatchEmbedding(
+            config.d_model,
+            patch_size=1 if conv else config.patch_size,
+            channels=config.d_model if conv else CHANNELS,
+            grid=config.grid,
+            positions=positions,
+            class_token=class_token,
+            dropout=config.dropout,
+        )
+        n = config.n_layers
+        self.layers = nn.ModuleList(EncoderBlock(config, layer=i, n_layers=n) for i in range(n))
+        self.norm = last_norm(config) if n else nn.Identity()
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Pixels (B, 3, H, W), bytes or from 0 to 1 -> (B, N, D); a class token is the first."""
+        x = self.pixel_norm(pixels)
+        x = self.embedding(x if self.conv is None else self.conv(x))
+        for layer in self.layers:
+            x = layer(x, None)
+        return self.norm(x)
+
+
+class VisionConfig(PictureConfig):
+    """An encoder of pictures, with a label read from what it makes of them."""
+
+    family: Literal["vision"] = "vision"
+    n_labels: int = Field(2, ge=2)
+    pooling: Literal["cls", "mean"] = Field(
+        "cls", description="What a label is read from: a class token, or the mean of all patches."
+    )
+    norm_first: bool = Field(True, description="Whether sub-layers normalise what they are given.")
+    activation: str = Field("gelu", description="Of the feed-forward.")
+    eps: float = Field(1e-6, gt=0, description="Of the norms.")
+
+
+class VisionTransformer(nn.Module):
+    """Pixels to vectors to a score a label."""
+
+    def __init__(self, config: VisionConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = PictureEncoder(config, class_token=config.pooling == "cls")
+        self.to_labels = nn.Linear(config.d_model, config.n_labels)
+        for module in self.modules():
+            _begin(module)
+        nn.init.zeros_(self.to_labels.weight)
+
+    def pooled(self, pixels: Tensor) -> Tensor:
+        """One vector a picture, (B, D)."""
+        states = self.encoder(pixels)
+        return states[:, 0] if self.config.pooling == "cls" else states.mean(dim=1)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """(B, 3, H, W) -> (B, n_labels)"""
+        return self.to_labels(self.pooled(pixels))
+
+
+def _begin(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear):
+        nn.init.trunc_normal_(module.weight, std=START, a=-2 * START, b=2 * START)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    if isinstance(module, LearnedPositions):
+        nn.init.trunc_normal_(module.table, std=START, a=-2 * START, b=2 * START)

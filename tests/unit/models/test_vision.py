@@ -1,0 +1,97 @@
+"""The Vision Transformer: an assembly of encoder blocks over patches."""
+
+import pytest
+import torch
+
+from regard.core.errors import ConfigError
+from regard.models.presets import ModelSettings, build, config_from, n_parameters, resolve_for
+from regard.models.vision import VisionConfig, VisionTransformer
+
+
+def model(**settings):
+    torch.manual_seed(0)
+    config = VisionConfig.model_validate(
+        {"d_model": 16, "n_layers": 2, "n_heads": 2, "d_ff": 32, "dropout": 0.0, "image_size": 16,
+         "patch_size": 4, "n_labels": 3} | settings
+    )  # fmt: skip
+    return VisionTransformer(config).eval()
+
+
+def pixels(n=2, size=16):
+    rng = torch.Generator().manual_seed(1)
+    return torch.randint(0, 256, (n, 3, size, size), dtype=torch.uint8, generator=rng)
+
+
+@pytest.mark.parametrize(("size", "millions"), [("tiny", 5.5), ("small", 21.7), ("base", 85.8)])
+def test_sizes_are_those_of_the_papers(size, millions):
+    settings = ModelSettings(preset="vit2021", size=size, patch_size=16)
+    with torch.device("meta"):
+        config = resolve_for("classification", VisionConfig, settings, image_size=224, n_labels=2)
+        assert n_parameters(build(config)) / 1e6 == pytest.approx(millions, rel=0.01)
+
+
+def test_a_fresh_model_says_every_label_alike():
+    assert torch.equal(model()(pixels()), torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_a_picture_does_not_depend_on_its_batch(pooling):
+    one = model(pooling=pooling)
+    torch.nn.init.normal_(one.to_labels.weight)
+    together = one(pixels(3))
+    for i in range(3):
+        torch.testing.assert_close(one(pixels(3)[i : i + 1])[0], together[i])
+
+
+def test_a_label_is_read_from_the_class_token_or_from_the_mean():
+    states = model().encoder(pixels())
+    assert states.shape == (2, 17, 16)
+    torch.testing.assert_close(model().pooled(pixels()), states[:, 0])
+    mean = model(pooling="mean")
+    assert mean.encoder(pixels()).shape == (2, 16, 16)
+    torch.testing.assert_close(mean.pooled(pixels()), mean.encoder(pixels()).mean(dim=1))
+
+
+def test_without_positions_patches_may_change_places():
+    one = model(positions="none", pooling="mean")
+    tiles = pixels().unflatten(2, (4, 4)).unflatten(4, (4, 4))
+    moved = tiles.flip(2).flatten(4, 5).flatten(2, 3)
+    torch.testing.assert_close(one.pooled(moved), one.pooled(pixels()))
+    placed = model(pooling="mean")
+    torch.nn.init.normal_(placed.encoder.embedding.positions.table)
+    assert not torch.allclose(placed.pooled(moved), placed.pooled(pixels()), atol=1e-3)
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary", "alibi", "none"])
+@pytest.mark.parametrize("size", [16, 32])
+def test_other_sizes_are_read_too(positions, size):
+    assert model(positions=positions)(pixels(size=size)).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"score": "additive"}, {"score": "content"}, {"window": "local_m"}, {"window": "block"}],
+)
+def test_blocks_take_every_part_of_the_algebra(settings):
+    one = model(**settings).train()
+    torch.nn.init.normal_(one.to_labels.weight)
+    one(pixels()).sum().backward()
+    assert all(p.grad is not None for p in one.parameters())
+
+
+def test_a_configuration_comes_back_from_json():
+    config = model(pixel_mean=(0.1, 0.2, 0.3)).config
+    assert config_from(config.model_dump(mode="json")) == config
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"patch_size": 5}, "no whole number of patches of 5"),
+        ({"positions": "index"}, "positions are added to patches"),
+        ({"normaliser": "hard"}, "normaliser 'hard' draws one key"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(settings, message):
+    with pytest.raises((ConfigError, ValueError), match=message):
+        model(**settings)
