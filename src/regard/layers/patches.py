@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.errors import ShapeError
-from regard.layers.dropout import Dropout
+from regard.layers.dropout import Dropout, TokenDropout
 from regard.layers.positions import LearnedPositions, Positions
 
 
@@ -46,17 +46,18 @@ class PatchEmbedding(nn.Module):
         positions: Positions,
         class_token: bool,
         dropout: float,
+        token_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.patch_size, self.grid = patch_size, grid
         self.project = nn.Linear(channels * patch_size * patch_size, d_model)
         self.class_token = nn.Parameter(torch.zeros(d_model)) if class_token else None
         self.positions = positions
-        self.dropout = Dropout(dropout)
+        self.dropout, self.token_dropout = Dropout(dropout), TokenDropout(token_dropout)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """(B, C, H, W) -> (B, 1 + N, D), or (B, N, D) without a class token."""
-        x = self.project(self.patches(pixels))
+        x = self.token_dropout(self.project(self.patches(pixels)))
         if self.class_token is not None:
             x = torch.cat((self.class_token.to(x.dtype).expand(len(x), 1, -1), x), dim=1)
         return self.dropout(self._placed(x, self.grid_of(pixels)))

@@ -82,7 +82,9 @@ class BlocksConfig(ModelConfig, BlockSettings):
         description="Width of positions that stand beside narrower tokens (join concat); left out, "
         "both are d_model wide and projected back.",
     )
-    token_dropout: Share = Field(0.0, description="Share of words not read in training.")
+    token_dropout: Share = Field(
+        0.0, description="Share of words, or of patches, not read in training."
+    )
 
     def problems(self) -> Iterator[str]:
         """Those that any Transformer may have."""

@@ -82,6 +82,7 @@ class PictureEncoder(nn.Module):
             positions=positions,
             class_token=class_token,
             dropout=config.dropout,
+            token_dropout=config.token_dropout,
         )
         n = config.n_layers
         self.layers = nn.ModuleList(EncoderBlock(config, layer=i, n_layers=n) for i in range(n))
