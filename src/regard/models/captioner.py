@@ -30,16 +30,18 @@ from regard.models.base import Output, SequenceModel
 from regard.models.settings import EncoderDecoderConfig
 from regard.models.transformer import TransformerDecoder
 from regard.models.vision import PictureConfig, PictureEncoder
-from regard.text.specials import BEGIN_ID
 
 
 class CaptionerConfig(PictureConfig):
     """A recurrent captioner over an encoder of pictures."""
 
+    FROM_DATA = PictureConfig.FROM_DATA | {"begin_id"}
     LOOKS_ACROSS = True
 
     family: Literal["captioner"] = "captioner"
     n_target_vocab: int = Field(ge=1)
+    begin_id: int = 1
+    """What stands before the first word: it is read as the zero vector."""
     decoder: Literal["tell", "attend"] = Field(
         "attend", description="Whether the picture is read once (tell) or looked at for each word."
     )
@@ -144,6 +146,7 @@ class AttendDecoder(nn.Module):
     def __init__(self, config: CaptionerConfig) -> None:
         super().__init__()
         d = config.d_model
+        self.begin_id = config.begin_id
         self.tokens = token_embedding(config.n_target_vocab, d)
         self.dropout = Dropout(config.dropout)
         self.cross_attention = MemoryAttention(
@@ -174,7 +177,7 @@ class AttendDecoder(nn.Module):
         self, ids: Tensor, memory: PictureMemory, state: CaptionState
     ) -> tuple[Tensor, CaptionState]:
         """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
-        words = self.tokens(ids).masked_fill((ids == BEGIN_ID).unsqueeze(-1), 0.0)
+        words = self.tokens(ids).masked_fill((ids == self.begin_id).unsqueeze(-1), 0.0)
         words = self.dropout(words)
         h, c, states, shown = state.h, state.c, [], []
         for t, read in enumerate(self.cell.words(words).unbind(dim=1)):

@@ -28,12 +28,6 @@ from regard.layers.blocks import ACTIVATIONS, NORMS
 from regard.layers.positions import POSITIONS
 from regard.layers.window import WINDOWS
 from regard.models.base import SequenceModel
-from regard.models.captioner import (
-    Captioner,
-    CaptionerConfig,
-    TransformerCaptioner,
-    TransformerCaptionerConfig,
-)
 from regard.models.decoder import LanguageModel
 from regard.models.encoder import Encoder
 from regard.models.memory_network import MemoryNetwork
@@ -48,8 +42,6 @@ from regard.models.settings import (
     TransformerConfig,
 )
 from regard.models.transformer import Transformer
-from regard.models.vision import VisionConfig, VisionTransformer
-from regard.models.visual_questions import VisualQuestionsConfig, visual_questions
 
 NAMES: Mapping[str, Registry[Any]] = {
     "score": SCORES,
@@ -86,10 +78,6 @@ FAMILIES.add("recurrent")(Family(RecurrentConfig, RecurrentTranslator))
 FAMILIES.add("memory_network")(Family(MemoryNetworkConfig, MemoryNetwork))
 FAMILIES.add("encoder")(Family(EncoderConfig, Encoder))
 FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel))
-FAMILIES.add("vision")(Family(VisionConfig, VisionTransformer))
-FAMILIES.add("visual_questions")(Family(VisualQuestionsConfig, visual_questions))
-FAMILIES.add("captioner")(Family(CaptionerConfig, Captioner))
-FAMILIES.add("transformer_captioner")(Family(TransformerCaptionerConfig, TransformerCaptioner))
 
 PRESETS: Registry[Preset] = Registry("model preset")
 
@@ -106,7 +94,6 @@ def _recurrent(summary: str, family: str = "recurrent", **system: Any) -> Preset
     return Preset(family, summary, sizes)
 
 
-_SAN: dict[str, Any] = {"family": "visual_questions", "encoder": "conv", "reader": "stacked"}
 _LUONG: dict[str, Any] = {"decoder": "luong", "n_layers": 2, "input_feeding": True}
 
 for _name, _preset in {
@@ -176,57 +163,6 @@ for _name, _preset in {
             "tiny": _blocks(128, 4, 4, 512),
             "small": _blocks(384, 6, 6, 1536),
             "base": _blocks(768, 12, 12, 3072),
-        },
-    ),
-    "vit2021": Preset(
-        "vision",
-        "Encoder over the patches of a picture (Dosovitskiy et al. 2021)",
-        {
-            "tiny": _blocks(192, 12, 3, 768),
-            "small": _blocks(384, 12, 6, 1536),
-            "base": _blocks(768, 12, 12, 3072),
-        },
-    ),
-    "show-and-tell2014": _recurrent(
-        "LSTM that reads the picture once, then tells (Vinyals et al. 2015)",
-        family="captioner",
-        encoder="conv",
-        decoder="tell",
-    ),
-    "show-attend-tell2015": _recurrent(
-        "LSTM that looks at the picture for every word, soft or hard (Xu et al. 2015)",
-        family="captioner",
-        encoder="conv",
-        decoder="attend",
-    ),
-    "transformer-captioner": Preset(
-        "transformer_captioner",
-        "Transformer over the patches of a picture",
-        {
-            "tiny": _blocks(128, 2, 4, 512),
-            "small": _blocks(256, 3, 4, 1024),
-            "base": _blocks(512, 6, 8, 2048),
-        },
-    ),
-    "san2016": _recurrent(
-        "LSTM that looks at the picture twice to answer a question (Yang et al. 2016)", **_SAN
-    ),
-    "dan2018": _recurrent(
-        "The same, taught where to look by similar and opposite examples (Patro et al. 2018)",
-        **_SAN,
-        differential="loss",
-    ),
-    "dcn2018": _recurrent(
-        "The same, with what the examples have in common (Patro et al. 2018)",
-        **_SAN,
-        differential="context",
-    ),
-    "joint-vqa": Preset(
-        "visual_questions",
-        "Transformer over the words of a question and the patches of a picture together",
-        {
-            "tiny": _blocks(128, 4, 4, 512, reader="joint", norm_first=True),
-            "small": _blocks(256, 4, 4, 1024, reader="joint", norm_first=True),
         },
     ),
 }.items():

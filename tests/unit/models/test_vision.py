@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.core.errors import ConfigError
-from regard.models.presets import ModelSettings, build, config_from, n_parameters, resolve_for
+from regard.models.presets import n_parameters
 from regard.models.vision import VisionConfig, VisionTransformer
 
 
@@ -22,12 +22,14 @@ def pixels(n=2, size=16):
     return torch.randint(0, 256, (n, 3, size, size), dtype=torch.uint8, generator=rng)
 
 
-@pytest.mark.parametrize(("size", "millions"), [("tiny", 5.5), ("small", 21.7), ("base", 85.8)])
-def test_sizes_are_those_of_the_papers(size, millions):
-    settings = ModelSettings(preset="vit2021", size=size, patch_size=16)
+@pytest.mark.parametrize(
+    ("width", "heads", "millions"), [(192, 3, 5.5), (384, 6, 21.7), (768, 12, 85.8)]
+)
+def test_as_many_parameters_as_in_the_papers(width, heads, millions):
+    sizes = {"d_model": width, "n_heads": heads, "d_ff": 4 * width, "n_layers": 12}
     with torch.device("meta"):
-        config = resolve_for("classification", VisionConfig, settings, image_size=224, n_labels=2)
-        assert n_parameters(build(config)) / 1e6 == pytest.approx(millions, rel=0.01)
+        config = VisionConfig.model_validate({**sizes, "patch_size": 16, "image_size": 224})
+        assert n_parameters(VisionTransformer(config)) / 1e6 == pytest.approx(millions, rel=0.01)
 
 
 def test_a_fresh_model_says_every_label_alike():
@@ -81,7 +83,7 @@ def test_blocks_take_every_part_of_the_algebra(settings):
 
 def test_a_configuration_comes_back_from_json():
     config = model(pixel_mean=(0.1, 0.2, 0.3)).config
-    assert config_from(config.model_dump(mode="json")) == config
+    assert VisionConfig.model_validate_json(config.model_dump_json()) == config
 
 
 @pytest.mark.parametrize(
