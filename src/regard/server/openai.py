@@ -165,21 +165,15 @@ ABOUT: dict[str, Any] = {
 def openai_routes(service: Service) -> APIRouter:
     """The paths that the run can answer."""
     router = APIRouter(prefix="/v1", tags=["OpenAI"])
-    about = {
-        "id": service.name,
-        "object": "model",
-        "created": int(service.run.folder.weights.stat().st_mtime),
-        "owned_by": "regard",
-    }
 
     @router.get("/models", summary="The one run there is.")
     async def models() -> dict[str, Any]:
-        return {"object": "list", "data": [about]}
+        return {"object": "list", "data": [_model(service)]}
 
     @router.get("/models/{name}", summary="The run, if it has that name.")
     async def model(name: str) -> dict[str, Any]:
         _check_name(service, name)
-        return about
+        return _model(service)
 
     if GENERATE in service.task.verbs:
         _add_completions(router, service, service.run)
@@ -187,6 +181,11 @@ def openai_routes(service: Service) -> APIRouter:
     if EMBED in service.task.verbs:
         _add_embeddings(router, service, service.run)
     return router
+
+
+def _model(service: Service) -> dict[str, Any]:
+    created = int(service.run.folder.weights.stat().st_mtime)
+    return {"id": service.name, "object": "model", "created": created, "owned_by": "regard"}
 
 
 def _check_name(service: Service, asked: str) -> None:
