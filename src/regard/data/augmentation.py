@@ -213,8 +213,7 @@ def randaugmented(x: Tensor, magnitude: float, rng: np.random.Generator) -> Tens
     moves = np.array(
         [_affine(CHANGES[i], magnitude * s) for i, s in zip(which, signs, strict=True)]
     )
-    still = [i for i, name in enumerate(CHANGES) if name not in MOVES]
-    moving = ~np.isin(which, still)
+    moving = np.isin(which, [CHANGES.index(name) for name in MOVES])
     if moving.any():
         rows = torch.from_numpy(np.flatnonzero(moving)).to(x.device)
         x = x.index_copy(0, rows, moved(x[rows], torch.from_numpy(moves[moving]).to(x)))

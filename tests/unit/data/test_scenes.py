@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from regard.data.worlds.scene_language import (
-    ANSWERS,
     Claim,
     Description,
     caption,
@@ -22,6 +21,7 @@ from regard.data.worlds.scene_pixels import (
     paint,
     visible,
 )
+from regard.data.worlds.scene_questions import ANSWERS
 from regard.data.worlds.scenes import HELD_OUT, LEAST_SEEN, build_scenes
 from regard.data.worlds.stable_random import StableRandom
 from regard.text.words import split

@@ -1,4 +1,4 @@
-"""What can be said and asked about a scene, in English and French, with who each word is about.
+"""What can be said about a scene, in English and French, with the objects each word is about.
 
 A caption says a ``Claim``: something is there, two things are, so many are, or one stands left of
 another. A claim can be checked against a scene, and ``claim_of`` finds the claim of any caption
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations, product
+from itertools import product
 from typing import Literal, NamedTuple
 
 from regard.data.worlds.scene_pixels import COLOURS, SHAPES, Scene, SceneObject
@@ -167,7 +167,7 @@ def _properties(said: Description) -> tuple[str | None, str | None, str | None]:
     return size, STRIPED if said.striped else None, said.colour
 
 
-def _english(said: Description, n: int) -> list[str]:
+def english_noun(said: Description, n: int) -> list[str]:
     """*small striped red circle*."""
     noun = NOUNS["en"][said.shape or THING]
     return [*filter(None, _properties(said)), noun.one if n == 1 else noun.many]
@@ -187,11 +187,11 @@ def _french(said: Description, n: int) -> list[str]:
     return [*size, noun.one if n == 1 else noun.many, *colour, *striped]
 
 
-def _named(said: Description, language: Language, article: str, n: int = 1) -> list[str]:
+def noun_phrase(said: Description, language: Language, article: str, n: int = 1) -> list[str]:
     """A noun phrase with ``a``, ``the`` or, where there are several, their number before it."""
     if language == "en":
         before = NUMBERS["en"][n] if n > 1 else article
-        return [before, *_english(said, n)]
+        return [before, *english_noun(said, n)]
     feminine = NOUNS["fr"][said.shape or THING].feminine
     articles = {"a": ("un", "une"), "the": ("le", "la")}
     before = NUMBERS["fr"][n] if n > 1 else articles[article][feminine]
@@ -215,7 +215,7 @@ def _contracted(words: Iterable[Word]) -> list[Word]:
     return written
 
 
-def _filled(template: str, language: Language, slots: Mapping[str, Sequence[Word]]) -> list[Word]:
+def filled(template: str, language: Language, slots: Mapping[str, Sequence[Word]]) -> list[Word]:
     """The words of a template, slots filled."""
     words: list[Word] = []
     for part in template.split(" "):
@@ -262,13 +262,13 @@ def _said(
     about: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
 ) -> list[Word]:
     slots = {
-        "a": [Word(text, about[0]) for text in _named(claim.a, language, "a")],
-        "n": [Word(text, about[0]) for text in _named(claim.a, language, "a", claim.n)],
+        "a": [Word(text, about[0]) for text in noun_phrase(claim.a, language, "a")],
+        "n": [Word(text, about[0]) for text in noun_phrase(claim.a, language, "a", claim.n)],
         "r": [Word(text) for text in relation.split(" ")],
     }
     if claim.b is not None:
-        slots["b"] = [Word(text, about[1]) for text in _named(claim.b, language, "a")]
-    return _filled(template, language, slots)
+        slots["b"] = [Word(text, about[1]) for text in noun_phrase(claim.b, language, "a")]
+    return filled(template, language, slots)
 
 
 def claim_of(text: str, language: Language) -> Claim | None:
@@ -314,7 +314,7 @@ def _noun_phrases(language: Language) -> Mapping[str, tuple[int, Description]]:
         shapes, colours, (True, False, None), (True, None), range(1, MOST_OBJECTS + 1)
     ):
         said = Description(shape, colour, big, striped)
-        found[" ".join(_named(said, language, "a", n))] = (n, said)
+        found[" ".join(noun_phrase(said, language, "a", n))] = (n, said)
     return found
 
 
@@ -372,131 +372,3 @@ def captions(scene: Scene, seed: int, n: int = 5) -> dict[Language, tuple[Captio
         if len(found["en"]) == n:
             return {language: tuple(some.values()) for language, some in found.items()}
     raise AssertionError("there is always something more to say")
-
-
-# ------------------------------------------------------------------ questions
-
-
-class SceneQuestion(NamedTuple):
-    """A question about a scene, its answer, and the objects each of its words is about."""
-
-    kind: str
-    text: str
-    answer: str
-    about: tuple[tuple[int, ...], ...]
-
-
-def questions(scene: Scene, seed: int) -> list[SceneQuestion]:
-    """One of each kind, of those that the scene allows."""
-    draw = StableRandom(seed)
-    asked = [ask(scene, draw) for ask in (_is_there, _how_many, _colour, _shape, _where, _more)]
-    return [one for one in asked if one is not None]
-
-
-ANSWERS = ("yes", "no", *(str(n) for n in range(MOST_OBJECTS + 1)), *COLOURS, *SHAPES)
-
-
-def _asked(
-    kind: str, template: str, answer: str, scene: Scene, **said: tuple[str, Description]
-) -> SceneQuestion:
-    """Slots are filled with a description each; its article is ``a``, ``the``, or none for many."""
-    slots = {}
-    for name, (article, one) in said.items():
-        texts = _named(one, "en", article) if article else _english(one, 2)
-        slots[name] = [Word(text, one.among(scene)) for text in texts]
-    words = _filled(template, "en", slots)
-    about = tuple(word.about for word in words)
-    return SceneQuestion(kind, join([word.text for word in words]), answer, about)
-
-
-def _yes(holds: bool) -> str:
-    return "yes" if holds else "no"
-
-
-def _is_there(scene: Scene, draw: StableRandom) -> SceneQuestion:
-    """Half of the answers are no; then something there has the colour, or the shape, or both."""
-    one, other = draw.one(scene.objects), draw.one(scene.objects)
-    said = Description(one.shape, one.colour)
-    if draw.chance(0.5):
-        choices = [Description(one.shape, other.colour)]
-        choices += [Description(one.shape, colour) for colour in draw.shuffled([*COLOURS])]
-        said = next(one for one in choices if not one.among(scene))
-    return _asked("is there", "is there {a} ?", _yes(bool(said.among(scene))), scene, a=("a", said))
-
-
-def _how_many(scene: Scene, draw: StableRandom) -> SceneQuestion:
-    one = draw.one(scene.objects)
-    absent = Description(draw.one([*SHAPES]))
-    choices = (Description(one.shape), Description(colour=one.colour), Description(), absent)
-    said = draw.one(choices)
-    answer = str(len(said.among(scene)))
-    return _asked("how many", "how many {a} are there ?", answer, scene, a=("", said))
-
-
-def _only(scene: Scene, one: SceneObject, *, without: str) -> Description | None:
-    """The shortest description of an object that fits no other and leaves a property out."""
-    known = {"shape": one.shape, "colour": one.colour, "big": one.big}
-    del known[without]
-    names = [name for name in known if name != "big"]
-    for some in ((), ("big",)):
-        said = Description(**{name: known[name] for name in (*names, *some)})  # type: ignore[arg-type]
-        if len(said.among(scene)) == 1:
-            return said
-    return None
-
-
-def _unique(
-    scene: Scene, draw: StableRandom, *, without: str
-) -> Iterator[tuple[SceneObject, Description]]:
-    """Objects that a description tells from all others, in an order of chance."""
-    for one in draw.shuffled(scene.objects):
-        said = _only(scene, one, without=without)
-        if said is not None:
-            yield one, said
-
-
-def _colour(scene: Scene, draw: StableRandom) -> SceneQuestion | None:
-    for one, said in _unique(scene, draw, without="colour"):
-        return _asked("colour", "what colour is {a} ?", one.colour, scene, a=("the", said))
-    return None
-
-
-def _shape(scene: Scene, draw: StableRandom) -> SceneQuestion | None:
-    for one, said in _unique(scene, draw, without="shape"):
-        return _asked("shape", "what shape is {a} ?", one.shape, scene, a=("the", said))
-    return None
-
-
-def _where(scene: Scene, draw: StableRandom) -> SceneQuestion | None:
-    """Half of the answers are no: then it is the other way round."""
-    told = [
-        (one, Description(one.shape, one.colour))
-        for one in draw.shuffled(scene.objects)
-        if len(Description(one.shape, one.colour).among(scene)) == 1
-    ]
-    for (one, a), (other, b) in permutations(told, 2):
-        relation = clear_relation(one, other)
-        if relation is None:
-            continue
-        holds = draw.chance(0.5)
-        first, second = (a, b) if holds else (b, a)
-        template = f"is {{a}} {draw.one(RELATION_WORDS['en'][relation])} {{b}} ?"
-        return _asked("relation", template, _yes(holds), scene, a=("the", first), b=("the", second))
-    return None
-
-
-def _more(scene: Scene, draw: StableRandom) -> SceneQuestion:
-    """Of two shapes, or of two colours; as many of both is a no, and so is fewer."""
-    one, other = draw.one(scene.objects), draw.one(scene.objects)
-    a, b = Description(one.shape), Description(other.shape)
-    if draw.chance(0.5):
-        a, b = Description(colour=one.colour), Description(colour=other.colour)
-    n_a, n_b = len(a.among(scene)), len(b.among(scene))
-    if a == b or (n_a == n_b and draw.chance(0.6)):
-        b = Description(draw.one([shape for shape in SHAPES if shape != a.shape]))
-    if draw.chance(0.5):
-        a, b = b, a
-    holds = len(a.among(scene)) > len(b.among(scene))
-    return _asked(
-        "compare", "are there more {a} than {b} ?", _yes(holds), scene, a=("", a), b=("", b)
-    )

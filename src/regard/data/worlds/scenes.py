@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 
-from regard.data.worlds.scene_language import Caption, Language, SceneQuestion, captions, questions
+from regard.data.worlds.scene_language import MOST_OBJECTS, Caption, Language, captions
 from regard.data.worlds.scene_pixels import (
     BIG,
     COLOURS,
@@ -28,11 +28,11 @@ from regard.data.worlds.scene_pixels import (
     uncovered,
     visible,
 )
+from regard.data.worlds.scene_questions import SceneQuestion, questions
 from regard.data.worlds.stable_random import StableRandom
 
 N_TRAIN, N_TEST = 20_000, 1000
 """Scenes of ``train``; of each of the others."""
-MOST_OBJECTS = 5
 HELD_OUT = frozenset(
     (colour, shape)
     for i, colour in enumerate(COLOURS)

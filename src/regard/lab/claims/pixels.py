@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.worlds.scene_pixels import Scene
 from regard.data.worlds.scenes import SceneRecord, build_scenes
 from regard.kernels.attention import attention
 from regard.lab.result import Result, lines, percent
@@ -98,7 +97,7 @@ def _looked_at(
 ) -> tuple[float, float, list[float]]:
     """Share of weight on the own object, its share of the picture, agreement by layer."""
     x = _colours(record)
-    objects = segments(record.scene, record)
+    objects = segments(record)
     _, weights = attend_to_alike(x, sharpness)
     same = torch.from_numpy(objects[:, None] == objects)
     things = torch.from_numpy(objects > 0)
@@ -114,11 +113,11 @@ def _colours(record: SceneRecord) -> Tensor:
     return torch.from_numpy(record.pixels().reshape(-1, 3)).double() / 255
 
 
-def segments(scene: Scene, record: SceneRecord) -> NDArray[np.int64]:
+def segments(record: SceneRecord) -> NDArray[np.int64]:
     """(N,): 0 for the background; objects of one colour are one, for colour is all there is."""
-    colours = list(dict.fromkeys(one.colour for one in scene.objects))
+    colours = list(dict.fromkeys(one.colour for one in record.scene.objects))
     found = np.zeros(record.size**2, np.int64)
-    for one, mask in zip(scene.objects, record.masks(), strict=True):
+    for one, mask in zip(record.scene.objects, record.masks(), strict=True):
         found[mask.reshape(-1)] = 1 + colours.index(one.colour)
     return found
 
