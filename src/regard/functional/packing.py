@@ -77,7 +77,7 @@ class Packing(NamedTuple):
         return PackedMask(
             queries.texts,
             keys.texts,
-            self.spans[:, columns].contiguous(),
+            torch.stack([self.spans[:, column] for column in columns], dim=1),
             self.block,
             queries.bounds,
             keys.bounds,

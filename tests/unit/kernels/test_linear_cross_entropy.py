@@ -35,7 +35,10 @@ def test_value_and_gradients_are_those_of_the_plain_loss(
     if in_place:
         pytest.importorskip("triton")
         monkeypatch.setattr(module, "_takes_triton", lambda _states: True)
-    states, weight, bias, targets = inputs(rng, torch.float32)
+    on_gpu = in_place and torch.cuda.is_available()  # without one Triton's interpreter takes over
+    device = torch.device("cuda" if on_gpu else "cpu")
+    *leaves, targets = (x.detach().to(device) for x in inputs(rng, torch.float32))
+    states, weight, bias = (x.requires_grad_() for x in leaves)
     bias = bias if with_bias else None
     learned = [x for x in (states, weight, bias) if x is not None]
     one = linear_cross_entropy(states, weight, bias, targets, pad=PAD, label_smoothing=smoothing)
