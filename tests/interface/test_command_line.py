@@ -84,6 +84,22 @@ def test_translations_are_sampled_by_a_seed(run, run_path):
     )
 
 
+def test_translations_begin_with_a_prefix(run, refused, run_path):
+    words = ("translate", run_path, "--prefix", "h g")
+    code, out, err = run(*words, "--json", stdin="a b\n\nc d e\n")
+    assert (code, err) == (0, "")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [one["tokens"][:2] for one in found] == [["h", "g"], [], ["h", "g"]]
+    assert found[0]["translation"].startswith("h g")
+    line = refused("translate", run_path, "--prefix", "a zebra", stdin="a\n")
+    assert line.startswith("regard: prefix: the model cannot write 'zebra'")
+    line = refused("translate", run_path, "--prefix", "a " * 20, stdin="a\n")
+    assert line == (
+        "regard: prefix: it has 20 tokens, but the translation of 'a' may have 12 with the end "
+        "token; shorten it\n"
+    )
+
+
 def test_unknown_words_are_named_once_and_translated_all_the_same(run, run_path):
     code, out, err = run("translate", run_path, stdin="a zebra b\nzebra\n")
     assert code == 0

@@ -164,6 +164,31 @@ def test_alternatives_are_the_next_best_and_never_the_translation(client, run):
     assert wrong.json() == {"error": "alternatives must be at most 7"}
 
 
+def test_a_translation_begins_with_the_prefix_that_is_asked_for(client, run):
+    asked = {"q": f"{TEXTS[0]}\n{TEXTS[1]}", **JSON, "prefix": "h g"}
+    expected = "\n".join(run.translate(TEXTS[:2], prefix=["h g", ""]))
+    assert expected.startswith("h g")
+    for body in ({"json": asked}, {"data": asked}):
+        assert client.post("/translate", **body).json() == {"translatedText": expected}
+    several = {"q": TEXTS[:2], **JSON, "prefix": ["h g", "a"], "alternatives": 2}
+    for body in ({"json": several}, {"data": several}):
+        answer = client.post("/translate", **body).json()
+        assert answer["translatedText"] == run.translate(TEXTS[:2], prefix=["h g", "a"])
+        for prefix, others in zip(("h g", "a"), answer["alternatives"], strict=True):
+            assert others
+            assert all(text.startswith(prefix) for text in others)
+    for wrong, words in (
+        (
+            "a zebra",
+            "prefix: the model cannot write 'zebra'; begin with words that it was trained on",
+        ),
+        (["a", "b"], "prefix: 2 texts for the 1 of q; send one for each"),
+        (1, "prefix must be a text or a list of at most 64 texts"),
+    ):
+        answer = client.post("/translate", json={**asked, "prefix": wrong})
+        assert (answer.status_code, answer.json()) == (422, {"error": words})
+
+
 def test_fields_that_only_others_know_are_ignored(client, run):
     extras = {"format": "text", "api_key": "", "x": [1]}
     answer = client.post("/translate", json={"q": TEXTS[0], **JSON, **extras})

@@ -41,12 +41,12 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.protocol import (
     TRANSLATOR,
     ControlIds,
+    ForcedPrefixes,
     Generator,
     begin_tokens,
     checked_limits,
     next_best,
     next_log_probs,
-    only_given,
     session_for,
 )
 from regard.decoding.search import BeamSettings, Candidates, Search, advance, expand, read, stops
@@ -88,7 +88,7 @@ def beam_search(
     stop: StopRule = "exact",
     prompt: Tensor | None = None,
     control: ControlIds = TRANSLATOR,
-    prefix: Sequence[int] = (),
+    prefixes: Sequence[Sequence[int]] = (),
     ended: Ended | None = None,
     dropped: Dropped | None = None,
     observer: Observer | None = None,
@@ -97,14 +97,14 @@ def beam_search(
 
     Each has at most ``limits`` (B,) tokens, end token included, and is written after its ``prompt``
     (B, P); None: after the begin token. There are fewer than ``n_best`` only where the vocabulary
-    and the limit allow no more. All begin with the ids of ``prefix``. A coverage penalty counts
-    where ``attention`` says what was looked at. ``ended`` and ``dropped``: see ``token_steps``.
+    and the limit allow no more. A coverage penalty counts where ``attention`` says what was looked
+    at. ``prefixes``, ``ended`` and ``dropped``: see ``token_steps``.
     """
     limits = checked_limits(source, limits)
     beta = coverage_penalty if attention is not None else 0.0
     settings = BeamSettings(n_beams, n_best, length_penalty, beta, stop, control)
     watched = observer is not None or ended is not None or dropped is not None
-    free = not watched and not prefix and prompt is None and control == TRANSLATOR
+    free = not watched and not any(prefixes) and prompt is None and control == TRANSLATOR
     if free and n_beams == 1:
         best = greedy(model, source, limits=limits, length_penalty=length_penalty)
         return [[one] for one in best]
@@ -114,11 +114,13 @@ def beam_search(
         choose = most_probable if observer is None else GreedyObserver(control, source, observer)
         steps = token_steps(
             model, source, limits=limits, choose=choose, prompt=prompt, control=control,
-            prefix=prefix, ended=ended, dropped=dropped,
+            prefixes=prefixes, ended=ended, dropped=dropped,
         )  # fmt: skip
         return [[one] for one in collected(steps, len(source), control, length_penalty)]
     coverage = _Coverage(source, settings, attention) if attention is not None and beta else None
-    options = _Options(settings, prefix, ended, dropped, observer, coverage)
+    options = _Options(
+        settings, ForcedPrefixes.of(prefixes, source), ended, dropped, observer, coverage
+    )
     prompt = begin_tokens(source) if prompt is None else prompt
     found = _run(model, source, prompt, limits, options)
     return [found[sentence] for sentence in range(source.shape[0])]
@@ -129,18 +131,19 @@ class _Options:
     """How the hypotheses of a search are continued, and who watches."""
 
     settings: BeamSettings
-    prefix: Sequence[int]
+    forced: ForcedPrefixes
     ended: Ended | None
     dropped: Dropped | None
     observer: Observer | None
     coverage: _Coverage | None
 
-    def best(self, logits: Tensor, t: int) -> Best:
-        """The most probable tokens of each row; only the given one as long as one is given."""
+    def best(self, logits: Tensor, sentences: Tensor, t: int) -> Best:
+        """The most probable tokens of each row (B·K, V) of the sentences (B,)."""
         n, control = self.settings.n_candidates, self.settings.control
-        if t >= len(self.prefix):
+        if self.forced.are_over(t):
             return next_best(logits, n, control)
-        log_probs = only_given(next_log_probs(logits, control), self.prefix, t)
+        rows = sentences.repeat_interleave(self.settings.n_beams)
+        log_probs = self.forced.ruling(next_log_probs(logits, control), rows, t)
         return Best(*log_probs.topk(min(n, log_probs.shape[1])))
 
     def stopped(self, search: Search, candidates: Candidates) -> Tensor | None:
@@ -175,7 +178,7 @@ def _run(
             coverage.add()
             coverage.select(rows)
         for t in range(longest):
-            candidates = expand(search, options.best(logits, t))
+            candidates = expand(search, options.best(logits, search.sentences, t))
             added = None if coverage is None else coverage.penalty()
             stopped = options.stopped(search, candidates)
             search, kept, parents = advance(search, candidates, stopped=stopped, added=added)

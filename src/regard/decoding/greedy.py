@@ -18,11 +18,11 @@ from regard.decoding.hypothesis import Hypothesis, finite
 from regard.decoding.protocol import (
     TRANSLATOR,
     ControlIds,
+    ForcedPrefixes,
     Generator,
     begin_tokens,
     checked_limits,
     next_log_probs,
-    only_given,
     session_for,
 )
 from regard.decoding.settings import LENGTH_PENALTY
@@ -84,17 +84,19 @@ def token_steps(
     choose: Choose,
     prompt: Tensor | None = None,
     control: ControlIds = TRANSLATOR,
-    prefix: Sequence[int] = (),
+    prefixes: Sequence[Sequence[int]] = (),
     ended: Ended | None = None,
     dropped: Dropped | None = None,
 ) -> Iterator[TokenStep]:
     """Let ``choose`` pick each next token until every row has ended; tell of each as it comes.
 
-    All texts begin with the ids of ``prefix``. They end with an id of ``control.ends``, where
-    ``ended`` says so, or at their limit, and stop where they are once they are ``dropped``.
+    Each text begins with the ids of its prefix, where ``prefixes`` has one a row. Texts end with an
+    id of ``control.ends``, where ``ended`` says so, or at their limit, and stop where they are once
+    they are ``dropped``.
     """
     most: list[int] = checked_limits(source, limits).tolist()
     prompt = begin_tokens(source) if prompt is None else prompt
+    forced = ForcedPrefixes.of(prefixes, source)
     if dropped is not None and dropped():
         return
     with session_for(model, len(source), prompt.shape[1], max(most)) as session:
@@ -102,7 +104,7 @@ def token_steps(
         rows, texts = list(range(len(source))), [list[int]() for _ in most]
         numbers, copies = torch.arange(len(rows), device=source.device), None
         for t in range(max(most)):
-            log_probs = only_given(next_log_probs(logits, control), prefix, t)
+            log_probs = forced.ruling(next_log_probs(logits, control), numbers, t)
             chosen = choose(log_probs, numbers, t)
             scores = log_probs.gather(1, chosen.unsqueeze(1)).squeeze(1)
             copies = copies or (HostCopy(chosen), HostCopy(scores))

@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -109,17 +109,49 @@ def next_best(logits: Tensor, n: int, control: ControlIds = TRANSLATOR) -> Best:
     return Best(*next_log_probs(logits, control).topk(n))
 
 
-def only_given(log_probs: Tensor, prefix: Sequence[int], t: int) -> Tensor:
-    """Log-probabilities (N, V) with all but the given token ruled out, as long as one is given."""
-    if t >= len(prefix):
-        return log_probs
-    if not (0 <= prefix[t] < log_probs.shape[1] and (log_probs[:, prefix[t]] > -torch.inf).all()):
-        raise ConfigError(
-            f"a prefix has ids of words, but its id {prefix[t]} at place {t} is none that can be "
-            "written"
-        )
-    given = torch.arange(log_probs.shape[1], device=log_probs.device) == prefix[t]
-    return log_probs.masked_fill(~given, -torch.inf)
+@dataclass(frozen=True, slots=True)
+class ForcedPrefixes:
+    """The ids that the rows of a batch must begin with; each row is free after its own."""
+
+    ids: Tensor
+    """(B, P); -1 where a row is free."""
+
+    @classmethod
+    def of(cls, prefixes: Sequence[Sequence[int]], source: Tensor) -> Self:
+        """One for each source (B, S), perhaps of nothing; none at all leaves every row free."""
+        if len(prefixes) not in (0, len(source)):
+            raise ShapeError(f"expected a prefix a row, got {len(prefixes)} for {len(source)} rows")
+        for t, number in (pair for prefix in prefixes for pair in enumerate(prefix)):
+            if number < 0:
+                raise _not_written(number, t)
+        longest = max(map(len, prefixes), default=0)
+        rows = [[*prefix, *[-1] * (longest - len(prefix))] for prefix in prefixes]
+        ids = torch.tensor(rows, dtype=torch.long, device=source.device)
+        return cls(ids.view(len(prefixes), longest))
+
+    def are_over(self, t: int) -> bool:
+        """Whether every row is free at position t and after it."""
+        return t >= self.ids.shape[1]
+
+    def ruling(self, log_probs: Tensor, rows: Tensor, t: int) -> Tensor:
+        """Log-probabilities (N, V) of rows (N,) of the batch, all but the forced id ruled out."""
+        if self.are_over(t):
+            return log_probs
+        forced = self.ids[rows, t].unsqueeze(1)  # (N, 1)
+        ids = forced.clamp(0, log_probs.shape[1] - 1)
+        own = log_probs.gather(1, ids)
+        wrong = (forced >= 0) & ((forced != ids) | ~(own > -torch.inf))
+        if wrong.any():
+            raise _not_written(int(forced[wrong][0]), t)
+        alone = torch.full_like(log_probs, -torch.inf).scatter(1, ids, own)
+        return torch.where(forced >= 0, alone, log_probs)
+
+
+def _not_written(number: int, t: int) -> ConfigError:
+    return ConfigError(
+        f"a prefix has ids of words, but its id {number} at position {t} is none that can be "
+        "written"
+    )
 
 
 def checked_limits(source: Tensor, limits: Tensor) -> Tensor:

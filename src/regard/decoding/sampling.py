@@ -57,7 +57,7 @@ def sample(
 ) -> list[Hypothesis]:
     """One drawn hypothesis for each source (B, S), of at most ``limits`` (B,) tokens.
 
-    ``how`` is the rest of what ``token_steps`` takes: prompt, prefix, ended, dropped.
+    ``how`` is the rest of what ``token_steps`` takes: prompt, prefixes, ended, dropped.
     """
     steps = token_steps(model, source, limits=limits, choose=sampler, control=control, **how)
     return collected(steps, len(source), control, length_penalty)

@@ -129,6 +129,6 @@ def trace(
     observer = Trace(settings, int(limits[0]), len(prefix))
     ((best,),) = beam_search(
         model, source, limits=limits, n_beams=n_beams, length_penalty=length_penalty, stop=stop,
-        prefix=prefix, prompt=prompt, control=control, observer=observer,
+        prefixes=[prefix], prompt=prompt, control=control, observer=observer,
     )  # fmt: skip
     return observer.concluded(best)

@@ -212,12 +212,13 @@ class CTranslate2Engine:
         *,
         n_best: int = 1,
         batch_tokens: int = DECODE_TOKENS,
+        prefixes: Sequence[Ids] = (),
     ) -> list[list[Hypothesis]]:
         """The best hypotheses for each source, in the order of the sources."""
-        if settings.samples or settings.coverage_penalty:
+        if settings.samples or settings.coverage_penalty or prefixes:
             raise ConfigError(
-                "the engine ctranslate2 searches as our own: sampling and the coverage penalty are "
-                "for the native one"
+                "the engine ctranslate2 searches as our own: sampling, the coverage penalty and "
+                "prefixes are for the native one"
             )
         if n_best > settings.beam:
             raise ConfigError(

@@ -56,6 +56,9 @@ class LibreTranslateRequest(DetectRequest):
     source: Name = Field(description="Code of its language, or auto.")
     target: Name = Field(description="Code of the language wanted.")
     format: Literal["text"] = Field("text", description="Markup is text like any other.")
+    prefix: Texts = Field(
+        "", description="How a translation begins; a list has one for each text of q."
+    )
     alternatives: int = Field(
         0, ge=0, le=MAX_ALTERNATIVES, description="So many other translations, if there are."
     )
@@ -84,13 +87,14 @@ def libretranslate_routes(service: Service) -> APIRouter:
         if asked.target != target:
             raise RefusedError(400, f"this run writes {target}; target must be {target}")
         worker, n, texts = service.worker, asked.alternatives, listed(asked.q)
-        lines = _checked_lines(service, texts)
-        translated = await worker.translate(lines)
+        lines, begun = _checked_lines(service, texts), line_prefixes(texts, asked.prefix)
+        write = partial(service.run.translate, lines, prefix=begun)
+        translated = await (worker.call(write) if any(begun) else worker.translate(lines))
         answer: dict[str, Any] = {"translatedText": joined(texts, translated)}
         if asked.source == "auto":
             answer["detectedLanguage"] = [detected for _ in texts]
         if n:
-            n_best = await worker.call(partial(service.run.translate, lines, n_best=n + 1))
+            n_best = await worker.call(partial(write, n_best=n + 1))
             answer["alternatives"] = alternatives(texts, translated, n_best, n)
         if not isinstance(asked.q, list):  # one for one, many for many
             answer = {name: values[0] for name, values in answer.items()}
@@ -179,6 +183,20 @@ def joined(texts: Iterable[str], translated: Iterable[str]) -> list[str]:
     """
     left = iter(translated)
     return ["\n".join(next(left) if line.strip() else "" for line in lines_of(t)) for t in texts]
+
+
+def line_prefixes(texts: Sequence[str], prefix: str | Sequence[str]) -> list[str]:
+    """How the translation of each line that is not empty begins: the first of a text as asked.
+
+    >>> line_prefixes(["a\\n\\nb", "c"], ["A", ""]), line_prefixes(["a\\nb", "c"], "A")
+    (['A', '', ''], ['A', '', 'A'])
+    """
+    begun = [prefix] * len(texts) if isinstance(prefix, str) else prefix
+    if len(begun) != len(texts):
+        why = f"prefix: {len(begun)} texts for the {len(texts)} of q; send one for each"
+        raise RefusedError(422, why)
+    pairs = zip(map(nonempty_lines, ([text] for text in texts)), begun, strict=True)
+    return [first if i == 0 else "" for lines, first in pairs for i, _ in enumerate(lines)]
 
 
 def alternatives(

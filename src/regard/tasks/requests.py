@@ -58,6 +58,7 @@ class TranslateRequest(Request):
     """A sentence to translate."""
 
     source: Text = Field(min_length=1, description="A sentence.")
+    prefix: Text = Field("", description="How its translation begins.")
 
 
 class SamplingOptions(Options):
@@ -100,6 +101,7 @@ class SearchOptions(SamplingOptions):
 class TranslateOptions(SearchOptions):
     """How the command line translates."""
 
+    prefix: str = Field("", description="How every translation begins.")
     batch_tokens: int = Field(16384, ge=1, description="Source tokens at once.")
     engine: str = Field(
         "native",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from regard.core.errors import ConfigError
+from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted, mentioned
 from regard.core.registry import did_you_mean
 from regard.data.batch import Batch
@@ -113,8 +113,12 @@ class Engine(Protocol):
         *,
         n_best: int,
         batch_tokens: int,
+        prefixes: Sequence[Sequence[int]],
     ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, in the order of the sources; none is empty."""
+        """The best hypotheses for each source, in the order of the sources; none is empty.
+
+        Each begins with the ids of its source's prefix, where there are prefixes.
+        """
         ...
 
 
@@ -126,12 +130,14 @@ def decode(
     device: torch.device,
     n_best: int = 1,
     batch_tokens: int = DECODE_TOKENS,
+    prefixes: Sequence[Sequence[int]] = (),
     ended: Ended | None = None,
 ) -> list[list[Hypothesis]]:
     """The best hypotheses for each source, or ``n_best`` samples, in the order of the sources.
 
-    Sentences of like length share a batch; what shares it changes no result. ``ended`` gets the
-    number of a source and what was written so far, and may end it there.
+    Sentences of like length share a batch; what shares it changes no result. Each target begins
+    with the ids of its source's prefix, where there are ``prefixes``. ``ended`` gets the number of
+    a source and what was written so far, and may end it there.
     """
     if not sources:
         return []
@@ -147,14 +153,16 @@ def decode(
             source, numbers = batch.source.to(device), list(batch.numbers)
             limits = length_limits(model, batch, settings.max_len).to(device)
             over = _ended_by(ended, numbers, n_best if settings.samples else 1)
+            begun = [prefixes[number] for number in numbers] if prefixes else []
             if settings.samples:
                 drawn = noise[numbers].flatten(0, 1).to(device)
-                best = _sampled(writer, source, limits, settings, n_best, drawn, over)
+                best = _sampled(writer, source, limits, settings, n_best, drawn, begun, over)
             else:
                 best = beam_search(
                     writer, source, limits=limits, n_beams=settings.beam, n_best=n_best,
                     length_penalty=settings.length_penalty, stop=settings.stop, ended=over,
                     coverage_penalty=settings.coverage_penalty, attention=attention,
+                    prefixes=begun,
                 )  # fmt: skip
             results |= dict(zip(numbers, best, strict=True))
     return [results[number] for number in range(len(sources))]
@@ -167,6 +175,7 @@ def _sampled(
     settings: DecodeSettings,
     n: int,
     noise: Tensor,
+    prefixes: Sequence[Sequence[int]],
     ended: Ended | None,
 ) -> list[list[Hypothesis]]:
     """``n`` samples for each source (B, S), drawn by the noise (B·n, T)."""
@@ -175,6 +184,7 @@ def _sampled(
     found = sample(
         model, source, limits=limits, sampler=sampler, ended=ended,
         length_penalty=settings.length_penalty,
+        prefixes=[prefix for prefix in prefixes for _ in range(n)],
     )  # fmt: skip
     return [found[i : i + n] for i in range(0, len(found), n)]
 
@@ -213,9 +223,13 @@ def target_ids(
     settings: DecodeSettings,
     *,
     device: torch.device,
+    prefix: Sequence[int] = (),
     dropped: Dropped | None = None,
 ) -> Iterator[int]:
-    """The ids of one target as they are found, greedily or sampled; the end token is left out."""
+    """The ids of one target as they are found, greedily or sampled; the end token is left out.
+
+    The first are those of the prefix.
+    """
     if settings.beam > 1:
         raise ConfigError("a beam search has no text before its end: leave out the beam to stream")
     batch = collate_pairs([Example(source, ())])
@@ -223,8 +237,9 @@ def target_ids(
     sampler = Sampler(noise, settings.temperature_or(0.0), settings.top_k, settings.top_p)
     limits = length_limits(model, batch, settings.max_len).to(device)
     for step in token_steps(
-        model, batch.source.to(device), limits=limits, choose=sampler, dropped=dropped
-    ):
+        model, batch.source.to(device), limits=limits, choose=sampler, prefixes=[prefix],
+        dropped=dropped,
+    ):  # fmt: skip
         if step.ids[0] != END_ID:
             yield step.ids[0]
 
@@ -319,7 +334,7 @@ class Sentence:
     def continued(self, prefix: Sequence[int]) -> list[int]:
         """A target that begins with these ids, written on greedily; the end token is left out."""
         source, limits = self._limited(at_least=len(prefix))
-        ((best,),) = beam_search(self.model, source, limits=limits, n_beams=1, prefix=prefix)
+        ((best,),) = beam_search(self.model, source, limits=limits, n_beams=1, prefixes=[prefix])
         return list(best.ids)
 
     def begun(
@@ -388,6 +403,19 @@ def with_forced(
         (said,) = token_ids([edit.token], tokenizer, "force_token.token")
         found = continued([*found[: edit.position], said])
     return found
+
+
+def text_prefixes(texts: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
+    """The ids of texts to begin with; what the model cannot write is refused."""
+    read = {text: tokenizer.encode(text) for text in texts}
+    for text, ids in read.items():
+        if tokenizer.specials.unread in ids:
+            begin, end = tokenizer.offsets(text)[ids.index(tokenizer.specials.unread)]
+            raise DataError(
+                f"prefix: the model cannot write {mentioned(text[begin:end])}; begin with words "
+                "that it was trained on"
+            )
+    return [read[text] for text in texts]
 
 
 def prefix_ids(tokens: Sequence[str], tokenizer: Tokenizer) -> list[int]:

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError
-from regard.core.numbers import counted
+from regard.core.numbers import counted, mentioned
 from regard.data.examples import encode_pairs
 from regard.data.records import Pair
 from regard.decoding.greedy import Dropped, Ended
@@ -44,8 +44,10 @@ from regard.tasks.translating import (
     TokenScores,
     Tree,
     decode,
+    limits_for,
     prefix_ids,
     target_ids,
+    text_prefixes,
     token_scores,
 )
 from regard.text import words
@@ -178,6 +180,7 @@ class Run(TrainedRun):
         seed: int | None = None,
         with_scores: bool = False,
         batch_tokens: int = DECODE_TOKENS,
+        prefix: str | Sequence[str] = "",
         stop: StopWords = (),
         engine: Engine | None = None,
         **sampling: Unpack[Sampling],
@@ -186,9 +189,10 @@ class Run(TrainedRun):
 
         With ``with_scores`` each translation is a ``Translation(text, score)``; with ``n_best``
         each sentence gets a list of them, best first. With a ``temperature``, ``top_k`` or
-        ``top_p`` translations are sampled, and the ``seed`` decides which; they end before the
-        first ``stop``. The model writes itself, or lets an ``engine`` of ``regard.interop`` write.
-        What is cut off, or too long for the model, is told to the logger ``regard``.
+        ``top_p`` translations are sampled, and the ``seed`` decides which. They begin with the
+        ``prefix``, a text for all or one for each, and end before the first ``stop``. The model
+        writes itself, or lets an ``engine`` of ``regard.interop`` write. What is cut off, or too
+        long for the model, is told to the logger ``regard``.
         """
         many = one_or_many(texts)
         found = self.hypotheses(
@@ -197,6 +201,7 @@ class Run(TrainedRun):
             n_best=1 if n_best is None else n_best,
             seed=seed,
             batch_tokens=batch_tokens,
+            prefix=prefix,
             stop=stop,
             engine=engine,
             **sampling,
@@ -217,13 +222,15 @@ class Run(TrainedRun):
         beam: int | None = None,
         n_best: int = 1,
         batch_tokens: int = DECODE_TOKENS,
+        prefix: str | Sequence[str] = "",
         stop: StopWords = (),
         engine: Engine | None = None,
         **sampling: Any,
     ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each text, best first; nothing is made of nothing.
+        """The best hypotheses for each text, best first; nothing is made of an empty text.
 
-        ``sampling`` may have a temperature, ``top_k``, ``top_p`` and a seed.
+        All begin with the ``prefix``: one text, or one for each. ``sampling`` may have a
+        temperature, ``top_k``, ``top_p`` and a seed.
         """
         if (beam is not None and beam < 1) or n_best < 1:
             raise ConfigError(f"beam={beam} and n_best={n_best} must be at least 1")
@@ -236,7 +243,9 @@ class Run(TrainedRun):
         ended: Ended | None = (lambda _, ids: cut_at(say(ids), stops)[1]) if stops else None
         own = partial(decode, self.model, device=self.device, ended=ended)
         read, write = [sources[i] for i in spoken], engine or self.engine or own
-        found = write(read, settings, n_best=n_best, batch_tokens=batch_tokens)
+        begun = self._prefixes(prefix, texts, sources)
+        begun = [begun[i] for i in spoken] if any(begun) else []
+        found = write(read, settings, n_best=n_best, batch_tokens=batch_tokens, prefixes=begun)
         silence = Hypothesis(ids=(), log_prob=0.0, score=0.0, finished=True)
         by_text = dict(zip(spoken, found, strict=True))
         return [by_text.get(i, [silence] * n_best) for i in range(len(sources))]
@@ -246,17 +255,46 @@ class Run(TrainedRun):
         text: str,
         *,
         seed: int | None = None,
+        prefix: str = "",
         stop: StopWords = (),
         dropped: Dropped | None = None,
         **sampling: Unpack[Sampling],
     ) -> Iterator[str]:
-        """A translation in pieces as they come, found greedily or sampled; no beam."""
+        """A translation in pieces as they come, found greedily or sampled; no beam.
+
+        It begins with the ``prefix`` and ends before the first ``stop``.
+        """
         settings = self.recipe.decode.chosen(beam=1, seed=seed, **sampling)
         source = self.tokenizers.source.encode(one_text(text))
         if not source:
             return iter(())
-        coming = target_ids(self.model, source, settings, device=self.device, dropped=dropped)
+        (begun,) = self._prefixes(one_text(prefix), [text], [source])
+        coming = target_ids(
+            self.model, source, settings, device=self.device, prefix=begun, dropped=dropped
+        )
         return text_pieces(coming, self.tokenizers.target.decode, frozenset(), stop_words(stop))
+
+    def _prefixes(
+        self, prefix: str | Sequence[str], texts: Sequence[str], sources: Sequence[Sequence[int]]
+    ) -> list[list[int]]:
+        """The ids that the translation of each text begins with; ``sources`` are the texts' ids."""
+        several = [prefix] * len(texts) if isinstance(prefix, str) else one_or_many(prefix)
+        if len(several) != len(texts):
+            raise DataError(
+                f"prefix: {counted(len(several), 'text')} for {counted(len(texts), 'source')}; "
+                "give one for all, or one for each"
+            )
+        found, most = text_prefixes(several, self.tokenizers.target), self.recipe.decode.max_len
+        for text, source, ids in zip(texts, sources, found, strict=True):
+            if not (source and ids):
+                continue
+            limit = int(limits_for(self.model, torch.tensor(len(source) + 1), most))
+            if len(ids) >= limit:
+                raise DataError(
+                    f"prefix: it has {counted(len(ids), 'token')}, but the translation of "
+                    f"{mentioned(text)} may have {limit} with the end token; shorten it"
+                )
+        return found
 
     def length_warnings(self, texts: Sequence[str], best: Sequence[Hypothesis]) -> LengthWarnings:
         """Which translations may be fragments, going by lengths; sums up with those of others."""

@@ -128,7 +128,8 @@ class Translate(BuiltinVerb):
     @override
     def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
         sources = [one.source for one in requests]
-        pairs = zip(sources, run.translate(sources), strict=True)
+        said = run.translate(sources, prefix=[one.prefix for one in requests])
+        pairs = zip(sources, said, strict=True)
         return [{"source": source, "translation": text} for source, text in pairs]
 
     @override
@@ -138,7 +139,8 @@ class Translate(BuiltinVerb):
     @override
     def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
         warnings = run.length_warnings([], [])
-        how = {"beam": options.beam, "batch_tokens": options.batch_tokens, **options.sampling}
+        named = {name: getattr(options, name) for name in ("beam", "batch_tokens", "prefix")}
+        how = {**named, **options.sampling}
         for lines in readable(run, chunks(self.chunk), note):
             found = run.hypotheses(lines, n_best=options.n_best or 1, **how)
             warnings += run.length_warnings(lines, [several[0] for several in found])

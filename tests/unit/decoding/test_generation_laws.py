@@ -173,16 +173,54 @@ def test_scores_are_found_again_by_a_plain_forward(case, stop):
             assert one.score == pytest.approx(one.log_prob / ((5 + len(ends[0])) / 6) ** 0.6)
 
 
+def with_prefixes(case, prefixes, n, n_beams=1):
+    """The best text of each row, of at most n tokens."""
+    how = {"limits": limits(n), **case.how}
+    found = beam_search(case.model, case.source, n_beams=n_beams, prefixes=prefixes, **how)
+    return [one for (one,) in found]
+
+
+@pytest.mark.parametrize("n_beams", [1, 3])
 @torch.no_grad()
-def test_texts_begin_with_a_forced_prefix_that_is_scored(case):
-    prefix, how = (4, 6), {"limits": limits(5), **case.how}
-    for n_beams in (1, 3):
-        found = beam_search(case.model, case.source, n_beams=n_beams, prefix=prefix, **how)
-        for row, (one,) in enumerate(found):
-            assert one.ids[:2] == prefix
-            ends = [(*one.ids, end) for end in case.control.ends] if one.finished else [one.ids]
-            totals = [case.log_prob(row, written) for written in ends]
-            assert any(math.isclose(one.log_prob, total, rel_tol=1e-6) for total in totals)
+def test_each_text_begins_with_its_forced_prefix_which_is_scored(case, n_beams):
+    prefixes = ((4, 6), (), (6,))
+    found = with_prefixes(case, prefixes, 5, n_beams)
+    for row, (one, prefix) in enumerate(zip(found, prefixes, strict=True)):
+        assert one.ids[: len(prefix)] == prefix
+        ends = [(*one.ids, end) for end in case.control.ends] if one.finished else [one.ids]
+        totals = [case.log_prob(row, written) for written in ends]
+        assert any(math.isclose(one.log_prob, total, rel_tol=1e-6) for total in totals)
+    free = with_prefixes(case, (), 5, n_beams)
+    assert found[1].ids == free[1].ids  # what others are forced to changes nothing
+    assert found[1].log_prob == pytest.approx(free[1].log_prob)
+
+
+@torch.no_grad()
+def test_a_prefix_that_greedy_search_had_chosen_changes_nothing(case):
+    free = with_prefixes(case, (), 6)
+    for n in range(7):
+        forced = with_prefixes(case, [one.ids[:n] for one in free], 6)
+        assert [one.ids for one in forced] == [one.ids for one in free]
+        wanted = [one.log_prob for one in free]
+        assert [one.log_prob for one in forced] == pytest.approx(wanted)
+
+
+@torch.no_grad()
+def test_samples_begin_with_their_prefix_and_are_drawn_after_it(case):
+    prefixes = ((4, 6), (), (6,))
+    found = set()
+    for seed in range(8):
+        noise = noise_for([5] * 3, torch.Generator().manual_seed(seed))
+        how = {"limits": limits(5), "sampler": Sampler(noise, temperature=3.0), **case.how}
+        texts = sample(case.model, case.source, prefixes=prefixes, **how)
+        assert [one.ids[: len(p)] for one, p in zip(texts, prefixes, strict=True)] == [*prefixes]
+        found.add(texts[0].ids)
+    assert len(found) > 1
+
+
+def test_there_are_as_many_prefixes_as_rows(case):
+    with pytest.raises(ShapeError, match="a prefix a row, got 2 for 3 rows"):
+        with_prefixes(case, ((4,), (5,)), 5)
 
 
 @pytest.mark.parametrize("n_beams", [1, 3])

@@ -20,7 +20,7 @@ every_search = pytest.mark.parametrize(("n_beams", "seed"), SETTINGS)
 def searched(table, n_beams, limit=7, prefix=()):
     settings = {"limits": torch.tensor([limit]), "n_beams": n_beams, "length_penalty": ALPHA}
     nodes = trace(TableModel(table), sources(ROW), **settings, prefix=prefix)
-    ((best,),) = beam_search(TableModel(table), sources(ROW), **settings, prefix=prefix)
+    ((best,),) = beam_search(TableModel(table), sources(ROW), **settings, prefixes=[prefix])
     return nodes, best
 
 
@@ -163,7 +163,7 @@ def test_what_is_left_out_says_why():
 @pytest.mark.parametrize("number", [PAD_ID, BEGIN_ID, 7, -1])
 @pytest.mark.parametrize("n_beams", [1, 3])
 def test_a_prefix_that_cannot_be_written_is_refused(n_beams, number):
-    with pytest.raises(ConfigError, match=f"id {number} at place 1"):
+    with pytest.raises(ConfigError, match=f"id {number} at position 1"):
         searched(random_table(3, n_vocab=7, end=-1.0), n_beams, prefix=(6, number))
 
 

@@ -300,6 +300,17 @@ def test_wrong_words_are_refused(name, compute_type, words):
         engine_for(shaken(), name, compute_type=compute_type)
 
 
+@pytest.mark.parametrize(
+    "how", [{"prefix": "a"}, {"temperature": 1.0}, {"prefix": ["", "b"], "beam": 2}], ids=str
+)
+def test_what_only_the_native_engine_can_do_is_refused_by_others(how):
+    run = shaken()
+    with pytest.raises(ConfigError, match="prefixes are for the native one$"):
+        run.translate(["a b", "c"], engine=engine_for(run, "ctranslate2"), **how)
+    native = run.translate(["a b", "c"], engine=engine_for(run, "native"), **how, seed=1)
+    assert native == run.translate(["a b", "c"], **how, seed=1)
+
+
 def test_eight_bits_write_nearly_the_same(trained):
     texts = [source for source, _ in pairs(40, 8)]
     engine = engine_for(trained, "ctranslate2", compute_type="int8")
