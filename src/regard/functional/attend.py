@@ -25,6 +25,20 @@ Normaliser = Callable[[Tensor, Tensor | None], Tensor]
 NORMALISERS: Registry[Normaliser] = Registry("normaliser")
 
 
+def drawn(normaliser: Normaliser) -> Normaliser:
+    """Mark a normaliser that puts all weight on one key, and so has no gradient to the scores.
+
+    Layers draw that key while they learn (``regard.layers.draw``), where attention looks across.
+    """
+    normaliser.is_drawn = True  # type: ignore[attr-defined]
+    return normaliser
+
+
+def is_drawn(name: str) -> bool:
+    """Whether the normaliser of that name puts all weight on one key, which layers draw."""
+    return name in NORMALISERS and getattr(NORMALISERS[name], "is_drawn", False)
+
+
 @NORMALISERS.add("softmax")
 def softmax(scores: Tensor, visible: Tensor | None) -> Tensor:
     """exp, over the sum of the visible ones.
@@ -40,11 +54,9 @@ def softmax(scores: Tensor, visible: Tensor | None) -> Tensor:
 
 
 @NORMALISERS.add("hard")
+@drawn
 def hard(scores: Tensor, visible: Tensor | None) -> Tensor:
-    """All weight on the best visible key, the first of several: what is looked at when decoding.
-
-    It has no gradient to the scores. How it is learned: ``regard.layers.draw``.
-    """
+    """All weight on the best visible key, the first of several: what is looked at when decoding."""
     if scores.shape[-1] == 0:
         return torch.zeros_like(scores)
     lowest = torch.finfo(scores.dtype).min

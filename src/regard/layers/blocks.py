@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.registry import Registry
+from regard.functional.attend import is_drawn
 from regard.functional.masks import Mask
 from regard.functional.packing import PackedMask
 from regard.kernels.activations import gelu
@@ -175,11 +176,11 @@ class DecoderBlock(TransformerBlock):
 
 
 def _attention(settings: BlockSettings, *, cross: bool = False) -> MultiHeadAttention:
-    """Only attention across may be hard; positions of a source are not those of a target."""
+    """Keys are drawn in attention across only; positions of a source are not a target's."""
     changes: dict[str, str] = {}
     if cross or not is_relative(settings.positions):
         changes["positions"] = "none"
-    if settings.normaliser == "hard" and not cross:
+    if is_drawn(settings.normaliser) and not cross:
         changes["normaliser"] = "softmax"
     return MultiHeadAttention(
         settings.d_model, settings.n_heads, settings.model_copy(update=changes)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.functional.attend import NORMALISERS, Normaliser, hard
+from regard.functional.attend import NORMALISERS, Normaliser, hard, is_drawn
 
 
 class DrawnKeys(NamedTuple):
@@ -28,19 +28,20 @@ class Account(nn.Identity):
 
 
 class Draw(nn.Module):
-    """The normaliser ``hard``: one key a query, drawn by the softmax; the best one in evaluation.
+    """One key a query, drawn by the softmax; in evaluation the one that ``pick`` takes.
 
     Draws come from torch's default generator, as dropout's do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pick: Normaliser = hard) -> None:
         super().__init__()
+        self.pick = pick
         self.account = Account()
 
     def forward(self, scores: Tensor, visible: Tensor | None) -> Tensor:
         """Scores (B, H, T, S) -> weights of the same shape: a single 1 a row, or none."""
         if not self.training:
-            return hard(scores, visible)
+            return self.pick(scores, visible)
         # The largest of scores with Gumbel noise is a draw from their softmax.
         noise = -torch.empty_like(scores).exponential_().log()
         chosen = hard(scores.detach() + noise, visible)
@@ -67,5 +68,6 @@ class Remembered:
 
 
 def normaliser(name: str) -> Normaliser:
-    """A normaliser for a layer: a function of the registry, or the one that draws."""
-    return Draw() if name == "hard" else NORMALISERS[name]
+    """A normaliser for a layer: a function of the registry, or where that says so a draw."""
+    found = NORMALISERS[name]
+    return Draw(found) if is_drawn(name) else found

@@ -88,12 +88,14 @@ class BlocksConfig(ModelConfig, BlockSettings):
 
     def problems(self) -> Iterator[str]:
         """Those that any Transformer may have."""
+        from regard.functional.attend import is_drawn  # needs torch, which reading this does not
+
         yield from self._heads()
         yield from self._joining()
-        if self.normaliser == "hard" and not self.LOOKS_ACROSS:
+        if is_drawn(self.normaliser) and not self.LOOKS_ACROSS:
             yield (
-                "normaliser 'hard' draws one key a query and is trained where attention looks "
-                "across; this model looks at its own text only"
+                f"normaliser {self.normaliser!r} draws one key a query and is trained where "
+                "attention looks across; this model looks at its own text only"
             )
 
     def _heads(self) -> Iterator[str]:

@@ -2,10 +2,14 @@
 
 import pytest
 import torch
+from pydantic import ValidationError
 
-from regard.functional.attend import hard, softmax
+from regard.functional.attend import NORMALISERS, drawn, hard, softmax
 from regard.layers.attention import MultiHeadAttention
+from regard.layers.blocks import DecoderBlock
 from regard.layers.draw import Draw
+from regard.layers.settings import BlockSettings
+from regard.models.settings import EncoderConfig
 
 
 def account_of(draw):
@@ -89,3 +93,18 @@ def test_a_head_may_be_hard_with_any_score(score):
     layer(x, memory)
     assert kept[0].log_prob.shape == (2, 3, 4)
     assert torch.equal(layer.eval()(x, memory), layer(x, memory))
+
+
+def test_any_normaliser_that_says_so_is_drawn_and_only_across(monkeypatch, rng):
+    """One of somebody else, which takes the worst key."""
+    worst = drawn(lambda scores, visible: hard(-scores, visible))
+    monkeypatch.setitem(NORMALISERS._things, "worst", worst)
+    settings = BlockSettings(d_model=12, n_heads=3, d_ff=8, normaliser="worst")
+    block = DecoderBlock(settings, cross_after="attention")
+    assert block.self_attention.normaliser is softmax
+    assert isinstance(block.cross_attention.normaliser, Draw)
+    scores = torch.randn(2, 1, 4, 5, generator=rng)
+    found = block.cross_attention.normaliser.eval()(scores, None)
+    assert torch.equal(found, hard(-scores, None))
+    with pytest.raises(ValidationError, match="normaliser 'worst' draws one key"):
+        EncoderConfig(family="encoder", n_vocab=9, normaliser="worst")
