@@ -2,11 +2,9 @@
 
 import pytest
 import torch
-from systems import system
 from tiny import tiny_config
 from translators import shaken
 
-from regard.core.errors import ConfigError
 from regard.interop.exporting import export
 from regard.interop.onnx import write_onnx
 from regard.models.transformer import Transformer
@@ -68,8 +66,3 @@ def test_a_run_is_exported_with_its_tokenizer(run_path, tmp_path):
     with torch.inference_mode():
         wanted = run.model(source, target)
     assert (theirs(tmp_path / "onnx", source, target) - wanted).abs().max() <= 1e-5
-
-
-def test_other_families_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="for Transformers, and this is a model of the family"):
-        write_onnx(system("bahdanau2015"), tmp_path)

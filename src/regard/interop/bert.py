@@ -20,7 +20,7 @@ from regard.functional.positions import sinusoid
 from regard.interop import folders, naming
 from regard.interop.naming import Imported, Names
 from regard.models.encoder import POOLINGS
-from regard.models.settings import EncoderConfig, ModelConfig
+from regard.models.settings import EncoderConfig
 
 TABLES: tuple[Names, ...] = (
     ("embeddings.word_embeddings.weight", "embedding.tokens.weight"),
@@ -152,10 +152,8 @@ def _head(raw: Mapping[str, Any], names: Iterable[str]) -> str | None:
     return min(present, default="none")  # of several, the tensors of the others are told as unused
 
 
-def refusal(config: ModelConfig) -> str | None:
-    """Why a model cannot be written as BERT, or None where it can."""
-    if not isinstance(config, EncoderConfig):
-        return f"{NAME} is an encoder, and this is a model of the family {config.family!r}"
+def refusal(config: EncoderConfig) -> str | None:
+    """Why an encoder cannot be written as BERT, or None where it can."""
     known = {
         "norm_first": (False,),
         "norm": ("layer",),
@@ -230,7 +228,7 @@ def _without_copies(tensors: Mapping[str, Tensor], folder: Path) -> dict[str, Te
     return left
 
 
-def write_bert(config: ModelConfig, weights: Mapping[str, Tensor], folder: Path) -> None:
+def write_bert(config: EncoderConfig, weights: Mapping[str, Tensor], folder: Path) -> None:
     """Write config.json and model.safetensors; the weights are those of ``named_parameters``.
 
     What BERT has and the model lacks is written so that it changes nothing: biases and segments of
@@ -238,7 +236,6 @@ def write_bert(config: ModelConfig, weights: Mapping[str, Tensor], folder: Path)
     there are no labels, and ``transformers`` makes up one when asked for it.
     """
     naming.check_exportable(refusal(config))
-    assert isinstance(config, EncoderConfig)
     more = {"bias": True, "positions": "learned", "n_segments": max(1, config.n_segments)}
     complete = {**weights, **naming.zeros_beyond(config, config.model_copy(update=more))}
     if config.positions == "sinusoidal":

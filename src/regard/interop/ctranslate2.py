@@ -18,8 +18,8 @@ from regard.functional.positions import sinusoid
 from regard.interop import naming
 from regard.interop.folders import optional_package
 from regard.interop.naming import Names
-from regard.models.base import SequenceModel
 from regard.models.settings import SequenceConfig, TransformerConfig
+from regard.models.transformer import Transformer
 from regard.text.specials import BEGIN, END, END_ID, UNKNOWN
 
 ENCODER_NORMS: tuple[Names, ...] = (
@@ -90,10 +90,8 @@ def library() -> Any:
     return optional_package("ctranslate2", NAME)
 
 
-def refusal(config: SequenceConfig) -> str | None:
-    """Why a model cannot be exported, or None where it can."""
-    if not isinstance(config, TransformerConfig):
-        return f"{NAME} runs Transformers, and this is a model of the family {config.family!r}"
+def refusal(config: TransformerConfig) -> str | None:
+    """Why a Transformer cannot be exported, or None where it can."""
     return naming.no_counterpart(config, _COUNTERPARTS, NAME)
 
 
@@ -103,7 +101,7 @@ def n_positions(config: SequenceConfig) -> int:
 
 
 def write_ctranslate2(
-    model: SequenceModel,
+    model: Transformer,
     folder: Path,
     *,
     source_tokens: Sequence[str],
@@ -117,7 +115,6 @@ def write_ctranslate2(
     specs = library().specs
     config = model.config
     naming.check_exportable(refusal(config))
-    assert isinstance(config, TransformerConfig)
     spec = specs.TransformerSpec.from_config(
         (config.n_layers, config.n_layers),
         config.n_heads,

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 
@@ -34,8 +34,9 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodeSettings
 from regard.fast.quick import wants_plain
 from regard.interop.ctranslate2 import library, n_positions, refusal
-from regard.interop.exporting import export
+from regard.interop.exporting import FORMATS, export
 from regard.models.base import SequenceModel
+from regard.models.settings import TransformerConfig
 from regard.tasks.translating import DECODE_TOKENS, Engine, decode, limits_for
 from regard.tasks.translator import Run
 from regard.text.specials import BEGIN, BEGIN_ID, END_ID, PAD, PAD_ID
@@ -311,8 +312,9 @@ def _ctranslate2(run: Run, compute_type: str | None) -> Engine:
 
 @ENGINES.add("auto")
 def _auto(run: Run, compute_type: str | None) -> Engine:
-    engine = _native
-    if run.device.type == "cpu" and refusal(run.model.config) is None and not _plain(run):
+    engine, config = _native, run.model.config
+    knows = config.family in FORMATS[FORMAT] and refusal(cast("TransformerConfig", config)) is None
+    if run.device.type == "cpu" and knows and not _plain(run):
         with suppress(ConfigError):  # it is not installed
             library()
             engine = _ctranslate2

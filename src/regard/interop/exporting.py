@@ -18,32 +18,35 @@ from regard.interop.ctranslate2 import write_ctranslate2
 from regard.interop.folders import CONFIG, read_config, whole_folder, write_json
 from regard.interop.marian import write_marian
 from regard.interop.onnx import write_onnx, write_onnx_encoder
-from regard.tasks.classification import Classifier
-from regard.tasks.encoding import EncoderRun
 from regard.tasks.opening import SHARED, TARGET
-from regard.tasks.translator import Run
-from regard.tasks.writer import Writer
 from regard.text.chat import TEMPLATE
 from regard.text.pretrained import PretrainedTokenizer
 from regard.text.specials import BEGIN, END, END_ID, PAD, UNKNOWN
 from regard.text.tokenizer import Tokenizer
 
-FORMATS: Registry[Callable[[Any, Path], None]] = Registry("export format")
-"""What writes a run into an empty folder."""
+Writer = Callable[[Any, Path], None]
+"""Writes a run into an empty folder."""
+FORMATS: Registry[Mapping[str, Writer]] = Registry("export format")
+"""By name: families of models, and what writes their runs."""
 
 
 def export(run: Any, to: str, folder: Path) -> None:
     """Write a run in a format, into a folder that is new or empty; whole or not at all."""
-    write = FORMATS[to]
+    writers, family = FORMATS[to], run.model.config.family
+    if family not in writers:
+        raise ConfigError(
+            f"this model cannot be exported: {to} takes models of the family "
+            f"{' or '.join(writers)}, and this is one of the family {family!r}"
+        )
     with whole_folder(folder) as inside:
-        write(run, inside)
+        writers[family](run, inside)
 
 
-def _encoder(run: EncoderRun, folder: Path) -> None:
+def _encoder(run: Any, folder: Path) -> None:
     """A BERT folder; a text is put between begin and end, and a second one after it."""
     config = run.model.config
     write_bert(config, dict(run.model.named_parameters()), folder)
-    if isinstance(run, Classifier):
+    if config.head == "classify":
         names = dict(enumerate(run.labels.names))
         _describe(folder, id2label=names, label2id={name: i for i, name in names.items()})
     marks = run.tokenizer.specials
@@ -63,7 +66,7 @@ def _encoder(run: EncoderRun, folder: Path) -> None:
     )
 
 
-def _language_model(run: Writer, folder: Path) -> None:
+def _language_model(run: Any, folder: Path) -> None:
     """A GPT-2 folder or, where that has no counterpart for a setting, a LLaMA folder."""
     config, weights = run.model.config, dict(run.model.named_parameters())
     reasons = gpt2.refusal(config), llama.refusal(config)
@@ -85,7 +88,7 @@ def _language_model(run: Writer, folder: Path) -> None:
         write_whole(folder / TEMPLATE, (run.folder.path / TEMPLATE).read_text(encoding="utf-8"))
 
 
-def _translator(run: Run, folder: Path) -> None:
+def _translator(run: Any, folder: Path) -> None:
     """A MarianMT folder; ``AutoTokenizer`` reads the source, the target's has a file of its own."""
     write_marian(run.model, folder)
     ending = processors.TemplateProcessing(single=f"$A {END}", special_tokens=[(END, END_ID)])
@@ -98,17 +101,6 @@ def _translator(run: Run, folder: Path) -> None:
     special = {"pad_token": PAD, "bos_token": BEGIN, "eos_token": END, "unk_token": UNKNOWN}
     languages = {"source_lang": source, "target_lang": target}
     _describe_tokenizer(folder, run.model.config.max_len, {**special, **languages})
-
-
-HUGGING_FACE: dict[str, Callable[[Any, Path], None]]
-HUGGING_FACE = {"encoder": _encoder, "decoder": _language_model}
-"""By the family of the model; others go as a translator, or are refused."""
-
-
-@FORMATS.add("hf")
-def _hugging_face(run: Any, folder: Path) -> None:
-    """Whatever of its Auto classes the model can be."""
-    HUGGING_FACE.get(run.model.config.family, _translator)(run, folder)
 
 
 def _describe(folder: Path, **facts: object) -> None:
@@ -155,11 +147,8 @@ def _describe_tokenizer(folder: Path, longest: int, special: Mapping[str, object
     write_json(folder / "tokenizer_config.json", described)
 
 
-@FORMATS.add("ctranslate2")
 def _ctranslate2(run: Any, folder: Path) -> None:
     """With the tokenizers beside the model: CTranslate2 reads tokens, not text."""
-    if not isinstance(run, Run):
-        raise ConfigError(f"CTranslate2 gets translators, and this is a run of the task {run.task}")
     run.tokenizers.save(folder)
     source, target = _tokens(run.tokenizers.source), _tokens(run.tokenizers.target)
     write_ctranslate2(run.model, folder, source_tokens=source, target_tokens=target)
@@ -171,12 +160,18 @@ def _tokens(tokenizer: Tokenizer) -> list[str]:
     return sorted(ids, key=ids.__getitem__)
 
 
-@FORMATS.add("onnx")
-def _onnx(run: Any, folder: Path) -> None:
-    """An encoder, or both halves of a translator, and the tokenizers beside them."""
-    if isinstance(run, EncoderRun):
-        write_onnx_encoder(run.model, folder)
-        run.tokenizer.save(folder / SHARED)
-        return
+def _onnx_encoder(run: Any, folder: Path) -> None:
+    """An encoder, and its tokenizer beside it."""
+    write_onnx_encoder(run.model, folder)
+    run.tokenizer.save(folder / SHARED)
+
+
+def _onnx_translator(run: Any, folder: Path) -> None:
+    """Both halves of a translator, and the tokenizers beside them."""
     write_onnx(run.model, folder)
     run.tokenizers.save(folder)
+
+
+FORMATS.add("hf")({"encoder": _encoder, "decoder": _language_model, "transformer": _translator})
+FORMATS.add("ctranslate2")({"transformer": _ctranslate2})
+FORMATS.add("onnx")({"encoder": _onnx_encoder, "transformer": _onnx_translator})

@@ -23,8 +23,8 @@ from torch import Tensor
 from regard.core.errors import CheckpointError
 from regard.interop import folders, naming
 from regard.interop.naming import Imported, Names, Renumbering, renumbered, specials_first
-from regard.models.base import SequenceModel
-from regard.models.settings import ModelConfig, TransformerConfig
+from regard.models.settings import TransformerConfig
+from regard.models.transformer import Transformer
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN, UNKNOWN_ID
 
 SHARED = "model.shared.weight"
@@ -155,10 +155,8 @@ def config_of(raw: Mapping[str, Any], where: str) -> TransformerConfig:
         raise CheckpointError(f"{where} describes no model: {told}") from None
 
 
-def refusal(config: ModelConfig) -> str | None:
-    """Why a model cannot be exported, or None where it can."""
-    if not isinstance(config, TransformerConfig):
-        return f"{NAME} is a Transformer, and this is a model of the family {config.family!r}"
+def refusal(config: TransformerConfig) -> str | None:
+    """Why a Transformer cannot be exported, or None where it can."""
     return naming.no_counterpart(config, _COUNTERPARTS, NAME)
 
 
@@ -244,11 +242,10 @@ def _untied(tensors: dict[str, Tensor], config: TransformerConfig) -> dict[str, 
     return found
 
 
-def write_marian(model: SequenceModel, folder: Path) -> None:
+def write_marian(model: Transformer, folder: Path) -> None:
     """Write config.json, generation_config.json and model.safetensors into a folder."""
     config = model.config
     naming.check_exportable(refusal(config))
-    assert isinstance(config, TransformerConfig)
     weights = in_halves(dict(model.named_parameters()), config.d_model)
     if config.shared_vocab and not config.tied_output:  # there, all three are tied or none
         weights[naming.TARGET_TOKENS] = weights[naming.SOURCE_TOKENS]

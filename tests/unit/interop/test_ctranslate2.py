@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from systems import system
 from tiny import tiny_config
 
 from regard.core.errors import CheckpointError, ConfigError
@@ -129,12 +128,6 @@ def test_a_setting_without_counterpart_is_refused_by_name(changes, words, tmp_pa
     with pytest.raises(ConfigError, match="cannot be exported: CTranslate2 has no counterpart of"):
         write(model, tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("preset", ["bahdanau2015", "cheng2016"])
-def test_other_families_are_refused(preset, tmp_path):
-    with pytest.raises(ConfigError, match="runs Transformers, and this is a model of the family"):
-        write(system(preset), tmp_path)
 
 
 def test_a_vocabulary_of_another_size_is_refused(tmp_path):

@@ -5,7 +5,6 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from systems import system
 from tiny import tiny_config
 from translators import loaded, shaken
 
@@ -155,8 +154,3 @@ def test_a_setting_without_counterpart_is_not_exported(tmp_path, changes, words)
     with pytest.raises(ConfigError, match="cannot be exported: MarianMT has no counterpart of"):
         write_marian(model, tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_other_families_are_not_exported(tmp_path):
-    with pytest.raises(ConfigError, match="of the family 'recurrent'"):
-        write_marian(system("bahdanau2015"), tmp_path)
