@@ -88,9 +88,13 @@ class MultiHeadAttention(nn.Module):
         keys_values = self.project(x if memory is None else memory)
         return self.look(x, keys_values, mask=mask, causal=causal)
 
-    def project(self, memory: Tensor) -> KeyValues:
-        """Keys and values of what will be looked at, to be computed once and kept by the caller."""
-        k, v = (_heads(to(memory), self.n_kv_heads) for to in (self.to_k, self.to_v))
+    def project(self, memory: Tensor, values: Tensor | None = None) -> KeyValues:
+        """Keys and values of what will be looked at, to be computed once and kept by the caller.
+
+        Both are made of the memory (B, S, d_memory), or the values of other vectors of its shape.
+        """
+        k = _heads(self.to_k(memory), self.n_kv_heads)
+        v = _heads(self.to_v(memory if values is None else values), self.n_kv_heads)
         return KeyValues(k, v)
 
     def look(

@@ -129,6 +129,13 @@ class TransformerBlock(nn.Module):
         self.around_cross = around() if cross else None
         self.around_feed_forward = around()
 
+    def _look_around(self, x: Tensor, mask: Mask, positions: Tensor | None) -> Tensor:
+        """Self-attention of all of x (B, T, D), and the residual connection around it."""
+        y = self.around_self.enter(x)
+        placed, attention = _placed(y, positions), self.self_attention
+        found = attention.look(placed, attention.project(placed, y), mask=mask)
+        return self.around_self.leave(x, found)
+
     def _fed_forward(self, x: Tensor) -> Tensor:
         around = self.around_feed_forward
         return around.leave(x, self.feed_forward(around.enter(x)))
@@ -137,10 +144,12 @@ class TransformerBlock(nn.Module):
 class EncoderBlock(TransformerBlock):
     """Self-attention, then feed-forward."""
 
-    def forward(self, x: Tensor, mask: Mask) -> Tensor:
-        """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D)."""
-        x = self.around_self.leave(x, self.self_attention(self.around_self.enter(x), mask=mask))
-        return self._fed_forward(x)
+    def forward(self, x: Tensor, mask: Mask, positions: Tensor | None = None) -> Tensor:
+        """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D).
+
+        ``positions`` (B, S, D) join queries and keys, not values, as every layer of DETR has it.
+        """
+        return self._fed_forward(self._look_around(x, mask, positions))
 
 
 class DecoderBlock(TransformerBlock):
@@ -167,12 +176,36 @@ class DecoderBlock(TransformerBlock):
             return self._look_across(self._fed_forward(x), source, source_mask, first), present
         return self._fed_forward(self._look_across(x, source, source_mask, first)), present
 
-    def _look_across(self, x: Tensor, source: KeyValues, mask: Mask, first: int) -> Tensor:
+    def together(
+        self, x: Tensor, keys: Tensor, values: Tensor, mask: Mask, positions: Tensor
+    ) -> Tensor:
+        """All of x (B, T, D) at once and without an order, looking at a source (B, S, D) each.
+
+        ``positions`` (B, T, D) join queries and keys of self-attention, and queries across; a
+        source's keys have its own in them already. The mask (T, T) is that of self-attention.
+        """
+        assert self.cross_attention is not None
+        x = self._look_around(x, mask, positions)
+        source = self.cross_attention.project(keys, values)
+        return self._fed_forward(self._look_across(x, source, None, 0, positions))
+
+    def _look_across(
+        self,
+        x: Tensor,
+        source: KeyValues,
+        mask: Mask,
+        first: int,
+        positions: Tensor | None = None,
+    ) -> Tensor:
         assert self.cross_attention is not None
         assert self.around_cross is not None
-        y = self.around_cross.enter(x)
+        y = _placed(self.around_cross.enter(x), positions)
         found = self.cross_attention.look(y, source, mask=mask, first=first)
         return self.around_cross.leave(x, found)
+
+
+def _placed(x: Tensor, positions: Tensor | None) -> Tensor:
+    return x if positions is None else x + positions
 
 
 def _attention(settings: BlockSettings, *, cross: bool = False) -> MultiHeadAttention:

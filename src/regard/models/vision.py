@@ -71,6 +71,7 @@ class PictureEncoder(nn.Module):
         positions = make_positions(
             config.positions, config.d_model, join="add", max_len=rows * columns + class_token
         )
+        self.cell = STRIDE if config.encoder == "conv" else config.patch_size
         self.pixel_norm = PixelNorm(config.pixel_mean, config.pixel_std)
         conv = config.encoder == "conv"
         self.conv = ConvNet(config.d_model, channels=CHANNELS) if conv else None
@@ -95,6 +96,11 @@ class PictureEncoder(nn.Module):
         for layer in self.layers:
             x = layer(x, None)
         return self.norm(x)
+
+    def grid_of(self, pixels: Tensor) -> tuple[int, int]:
+        """Rows and columns of vectors that it makes of such pictures (…, H, W)."""
+        rows, columns = (-(-side // self.cell) for side in pixels.shape[-2:])
+        return rows, columns
 
 
 class VisionConfig(PictureConfig):
