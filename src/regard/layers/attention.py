@@ -105,15 +105,22 @@ class MultiHeadAttention(nn.Module):
         mask: Mask = None,
         causal: bool = False,
         first: int = 0,
+        bias: Tensor | None = None,
     ) -> Tensor:
-        """x (B, T, D), beginning at position ``first``, looks at projected keys and values."""
+        """x (B, T, D), beginning at position ``first``, looks at projected keys and values.
+
+        A ``bias`` (B, H, T, S) is added to the scores; an attention with relative positions, which
+        have one of their own, takes none.
+        """
         q = _heads(self.to_q(x), self.n_heads)
         memory = memory.shared_by(self.n_heads)
         if x.shape[1] == 1:
             causal = False  # the last position may see all keys there are
         window = self.window(q, memory.k.shape[-2], mask, causal, first)
-        q, k, bias = self.relative(q, memory.k, first)
-        seen = Seen(q, k, memory.v, self.score, self.normaliser, bias, *window)
+        q, k, relative = self.relative(q, memory.k, first)
+        assert bias is None or relative is None
+        added = relative if bias is None else bias
+        seen = Seen(q, k, memory.v, self.score, self.normaliser, added, *window)
         if self.view.watched:
             seen = self.view(seen)
         return self.to_out(

@@ -177,30 +177,35 @@ class DecoderBlock(TransformerBlock):
         return self._fed_forward(self._look_across(x, source, source_mask, first)), present
 
     def together(
-        self, x: Tensor, keys: Tensor, values: Tensor, mask: Mask, positions: Tensor
+        self,
+        x: Tensor,
+        source: KeyValues,
+        *,
+        mask: Mask,
+        positions: Tensor,
+        bias: Tensor | None,
     ) -> Tensor:
-        """All of x (B, T, D) at once and without an order, looking at a source (B, S, D) each.
+        """All of x (B, T, D) at once, in no order, each looking at the source.
 
-        ``positions`` (B, T, D) join queries and keys of self-attention, and queries across; a
-        source's keys have its own in them already. The mask (T, T) is that of self-attention.
+        ``positions`` (B, T, D) join queries and keys, not values. The mask (T, T) says who of x may
+        see whom; the bias (B, H, T, S) is added to the scores of the source.
         """
-        assert self.cross_attention is not None
         x = self._look_around(x, mask, positions)
-        source = self.cross_attention.project(keys, values)
-        return self._fed_forward(self._look_across(x, source, None, 0, positions))
+        return self._fed_forward(self._look_across(x, source, positions=positions, bias=bias))
 
     def _look_across(
         self,
         x: Tensor,
         source: KeyValues,
-        mask: Mask,
-        first: int,
+        mask: Mask = None,
+        first: int = 0,
         positions: Tensor | None = None,
+        bias: Tensor | None = None,
     ) -> Tensor:
         assert self.cross_attention is not None
         assert self.around_cross is not None
         y = _placed(self.around_cross.enter(x), positions)
-        found = self.cross_attention.look(y, source, mask=mask, first=first)
+        found = self.cross_attention.look(y, source, mask=mask, first=first, bias=bias)
         return self.around_cross.leave(x, found)
 
 

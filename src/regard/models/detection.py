@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from pydantic import Field
@@ -28,11 +28,16 @@ from regard.models.base import last_norm
 from regard.models.vision import PictureConfig, PictureEncoder
 
 TURN = 2 * math.pi
-"""Sine codes of a picture's side: from one end to the other the fastest wave turns once."""
+CODE_TURNS = 1
+"""How often the fastest wave of the sine codes turns from one side of a picture to the other."""
 PRIOR = 0.01
 """How likely a fresh model holds it that a query has found something of a class (sigmoid)."""
 START_SIDE = 0.2
 """Width and height of a fresh anchor, as shares of the picture's."""
+START_RADIUS, LOG_SPREAD = 0.5, math.log(0.5)
+"""Where in a box a fresh head looks: how far from the middle, how widely; in units of the box."""
+LEAST_SIDE = 0.02
+"""Of a box, in a bias: a head of a smaller one looks no more narrowly."""
 
 
 class DetectionConfig(PictureConfig):
@@ -87,6 +92,17 @@ class Detections(NamedTuple):
     """(L, B, Q, 4): middle and size, as shares of the picture's sides."""
 
 
+class Cells(NamedTuple):
+    """A picture as a decoder looks at it."""
+
+    states: Tensor
+    """(B, N, D), row by row."""
+    codes: Tensor
+    """(N, D): sine codes of where each lies."""
+    grid: tuple[int, int]
+    """Rows and columns, N in all."""
+
+
 class CellEncoder(nn.Module):
     """Pixels to vectors of cells that know each other and where each lies."""
 
@@ -97,18 +113,55 @@ class CellEncoder(nn.Module):
         self.layers = nn.ModuleList(EncoderBlock(config, layer=i, n_layers=n) for i in range(n))
         self.norm = last_norm(config)
 
-    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, 3, H, W) -> cells (B, N, D), row by row, and codes of their places (N, D)."""
-        x = self.cells(pixels)
-        middles = cell_middles(*self.cells.grid_of(pixels), device=pixels.device)
-        codes = plane_codes(middles, x.shape[-1]).to(x.dtype)
+    def forward(self, pixels: Tensor) -> Cells:
+        """Pixels (B, 3, H, W), bytes or from 0 to 1."""
+        x, (rows, columns) = self.cells(pixels), self.cells.grid_of(pixels)
+        y, place = middles(rows, x.device), middles(columns, x.device)
+        points = torch.stack((place.repeat(rows), y.repeat_interleave(columns)), dim=-1)  # (N, 2)
+        codes = plane_codes(points, x.shape[-1]).to(x.dtype)
         for layer in self.layers:
             x = layer(x, None, codes)
-        return self.norm(x), codes
+        return Cells(self.norm(x), codes, (rows, columns))
+
+
+class BoxBias(nn.Module):
+    """Each head looks at a part of its query's box: the log of a Gaussian, added to the scores.
+
+    Its middle and its spread are a head's own, in units of the box, and may be moved by the query;
+    heads begin around the middle of the box (Gao et al. 2021). Gaussians are products of one in
+    each direction, so that few numbers are computed for a cell.
+    """
+
+    def __init__(self, d_model: int, n_heads: int) -> None:
+        super().__init__()
+        turns = torch.arange(n_heads) * (TURN / n_heads)
+        around = START_RADIUS * torch.stack((turns.cos(), turns.sin()), dim=-1)
+        self.shape = nn.Parameter(torch.cat((around, torch.full_like(around, LOG_SPREAD)), dim=-1))
+        self.change = nn.Linear(d_model, 4 * n_heads)
+        nn.init.zeros_(self.change.weight)
+        nn.init.zeros_(self.change.bias)
+
+    def forward(self, x: Tensor, boxes: Tensor, grid: tuple[int, int]) -> Tensor:
+        """Queries (B, T, D), their boxes (B, T, 4), rows and columns -> (B, H, T, N)."""
+        shape = self.shape + self.change(x).float().unflatten(-1, self.shape.shape)  # (B, T, H, 4)
+        centre, size = boxes.unsqueeze(2).chunk(2, dim=-1)  # (B, T, 1, 2): x and y
+        size = size.clamp(min=LEAST_SIDE)
+        centre, spread = centre + size * shape[..., :2], size * shape[..., 2:].exp()
+        rows, columns = grid
+        across, down = (
+            ((middles(n, x.device) - centre[..., i, None]) / spread[..., i, None]).square()
+            for i, n in enumerate((columns, rows))
+        )  # (B, T, H, columns), (B, T, H, rows)
+        distance = down.unsqueeze(-1) + across.unsqueeze(-2)
+        return -0.5 * distance.flatten(3).transpose(1, 2)
 
 
 class QueryDecoder(nn.Module):
-    """Queries that look at cells; what they say is read after every layer by the same heads."""
+    """Queries that look at cells; what they say is read after every layer by the same heads.
+
+    The queries of the paper are vectors that say where to look, and begin with nothing found. An
+    anchor is a box besides: its codes say where to look, and the vector what for.
+    """
 
     def __init__(self, config: DetectionConfig) -> None:
         super().__init__()
@@ -120,31 +173,34 @@ class QueryDecoder(nn.Module):
         self.norm = last_norm(config)
         self.to_classes = nn.Linear(d, config.n_outputs)
         self.to_boxes = _mlp(d, d, d, 4)
-        # A vector a query: where it looks from (learned), or what it looks for (anchors).
         self.queries = nn.Parameter(torch.randn(total, d) * d**-0.5)
-        self.anchors = self.from_anchors = None
+        self.anchors = None
+        if config.classes == "sigmoid":
+            nn.init.constant_(self.to_classes.bias, -math.log(1 / PRIOR - 1))
         if config.queries == "anchors":
             self.anchors = nn.Parameter(_fresh_anchors(total))
             self.from_anchors = _mlp(2 * d, d, d)
+            self.biases = nn.ModuleList(BoxBias(d, config.n_heads) for _ in range(n))
             for start in self.to_boxes[-1].parameters():  # a fresh model's boxes are its anchors
                 nn.init.zeros_(start)
-        if config.classes == "sigmoid":
-            nn.init.constant_(self.to_classes.bias, -math.log(1 / PRIOR - 1))
 
-    def forward(self, cells: Tensor, codes: Tensor) -> Detections:
-        """Cells (B, N, D), codes of their places (N, D) -> what the queries say.
-
-        In training these are the queries of all groups, one group after the other.
-        """
+    def forward(self, cells: Cells) -> Detections:
+        """What the queries say: in training those of all groups, one group after the other."""
         n = len(self.queries) if self.training else self.config.n_queries
-        queries = self.queries[:n].expand(len(cells), -1, -1)
-        anchors = None if self.anchors is None else self.anchors[:n].expand(len(cells), -1, -1)
+        rows = (len(cells.states), -1, -1)
+        queries = self.queries[:n].expand(rows)
+        anchors = None if self.anchors is None else self.anchors[:n].expand(rows)
         x = torch.zeros_like(queries) if anchors is None else queries
-        mask, keys = self._same_group(n), cells + codes
+        mask, keys = self._same_group(n), cells.states + cells.codes
         logits, boxes = [], []
-        for layer in cast("Iterable[DecoderBlock]", self.layers):
-            positions = queries if anchors is None else self._codes_of(anchors)
-            x = layer.together(x, keys, cells, mask, positions)
+        for i, layer in enumerate(cast("Iterable[Any]", self.layers)):
+            positions, bias = queries, None
+            if anchors is not None:
+                places = anchors.sigmoid()
+                positions = self.from_anchors(box_codes(places, x.shape[-1]))
+                bias = self.biases[i](x, places, cells.grid)
+            source = layer.cross_attention.project(keys, cells.states)
+            x = layer.together(x, source, mask=mask, positions=positions, bias=bias)
             states = self.norm(x)
             said = self.to_boxes(states).float()
             if anchors is not None:
@@ -153,13 +209,6 @@ class QueryDecoder(nn.Module):
             logits.append(self.to_classes(states).float())
             boxes.append(said.sigmoid())
         return Detections(torch.stack(logits), torch.stack(boxes))
-
-    def _codes_of(self, anchors: Tensor) -> Tensor:
-        """Boxes before the sigmoid (B, Q, 4) -> positions of their queries (B, Q, D)."""
-        assert self.from_anchors is not None
-        middle, size = anchors.sigmoid().chunk(2, dim=-1)
-        d = self.config.d_model
-        return self.from_anchors(torch.cat((plane_codes(middle, d), plane_codes(size, d)), dim=-1))
 
     def _same_group(self, n: int) -> Tensor | None:
         """(n, n): queries see those of their own group; None where there is one."""
@@ -180,7 +229,7 @@ class Detector(nn.Module):
 
     def forward(self, pixels: Tensor) -> Detections:
         """Pixels (B, 3, H, W), bytes or from 0 to 1."""
-        return self.decoder(*self.encoder(pixels))
+        return self.decoder(self.encoder(pixels))
 
 
 def chances(logits: Tensor, classes: str) -> Tensor:
@@ -188,26 +237,29 @@ def chances(logits: Tensor, classes: str) -> Tensor:
     return logits.sigmoid() if classes == "sigmoid" else logits.softmax(dim=-1)[..., :-1]
 
 
-def plane_codes(places: Tensor, d: int) -> Tensor:
+def plane_codes(points: Tensor, d: int) -> Tensor:
     """Sine codes of points (…, 2), x and y from 0 to 1 -> (…, d): one half says y, the other x."""
-    x, y = (TURN * places).unbind(-1)
+    x, y = (CODE_TURNS * TURN * points).unbind(-1)
     return torch.cat((sinusoid(y, d - d // 2), sinusoid(x, d // 2)), dim=-1)
 
 
-def cell_middles(rows: int, columns: int, device: torch.device | None = None) -> Tensor:
-    """(rows · columns, 2): x and y of every cell's middle, row by row.
+def box_codes(boxes: Tensor, d: int) -> Tensor:
+    """Sine codes of boxes (…, 4), middle and size -> (…, 2 d)."""
+    return torch.cat([plane_codes(part, d) for part in boxes.chunk(2, dim=-1)], dim=-1)
 
-    >>> cell_middles(1, 2).tolist()
-    [[0.25, 0.5], [0.75, 0.5]]
+
+def middles(n: int, device: torch.device | None = None) -> Tensor:
+    """(n,): the middles of n cells that lie side by side from 0 to 1.
+
+    >>> middles(2).tolist()
+    [0.25, 0.75]
     """
-    y, x = ((torch.arange(n, device=device) + 0.5) / n for n in (rows, columns))
-    return torch.stack((x.repeat(rows), y.repeat_interleave(columns)), dim=-1)
+    return (torch.arange(n, device=device) + 0.5) / n
 
 
 def _fresh_anchors(n: int) -> Tensor:
     """(n, 4) before the sigmoid: middles anywhere, all of one size."""
-    middles = torch.rand(n, 2).clamp(0.02, 0.98)
-    return torch.cat((middles, torch.full((n, 2), START_SIDE)), dim=1).logit()
+    return torch.cat((torch.rand(n, 2), torch.full((n, 2), START_SIDE)), dim=1).logit(eps=0.02)
 
 
 def _mlp(*widths: int) -> nn.Sequential:

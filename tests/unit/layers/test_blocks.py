@@ -43,6 +43,43 @@ def test_the_source_is_looked_at_after_the_sub_layer_that_is_named(rng, cross_af
     torch.testing.assert_close(found, x)
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_positions_join_queries_and_keys_of_an_encoder_but_not_values(rng, norm_first):
+    block = EncoderBlock(settings(norm_first=norm_first)).double().eval()
+    x, positions = torch.randn(2, B, T, D, generator=rng, dtype=torch.float64)
+    y = block.around_self.enter(x)
+    attention = block.self_attention
+    found = attention.look(y + positions, attention.project(y + positions, y))
+    expected = block.around_self.leave(x, found)
+    around = block.around_feed_forward
+    expected = around.leave(expected, block.feed_forward(around.enter(expected)))
+    torch.testing.assert_close(block(x, None, positions), expected)
+    without = block(x, None)
+    torch.testing.assert_close(block(x, None, torch.zeros_like(x)), without)
+    assert not torch.allclose(block(x, None, positions), without)
+
+
+def test_a_decoder_that_looks_at_all_at_once(rng):
+    block = DecoderBlock(settings(), cross_after="attention").double().eval()
+    x, positions = torch.randn(2, B, T, D, generator=rng, dtype=torch.float64)
+    memory = torch.randn(B, S, D, generator=rng, dtype=torch.float64)
+    mask = torch.rand(T, T, generator=rng) < 0.5
+    bias = torch.randn(B, 3, T, S, generator=rng, dtype=torch.float64)
+    own, across = block.self_attention, block.cross_attention
+    source = across.project(memory)
+    found = block.together(x, source, mask=mask, positions=positions, bias=bias)
+    seen = own.look(x + positions, own.project(x + positions, x), mask=mask)
+    y = behind(block.around_self, x, seen)
+    y = behind(block.around_cross, y, across.look(y + positions, source, bias=bias))
+    torch.testing.assert_close(found, behind(block.around_feed_forward, y, block.feed_forward(y)))
+    order = torch.tensor([3, 0, 4, 1, 2])
+    moved = block.together(
+        x[:, order], source, mask=mask[order][:, order], positions=positions[:, order],
+        bias=bias[:, :, order],
+    )  # fmt: skip
+    torch.testing.assert_close(moved, found[:, order])
+
+
 def test_both_orders_have_the_same_parameters():
     orders = [DecoderBlock(settings(), cross_after=one) for one in ("attention", "feed_forward")]
     names = [list(block.state_dict()) for block in orders]

@@ -40,6 +40,21 @@ def test_it_is_attention_on_projections_joined_by_w_o(rng, score):
     torch.testing.assert_close(layer(x, memory, mask=mask), layer.to_out(joined))
 
 
+def test_values_of_other_vectors_and_a_bias_by_loops(rng):
+    layer = regard.MultiHeadAttention(D, H, d_memory=E).double()
+    x, memory = inputs(rng)
+    other = torch.randn(B, S, E, generator=rng, dtype=torch.float64)
+    bias = torch.randn(B, H, T, S, generator=rng, dtype=torch.float64)
+    q, k, v = heads(layer.to_q, x), heads(layer.to_k, memory), heads(layer.to_v, other)
+    plain = pair_score_of(layer.score, q, k)
+    values, _ = attend_by_loops(
+        q, k, v, None, lambda b, h, t, s: plain(b, h, t, s) + float(bias[b, h, t, s])
+    )
+    joined = torch.cat([values[:, h] for h in range(H)], dim=-1)
+    found = layer.look(x, layer.project(memory, other), bias=bias)
+    torch.testing.assert_close(found, layer.to_out(joined))
+
+
 def test_queries_keys_and_values_may_differ_in_width(rng):
     layer = regard.MultiHeadAttention(
         D, H, score="additive", d_memory=E, d_query=2, d_key=5, d_value=3

@@ -1,0 +1,34 @@
+"""The convolutional network: grids of any picture, and gradients however pixels lie in memory."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.layers.convolutions import ConvBlock, ConvNet
+
+
+@pytest.mark.parametrize(("height", "width"), [(64, 64), (17, 41), (1, 1)])
+def test_a_vector_for_eight_by_eight_pixels_rounded_up(height, width):
+    found = ConvNet(32, channels=3)(torch.randn(2, 3, height, width))
+    assert found.shape == (2, 32, -(-height // 8), -(-width // 8))
+
+
+@pytest.mark.parametrize(("stride", "size"), [(1, 6), (2, 6), (2, 7)])
+def test_the_connection_around_is_a_strided_convolution(stride, size):
+    block = ConvBlock(3, 16, stride=stride)
+    x = torch.randn(2, 3, size, size)
+    y = block.outer_norm(block.outer(F.relu(block.inner_norm(block.inner(x)))))
+    beside = F.conv2d(x, block.beside.weight, block.beside.bias, stride=stride)
+    torch.testing.assert_close(block(x), F.relu(y + beside))
+
+
+@pytest.mark.parametrize("d_model", [32, 64, 96])
+def test_gradients_do_not_depend_on_which_axis_lies_last(d_model):
+    """Pixels come as (B, H, W, C); a strided 1 × 1 convolution of these breaks oneDNN's memory."""
+    net, x = ConvNet(d_model, channels=3), torch.randn(16, 64, 64, 3).permute(0, 3, 1, 2)
+    grads = []
+    for pixels in (x, x.contiguous()):
+        net.zero_grad()
+        net(pixels).square().mean().backward()
+        grads.append([p.grad.clone() for p in net.parameters()])
+    torch.testing.assert_close(grads[0], grads[1], atol=1e-5, rtol=1e-3)
