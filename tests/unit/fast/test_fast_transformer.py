@@ -203,8 +203,9 @@ def test_searches_that_cannot_stay_are_served_by_the_model(rng):
         for one in (quickened(model), model)
     ]
     equal(*draws)
+    prefixes = [(5, 6)[: row % 3] for row in range(len(source))]
     begun = [
-        beam_search(one, source, limits=limits.clamp(min=3), n_beams=2, prefix=(5, 6))
+        beam_search(one, source, limits=limits.clamp(min=3), n_beams=2, prefixes=prefixes)
         for one in (quickened(model), model)
     ]
     equal(*map(flat, begun))
