@@ -53,10 +53,10 @@ class Hypothesis:
         >>> Hypothesis.read([7, 8, END_ID, END_ID], -3.0, length_penalty=0.0)
         Hypothesis(ids=(7, 8), log_prob=-3.0, score=-3.0, finished=True)
         """
-        places = [t for t, token in enumerate(written) if token in ends]
-        ids = tuple(written[: places[0]] if places else written)
-        score = finite(log_prob) / penalty(max(1, len(ids) + bool(places)), length_penalty)
-        return cls(ids, log_prob, score, bool(places) or stopped)
+        positions = [t for t, token in enumerate(written) if token in ends]
+        ids = tuple(written[: positions[0]] if positions else written)
+        score = finite(log_prob) / penalty(max(1, len(ids) + bool(positions)), length_penalty)
+        return cls(ids, log_prob, score, bool(positions) or stopped)
 
 
 def finite(log_prob: float) -> float:

@@ -269,7 +269,7 @@ def session_for(
 class StaticCache(Protocol):
     """The KV cache of a ``StaticGenerator`` for up to P hypotheses, K a sentence, rows from 0 on.
 
-    A search sets ids, places and owners; a step enters what it has computed.
+    A search sets ids, positions and owners; a step enters what it has computed.
     """
 
     n_rows: int
@@ -280,7 +280,7 @@ class StaticCache(Protocol):
     """Of all sources together, padding included."""
     ids: Tensor
     """(P,) int64: the token that each row reads next."""
-    places: Tensor
+    positions: Tensor
     """(P,) int32: its position; the same for all rows in use."""
     owners: Tensor
     """(P,) int32: which of the sources that were read the row looks at."""
@@ -298,7 +298,7 @@ class StaticCache(Protocol):
         """Hypothesis k of sentence b goes on from that at parents[b, k] of the same sentence."""
 
     def move(self, rows: Tensor) -> None:
-        """Only these rows go on, with their ids, places and owners, from row 0 on."""
+        """Only these rows go on, with their ids, positions and owners, from row 0 on."""
 
     def changes(self) -> Sequence[Tensor]:
         """All that a step or a reordering changes and later steps depend on."""

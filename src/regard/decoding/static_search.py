@@ -81,7 +81,7 @@ class StaticSearch(ABC):
     def clear(self) -> None:
         """Every hypothesis begins, and every sentence has ended."""
         self.cache.ids.fill_(BEGIN_ID)
-        self.cache.places.zero_()
+        self.cache.positions.zero_()
         self.cache.owners.copy_(self._owners)
         self.ended.fill_(1)
 
@@ -239,9 +239,9 @@ class StaticGreedy(StaticSearch):
     def work(self, n: int) -> None:
         cache = self.cache
         best = cache.best(n, 1, n_hidden=N_SUPPRESSED)
-        ids, places, owners = cache.ids[:n], cache.places[:n], cache.owners[:n]
+        ids, positions, owners = cache.ids[:n], cache.positions[:n], cache.owners[:n]
         ended, sentences = self.ended[:n], (self.limits, self.written, self.log_prob)
-        note(best, ids, places, owners, ended, *sentences, end=END_ID)
+        note(best, ids, positions, owners, ended, *sentences, end=END_ID)
 
     @override
     def changes(self) -> Sequence[Tensor]:
@@ -272,7 +272,7 @@ class StaticBeam(StaticSearch):
     def __init__(self, cache: StaticCache, settings: BeamSettings) -> None:
         super().__init__(cache, settings.n_beams)
         nothing = torch.zeros_like(self.ended, dtype=torch.int64)
-        # One place more: sentences at their limit are advanced too, though it does not count.
+        # One position more: sentences at their limit are advanced too, though it does not count.
         self.search = Search.begin(nothing, settings, longest=cache.n_steps + 1)
         ids, log_prob = self.search.open
         lengths = torch.arange(ids.shape[2], dtype=log_prob.dtype, device=ids.device)
@@ -341,7 +341,7 @@ def advance_in_place(
         known = beam_search.Known(*search.tensors())
         beam_search.go_on(
             best.log_prob, best.ids, known, search.limits, penalties,
-            ended, cache.ids, cache.places, table, end=END_ID,
+            ended, cache.ids, cache.positions, table, end=END_ID,
         )  # fmt: skip
         if search.settings.stop == "first":  # the kernel's rule is ``exact``, which stops later
             ended |= first_ended(search).to(ended.dtype)
@@ -355,7 +355,7 @@ def advance_in_place(
     cache.reorder(parents)
     n_rows = parents.numel()
     cache.ids[:n_rows] = search.last
-    cache.places[:n_rows].add_(1).clamp_(max=cache.n_steps - 1)
+    cache.positions[:n_rows].add_(1).clamp_(max=cache.n_steps - 1)
 
 
 def runs_kernels(cache: StaticCache) -> bool:

@@ -29,7 +29,7 @@ from regard.models.decoder import LanguageModel
 
 MOST_CACHES = 2
 """Caches that are kept for the next text."""
-FEWEST_PLACES = 256
+FEWEST_POSITIONS = 256
 """A cache has at least so many, so that the next text fits too."""
 FORESEEN = 512
 """Tokens to be written that there is space for at once; for more, the cache grows when it must."""
@@ -79,11 +79,11 @@ class StaticLanguageModel(FastModel):
     @contextmanager
     def session(self, n_rows: int, n_read: int, n_new: int) -> Iterator[TextCache]:
         """A cache for so many texts of so many tokens read and written, until it is given back."""
-        n_places = max(FEWEST_PLACES, power_of_two(n_read + min(n_new, FORESEEN)))
+        n_positions = max(FEWEST_POSITIONS, power_of_two(n_read + min(n_new, FORESEEN)))
         with self.lock:
-            fit = [c for c in self._caches if c.n_rows >= n_rows and c.n_places >= n_places]
+            fit = [c for c in self._caches if c.n_rows >= n_rows and c.n_positions >= n_positions]
             self._caches = fit[1:]  # those that do not fit are let go: their memory is wanted
-        cache = fit[0] if fit else TextCache(self, n_rows, n_places)
+        cache = fit[0] if fit else TextCache(self, n_rows, n_positions)
         del fit  # others may let go of the rest
         try:
             yield cache
@@ -101,7 +101,7 @@ class StaticLanguageModel(FastModel):
 class TextCache:
     """The KV cache of up to P texts of one length; rows from 0 on are in use."""
 
-    def __init__(self, form: StaticLanguageModel, n_rows: int, n_places: int) -> None:
+    def __init__(self, form: StaticLanguageModel, n_rows: int, n_positions: int) -> None:
         self.form = form
         self.n_rows = n_rows
         self.length = 0
@@ -111,12 +111,12 @@ class TextCache:
         n_vocab = len(form.weights.tokens)
         with form.device:
             self.ids = torch.zeros(n_rows, dtype=torch.int64)
-            self.place = torch.zeros(1, dtype=torch.int64)
+            self.position = torch.zeros(1, dtype=torch.int64)
             self.logits = torch.zeros(n_rows, n_vocab, dtype=wide(form.dtype))
-        self._make(n_places)
+        self._make(n_positions)
 
     @property
-    def n_places(self) -> int:
+    def n_positions(self) -> int:
         """L: tokens that a text may have before the cache must grow."""
         return self.past.shape[-2]
 
@@ -132,19 +132,19 @@ class TextCache:
             qkv = layer.to_qkv(y).unflatten(0, (B, T))
             x, y = self._layer(layer, x, self._attend_prompt(i, qkv).flatten(0, 1))
         self.length = T
-        self.place.fill_(T)
+        self.position.fill_(T)
         return self._to_logits(y.unflatten(0, (B, T))[:, -1])
 
     def step(self, ids: Tensor) -> Tensor:
         """The texts' next ids (R,) -> logits (R, V) after them, until the next step."""
         n = len(ids)
-        if self.length == self.n_places:
+        if self.length == self.n_positions:
             self._grow()
         self.ids[:n] = ids
         size = min(self.n_rows, power_of_two(n)) if self.ahead else n
         if size not in self._steps:
             work = partial(self._work, size)
-            self._steps[size] = Graphed(work, changes=(self.place,), pool=self._pool)
+            self._steps[size] = Graphed(work, changes=(self.position,), pool=self._pool)
         self._steps[size]()
         self.length += 1
         return self.logits[:n]
@@ -158,44 +158,44 @@ class TextCache:
 
     reorder = select
 
-    def _make(self, n_places: int) -> None:
-        """A cache for so many places, with nothing in it."""
+    def _make(self, n_positions: int) -> None:
+        """A cache for so many positions, with nothing in it."""
         form, w = self.form, self.form.weights
-        shape = (len(w.layers), 2, self.n_rows, w.n_kv_heads, n_places, w.d_head)
+        shape = (len(w.layers), 2, self.n_rows, w.n_kv_heads, n_positions, w.d_head)
         # On a CPU the small products of attention are slower in 16 bits.
         kept = form.dtype if form.device.type == "cuda" else wide(form.dtype)
         self.past = torch.zeros(shape, dtype=kept, device=form.device)
-        self.turns = rotary_turns(form.model, n_places)
+        self.turns = rotary_turns(form.model, n_positions)
         self.codes: Tensor | None = None
-        """(L, D), added to a token; a learned table may have fewer places."""
+        """(L, D), added to a token; a learned table may have fewer positions."""
         if form.model.config.positions not in ("rotary", "none"):
-            self.codes = position_codes(form.model.embedding, n_places).to(form.dtype)
-        self._last = (n_places if self.codes is None else min(n_places, len(self.codes))) - 1
+            self.codes = position_codes(form.model.embedding, n_positions).to(form.dtype)
+        self._last = (n_positions if self.codes is None else min(n_positions, len(self.codes))) - 1
         self._steps: dict[int, Graphed] = {}
         self._pool = shared_pool(form.device)  # the old one is gone with its last graph
 
     def _grow(self) -> None:
-        """Twice the places, and what was kept in the first half."""
+        """Twice the positions, and what was kept in the first half."""
         before = self.past
-        self._make(2 * self.n_places)
+        self._make(2 * self.n_positions)
         self.past[..., : before.shape[-2], :] = before
-        self.place.fill_(self.length)  # it was held at the last place there was
+        self.position.fill_(self.length)  # it was held at the last position there was
 
     def _work(self, n_rows: int) -> None:
         """One step of the first rows; never waits for a GPU."""
         weights, past, turns = self.form.weights, self.past, self.turns
         x = weights.tokens[self.ids[:n_rows]]
         if self.codes is not None:
-            x = x + self.codes.index_select(0, self.place)
+            x = x + self.codes.index_select(0, self.position)
         if self.ahead and small_batch.fits(n_rows):
             self._small_batch_step(x)
         else:
             y = weights.first_norm(x)
             for i, layer in enumerate(weights.layers):
-                found = attend_own(layer.to_qkv(y), past[i], self.place, turns, weights.scale)
+                found = attend_own(layer.to_qkv(y), past[i], self.position, turns, weights.scale)
                 x, y = self._layer(layer, x, found)
             self.logits[:n_rows] = self._to_logits(y)
-        self.place.add_(1).clamp_(max=self._last)  # when tried out, it comes too far
+        self.position.add_(1).clamp_(max=self._last)  # when tried out, it comes too far
 
     def _small_batch_step(self, z: Tensor) -> None:
         """One step of so few rows (R, D) that reading the weights is all there is to do."""
@@ -203,7 +203,7 @@ class TextCache:
         norm = weights.first_norm
         for i, layer in enumerate(weights.layers):
             qkv = small_batch.enter(z, norm, *layer.to_qkv)
-            found = attend_own(qkv, self.past[i], self.place, self.turns, weights.scale)
+            found = attend_own(qkv, self.past[i], self.position, self.turns, weights.scale)
             z = small_batch.leave(found, *layer.from_self, z, None)
             inner = small_batch.enter(z, layer.after_self, *layer.inner, then=weights.activation)
             z = small_batch.leave(inner, *layer.outer, z, None)

@@ -78,7 +78,7 @@ class CpuCache:
         self.padding: Tensor | None = None
         """(B, 1, 1, S), added to scores; None where there is none."""
         self.ids = torch.zeros(n_rows, dtype=torch.int64)
-        self.places, self.owners = torch.zeros(2, n_rows, dtype=torch.int32)
+        self.positions, self.owners = torch.zeros(2, n_rows, dtype=torch.int32)
 
     def read(self, source: Tensor) -> None:
         """Remember the sources (B, S)."""
@@ -95,7 +95,7 @@ class CpuCache:
 
     def step(self, n_rows: int) -> Tensor:
         """The next token's logits (R, V) of the first R rows."""
-        weights, t = self.model.weights, int(self.places[0])
+        weights, t = self.model.weights, int(self.positions[0])
         tokens = weights.tokens[self.ids[:n_rows]]
         x = torch.add(self.codes[t], tokens, alpha=weights.embedding_scale)
         y = x if weights.first_norm is None else F.layer_norm(x, x.shape[-1:], *weights.first_norm)
@@ -137,16 +137,16 @@ class CpuCache:
     def reorder(self, parents: Tensor) -> None:
         """Only the mask changes: who descends from whom."""
         B, K = parents.shape
-        t = int(self.places[0]) + 1
+        t = int(self.positions[0]) + 1
         which = parents[:, :, None, None].expand(-1, -1, t, K)
         self.others[:B, :, :t] = self.others[:B, :, :t].gather(1, which)
 
     def move(self, rows: Tensor) -> None:
         """What belongs to sentences that go on moves together; they stay in their order."""
-        for part in (self.ids, self.places, self.owners):
+        for part in (self.ids, self.positions, self.owners):
             part[: len(rows)] = part[rows]
         sentences = rows[:: self.n_beams] // self.n_beams
-        B, t = len(sentences), int(self.places[0])
+        B, t = len(sentences), int(self.positions[0])
         self.others[:B, :, :t] = self.others[sentences, :, :t]
         self.memory = self.memory.index_select(2, sentences)
         self.padding = None if self.padding is None else self.padding[sentences]

@@ -157,7 +157,7 @@ class GpuCache:
             self.table = torch.zeros(n_rows, n_steps, dtype=torch.int32)
             """(P, L): in which row each position of a row's past lies."""
             self.ids = torch.zeros(n_rows, dtype=torch.int64)
-            self.places = torch.zeros(n_rows, dtype=torch.int32)
+            self.positions = torch.zeros(n_rows, dtype=torch.int32)
             self.owners = torch.zeros(n_rows, dtype=torch.int32)
             self.begins = torch.zeros(n_rows, dtype=torch.int32)
             """(P,): where in the memory each source begins."""
@@ -184,7 +184,7 @@ class GpuCache:
         x = self._embedded(n_rows)
         y = x if weights.first_norm is None else F.layer_norm(x, x.shape[-1:], *weights.first_norm)
         for i, layer in enumerate(weights.layers):
-            x, y = self._layer(layer, i, x, y, self.places[:n_rows])
+            x, y = self._layer(layer, i, x, y, self.positions[:n_rows])
         return wide_product(y, weights.tokens)
 
     def best(self, n_rows: int, n: int, *, n_hidden: int) -> Best:
@@ -204,25 +204,25 @@ class GpuCache:
 
     def move(self, rows: Tensor) -> None:
         """Keys and values stay where they are."""
-        for part in (self.ids, self.places, self.owners, self.table):
+        for part in (self.ids, self.positions, self.owners, self.table):
             part[: len(rows)] = part[rows]
 
     def changes(self) -> tuple[Tensor, ...]:
         """All that a step or a reordering changes, but for keys and values it writes again."""
-        return self.ids, self.places, self.table
+        return self.ids, self.positions, self.table
 
     def _embedded(self, n_rows: int) -> Tensor:
         weights = self.model.joined
-        ids, places, scale = self.ids[:n_rows], self.places[:n_rows], weights.embedding_scale
-        return steps.embed(ids, places, self.table, weights.tokens, self.codes, scale)
+        ids, positions, scale = self.ids[:n_rows], self.positions[:n_rows], weights.embedding_scale
+        return steps.embed(ids, positions, self.table, weights.tokens, self.codes, scale)
 
     def _small_batch_layer(
         self, layer: JoinedLayer, i: int, z: Tensor, norm: Norm | None
     ) -> tuple[Tensor, Norm]:
         """The stream z (R, D), and the norm still to be done to it -> those after the layer."""
         scale, norm_first = self.model.joined.scale, self.model.joined.norm_first
-        qkv, places = small_batch.enter(z, norm, *layer.to_qkv), self.places[: len(z)]
-        found = steps.attend_past(qkv, self.past[i], self.table, places, scale)
+        qkv, positions = small_batch.enter(z, norm, *layer.to_qkv), self.positions[: len(z)]
+        found = steps.attend_past(qkv, self.past[i], self.table, positions, scale)
         z = small_batch.leave(found, *layer.from_self, z, None if norm_first else norm)
         norm = layer.after_self
         found = steps.attend_source(
@@ -237,12 +237,12 @@ class GpuCache:
         return z, layer.after_feed_forward
 
     def _layer(
-        self, layer: JoinedLayer, i: int, x: Tensor, y: Tensor, places: Tensor
+        self, layer: JoinedLayer, i: int, x: Tensor, y: Tensor, positions: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The stream x (R, D), and y that enters the layer -> the same for the next layer."""
         scale, keep = self.model.joined.scale, self.model.joined.norm_first
         qkv = F.linear(y, *layer.to_qkv)
-        found = steps.attend_past(qkv, self.past[i], self.table, places, scale)
+        found = steps.attend_past(qkv, self.past[i], self.table, positions, scale)
         added = F.linear(found, *layer.from_self)
         x, y = steps.add_norm(x, added, *layer.after_self, keep=keep)
         q, memory = F.linear(y, *layer.to_q), self.memory[:, i]

@@ -43,7 +43,7 @@ class PackedMask(NamedTuple):
 class PackedSide(NamedTuple):
     """Where the tokens of one side belong."""
 
-    places: Tensor
+    positions: Tensor
     """(N,) int64: position within its text."""
     texts: Tensor
     """(N,) int32: which text; negative beyond the last. Sides use different negative numbers."""

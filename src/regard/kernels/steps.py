@@ -1,9 +1,9 @@
 """The pieces of one decoding step over rows that stay where they are.
 
-A *row* is a hypothesis. Its new token stands at its ``place``. Keys and values of the past lie in
-room that was made before, ``past`` (2, P, H, L, D): row i writes what it has at place t into slot
-(i, t), and a ``table`` (P, L) says in which row position s of its past lies. So a beam is reordered
-by permuting the table. Rows of one sentence, their ``owner``, look at the same source.
+A *row* is a hypothesis. Its new token stands at its ``position``. Keys and values of the past lie
+in room that was made before, ``past`` (2, P, H, L, D): row i writes what it has at position t into
+slot (i, t), and a ``table`` (P, L) says in which row position s of its past lies. So a beam is
+reordered by permuting the table. Rows of one sentence, their ``owner``, look at the same source.
 
 Nothing here waits for the device or has a shape that depends on a value, so a step can be recorded
 once and played again. On a GPU each piece is one kernel; here it says what they owe.
@@ -34,29 +34,31 @@ class Best(NamedTuple):
 
 
 def embed(
-    ids: Tensor, places: Tensor, table: Tensor, tokens: Tensor, codes: Tensor, scale: float
+    ids: Tensor, positions: Tensor, table: Tensor, tokens: Tensor, codes: Tensor, scale: float
 ) -> Tensor:
-    """ids (R,) at places (R,) -> scale · token + code of the place (R, D).
+    """ids (R,) at positions (R,) -> scale · token + code of the position (R, D).
 
     Enters into the table that each row's newest position lies in its own row.
     """
     if ids.is_cuda:
-        return triton_kernels("step_rows").embed(ids, places, table, tokens, codes, scale)
+        return triton_kernels("step_rows").embed(ids, positions, table, tokens, codes, scale)
     rows = torch.arange(len(ids))
-    table[rows, places.long()] = rows.int()
-    return (tokens[ids].float() * scale + codes[places.long()].float()).to(tokens.dtype)
+    table[rows, positions.long()] = rows.int()
+    return (tokens[ids].float() * scale + codes[positions.long()].float()).to(tokens.dtype)
 
 
-def attend_past(qkv: Tensor, past: Tensor, table: Tensor, places: Tensor, scale: float) -> Tensor:
+def attend_past(
+    qkv: Tensor, past: Tensor, table: Tensor, positions: Tensor, scale: float
+) -> Tensor:
     """Queries, keys and values side by side (R, 3·H·D) -> what each row finds (R, H·D).
 
     The keys and values are kept in ``past`` (2, P, H, L, D); a row sees them and its past.
     """
     if qkv.is_cuda:
-        return triton_kernels("cached_attention").attend_past(qkv, past, table, places, scale)
+        return triton_kernels("cached_attention").attend_past(qkv, past, table, positions, scale)
     R, (_, _, H, L, D) = len(qkv), past.shape
     q, k, v = qkv.view(R, 3, H, D).unbind(dim=1)
-    rows, at = torch.arange(R), places.long()
+    rows, at = torch.arange(R), positions.long()
     past[0, rows, :, at], past[1, rows, :, at] = k, v
     s = torch.arange(L)
     lies = torch.where(s <= at[:, None], table[:R].long(), 0)
@@ -146,7 +148,7 @@ def _greatest(x: Tensor, n: int) -> Tensor:
 def note(
     best: Best,
     ids: Tensor,
-    places: Tensor,
+    positions: Tensor,
     owners: Tensor,
     finished: Tensor,
     limits: Tensor,
@@ -157,37 +159,37 @@ def note(
 ) -> None:
     """Write the best token (R, 1) of each row down, where it has not ``finished`` (R,) yet.
 
-    ids and places (R,) become those of the next step; the places of finished rows too, for at an
-    older place they would write over the past of others. By their owners, ``written`` (N, L) gets
+    ids and positions (R,) become those of the next step; the positions of finished rows too, for at
+    an older one they would write over the past of others. By their owners, ``written`` (N, L) gets
     the tokens, ``totals`` (N,) their log-probabilities. A row finishes with the end token or when
     it has as many tokens as ``limits`` (N,) says.
     """
     if ids.is_cuda:
         triton_kernels("step_rows").note(
-            best.ids, best.log_prob, ids, places, owners, finished, limits, written, totals, end
+            best.ids, best.log_prob, ids, positions, owners, finished, limits, written, totals, end
         )
         return
     going = (finished == 0).nonzero().squeeze(1)
-    owner, place, chosen = owners[going].long(), places[going].long(), best.ids[going, 0]
+    owner, position, chosen = owners[going].long(), positions[going].long(), best.ids[going, 0]
     totals[owner] += best.log_prob[going, 0]
-    written[owner, place] = chosen.to(written.dtype)
+    written[owner, position] = chosen.to(written.dtype)
     ids[going] = chosen
-    ends = (chosen == end) | (place + 1 >= limits[owner])
+    ends = (chosen == end) | (position + 1 >= limits[owner])
     finished[going] = ends.to(finished.dtype)
-    places.add_(1).clamp_(max=written.shape[1] - 1)
+    positions.add_(1).clamp_(max=written.shape[1] - 1)
 
 
 def attend_own(
-    qkv: Tensor, past: Tensor, place: Tensor, turns: Tensor | None, scale: float
+    qkv: Tensor, past: Tensor, position: Tensor, turns: Tensor | None, scale: float
 ) -> Tensor:
     """Queries, keys and values side by side (R, (H + 2·G)·D) -> what each row finds (R, H·D).
 
-    Those of rows 0 … R are at ``place`` (1,) and are kept there; a row sees them and its past.
+    Those of rows 0 … R are at ``position`` (1,) and are kept there; a row sees them and its past.
     ``turns`` (L, D / 2) are complex, None where positions are told elsewhere.
     """
     if qkv.is_cuda:
-        return triton_kernels("cached_attention").attend_own(qkv, past, place, turns, scale)
-    R, (_, _, G, _, D), t = len(qkv), past.shape, int(place)
+        return triton_kernels("cached_attention").attend_own(qkv, past, position, turns, scale)
+    R, (_, _, G, _, D), t = len(qkv), past.shape, int(position)
     q, k, v = heads(qkv.to(past.dtype), G, D, None if turns is None else turns[t])
     past[0, :R, :, t], past[1, :R, :, t] = k, v
     keys, values = past[:, :R, :, : t + 1]

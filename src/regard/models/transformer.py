@@ -91,7 +91,7 @@ class TransformerDecoder(nn.Module):
     ) -> tuple[Tensor, DecoderState]:
         """ids (B, T) after ``state`` -> (B, T, D) and the state with them in it."""
         mask = None if packing is None else packing.among_targets()
-        x = self.embedding(ids, state.length if packing is None else packing.target.places)
+        x = self.embedding(ids, state.length if packing is None else packing.target.positions)
         present = []
         for layer, past, source in zip(self.layers, state.layers, memory.layers, strict=True):
             x, now = layer(x, past, source, memory.mask, mask)
@@ -124,7 +124,7 @@ class Transformer(SequenceModel):
     def states(self, source: Tensor, target: Tensor, packing: Packing | None = None) -> Tensor:
         if packing is None:
             return super().states(source, target)
-        encoded = self.encoder(source, packing.among_sources(), packing.source.places)
+        encoded = self.encoder(source, packing.among_sources(), packing.source.positions)
         memory = SourceMemory(self.decoder.project(encoded), packing.across())
         return self.decoder(target, memory, self.start(memory), packing)[0]
 

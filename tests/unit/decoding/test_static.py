@@ -21,23 +21,23 @@ class CountingCache:
         self.log = log
         self.n_rows, self.n_steps, self.n_tokens, self.n_beams = n_rows, n_steps, n_tokens, n_beams
         self.ids = torch.zeros(n_rows, dtype=torch.int64)
-        self.places, self.owners = torch.zeros(2, n_rows, dtype=torch.int32)
+        self.positions, self.owners = torch.zeros(2, n_rows, dtype=torch.int32)
 
     def read(self, source):
         self.ends = source[:, 0]  # after so many tokens
 
     def step(self, n_rows):
         self.log.append(n_rows)
-        places, owners = self.places[:n_rows], self.owners[:n_rows]
-        going = places + 1 < self.ends[owners]
-        token = torch.where(going, 4 + places.long() % 8, END_ID)
+        positions, owners = self.positions[:n_rows], self.owners[:n_rows]
+        going = positions + 1 < self.ends[owners]
+        token = torch.where(going, 4 + positions.long() % 8, END_ID)
         return torch.nn.functional.one_hot(token, N_VOCAB) * 20.0
 
     def best(self, n_rows, n, *, n_hidden):
         return best_tokens(self.step(n_rows), n, n_hidden=n_hidden)
 
     def move(self, rows):
-        for part in (self.ids, self.places, self.owners):
+        for part in (self.ids, self.positions, self.owners):
             part[: len(rows)] = part[rows]
 
     def changes(self):

@@ -40,7 +40,7 @@ class NumberedCache(StaticCache):
     def __init__(self, n_rows, n_beams, n_steps):
         self.n_rows, self.n_beams, self.n_steps = n_rows, n_beams, n_steps
         self.ids = torch.full((n_rows,), BEGIN_ID)
-        self.places = torch.zeros(n_rows, dtype=torch.int32)
+        self.positions = torch.zeros(n_rows, dtype=torch.int32)
         self.table = torch.full((n_rows, n_steps), -1, dtype=torch.int32)
 
     def reorder(self, parents):
@@ -62,8 +62,8 @@ class Play:
         self.cache = NumberedCache(B * n_beams + 1, n_beams, n_steps)
 
     def step(self, best):
-        rows, place = torch.arange(len(best.ids)), int(self.cache.places[0])
-        self.cache.table[rows, place] = (100 * place + rows).int()
+        rows, position = torch.arange(len(best.ids)), int(self.cache.positions[0])
+        self.cache.table[rows, position] = (100 * position + rows).int()
         advance_in_place(self.search, best, self.cache, self.ended, self.penalties)
 
     def seen(self):
@@ -83,8 +83,8 @@ class Play:
             "their ids": search.finished.ids[done],
             "last": cache.ids[: B * K].view(B, K)[real],
             "pasts": written[going],
-            "places": cache.places[: B * K],
-            "not in use": torch.stack((cache.ids[-1], cache.places[-1], cache.table[-1].sum())),
+            "positions": cache.positions[: B * K],
+            "not in use": torch.stack((cache.ids[-1], cache.positions[-1], cache.table[-1].sum())),
         }
 
 

@@ -32,7 +32,7 @@ def ids(rng):
 @pytest.fixture
 def narrow(monkeypatch):
     """Rooms that are full soon."""
-    monkeypatch.setattr(static_decoder, "FEWEST_PLACES", 1)
+    monkeypatch.setattr(static_decoder, "FEWEST_POSITIONS", 1)
     monkeypatch.setattr(static_decoder, "FORESEEN", 1)
 
 
@@ -55,9 +55,9 @@ def stepped(cache, ids, n_read):
 def test_stepping_equals_forward(ids, narrow, changes, n_read):
     model, form = exact(**changes)
     with form.session(3, n_read, 15 - n_read) as cache:
-        before = cache.n_places
+        before = cache.n_positions
         torch.testing.assert_close(stepped(cache, ids, n_read), model(ids)[:, n_read - 1 :])
-        assert cache.n_places == 16 > before
+        assert cache.n_positions == 16 > before
 
 
 @every_variant
@@ -202,9 +202,9 @@ def test_a_room_that_grew_records_in_memory_of_its_own(ids, narrow, monkeypatch)
     monkeypatch.setattr(static_decoder, "Graphed", Noted)
     monkeypatch.setattr(static_decoder, "shared_pool", lambda _: object())
     with exact()[1].session(3, 6, 9) as cache:
-        before = cache.n_places
+        before = cache.n_positions
         stepped(cache, ids, 6)
-        assert cache.n_places > before
+        assert cache.n_positions > before
     assert len(pools) == len(set(map(id, pools))) > 1
 
 
@@ -216,4 +216,4 @@ def test_trying_out_the_last_step_stays_within_a_learned_table():
         cache.begin(None, torch.ones(1, 7, dtype=torch.long))
         for _ in range(3):
             cache._work(1)
-        assert int(cache.place) == 7
+        assert int(cache.position) == 7

@@ -131,7 +131,7 @@ def test_stepping_in_place_equals_forward(rng, form, changes):
         cache.read(source)
         cache.owners[:] = torch.arange(N)
         for t in range(12):
-            cache.ids[:], cache.places[:] = target[:, t], t
+            cache.ids[:], cache.positions[:] = target[:, t], t
             torch.testing.assert_close(cache.step(N), full[:, t], atol=1e-4, rtol=1e-4)
 
 
@@ -166,7 +166,7 @@ def test_bf16_is_near(rng, form):
         for cache in caches:
             cache.read(source)
             cache.owners[:] = torch.arange(N)
-            cache.ids[:], cache.places[:] = BEGIN_ID, 0
+            cache.ids[:], cache.positions[:] = BEGIN_ID, 0
         wide, narrow = (cache.step(N).float() for cache in caches)
     assert not torch.equal(wide, narrow)
     assert (wide - narrow).abs().max() < 0.05 * wide.abs().max()
@@ -174,7 +174,7 @@ def test_bf16_is_near(rng, form):
 
 @pytest.mark.parametrize("n_beams", [1, 3])
 def test_a_step_beyond_the_last_does_no_harm(rng, n_beams):
-    """Whoever records a step tries it out before, also in the last place there is."""
+    """Whoever records a step tries it out before, also in the last position there is."""
     source, _ = work(rng, 4)
     with torch.inference_mode():
         cache = GpuTransformer(model_of(), torch.float32).cache(4 * n_beams, 8, 64, n_beams)

@@ -7,14 +7,14 @@ from regard.functional.packing import PackedSide, Packing
 
 def side(lengths, n, tail):
     texts = torch.full((n,), tail, dtype=torch.int32)
-    places = torch.zeros(n, dtype=torch.int64)
+    positions = torch.zeros(n, dtype=torch.int64)
     begin = 0
     for number, length in enumerate(lengths):
         texts[begin : begin + length] = number
-        places[begin : begin + length] = torch.arange(length)
+        positions[begin : begin + length] = torch.arange(length)
         begin += length
     bounds = torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32)
-    return PackedSide(places, texts, bounds)
+    return PackedSide(positions, texts, bounds)
 
 
 PACKING = Packing(

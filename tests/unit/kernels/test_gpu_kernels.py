@@ -143,10 +143,12 @@ def test_few_rows_write_where_they_are_told_to(rng, monkeypatch):
     torch.testing.assert_close(out, wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("place", [0, 1, 127, 128, 139])
+@pytest.mark.parametrize("position", [0, 1, 127, 128, 139])
 @pytest.mark.parametrize("rotary", [True, False])
 @pytest.mark.parametrize("n_groups", [1, 2, 6])
-def test_the_newest_token_looks_at_its_text_as_the_readable_form_says(rng, place, rotary, n_groups):
+def test_the_newest_token_looks_at_its_text_as_the_readable_form_says(
+    rng, position, rotary, n_groups
+):
     from regard.kernels import steps
     from regard.kernels.gpu import cached_attention
 
@@ -154,7 +156,7 @@ def test_the_newest_token_looks_at_its_text_as_the_readable_form_says(rng, place
     past = torch.randn(2, 3, G, L, D, generator=rng)
     qkv = torch.randn(R, (H + 2 * G) * D, generator=rng)
     turns = torch.randn(L, D // 2, dtype=torch.complex64, generator=rng) if rotary else None
-    at, other = torch.tensor([place]), past.clone()
+    at, other = torch.tensor([position]), past.clone()
     found = cached_attention.attend_own(qkv, past, at, turns, 0.3)
     torch.testing.assert_close(found, steps.attend_own(qkv, other, at, turns, 0.3))
     torch.testing.assert_close(past, other)

@@ -40,26 +40,26 @@ def attended(q, keys, values, scale):
 
 
 @pytest.mark.parametrize("who", WHO)
-@pytest.mark.parametrize("place", [0, 1, 31, 32, 39])
-def test_each_row_sees_its_own_past_wherever_it_lies(rng, who, place):
+@pytest.mark.parametrize("position", [0, 1, 31, 32, 39])
+def test_each_row_sees_its_own_past_wherever_it_lies(rng, who, position):
     past = torch.randn(2, P, H, L, D, generator=rng)
     table = torch.randint(0, P, (P, L), generator=rng, dtype=torch.int32)
-    table[:, place] = torch.arange(P)  # as ``embed`` has entered
+    table[:, position] = torch.arange(P)  # as ``embed`` has entered
     qkv = torch.randn(R, 3 * H * D, generator=rng)
     before = past.clone()
-    places = torch.full((R,), place, dtype=torch.int32)
-    found = piece(who, "attend_past")(qkv, past, table, places, 0.3)
+    positions = torch.full((R,), position, dtype=torch.int32)
+    found = piece(who, "attend_past")(qkv, past, table, positions, 0.3)
     q, k, v = qkv.view(R, 3, H, D).unbind(dim=1)
     for r in range(R):
         for h in range(H):
             keys, values = (
-                [part[table[r, s], h, s].tolist() for s in range(place)] + [new[r, h].tolist()]
+                [part[table[r, s], h, s].tolist() for s in range(position)] + [new[r, h].tolist()]
                 for part, new in zip(before, (k, v), strict=True)
             )
             wanted = attended(q[r, h].tolist(), keys, values, 0.3)
             torch.testing.assert_close(found.view(R, H, D)[r, h], torch.tensor(wanted))
     wanted = before.clone()
-    wanted[0, :R, :, place], wanted[1, :R, :, place] = k, v
+    wanted[0, :R, :, position], wanted[1, :R, :, position] = k, v
     assert torch.equal(past, wanted)  # its own slots, and nothing else
 
 
@@ -82,14 +82,15 @@ def test_rows_of_one_sentence_look_at_the_same_source(rng, who):
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_tokens_are_read_at_their_places_and_entered_into_the_table(rng, who):
-    ids, places = torch.tensor([3, 0, 8, 8, 1]), torch.tensor([2, 0, 39, 5, 5], dtype=torch.int32)
+def test_tokens_are_read_at_their_positions_and_entered_into_the_table(rng, who):
+    ids = torch.tensor([3, 0, 8, 8, 1])
+    positions = torch.tensor([2, 0, 39, 5, 5], dtype=torch.int32)
     tokens, codes = torch.randn(9, 40, generator=rng), torch.randn(L, 40, generator=rng)
     table = torch.full((P, L), -1, dtype=torch.int32)
-    x = piece(who, "embed")(ids, places, table, tokens, codes, 2.5)
+    x = piece(who, "embed")(ids, positions, table, tokens, codes, 2.5)
     for r in range(R):
-        torch.testing.assert_close(x[r], 2.5 * tokens[ids[r]] + codes[places[r]])
-        assert table[r, places[r]] == r
+        torch.testing.assert_close(x[r], 2.5 * tokens[ids[r]] + codes[positions[r]])
+        assert table[r, positions[r]] == r
     assert (table >= 0).sum() == R
 
 
@@ -151,37 +152,37 @@ def test_what_is_noted_and_who_finishes_worked_by_hand(who):
     best = steps.Best(
         torch.tensor([[-1.0], [-2.0], [-3.0], [-4.0]]), torch.tensor([[7], [2], [8], [9]])
     )
-    ids, places = torch.full((4,), 5), torch.full((4,), 6, dtype=torch.int32)
+    ids, positions = torch.full((4,), 5), torch.full((4,), 6, dtype=torch.int32)
     owners = torch.tensor([3, 1, 0, 4], dtype=torch.int32)
     finished = torch.tensor([0, 0, 0, 1], dtype=torch.int8)
     limits = torch.tensor([7, 10, 10, 8, 10], dtype=torch.int32)
     written, totals = torch.zeros(5, 10, dtype=torch.int64), torch.full((5,), -10.0)
-    changing = (ids, places, owners, finished, limits, written, totals)
+    changing = (ids, positions, owners, finished, limits, written, totals)
     if who == "torch":
         steps.note(best, *changing, end=END_ID)
     else:
         piece(who, "note")(best.ids, best.log_prob, *changing, END_ID)
     assert finished.tolist() == [0, 1, 1, 1]
     assert ids.tolist() == [7, END_ID, 8, 5]
-    assert places.tolist() == [7] * 4  # also of those who have finished
+    assert positions.tolist() == [7] * 4  # also of those who have finished
     assert written[:, 6].tolist() == [8, END_ID, 0, 7, 0]
     assert written.count_nonzero() == 3
     assert totals.tolist() == [-13.0, -12.0, -10.0, -11.0, -10.0]
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_no_place_lies_beyond_the_room(who):
+def test_no_position_lies_beyond_the_room(who):
     best = steps.Best(torch.zeros(1, 1), torch.full((1, 1), 7))
-    places, zero = torch.tensor([9], dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    positions, zero = torch.tensor([9], dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     changing = (
-        torch.zeros(1, dtype=torch.int64), places, zero, torch.ones(1, dtype=torch.int8),
+        torch.zeros(1, dtype=torch.int64), positions, zero, torch.ones(1, dtype=torch.int8),
         zero, torch.zeros(1, 10, dtype=torch.int64), torch.zeros(1),
     )  # fmt: skip
     if who == "torch":
         steps.note(best, *changing, end=END_ID)
     else:
         piece(who, "note")(best.ids, best.log_prob, *changing, END_ID)
-    assert places.tolist() == [9]
+    assert positions.tolist() == [9]
 
 
 @pytest.mark.parametrize("n_vocab", [5, 128, 300, 1030])

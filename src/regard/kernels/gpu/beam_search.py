@@ -134,16 +134,16 @@ def _copy(
 def _go_on(
     log_probs, tokens, n_written, open_ids, open_log_prob,
     finished_ids, finished_log_prob, finished_score,
-    limits, penalties, ended, ids, places, table, n_tokens, n_room, END: tl.constexpr,
+    limits, penalties, ended, ids, positions, table, n_tokens, n_room, END: tl.constexpr,
     K: tl.constexpr, M: tl.constexpr, EACH: tl.constexpr, K2: tl.constexpr, M2: tl.constexpr,
     SLOTS: tl.constexpr, MANY: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     k, m, slot = tl.arange(0, K2), tl.arange(0, M2), tl.arange(0, SLOTS)
     row, done = b * K + k, b * M + m
-    place = tl.load(places + row, mask=k < K, other=0)
-    # Who has ended goes along: at an older place it would write over the past of others.
-    tl.store(places + row, tl.minimum(place + 1, n_room - 1), mask=k < K)
+    position = tl.load(positions + row, mask=k < K, other=0)
+    # Who has ended goes along: at an older position it would write over the past of others.
+    tl.store(positions + row, tl.minimum(position + 1, n_room - 1), mask=k < K)
     if tl.load(ended + b) == 0:
         n, limit = tl.load(n_written + b).to(tl.int32), tl.load(limits + b).to(tl.int32)
         parent, token, log_prob = _continuations(
@@ -179,7 +179,7 @@ def go_on(
     penalties: Tensor,
     ended: Tensor,
     ids: Tensor,
-    places: Tensor,
+    positions: Tensor,
     table: Tensor,
     *,
     end: int,
@@ -195,7 +195,7 @@ def go_on(
     wide = triton.next_power_of_2(K)
     _go_on[(B,)](
         log_probs, tokens, *known,
-        limits, penalties, ended, ids, places, table, T, table.shape[1],
+        limits, penalties, ended, ids, positions, table, T, table.shape[1],
         END=end, K=K, M=M, EACH=n, K2=wide, M2=triton.next_power_of_2(M),
         SLOTS=triton.next_power_of_2(M + 2 * K), MANY=triton.next_power_of_2(K * n),
         BLOCK=TILE // wide, num_warps=1, num_stages=1,

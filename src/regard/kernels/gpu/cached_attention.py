@@ -38,9 +38,11 @@ def _found(query, keys, values, seen, top, total, found):
 
 
 @triton.jit
-def _past_block(keys, values, table, s, place, head, n_room, HEADS: tl.constexpr, D: tl.constexpr):
+def _past_block(
+    keys, values, table, s, position, head, n_room, HEADS: tl.constexpr, D: tl.constexpr
+):
     """Keys and values at positions s (BLOCK,) of a row's past; ``table`` is that row's."""
-    seen = s < place
+    seen = s < position
     rows = tl.load(table + s, mask=seen, other=0).to(tl.int64)
     at = ((rows * HEADS + head) * n_room + s)[:, None] * D + tl.arange(0, D)[None, :]
     past = tl.load(keys + at, mask=seen[:, None], other=0.0)
@@ -49,29 +51,29 @@ def _past_block(keys, values, table, s, place, head, n_room, HEADS: tl.constexpr
 
 @triton.jit
 def _past(
-    qkv, keys, values, table, places, out, n_room, scale,
+    qkv, keys, values, table, positions, out, n_room, scale,
     HEADS: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     d, s = tl.arange(0, D), tl.arange(0, BLOCK)
     table += row * n_room
-    place = tl.load(places + row)
+    position = tl.load(positions + row)
     # What was written in earlier steps is there already; this step's query is not.
-    past, kept = _past_block(keys, values, table, s, place, head, n_room, HEADS, D)
+    past, kept = _past_block(keys, values, table, s, position, head, n_room, HEADS, D)
     wait(EARLY)
     asked = qkv + row * (3 * HEADS * D) + head * D + d
     query = tl.load(asked).to(tl.float32) * scale
     key, value = tl.load(asked + HEADS * D), tl.load(asked + 2 * HEADS * D)
-    mine = ((row * HEADS + head) * n_room + place) * D + d
+    mine = ((row * HEADS + head) * n_room + position) * D + d
     tl.store(keys + mine, key)
     tl.store(values + mine, value)
     top = tl.sum(query * key.to(tl.float32), 0)
     total, found = top * 0.0 + 1.0, value.to(tl.float32)
-    top, total, found = _found(query, past, kept, s < place, top, total, found)
-    for begin in range(BLOCK, place, BLOCK):
-        past, kept = _past_block(keys, values, table, begin + s, place, head, n_room, HEADS, D)
-        top, total, found = _found(query, past, kept, begin + s < place, top, total, found)
+    top, total, found = _found(query, past, kept, s < position, top, total, found)
+    for begin in range(BLOCK, position, BLOCK):
+        past, kept = _past_block(keys, values, table, begin + s, position, head, n_room, HEADS, D)
+        top, total, found = _found(query, past, kept, begin + s < position, top, total, found)
     here = out + (row * HEADS + head) * D + d
     tl.store(here, (found / total).to(out.dtype.element_ty))
 
@@ -106,13 +108,15 @@ def _source(
     tl.store(out + (row * HEADS + head) * D + d, found.to(out.dtype.element_ty))
 
 
-def attend_past(qkv: Tensor, past: Tensor, table: Tensor, places: Tensor, scale: float) -> Tensor:
+def attend_past(
+    qkv: Tensor, past: Tensor, table: Tensor, positions: Tensor, scale: float
+) -> Tensor:
     """The kernel behind ``kernels.steps.attend_past``."""
     _, _, H, L, D = past.shape
     R = qkv.shape[0]
     out = torch.empty(R, H * D, dtype=qkv.dtype, device=qkv.device)
     _past[(R, H)](
-        qkv, past[0], past[1], table, places, out, L, scale * LOG2_E,
+        qkv, past[0], past[1], table, positions, out, L, scale * LOG2_E,
         HEADS=H, D=D, BLOCK=BLOCK, num_warps=_warps(R * H), **early(out.device),
     )  # fmt: skip
     return out
@@ -151,15 +155,15 @@ def _rotated(x, turns, D: tl.constexpr, ROTARY: tl.constexpr):
 
 
 @triton.jit
-def _block(keys, values, s, place, D: tl.constexpr):
+def _block(keys, values, s, position, D: tl.constexpr):
     """Keys and values of a head at positions s (BLOCK,)."""
-    at, seen = s[:, None] * D + tl.arange(0, D)[None, :], (s < place)[:, None]
+    at, seen = s[:, None] * D + tl.arange(0, D)[None, :], (s < position)[:, None]
     return tl.load(keys + at, mask=seen, other=0.0), tl.load(values + at, mask=seen, other=0.0)
 
 
 @triton.jit
 def _own(
-    qkv, keys, values, place_at, turns, out, n_room, scale,
+    qkv, keys, values, position_at, turns, out, n_room, scale,
     HEADS: tl.constexpr, GROUPS: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr,
     ROTARY: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
@@ -170,29 +174,29 @@ def _own(
     lies = (row * GROUPS + group) * n_room * D
     keys += lies
     values += lies
-    place = tl.load(place_at)
+    position = tl.load(position_at)
     # What was written in earlier steps is there already; this step's query is not.
-    past, kept = _block(keys, values, s, place, D)
+    past, kept = _block(keys, values, s, position, D)
     wait(EARLY)
     mine = qkv + row * ((HEADS + 2 * GROUPS) * D)
-    turns += place * D
+    turns += position * D
     query = _rotated(mine + head * D, turns, D, ROTARY) * scale
     key = _rotated(mine + (HEADS + group) * D, turns, D, ROTARY)
     value = tl.load(mine + (HEADS + GROUPS + group) * D + d).to(tl.float32)
     if head % (HEADS // GROUPS) == 0:
-        tl.store(keys + place * D + d, key.to(keys.dtype.element_ty))
-        tl.store(values + place * D + d, value.to(values.dtype.element_ty))
+        tl.store(keys + position * D + d, key.to(keys.dtype.element_ty))
+        tl.store(values + position * D + d, value.to(values.dtype.element_ty))
     top = tl.sum(query * key, 0)
     total, found = top * 0.0 + 1.0, value
-    top, total, found = _found(query, past, kept, s < place, top, total, found)
-    for begin in range(BLOCK, place, BLOCK):
-        past, kept = _block(keys, values, begin + s, place, D)
-        top, total, found = _found(query, past, kept, begin + s < place, top, total, found)
+    top, total, found = _found(query, past, kept, s < position, top, total, found)
+    for begin in range(BLOCK, position, BLOCK):
+        past, kept = _block(keys, values, begin + s, position, D)
+        top, total, found = _found(query, past, kept, begin + s < position, top, total, found)
     tl.store(out + (row * HEADS + head) * D + d, (found / total).to(out.dtype.element_ty))
 
 
 def attend_own(
-    qkv: Tensor, past: Tensor, place: Tensor, turns: Tensor | None, scale: float
+    qkv: Tensor, past: Tensor, position: Tensor, turns: Tensor | None, scale: float
 ) -> Tensor:
     """The kernel behind ``kernels.steps.attend_own``."""
     _, _, G, L, D = past.shape
@@ -200,7 +204,7 @@ def attend_own(
     out = torch.empty(R, H * D, dtype=qkv.dtype, device=qkv.device)
     pairs = qkv if turns is None else torch.view_as_real(turns)
     _own[(R, H)](
-        qkv, past[0], past[1], place, pairs, out, L, scale * LOG2_E,
+        qkv, past[0], past[1], position, pairs, out, L, scale * LOG2_E,
         HEADS=H, GROUPS=G, D=D, BLOCK=LONG_BLOCK, ROTARY=turns is not None,
         num_warps=4, **early(out.device),
     )  # fmt: skip

@@ -45,18 +45,18 @@ def keep_best(
 
 @triton.jit
 def _embed(
-    ids, places, table, tokens, codes, out, n_room, n_width, scale,
+    ids, positions, table, tokens, codes, out, n_room, n_width, scale,
     BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     wait(EARLY)
     row = tl.program_id(0).to(tl.int64)
-    place = tl.load(places + row)
-    tl.store(table + row * n_room + place, row.to(tl.int32))
+    position = tl.load(positions + row)
+    tl.store(table + row * n_room + position, row.to(tl.int32))
     d = tl.arange(0, BLOCK)
     here = d < n_width
     token = tl.load(ids + row).to(tl.int64)
     x = tl.load(tokens + token * n_width + d, mask=here, other=0.0).to(tl.float32) * scale
-    x += tl.load(codes + place * n_width + d, mask=here, other=0.0).to(tl.float32)
+    x += tl.load(codes + position * n_width + d, mask=here, other=0.0).to(tl.float32)
     tl.store(out + row * n_width + d, x.to(out.dtype.element_ty), mask=here)
 
 
@@ -122,36 +122,36 @@ def _merge(
 
 @triton.jit
 def _note(
-    best, log_probs, ids, places, owners, finished, limits, written, totals,
+    best, log_probs, ids, positions, owners, finished, limits, written, totals,
     n_rows, n_room, end, BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     wait(EARLY)
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     here = row < n_rows
     going = here & (tl.load(finished + row, mask=here, other=1) == 0)
-    place = tl.load(places + row, mask=here, other=0)
-    # Who has finished goes along: at an older place it would write over the past of others.
-    tl.store(places + row, tl.minimum(place + 1, n_room - 1), mask=here)
+    position = tl.load(positions + row, mask=here, other=0)
+    # Who has finished goes along: at an older position it would write over the past of others.
+    tl.store(positions + row, tl.minimum(position + 1, n_room - 1), mask=here)
     owner = tl.load(owners + row, mask=going, other=0).to(tl.int64)
     chosen = tl.load(best + row, mask=going, other=0)
     total = tl.load(totals + owner, mask=going, other=0.0)
     total += tl.load(log_probs + row, mask=going, other=0.0)
     limit = tl.load(limits + owner, mask=going, other=0)
     tl.store(totals + owner, total, mask=going)
-    tl.store(written + owner * n_room + place, chosen, mask=going)
+    tl.store(written + owner * n_room + position, chosen, mask=going)
     tl.store(ids + row, chosen, mask=going)
-    ends = (chosen == end) | (place + 1 >= limit)
+    ends = (chosen == end) | (position + 1 >= limit)
     tl.store(finished + row, ends.to(tl.int8), mask=going)
 
 
 def embed(
-    ids: Tensor, places: Tensor, table: Tensor, tokens: Tensor, codes: Tensor, scale: float
+    ids: Tensor, positions: Tensor, table: Tensor, tokens: Tensor, codes: Tensor, scale: float
 ) -> Tensor:
     """The kernel behind ``kernels.steps.embed``."""
     R, D = ids.shape[0], tokens.shape[1]
     out = torch.empty(R, D, dtype=tokens.dtype, device=ids.device)
     _embed[(R,)](
-        ids, places, table, tokens, codes, out, table.shape[1], D, scale,
+        ids, positions, table, tokens, codes, out, table.shape[1], D, scale,
         BLOCK=triton.next_power_of_2(D), num_warps=4, **early(ids.device),
     )  # fmt: skip
     return out
@@ -213,7 +213,7 @@ def note(
     best: Tensor,
     log_probs: Tensor,
     ids: Tensor,
-    places: Tensor,
+    positions: Tensor,
     owners: Tensor,
     finished: Tensor,
     limits: Tensor,
@@ -224,6 +224,6 @@ def note(
     """The kernel behind ``kernels.steps.note``."""
     R = best.shape[0]
     _note[(triton.cdiv(R, ROWS),)](
-        best, log_probs, ids, places, owners, finished, limits, written, totals,
+        best, log_probs, ids, positions, owners, finished, limits, written, totals,
         R, written.shape[1], end, BLOCK=ROWS, num_warps=4, **early(best.device),
     )  # fmt: skip
