@@ -14,43 +14,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
+
+from regard.data.settings import AugmentSettings
 
 LUMA = (0.299, 0.587, 0.114)
 """How bright red, green and blue look."""
 GREYS = 256
 MOST_TURN, MOST_SHEAR, MOST_SHIFT, MOST_TONE = math.radians(30), 0.3, 0.3, 0.9
 """At RandAugment's largest magnitude: an angle, a slope, a share of the side, a share of 1."""
-
-
-class AugmentSettings(BaseModel):
-    """The section ``augment`` of ``data``: how pictures are changed while training."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    crop: int = Field(
-        0, ge=0, description="Pixels that a picture may be shifted by; what is new is mirrored."
-    )
-    flip: bool = Field(
-        False, description="Whether half of the pictures are mirrored left to right."
-    )
-    colour: float = Field(
-        0.0, ge=0, le=1, description="How far brightness, contrast and saturation may change."
-    )
-    randaugment: int = Field(0, ge=0, le=4, description="Changes a picture, by RandAugment.")
-    magnitude: int = Field(9, ge=0, le=10, description="How large the changes of RandAugment are.")
-    mixup: float = Field(
-        0.0, ge=0, description="α: pictures are blended with others by a share from Beta(α, α)."
-    )
-    cutmix: float = Field(
-        0.0, ge=0, description="α: a part of a picture is taken from another, by Beta(α, α)."
-    )
-
-    @property
-    def mixes(self) -> bool:
-        """Whether pictures get parts of others, and so shares of their labels."""
-        return bool(self.mixup or self.cutmix)
 
 
 class Augmented(NamedTuple):

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,16 @@ from regard.core.numbers import counted
 from regard.core.registry import Registry
 from regard.data import readers
 from regard.data.lines import excerpt, read_lines, read_parallel
+from regard.data.picture_records import (
+    NAMES_OF_IMAGES,
+    album_of,
+    captioned_picture,
+    idx_rows,
+    labelled_picture,
+    picture_question,
+    picture_rows,
+    together,
+)
 from regard.data.readers import READERS, TABLES, Row, an_object, ending, text_value
 from regard.data.records import Corpus, Labelled, Pair, Question
 from regard.data.settings import DataSettings, Files
@@ -34,7 +45,7 @@ class Schema:
     """Of what there may be just one file, or that two parallel files are."""
     columns: Mapping[int, tuple[str, ...]]
     """The names of the columns, by how many there are."""
-    make: Callable[[str, Values], Any]
+    make: Callable[..., Any]
     """Where a row stands and its values → the record; None where a part of it is empty."""
     patterns: bool = False
     """Whether ``data.pattern`` may describe lines."""
@@ -42,6 +53,8 @@ class Schema:
     """Keys of JSON that may be missing."""
     formats: tuple[str, ...] = ()
     """Endings of files that are read, where a file of any other name is no table."""
+    pictures: bool = False
+    """Whether a row has a picture, or the name of one; ``make`` is then told where they lie."""
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -50,27 +63,31 @@ class Schema:
         return tuple(name for name in first if all(name in more for more in others))
 
 
-def read_corpus(files: Files, kind: str, settings: DataSettings | None = None) -> Corpus[Any]:
+def read_corpus(
+    files: Files, kind: str, settings: DataSettings | None = None, split: str = "test"
+) -> Corpus[Any]:
     """All records of a kind in a file, or in two parallel ones.
 
     Texts lose white space at their ends. The settings say which columns of a table count, or the
-    pattern that every line matches.
+    pattern that every line matches, and where the pictures of a ``split`` lie.
     """
     schema = SCHEMAS[kind]
+    make = _maker(schema, files, settings, split)
     columns, pattern = (None, None) if settings is None else (settings.columns, settings.pattern)
     single = isinstance(files, str)
     headed = isinstance(files, str) and ending(Path(files)) != ".jsonl" and pattern is None
     rows = _named(_rows(files, schema, pattern), schema, columns if single else None)
     examples: list[Any] = []
-    n_rows = n_headers = n_unanswered = 0
+    n_rows = n_headers = n_unanswered = n_made = 0
     for where, values in rows:
         if headed and values is not None and not n_rows + n_headers and _is_header(values):
             n_headers = 1
             continue
         n_rows += 1
-        record = None if values is None else schema.make(where, values)
+        record = None if values is None else make(where, values)
         if record is not None:
             examples.append(record)
+            n_made += 1
         elif values is not None and values.get("answer") == []:
             n_unanswered += 1
     if not examples:
@@ -80,9 +97,23 @@ def read_corpus(files: Files, kind: str, settings: DataSettings | None = None) -
         told = f" ({skipped})" if skipped else ""
         raise DataError(f"{name}: no {schema.what} in it; expected one a line{told}")
     check_alike(examples)
+    if schema.pictures:
+        examples = [*together(examples)]
+        return Corpus(tuple(examples), n_rows - n_made, n_headers)
     likely = _likely_header(examples) if kind == "label" and headed and not n_headers else None
     n_empty = n_rows - len(examples) - n_unanswered
     return Corpus(tuple(examples), n_empty, n_headers, n_unanswered, likely)
+
+
+def _maker(
+    schema: Schema, files: Files, settings: DataSettings | None, split: str
+) -> Callable[[str, Values], Any]:
+    """What makes a record of a row."""
+    if not schema.pictures:
+        return schema.make
+    path = files if isinstance(files, str) else files[0]
+    images, folder = (None, "") if settings is None else (settings.images, settings.folder or "")
+    return partial(schema.make, album=album_of(images, split, folder, path))
 
 
 def check_alike(examples: Iterable[Any]) -> None:
@@ -105,15 +136,19 @@ def _rows(files: Files, schema: Schema, pattern: str | None) -> Iterator[Row]:
             f"data.pattern is for texts with labels; of {schema.what}s, name data.columns"
         )
     if not isinstance(files, str):
-        if 2 not in schema.columns:
+        if 2 not in schema.columns or (schema.pictures and "label" not in schema.required):
             raise ConfigError(
                 f"expected one file of {schema.what}s, but found two: {', '.join(files)}; name one "
                 "of them"
             )
         source, target = map(Path, files)
+        if schema.pictures:
+            return idx_rows(source, target)
         both = enumerate(read_parallel(source, target), start=1)
         return (Row(f"{target}:{number}", row) for number, row in both)
     path = Path(files)
+    if schema.pictures and (rows := picture_rows(path)) is not None:
+        return rows
     if pattern is not None and ending(path) != ".jsonl":
         compiled, layouts = re.compile(pattern), schema.columns.values()
         if {*compiled.groupindex} not in [{*names} for names in layouts]:
@@ -145,6 +180,8 @@ def _named(
     keys |= dict.fromkeys(schema.optional)
     for where, found, values in rows:
         if values is not None:
+            if schema.pictures and isinstance(values, dict):
+                values = {_plain(key): value for key, value in values.items()}
             entry = an_object(values, required, where)
             given = {key: entry[key] for key in keys if key in entry}
             converted = {
@@ -157,6 +194,10 @@ def _named(
             yield where, None
         else:
             fields = found if columns is None else _picked(found, columns, where)
+            if names is None and schema.pictures and {*fields} & {*NAMES_OF_IMAGES}:
+                names = tuple(_plain(name) for name in fields)  # a line that names the columns
+                an_object(dict.fromkeys(names), required, where)
+                continue
             if names is None:
                 names = _layout(fields, schema, where, found)
             if len(fields) != len(names):
@@ -165,6 +206,11 @@ def _named(
                     f"{len(fields)} in {excerpt(TAB.join(found))}"
                 )
             yield where, dict(zip(names, fields, strict=True))
+
+
+def _plain(name: str) -> str:
+    """Of the names that a column of pictures may have, the first."""
+    return NAMES_OF_IMAGES[0] if name in NAMES_OF_IMAGES else name
 
 
 def _layout(
@@ -227,6 +273,11 @@ def _start(value: Any, key: str, where: str) -> int | None:
     return None
 
 
+def _as_it_is(value: Any, key: str, where: str) -> Any:
+    """What the record checks."""
+    return value
+
+
 def _many(value: Any) -> list[Any]:
     if value is None:
         return []
@@ -238,6 +289,8 @@ _CONVERT: Mapping[str, Callable[[Any, str, str], Any]] = {
     "score": _score,
     "answer": _answers,
     "answer_start": _start,
+    **dict.fromkeys(("image", "caption", "split", "kind"), _as_it_is),
+    **dict.fromkeys(("boxes", "labels", "width", "height"), _as_it_is),
 }
 
 
@@ -306,3 +359,21 @@ SCHEMAS.add("label")(Schema("example", _LABELLED, _labelled, patterns=True))
 SCHEMAS.add("score")(Schema("example", _SCORED, _labelled, patterns=True))
 SCHEMAS.add("text")(Schema("text", {1: ("text",)}, _labelled, patterns=True))
 SCHEMAS.add("question")(Schema("question", _ASKED, _question, optional=("answer_start",)))
+
+SCHEMAS.add("image_label")(
+    Schema("picture", {2: ("image", "label")}, labelled_picture, optional=("split",), pictures=True)
+)
+SCHEMAS.add("caption")(
+    Schema(
+        "caption", {2: ("image", "caption")}, captioned_picture, optional=("split",), pictures=True
+    )
+)
+SCHEMAS.add("image_question")(
+    Schema(
+        "question",
+        {3: ("question", "answer", "image")},
+        picture_question,
+        optional=("kind", "split"),
+        pictures=True,
+    )
+)

@@ -62,9 +62,9 @@ def _telling(path: Path, place: Callable[[], str] = lambda: "") -> Iterator[None
 
 
 def present(path: Path) -> Path | None:
-    """The file itself or, where only that is there, the same packed; None where neither is."""
+    """The file or folder or, where only that is there, the file packed; None where neither is."""
     candidates = (path, *(path.with_name(path.name + suffix) for suffix in PACKED))
-    return next((one for one in candidates if one.is_file()), None)
+    return next((one for one in candidates if one.exists()), None)
 
 
 def read_parallel(source: Path, target: Path) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import tarfile
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -76,16 +77,23 @@ def _is_picture(name: str) -> bool:
 
 
 class Album:
-    """Pictures by name, for files whose lines name them."""
+    """Pictures by name, for files whose lines name them; read when the first is looked up."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._pictures = pictures_in(path)
-        self._short: dict[str, list[str]] = defaultdict(list)
+
+    @cached_property
+    def _pictures(self) -> dict[str, Picture]:
+        return pictures_in(self.path)
+
+    @cached_property
+    def _short(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
         for name in self._pictures:
             last = PurePosixPath(name)
             for short in {last.name, last.stem}:
-                self._short[short].append(name)
+                found[short].append(name)
+        return found
 
     def find(self, name: str, where: str) -> Picture:
         """The picture that a line at ``where`` names; one that is not there is told."""

@@ -18,21 +18,20 @@ from hashlib import blake2b
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.errors import DataError
 from regard.core.files import telling, whole_file
+from regard.data.settings import Fit
 
 if TYPE_CHECKING:
     from PIL import Image
 
 Pixels = NDArray[np.uint8]
 """(H, W, 3)"""
-Fit = Literal["crop", "squash", "pad"]
-"""How a picture becomes square: cut out of its middle, scaled in each direction, or grey added."""
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 MOST_PIXELS = 50_000_000

@@ -12,6 +12,38 @@ from regard.data.worlds.registry import WORLDS, WorldRequest
 
 Files = str | tuple[str, str]
 """A TSV or JSONL file, or two parallel files: source, target."""
+Split = Literal["train", "valid", "test"]
+Fit = Literal["crop", "squash", "pad"]
+"""How a picture becomes square: cut out of its middle, scaled in each direction, or grey added."""
+
+
+class AugmentSettings(BaseModel):
+    """The section ``augment`` of ``data``: how pictures are changed while training."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    crop: int = Field(
+        0, ge=0, description="Pixels that a picture may be shifted by; what is new is mirrored."
+    )
+    flip: bool = Field(
+        False, description="Whether half of the pictures are mirrored left to right."
+    )
+    colour: float = Field(
+        0.0, ge=0, le=1, description="How far brightness, contrast and saturation may change."
+    )
+    randaugment: int = Field(0, ge=0, le=4, description="Changes a picture, by RandAugment.")
+    magnitude: int = Field(9, ge=0, le=10, description="How large the changes of RandAugment are.")
+    mixup: float = Field(
+        0.0, ge=0, description="α: pictures are blended with others by a share from Beta(α, α)."
+    )
+    cutmix: float = Field(
+        0.0, ge=0, description="α: a part of a picture is taken from another, by Beta(α, α)."
+    )
+
+    @property
+    def mixes(self) -> bool:
+        """Whether pictures get parts of others, and so shares of their labels."""
+        return bool(self.mixup or self.cutmix)
 
 
 class DataSettings(BaseModel):
@@ -68,6 +100,24 @@ class DataSettings(BaseModel):
         "that share a sentence, source or target, stay together. Of plain text so many last "
         "lines, for valid.",
     )
+    images: str | dict[Split, str] | None = Field(
+        None,
+        description="A folder, a tar or a zip archive in which the pictures lie that lines name; "
+        "where each split has its own, by the name of the split. Without it they lie beside the "
+        "file.",
+    )
+    image_size: int | None = Field(
+        None, ge=4, le=1024, description="Pixels of a side that every picture is brought to."
+    )
+    fit: Fit = Field(
+        "crop",
+        description="How a picture becomes square: cut out of its middle, scaled in each "
+        "direction (squash), or with grey beside it (pad).",
+    )
+    augment: AugmentSettings = Field(
+        AugmentSettings(), description="How pictures are changed while training."
+    )
+    language: Literal["en", "fr"] = Field("en", description="Of the captions of a world.")
     long_lines: Literal["truncate", "drop"] = Field(
         "drop", description="What happens to a pair with a side longer than model.max_len."
     )
@@ -78,7 +128,9 @@ class DataSettings(BaseModel):
         """Which world is asked for, and how large."""
         assert self.world is not None, "there are files"
         size = {} if self.n_train is None else {"n_train": self.n_train}
-        return WorldRequest(self.world, self.direction, {"seed": self.world_seed, **size})
+        size |= {} if self.image_size is None else {"size": self.image_size}
+        how = {"seed": self.world_seed, **size}
+        return WorldRequest(self.world, self.direction, how, self.language)
 
     @field_validator("world")
     @classmethod
@@ -192,7 +244,7 @@ class DataSettings(BaseModel):
             )
         return n_train
 
-    @field_validator("folder", "pattern", "prompt", "hold_out")
+    @field_validator("folder", "pattern", "prompt", "hold_out", "images")
     @classmethod
     def _of_files_only(cls, value: str | int | None, info: ValidationInfo) -> str | int | None:
         world = info.data.get("world")

@@ -82,7 +82,8 @@ def read_splits(settings: DataSettings, kind: str) -> dict[str, Corpus[Any]]:
     """
     assert settings.train is not None, "a world has no files"
     files = located_splits(settings)
-    splits = {name: read_corpus(some, kind, settings) for name, some in files.items()}
+    splits = {name: read_corpus(some, kind, settings, name) for name, some in files.items()}
+    splits = _divided(splits)
     check_alike(corpus.examples[0] for corpus in splits.values())
     n, seed = settings.hold_out, settings.world_seed
     for name in [name for name in ("test", "valid") if name not in splits]:
@@ -96,6 +97,21 @@ def read_splits(settings: DataSettings, kind: str) -> dict[str, Corpus[Any]]:
             continue
         splits |= {"train": replace(splits["train"], examples=kept), name: Corpus(held)}
     return {name: splits[name] for name in NAMES if name in splits}
+
+
+def _divided(splits: dict[str, Corpus[Any]]) -> dict[str, Corpus[Any]]:
+    """Where one file holds all, and its lines say to which split they belong, the splits."""
+    whole = splits["train"].examples
+    named = [getattr(one, "split", "") for one in whole]
+    if len(splits) > 1 or not any(named):
+        return splits
+    parts = {
+        name: tuple(
+            one for one, split in zip(whole, named, strict=True) if (split or "train") == name
+        )
+        for name in NAMES
+    }
+    return {name: replace(splits["train"], examples=part) for name, part in parts.items() if part}
 
 
 def located_splits(settings: DataSettings) -> dict[str, Files]:

@@ -34,6 +34,7 @@ class TrainSettings(BaseModel):
     batch_tokens: int = Field(
         4096, ge=1, description="Padded tokens of a batch on its longer side."
     )
+    batch_size: int = Field(64, ge=1, description="Pictures of a batch.")
     accumulate: int = Field(1, ge=1, description="Batches whose gradients make one update.")
     lr: float | None = Field(
         None, gt=0, description="Highest learning rate; by default the paper's, from d_model."

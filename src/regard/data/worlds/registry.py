@@ -24,7 +24,9 @@ class WorldRequest:
     name: str
     direction: str
     size: Mapping[str, int]
-    """``seed`` and, where that is said, ``n_train``."""
+    """``seed`` and, where that is said, ``n_train``; of pictures also ``size``, in pixels."""
+    language: str = "en"
+    """Of captions."""
 
 
 Build = Callable[[WorldRequest], Splits]
@@ -36,6 +38,10 @@ RECORDS = {
     "text": "texts",
     "question": "questions",
     "language": "texts to go on from",
+    "image_label": "pictures with labels",
+    "caption": "pictures with captions",
+    "image_question": "questions about pictures",
+    "boxes": "pictures with boxes",
 }
 """The kinds of records that the built-in tasks learn from; a task of a plug-in may add its own."""
 
@@ -102,6 +108,15 @@ def _toy(asked: WorldRequest) -> Splits:
     return build_toy(asked.name, **asked.size)
 
 
+def _scenes(kind: str) -> Build:
+    def build(asked: WorldRequest) -> Splits:
+        from regard.data.worlds.scene_records import scene_records
+
+        return scene_records(kind, asked.language, **asked.size)
+
+    return build
+
+
 def _everything(asked: WorldRequest) -> Splits:
     from regard.data.worlds.prompted import everything, texts_of
 
@@ -126,3 +141,6 @@ for _name in ("sentiment", "topics"):
     WORLDS.add(_name)(World({"label": _labelled, "text": _labelled}))
 WORLDS.add("questions")(World({"question": _questions}))
 WORLDS.add(EVERYTHING)(World({"language": _everything}, _BOTH))
+WORLDS.add("scenes")(
+    World({kind: _scenes(kind) for kind in ("image_label", "caption", "image_question", "boxes")})
+)
