@@ -22,7 +22,7 @@ import typer
 
 from regard.cli.terminal import Device, Json, RunPath, arriving_lines, note
 from regard.core.errors import ConfigError, DataError
-from regard.tasks.base import Verb
+from regard.tasks.base import Chunks, Verb
 from regard.tasks.verbs import verbs
 
 if TYPE_CHECKING:
@@ -32,8 +32,14 @@ if TYPE_CHECKING:
     from regard.tasks.chat import Conversation
     from regard.tasks.requests import ChatOptions
 
-# What a command does with a run folder, its options, a device, and whether to print JSON.
-Body = Callable[[Path, Any, str | None, bool], None]
+# What a command does with a run folder, inputs, its options, a device, and whether to print JSON.
+Body = Callable[[Path, list[str], Any, str | None, bool], None]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[INPUT]...", help="Texts, or files of pictures; else the lines of standard input."
+    ),
+]
 
 
 def add_verbs(app: typer.Typer, asked: str | None) -> None:
@@ -52,7 +58,7 @@ def add_verbs(app: typer.Typer, asked: str | None) -> None:
     if asked == "chat":
         from regard.tasks.requests import ChatOptions
 
-        chats = _command(ChatOptions, chat)
+        chats = _command(ChatOptions, chat, takes_inputs=False)
     app.command("chat", help=chat.__doc__)(chats)
 
 
@@ -60,16 +66,22 @@ def _unasked() -> None:
     """Stands in the list of commands and is never called."""
 
 
-def _command(model: type[BaseModel] | None, body: Body) -> Callable[..., None]:
+def _command(
+    model: type[BaseModel] | None, body: Body, *, takes_inputs: bool = True
+) -> Callable[..., None]:
     """A command with the fields of a model as options."""
 
-    def command(path: Path, device: str | None, as_json: bool, **given: Any) -> None:
+    def command(
+        path: Path, device: str | None, as_json: bool, inputs: list[str] | None = None, **given: Any
+    ) -> None:
         plain = {name: value for name, value in given.items() if value is not None}
-        body(path, None if model is None else _checked(model, plain), device, as_json)
+        options = None if model is None else _checked(model, plain)
+        body(path, inputs or [], options, device, as_json)
 
     fields = {} if model is None else model.model_fields
     parameters = [
         _parameter("path", RunPath),
+        *([_parameter("inputs", Inputs, None)] if takes_inputs else []),
         *(_parameter(name, *_option(name, field)) for name, field in fields.items()),
         _parameter("device", Device, None),
         _parameter("as_json", Json, False),
@@ -123,11 +135,16 @@ def _checked(model: type[BaseModel], given: dict[str, Any]) -> Any:
         raise ConfigError(f"{option}{message}") from None
 
 
-def answer_lines(verb: Verb, path: Path, options: Any, device: str | None, as_json: bool) -> None:
-    """Answer every line of standard input; a bad run fails on empty input too."""
+def answer_lines(
+    verb: Verb, path: Path, inputs: list[str], options: Any, device: str | None, as_json: bool
+) -> None:
+    """Answer the inputs, or every line of standard input; a bad run fails on empty input too."""
+    from regard.tasks.base import TASKS
     from regard.tasks.opening import load
 
     run = load(path, device=device, verb=verb)
+    verb = next(one for one in TASKS[run.task].verbs if one.name == verb.name)
+    chunks = _chunks(verb, inputs)
     if hasattr(options, "engine"):  # of another project
         from regard.interop.ctranslate2_engine import engine_for
 
@@ -137,10 +154,10 @@ def answer_lines(verb: Verb, path: Path, options: Any, device: str | None, as_js
     if getattr(options, "stream", False):
         if as_json:
             raise ConfigError("--stream prints one text as it comes: leave out --json and --n")
-        for piece in verb.pieces(run, _chunks(verb), options, note=note):
+        for piece in verb.pieces(run, chunks, options, note=note):
             print(piece, end="", flush=True)
         return
-    for answered in verb.lines(run, _chunks(verb), options, note=note):
+    for answered in verb.lines(run, chunks, options, note=note):
         for request, answer in answered:
             if as_json:
                 record = verb.as_record(request, answer, options)
@@ -150,16 +167,22 @@ def answer_lines(verb: Verb, path: Path, options: Any, device: str | None, as_js
         sys.stdout.flush()
 
 
-def _chunks(verb: Verb) -> Callable[[int], Iterator[list[str]]]:
+def _chunks(verb: Verb, inputs: list[str]) -> Chunks:
+    if inputs:
+        return Chunks(
+            lambda size: (inputs[i : i + size] for i in range(0, len(inputs), size)), "input"
+        )
     if verb.unasked and sys.stdin.isatty():
-        return lambda _size: iter([list(verb.unasked)])
-    return arriving_lines
+        return Chunks(lambda _size: iter([list(verb.unasked)]))
+    return Chunks(arriving_lines)
 
 
 # ------------------------------------------------------------------ chat
 
 
-def chat(path: Path, options: ChatOptions, device: str | None, as_json: bool) -> None:
+def chat(
+    path: Path, _inputs: list[str], options: ChatOptions, device: str | None, as_json: bool
+) -> None:
     """Talk with a model in the words of its own template; each line is a turn, Ctrl-D ends it.
 
     Answers are printed while they are written. With --json one object a turn: message, answer,

@@ -17,7 +17,7 @@ from regard.core.numbers import counted
 from regard.core.registry import Registry
 from regard.data import readers
 from regard.data.lines import excerpt, read_lines, read_parallel
-from regard.data.picture_records import (
+from regard.data.picture_corpora import (
     NAMES_OF_IMAGES,
     album_of,
     captioned_picture,

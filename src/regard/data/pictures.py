@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from regard.core.errors import DataError
 from regard.core.files import telling, whole_file
-from regard.data.settings import Fit
+from regard.data.records import Fit
 
 if TYPE_CHECKING:
     from PIL import Image

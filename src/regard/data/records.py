@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from regard.core.errors import DataError
 
+Fit = Literal["crop", "squash", "pad"]
+"""How a picture becomes square: cut out of its middle, scaled in each direction, or grey added."""
 Links = tuple[tuple[int, int], ...]
 """Pairs of word positions, from 0, in the words of ``regard.text.words.split``."""
 
@@ -129,8 +131,8 @@ class Corpus(Generic[R]):
         return told
 
 
-def numbered(examples: Iterable[Labelled], labels: Mapping[str, int]) -> list[int]:
-    """The number of each example's label."""
+def numbered(examples: Iterable[Any], labels: Mapping[str, int]) -> list[int]:
+    """The number of the label of each example, be it of a text or of a picture."""
     numbers = []
     for one in examples:
         assert one.label is not None, "these examples were read without labels"

@@ -8,13 +8,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from regard.core.registry import did_you_mean
+from regard.data.records import Fit
 from regard.data.worlds.registry import WORLDS, WorldRequest
 
 Files = str | tuple[str, str]
 """A TSV or JSONL file, or two parallel files: source, target."""
 Split = Literal["train", "valid", "test"]
-Fit = Literal["crop", "squash", "pad"]
-"""How a picture becomes square: cut out of its middle, scaled in each direction, or grey added."""
 
 
 class AugmentSettings(BaseModel):

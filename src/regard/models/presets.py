@@ -42,6 +42,7 @@ from regard.models.settings import (
     TransformerConfig,
 )
 from regard.models.transformer import Transformer
+from regard.models.vision import VisionConfig, VisionTransformer
 
 NAMES: Mapping[str, Registry[Any]] = {
     "score": SCORES,
@@ -78,6 +79,7 @@ FAMILIES.add("recurrent")(Family(RecurrentConfig, RecurrentTranslator))
 FAMILIES.add("memory_network")(Family(MemoryNetworkConfig, MemoryNetwork))
 FAMILIES.add("encoder")(Family(EncoderConfig, Encoder))
 FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel))
+FAMILIES.add("vision")(Family(VisionConfig, VisionTransformer))
 
 PRESETS: Registry[Preset] = Registry("model preset")
 
@@ -162,6 +164,15 @@ for _name, _preset in {
         {
             "tiny": _blocks(128, 4, 4, 512),
             "small": _blocks(384, 6, 6, 1536),
+            "base": _blocks(768, 12, 12, 3072),
+        },
+    ),
+    "vit2021": Preset(
+        "vision",
+        "Encoder over the patches of a picture (Dosovitskiy et al. 2021)",
+        {
+            "tiny": _blocks(192, 12, 3, 768),
+            "small": _blocks(384, 12, 6, 1536),
             "base": _blocks(768, 12, 12, 3072),
         },
     ),

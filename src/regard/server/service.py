@@ -76,13 +76,15 @@ class Service:
 
 
 def typed_fields(request: type[BaseModel]) -> dict[str, str]:
-    """Fields to type into and how: ``text``, ``lines`` or ``json``; no numbers with a default."""
+    """Fields to fill and how: text, lines, json or image; no numbers with a default."""
     fields = {name: _typed(field) for name, field in request.model_fields.items()}
     return {name: kind for name, kind in fields.items() if kind and name != "api_key"}
 
 
 def _typed(field: FieldInfo) -> str:
     kind = field.annotation
+    if (field.json_schema_extra or {}) == {"format": "image"}:
+        return "image"
     inside = (kind, *get_args(kind))  # a type with bounds holds its bare type first
     bare = {get_args(one)[0] if hasattr(one, "__metadata__") else one for one in inside}
     if str in bare and get_origin(kind) is not list:

@@ -39,8 +39,27 @@ Event = tuple[str, Answer]
 """A kind and its data: one server-sent event of an answer that comes in parts."""
 Answered = list[tuple[Any, Answer]]
 """Requests with their answers."""
-Chunks = Callable[[int], Iterator[list[str]]]
-"""So many lines at most -> lists of lines, as they arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Lines to be answered, as they arrive: at most so many -> lists of lines."""
+
+    read: Callable[[int], Iterator[list[str]]]
+    named: str = "standard input, line"
+    """What a line is called in messages, before its number."""
+
+    def __call__(self, size: int) -> Iterator[list[str]]:
+        """Lists of at most ``size`` lines."""
+        return self.read(size)
+
+    @contextmanager
+    def telling(self, number: int) -> Iterator[None]:
+        """Inside the block, an error in the data says in which line it is."""
+        try:
+            yield
+        except DataError as error:
+            raise DataError(f"{self.named} {number}: {error}") from None
 
 
 class Unit(NamedTuple):
@@ -195,10 +214,10 @@ class Verb(ABC):
         for chunk in chunks(self.chunk):
             requests = []
             for number, line in enumerate(chunk, start=n_before + 1):
-                with _told_of_line(number):
+                with chunks.telling(number):
                     requests.append(self.from_line(run, line, options))
             # Of several requests it is not known whose error it is.
-            with _told_of_line(n_before + 1) if len(chunk) == 1 else nullcontext():
+            with chunks.telling(n_before + 1) if len(chunk) == 1 else nullcontext():
                 answers = self.answer(run, requests)
             yield list(zip(requests, answers, strict=True))
             n, remark = self.remark(run, requests)
@@ -211,15 +230,6 @@ class Verb(ABC):
     ) -> Iterator[str]:
         """What is printed as it comes, where the options ask to ``stream``."""
         raise ConfigError(f"{self.name} prints whole answers alone")
-
-
-@contextmanager
-def _told_of_line(number: int) -> Iterator[None]:
-    """Inside the block, an error in the data says in which line of standard input it is."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"standard input, line {number}: {error}") from None
 
 
 SHORT = 1000
@@ -382,6 +392,8 @@ class Task(ABC):
     """The configuration that models of this task have; a family with it can learn the task."""
     attends: ClassVar[str]
     """Presets of this task whose models have heads, for a message."""
+    plain_name: ClassVar[str] = ""
+    """The task that a recipe may name instead, where the preset of its model is one of this."""
 
     @property
     def verb(self) -> Verb:
@@ -479,7 +491,10 @@ _NO_USE = {
 class TaskRegistry(Registry[Task]):
     """Tasks by name; built-in ones are imported when somebody asks."""
 
-    builtin = ("translation", "language", "classification", "masked", "similarity", "answers")
+    builtin: tuple[str, ...] = (
+        *("translation", "language", "classification", "masked", "similarity", "answers"),
+        *("image_classification",),
+    )
     """Modules beside this one, each of which enters the task of its name."""
 
     def __contains__(self, name: object) -> bool:

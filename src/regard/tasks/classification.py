@@ -45,13 +45,13 @@ class Labels:
     """Whether two texts together have a label; None where nobody told, and both are taken."""
 
     @classmethod
-    def of(cls, examples: Iterable[Labelled]) -> Labels:
-        """Those that training shows, in sorted order."""
+    def of(cls, examples: Iterable[Any]) -> Labels:
+        """Those that training shows, in sorted order; the examples are of texts or of pictures."""
         known, pairs = set(), False
         for one in examples:
             assert one.label is not None, "these examples were read without labels"
             known.add(one.label)
-            pairs = one.other is not None
+            pairs = getattr(one, "other", None) is not None
         return cls(tuple(sorted(known)), pairs)
 
     @property

@@ -26,6 +26,7 @@ from regard.inspection.records import Record, Steps, steps_of
 from regard.models.settings import DecoderConfig, EncoderConfig
 from regard.tasks.edits import AnyEdit, as_json
 from regard.text.tokenizer import SPACE
+from regard.visual.heat_maps import Pixels, data_uri
 from regard.visual.look_files import look_file, look_fragment
 from regard.visual.matrix import look_text
 from regard.visual.payload import Axis, Payload, Selected, named_sides, selected_view, token_sides
@@ -148,6 +149,8 @@ class Look:
     """Attention -> the sides that are its ``rows`` and ``columns``, where its name does not say."""
     sides: Mapping[str, Axis] = field(default_factory=dict)
     """Sides that are no tokens, such as a ``source`` of patches."""
+    picture: Pixels | None = None
+    """(S, S, 3): what the patches are of, as the model saw it."""
 
     @classmethod
     def of(cls, found: Records, changes: Sequence[AnyEdit] = (), **fields: Any) -> Look:
@@ -284,6 +287,7 @@ class Look:
             "axes": axes,
             "sides": {name: one.as_json() for name, one in self._sides().items() if name in used},
             "edits": [dict(edit) for edit in self.edits],
+            **({} if self.picture is None else {"picture": data_uri(self.picture)}),
             **({"task": self.task, "outcome": self.outcome.as_json()} if self.outcome else {}),
         }
 
@@ -308,7 +312,7 @@ class Look:
             f"{name} {counted(len(layers), 'layer')} × {counted(len(layers[0]), 'head')}"
             for name, layers in self.attentions.items()
         ]
-        said = mentioned(self.source)
+        said = "a picture" if self.picture is not None else mentioned(self.source)
         if self.outcome is None or self.answer:
             said += f" → {mentioned(self.answer)}"
         under = f", under {counted(len(self.edits), 'edit')}" if self.edits else ""

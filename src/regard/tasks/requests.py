@@ -113,6 +113,25 @@ class TranslateOptions(SearchOptions):
     )
 
 
+MAX_IMAGE = 8 * 2**20
+"""Characters of a picture, which is a data URL."""
+Image = Annotated[
+    str,
+    Field(
+        max_length=MAX_IMAGE,
+        pattern=r"^data:image/[a-z.+-]+;base64,",
+        description="A picture as a data URL: data:image/png;base64,…",
+        json_schema_extra={"format": "image"},
+    ),
+]
+
+
+class PictureRequest(Request):
+    """A picture."""
+
+    image: Image
+
+
 class ClassifyRequest(Request):
     """A text, or a pair of texts, that is to get a label."""
 

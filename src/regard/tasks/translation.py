@@ -65,13 +65,19 @@ from regard.tasks.verbs import TRANSLATE, check_side, unknown_note
 from regard.text.specials import END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
 from regard.training.flops import FlopFormula, flop_formula
-from regard.training.losses import Losses, cross_entropy, free_running_logits, token_log_probs
+from regard.training.losses import (
+    Losses,
+    Objective,
+    cross_entropy,
+    free_running_logits,
+    token_log_probs,
+)
 from regard.training.reinforce import Baseline, accounts, surrogate
 from regard.training.schedules import forced_share
 from regard.training.settings import TrainSettings
 
 
-class TokenLoss:
+class TokenLoss(Objective):
     """Cross-entropy of the target tokens, and what hard attention learns by REINFORCE.
 
     What it remembers between batches (how many there were, the baseline of hard attention) goes

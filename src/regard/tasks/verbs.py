@@ -30,7 +30,7 @@ def unknown_note(words: Iterable[str]) -> list[str]:
 
 
 def readable(
-    run: Any, chunks: Iterator[list[str]], note: Note, *, cut: bool = False
+    run: Any, chunks: Chunks, size: int, note: Note, *, cut: bool = False
 ) -> Iterator[list[str]]:
     """Lists of lines that a run can read, as they arrive; the first that is longer is an error.
 
@@ -38,7 +38,7 @@ def readable(
     none is too long.
     """
     n_before, unknown = 0, dict[str, None]()
-    for chunk in chunks:
+    for chunk in chunks(size):
         lines = chunk if cut else list(takewhile(run.fits, chunk))
         yield lines
         for line in lines:
@@ -46,7 +46,8 @@ def readable(
                 unknown |= dict.fromkeys(run.unknown_words(line))
         if len(lines) < len(chunk):
             number, long = n_before + len(lines) + 1, chunk[len(lines)]
-            raise DataError(f"standard input, line {number}: {run.too_long(long)}")
+            with chunks.telling(number):
+                raise DataError(run.too_long(long))
         n_before += len(chunk)
     for told in unknown_note(unknown):
         note(told)
@@ -141,7 +142,7 @@ class Translate(BuiltinVerb):
         warnings = run.length_warnings([], [])
         named = {name: getattr(options, name) for name in ("beam", "batch_tokens", "prefix")}
         how = {**named, **options.sampling}
-        for lines in readable(run, chunks(self.chunk), note):
+        for lines in readable(run, chunks, self.chunk, note):
             found = run.hypotheses(lines, n_best=options.n_best or 1, **how)
             warnings += run.length_warnings(lines, [several[0] for several in found])
             yield [
@@ -230,7 +231,7 @@ class Generate(BuiltinVerb):
     def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
         n, cut = options.n_best or options.n, options.truncate is not None
         config, how = self._how(run, options)
-        for prompts in readable(run, chunks(max(1, self.chunk // n)), note, cut=cut):
+        for prompts in readable(run, chunks, max(1, self.chunk // n), note, cut=cut):
             written = run.written(prompts, config, n=n, **how)
             yield [
                 (prompt, self._described(one, options))
@@ -245,7 +246,7 @@ class Generate(BuiltinVerb):
                 "--stream prints one text as it comes: leave out --json, --n and --n-best"
             )
         config, how = self._how(run, options)
-        for prompts in readable(run, chunks(1), note, cut=options.truncate is not None):
+        for prompts in readable(run, chunks, 1, note, cut=options.truncate is not None):
             for prompt in prompts:
                 yield from run.pieces(prompt, config, **how)
                 yield "\n"

@@ -111,6 +111,24 @@ def count_text(reads: Callable[[Tensor], Any], n_tokens: int, device: str = "met
     return counter.get_total_flops()
 
 
+class CallFlops:
+    """FLOPs of a model by the shapes of what it reads, each counted once."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._skeleton = copy.deepcopy(model).to("meta").requires_grad_(False)
+        self._known: dict[tuple[torch.Size, ...], int] = {}
+
+    def training(self, *inputs: Tensor) -> float:
+        """FLOPs of a training step on inputs (B, …)."""
+        shapes = tuple(x.shape[1:] for x in inputs)
+        if shapes not in self._known:
+            first = [x[:1].to("meta") for x in inputs]
+            with torch.no_grad(), reference_only(), FlopCounterMode(display=False) as counter:
+                self._skeleton(*first)
+            self._known[shapes] = counter.get_total_flops()
+        return BACKWARD * len(inputs[0]) * self._known[shapes]
+
+
 def count_forward(model: nn.Module, n_source: int, n_target: int) -> int:
     """FLOPs of one forward pass, by torch's counter on the readable kernels."""
     device = next(model.parameters()).device

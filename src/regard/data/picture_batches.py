@@ -1,0 +1,108 @@
+"""Batches of pictures: rows that each show a picture, with what is learned of it beside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.data.batch import Batch, pad_sequences
+from regard.data.examples import Ints
+from regard.data.picture_records import PictureRecord
+from regard.data.pictures import Picture, Pixels, all_pixels, stored_pixels
+from regard.data.records import Fit
+from regard.data.stream import Stream
+
+Column = Any
+"""An array (N, …) of which rows are stacked, or N arrays of different lengths, which are padded."""
+
+
+@dataclass(frozen=True, eq=False)
+class PictureTable:
+    """Pixels (P, S, S, 3), and rows of which each shows one of these pictures."""
+
+    pixels: Pixels
+    pictures: Ints
+    """(N,): which picture a row shows."""
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    """What is learned of a row, by the name of its tensor; a list is of sequences, whose lengths a
+    batch has as ``NAME_lengths``."""
+    counts: str = ""
+    """The sequence of which all positions but the first are learned; empty: rows are counted."""
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of all rows."""
+        hashed = blake2b(np.ascontiguousarray(self.pixels).data, digest_size=16)
+        hashed.update(self.pictures.tobytes())
+        for name, column in self.columns.items():
+            hashed.update(name.encode())
+            for one in column if isinstance(column, list) else [column]:
+                hashed.update(f"{one.shape} ".encode() + one.tobytes())
+        return hashed.hexdigest()
+
+    def of_epoch(self, epoch: int) -> PictureTable:
+        """The same rows in every epoch."""
+        del epoch
+        return self
+
+    def batch(self, rows: Ints) -> Batch:
+        """Some rows: ``pixels`` (B, 3, S, S) of bytes, and the columns."""
+        found = torch.from_numpy(self.pixels[self.pictures[rows]])
+        tensors = {"pixels": found.permute(0, 3, 1, 2)}
+        for name, column in self.columns.items():
+            if isinstance(column, list):
+                tensors[name], tensors[f"{name}_lengths"] = pad_sequences([column[i] for i in rows])
+            else:
+                tensors[name] = torch.from_numpy(column[rows])
+        n = int((tensors[f"{self.counts}_lengths"] - 1).sum()) if self.counts else len(rows)
+        return Batch(tensors, tuple(rows.tolist()), count=n)
+
+    def stream(self, *, batch_size: int, seed: int) -> Stream:
+        """Batches of ``batch_size`` rows without end; what is left of an epoch is left out."""
+
+        def plan(table: PictureTable, rng: np.random.Generator) -> Sequence[Ints]:
+            order = rng.permutation(len(table))
+            n = len(order) // batch_size
+            return [*order[: n * batch_size].reshape(n, batch_size)] if n else [order]
+
+        depends_on = {"batch_size": batch_size}
+        return Stream(self, plan, PictureTable.batch, seed=seed, depends_on=depends_on)
+
+    def ordered(self, batch_size: int) -> list[Batch]:
+        """All rows once, in their order: for scoring."""
+        rows = np.arange(len(self))
+        return [self.batch(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size)]
+
+
+def picture_table(
+    records: Sequence[PictureRecord],
+    size: int,
+    fit: Fit,
+    cache: Path | None,
+    columns: Mapping[str, Column],
+    *,
+    counts: str = "",
+) -> PictureTable:
+    """The pictures of records, decoded once and kept in ``cache``, with columns of their rows."""
+    numbers: dict[int, int] = {}
+    pictures: list[Picture] = []
+    for record in records:
+        if id(record.picture) not in numbers:
+            numbers[id(record.picture)] = len(pictures)
+            pictures.append(record.picture)
+    rows = np.array([numbers[id(record.picture)] for record in records], np.int64)
+    if cache is None:
+        pixels = all_pixels(pictures, size, fit)
+    else:
+        pixels = stored_pixels(pictures, size, cache, fit)
+    return PictureTable(pixels, rows, columns, counts)

@@ -1,0 +1,164 @@
+"""Files with pictures as records.
+
+Lines of a file name their pictures, which lie beside it or where ``data.images`` says. Pictures of
+a class may also lie in a folder or an archive, in folders of the classes' names, or in two IDX
+files; captions and boxes may be in one JSON as COCO has them. A column ``split`` divides a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from regard.core.errors import DataError
+from regard.data.lines import excerpt, read_bytes
+from regard.data.picture_files import Album, by_class, idx_pictures
+from regard.data.picture_records import (
+    BoxedPicture,
+    CaptionedPicture,
+    LabelledPicture,
+    PictureQuestion,
+    PictureRecord,
+)
+from regard.data.readers import Row, an_object, ending
+
+ARCHIVES = (".zip", ".tar", ".tgz", ".tbz2", ".txz")
+NAMES_OF_IMAGES = ("image", "image_name", "file_name", "file")
+"""What a column or a key with a picture's name may be called."""
+SPLIT_NAMES = {"train": "train", "val": "valid", "valid": "valid", "dev": "valid", "test": "test"}
+Values = Mapping[str, Any]
+R = TypeVar("R", bound=PictureRecord)
+
+
+def _picture(where: str, values: Values, album: Album) -> dict[str, Any]:
+    """The fields that all records with a picture have."""
+    given = values["image"]
+    picture = album.find(given, where) if isinstance(given, str) else given
+    name = str(values.get("split", "")).strip().lower()
+    if name and name not in SPLIT_NAMES:
+        raise DataError(f"{where}: split {name!r} is none of {', '.join(SPLIT_NAMES)}")
+    return {"picture": picture, "where": where, "split": SPLIT_NAMES.get(name, "")}
+
+
+def labelled_picture(where: str, values: Values, album: Album) -> LabelledPicture | None:
+    """None where the line has no label."""
+    label = values["label"].strip()
+    return LabelledPicture(**_picture(where, values, album), label=label) if label else None
+
+
+def captioned_picture(where: str, values: Values, album: Album) -> CaptionedPicture | None:
+    """One caption, or a list of them; None where there is none."""
+    given = values["caption"]
+    texts = [given] if isinstance(given, str) else given
+    found = tuple(text.strip() for text in texts if text.strip())
+    return CaptionedPicture(**_picture(where, values, album), captions=found) if found else None
+
+
+def picture_question(where: str, values: Values, album: Album) -> PictureQuestion | None:
+    """None where the question or its answer is empty."""
+    question, answer = (values[name].strip() for name in ("question", "answer"))
+    if not question or not answer:
+        return None
+    kind = str(values.get("kind", "")).strip()
+    fields = {"question": question, "answer": answer, "kind": kind}
+    return PictureQuestion(**_picture(where, values, album), **fields)
+
+
+def together(records: Sequence[R]) -> tuple[R, ...]:
+    """Lines about one picture are one record, where that has captions or boxes."""
+    if not records or not isinstance(records[0], CaptionedPicture | BoxedPicture):
+        return tuple(records)
+    groups: dict[str, list[Any]] = defaultdict(list)
+    for one in records:
+        groups[one.picture.where].append(one)
+    return tuple(cast(R, _joined(group)) for group in groups.values())
+
+
+def _joined(group: Sequence[Any]) -> Any:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    if isinstance(first, CaptionedPicture):
+        return replace(first, captions=tuple(text for one in group for text in one.captions))
+    boxes = np.concatenate([one.boxes for one in group])
+    return replace(first, boxes=boxes, labels=tuple(x for one in group for x in one.labels))
+
+
+# ------------------------------------------------------------------ rows
+
+
+def picture_rows(path: Path) -> Iterator[Row] | None:
+    """Those of a folder or an archive of classes, or of COCO's JSON; None of any other file."""
+    if path.is_dir() or ending(path) in ARCHIVES:
+        return (
+            Row(picture.where, values={"image": picture, "label": label})
+            for label, picture in by_class(path)
+        )
+    return coco_rows(path) if ending(path) == ".json" else None
+
+
+def idx_rows(images: Path, labels: Path) -> Iterator[Row]:
+    """Pictures and labels of two IDX files."""
+    for label, picture in idx_pictures(images, labels):
+        yield Row(picture.where, values={"image": picture, "label": label})
+
+
+def coco_rows(path: Path) -> Iterator[Row]:
+    """An entry a picture: its ``caption`` (a list), its ``boxes`` and their ``labels``."""
+    try:
+        whole = json.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not JSON ({error})") from None
+    known = an_object(whole, ("images",), str(path))
+    categories = {one["id"]: one["name"] for one in known.get("categories", ())}
+    said: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
+    lists = (known.get(name, ()) for name in ("annotations", "captions", "boxes"))
+    for one in chain(*lists):
+        said[an_object(one, ("image_id",), str(path))["image_id"]].append(one)
+    for number, image in enumerate(known["images"], start=1):
+        where = f"{path}: image number {number}"
+        name = next((image[key] for key in NAMES_OF_IMAGES if key in image), None)
+        if name is None or "id" not in image:
+            raise DataError(f"{where}: no 'id' or no 'file_name' in {excerpt(json.dumps(image))}")
+        yield Row(f"{path}: image {name}", values=_coco_values(image, name, said, categories))
+
+
+def _coco_values(
+    image: Mapping[str, Any],
+    name: str,
+    said: Mapping[Any, Sequence[Mapping[str, Any]]],
+    categories: Mapping[Any, str],
+) -> dict[str, Any]:
+    """COCO's boxes are left, top, width, height in pixels."""
+    mine = said.get(image["id"], ())
+    values: dict[str, Any] = {"image": name}
+    values |= {key: image[key] for key in ("split", "width", "height") if key in image}
+    if texts := [one["caption"] for one in mine if "caption" in one]:
+        values["caption"] = texts
+    sides = [one.get("bbox", one.get("bbox_xywh")) for one in mine]
+    boxed = [one for one, side in zip(mine, sides, strict=True) if side is not None]
+    sides = [side for side in sides if side is not None]
+    values["boxes"] = [[x, y, x + w, y + h] for x, y, w, h in sides]
+    values["labels"] = [_category(one, categories) for one in boxed]
+    return values
+
+
+def _category(annotation: Mapping[str, Any], categories: Mapping[Any, str]) -> str:
+    named = annotation.get("category") or annotation.get("label")
+    number = annotation.get("category_id")
+    return str(named if named is not None else categories.get(number, number))
+
+
+def album_of(images: str | Mapping[Any, str] | None, split: str, folder: str, path: str) -> Album:
+    """Where the pictures of a split are looked up: as ``data.images`` says, or beside the file."""
+    named = images if isinstance(images, str) or images is None else images.get(split)
+    if named is None and isinstance(images, Mapping):
+        raise DataError(f"data.images names no pictures for the split {split}")
+    return Album(Path(path).parent if named is None else Path(folder) / named)

@@ -1,0 +1,283 @@
+"""What the tasks of pictures share: how pictures are given, prepared, read and looked at."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from regard.core.errors import ConfigError, DataError
+from regard.data.augmentation import Augmentation
+from regard.data.batch import Batch
+from regard.data.corpora import read_corpus
+from regard.data.picture_batches import PictureTable, picture_table
+from regard.data.picture_records import PictureRecord
+from regard.data.pictures import (
+    ArrayPicture,
+    EncodedPicture,
+    Picture,
+    PictureFile,
+    Pixels,
+    all_pixels,
+    fitted,
+)
+from regard.data.splits import Data, load_records
+from regard.data.stream import Stream
+from regard.models.vision import PictureConfig
+from regard.tasks.base import Evaluation, Prepared, Task, Unit
+from regard.tasks.opening import TrainedRun
+from regard.tasks.recipe import Recipe
+from regard.tasks.texts import ELSEWHERE, NO_TEST, check_data, has_data
+from regard.training.flops import CallFlops
+from regard.training.losses import Objective
+from regard.visual.heat_maps import data_uri
+from regard.visual.payload import Axis
+
+PICTURE = Unit("picture", "pictures")
+READ_AT_ONCE = 64
+"""Pictures that are read in one batch where nothing is learned."""
+LARGEST = 224
+"""Pixels of a side, where nothing is said and pictures are larger."""
+URL = "data:image/"
+N_EXAMPLES = 6
+PICTURE_SETTINGS = frozenset(
+    {"data.images", "data.image_size", "data.fit", "data.augment", "train.batch_size"}
+)
+"""What all tasks of pictures heed."""
+
+
+def as_picture(given: Any) -> Picture:
+    """A picture in any form: a path, a data URL, bytes, an array, an image of Pillow, a record."""
+    if isinstance(given, str) and given.startswith(URL):
+        return EncodedPicture(url_bytes(given), "the picture")
+    if isinstance(given, str | Path):
+        return PictureFile(Path(given), str(given))
+    if isinstance(given, bytes):
+        return EncodedPicture(given, "the picture")
+    if isinstance(given, PictureRecord):
+        return given.picture
+    if hasattr(given, "pixels") and hasattr(given, "fingerprint"):
+        return given
+    if isinstance(given, torch.Tensor):
+        given = given.detach().cpu().numpy()
+    array = np.asarray(given.convert("RGB")) if hasattr(given, "convert") else np.asarray(given)
+    if array.dtype != np.uint8 or not (array.ndim == 2 or array.shape[2:] == (3,)):
+        raise DataError(
+            "expected a picture (a file's name, bytes, an image of Pillow, or an array (H, W, 3) "
+            f"of uint8), found {type(given).__name__}"
+            + (f" of {array.dtype} {array.shape}" if array.ndim else "")
+        )
+    return ArrayPicture(array, "the picture")
+
+
+def url_bytes(url: str) -> bytes:
+    """What is in a data URL: ``data:image/png;base64,…``."""
+    head, comma, body = url.partition(",")
+    if not comma or not head.endswith(";base64"):
+        raise DataError(f"expected a picture as {URL}…;base64,…, found {url[:40]!r}")
+    try:
+        return base64.b64decode(body, validate=True)
+    except (binascii.Error, ValueError):
+        raise DataError("the picture's data URL is not base64") from None
+
+
+def is_one(given: Any) -> bool:
+    """Whether this is one picture, and no list of them."""
+    return not isinstance(given, list | tuple)
+
+
+class PictureRun(TrainedRun):
+    """A trained model of pictures."""
+
+    __slots__ = ()
+
+    @property
+    def config(self) -> PictureConfig:
+        """Of the model."""
+        config: PictureConfig = self.model.config
+        return config
+
+    def fitted(self, given: Any) -> Pixels:
+        """A picture in any form as the model sees it, (S, S, 3)."""
+        return fitted(as_picture(given).pixels(), self.config.image_size, self.recipe.data.fit)
+
+    def batches(self, pictures: Sequence[Any], size: int = READ_AT_ONCE) -> Iterator[Tensor]:
+        """Pictures as the model reads them, (B, 3, S, S) of bytes on its device."""
+        for i in range(0, len(pictures), size):
+            some = [as_picture(one) for one in pictures[i : i + size]]
+            yield self.pixels(all_pixels(some, self.config.image_size, self.recipe.data.fit))
+
+    def pixels(self, found: Pixels) -> Tensor:
+        """Fitted pictures (B, S, S, 3) -> (B, 3, S, S) on the device."""
+        return torch.from_numpy(np.array(found)).permute(0, 3, 1, 2).to(self.device)
+
+    def patches(self, *before: str) -> Axis:
+        """The axis of the model's patches, or of the cells of its convolutional network."""
+        return Axis.patches(*self.config.grid, before=before)
+
+    def evaluation(
+        self, split: str, n: int, scores: Mapping[str, Any], outputs: Sequence[str] = ()
+    ) -> Evaluation:
+        """Scores of ``n`` examples, and what came out of each."""
+        return Evaluation({"task": self.task, "split": split, "n": n, **scores}, list(outputs))
+
+    def scored(self, examples: Sequence[Any], split: str) -> Evaluation:
+        """Scores on any records of the task."""
+        raise NotImplementedError
+
+
+class Augmenting(Objective):
+    """An objective whose pictures are changed before they are read, on the device."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        settings = recipe.data.augment
+        changes = settings != type(settings)()
+        self.augmentation = Augmentation(settings, recipe.train.seed) if changes else None
+
+    @override
+    def augmented(self, batch: Batch, device: torch.device) -> Batch:
+        """Pixels from 0 to 1; where pictures are mixed, ``partners`` and ``shares`` (B,)."""
+        if self.augmentation is None:
+            return batch
+        batch = batch.to(device)
+        made = self.augmentation(batch.pixels, batch.numbers)
+        mixed = {"partners": made.partners, "shares": made.shares}
+        more = mixed if self.augmentation.settings.mixes else {}
+        return replace(batch, tensors={**batch.tensors, "pixels": made.pixels, **more})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedPictures(Prepared):
+    """Pictures with what is learned of them, and a model."""
+
+    data: Data[Any]
+    train: PictureTable
+    valid: PictureTable
+    formula: CallFlops
+
+    @property
+    @override
+    def size(self) -> Mapping[str, int]:
+        return {"training pictures": len(self.train.pixels)}
+
+    @override
+    def stream(self) -> Stream:
+        settings = self.recipe.train
+        return self.train.stream(batch_size=settings.batch_size, seed=settings.seed)
+
+    def valid_batches(self) -> list[Batch]:
+        """The validation set, on the device."""
+        size = self.recipe.train.batch_size
+        return [batch.to(self.device) for batch in self.valid.ordered(size)]
+
+    @override
+    def flops(self, batch: Any) -> float:
+        return self.formula.training(*self.inputs(batch))
+
+    def inputs(self, batch: Batch) -> tuple[Tensor, ...]:
+        """What the model's forward is given of a batch."""
+        return (batch.pixels,)
+
+    @override
+    def example(self, number: int) -> str:
+        return str(self.data.splits["train"][number].where)
+
+    @property
+    @override
+    def test_sets(self) -> Sequence[str]:
+        return self.data.test_sets
+
+    @override
+    def scored(self, run: Any, split: str) -> Evaluation:
+        found: Evaluation = run.scored(self.data.split(split), split)
+        return found
+
+
+class PictureTask(Task):
+    """A task of runs that read pictures."""
+
+    records: ClassVar[str]
+    """What a line of its data is: an entry of ``data.corpora.SCHEMAS``."""
+    unit, heeds = PICTURE, PICTURE_SETTINGS
+
+    def tables(
+        self, recipe: Recipe, data: Data[Any], cache: Path | None, **columns: Any
+    ) -> dict[str, Any]:
+        """``data``, ``train`` and ``valid`` of ``PreparedPictures``, and the side of pictures.
+
+        ``columns`` give, for the records of a split, what is learned of them; ``counts`` names the
+        sequence whose positions are.
+        """
+        counts = columns.pop("counts", "")
+        size = image_size(recipe, data)
+        made = {
+            name: picture_table(
+                data.splits[name],
+                size,
+                recipe.data.fit,
+                None if cache is None else cache / name,
+                {key: column(data.splits[name]) for key, column in columns.items()},
+                counts=counts,
+            )
+            for name in ("train", "valid")
+        }
+        return {"data": data, **made}
+
+    def load_data(self, recipe: Recipe) -> Data[Any]:
+        """The records of a recipe."""
+        return load_records(recipe.data, self.records)
+
+    @override
+    def evaluate(self, run: Any, split: str | None = None, **options: Any) -> Evaluation:
+        self.refuse(options)
+        check_data(run.folder, run.recipe.data, ELSEWHERE)
+        data = self.load_data(run.recipe)
+        name = split or data.test_sets[0]
+        found: Evaluation = run.scored(data.split(name), name)
+        notes = (NO_TEST,) if split is None and name == "valid" else ()
+        return replace(found, notes=(*notes, *found.notes))
+
+    @override
+    def score_file(self, run: Any, path: Path, **options: Any) -> Evaluation:
+        self.refuse(options)
+        corpus = read_corpus(str(path), self.records, run.recipe.data)
+        return replace(run.scored(corpus.examples, path.name), notes=tuple(corpus.notes(path.name)))
+
+    def refuse(self, options: Mapping[str, Any]) -> None:
+        """No option of an evaluation is for pictures, unless a task says so."""
+        given = [name for name, value in options.items() if value is not None and name != "own"]
+        if given:
+            raise ConfigError(f"--{given[0]} is for texts: leave it out with {self.name}")
+
+    def held_out(self, run: Any) -> list[Any]:
+        """Some records that nothing was learned from; none where the data is not there."""
+        if not has_data(run.folder, run.recipe.data):
+            return []
+        recipe = run.recipe
+        few = recipe.data.model_copy(update={"n_train": 1}) if recipe.data.world else recipe.data
+        return [
+            *self.load_data(recipe.model_copy(update={"data": few})).split("valid")[:N_EXAMPLES]
+        ]
+
+    @override
+    def examples(self, run: Any) -> list[Any]:
+        """Held-out pictures as the model sees them, as data URLs."""
+        try:
+            return [{"text": data_uri(run.fitted(one.picture))} for one in self.held_out(run)]
+        except DataError:  # the files have gone
+            return []
+
+
+def image_size(recipe: Recipe, data: Data[Any]) -> int:
+    """Pixels of a side: as it is said, or those of the first picture, if it is not too large."""
+    if recipe.data.image_size is not None:
+        return recipe.data.image_size
+    return min(LARGEST, *data.splits["train"][0].picture.pixels().shape[:2])
