@@ -362,6 +362,7 @@ class MotionsTask(Task):
     """Labels for sequences of vectors."""
 
     name, verbs, unit, attends = "motions", (Recognise(),), Unit("motion", "motions"), "frames"
+    files = (LABELS,)
     smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 2}
     config = FramesConfig
 

@@ -5,6 +5,7 @@ Everything happens in processes of their own, so that its entries are in no regi
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,14 @@ def test_it_learns_with_its_own_score_optimiser_metric_and_model(run):
     page = (run / "report.html").read_text()
     assert "worst recall" in page
     assert "Motions seen" in page
+
+
+def test_what_it_wrote_does_not_outlive_its_run(run, tmp_path):
+    out = Path(shutil.copytree(run, tmp_path / "run"))
+    assert (out / "motions.json").exists()
+    done = regard("train", "copy", "--set", "max_steps=1", "--out", out, "--overwrite")
+    assert done.returncode == 0, done.stderr
+    assert not (out / "motions.json").exists()
 
 
 def test_a_training_that_was_cut_goes_on_to_the_same_weights(folder, run):

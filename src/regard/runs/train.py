@@ -27,24 +27,15 @@ from regard.evaluation.metrics import METRICS
 from regard.models.presets import n_parameters
 from regard.runs.estimate import estimate
 from regard.runs.prepare import prepare
-from regard.tasks.base import Evaluation, Prepared
-from regard.tasks.classification import LABELS
-from regard.tasks.opening import SHARED, SOURCE, TARGET, memory_told, peak_memory, pick_device
+from regard.tasks.base import TASKS, Evaluation, Prepared
+from regard.tasks.opening import memory_told, peak_memory, pick_device
 from regard.tasks.recipe import Recipe, recipe_from
-from regard.text.chat import TEMPLATE
-from regard.text.pretrained import MARKS
 from regard.training.distributed import Ranks
 from regard.training.loop import Observer, Outcome, Setup, Trainer
 from regard.training.metrics import MetricsLog, NotFiniteError
 from regard.training.update import CapturedUpdate, Update
 
 Say = Callable[[str], None]
-
-RUN_FILES = (
-    "config.json", "model.safetensors", SHARED, SOURCE, TARGET, MARKS, TEMPLATE, LABELS,
-    "metrics.jsonl", "report.html",
-)  # fmt: skip
-"""What else a run writes; a folder may hold other things, which are nobody's business."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +147,7 @@ def settings_changes(
 
 
 def _begin(prepared: Prepared, folder: RunFolder) -> None:
-    """Delete what an earlier run wrote, and nothing else; then write what was asked for.
+    """Delete what an earlier run, of any task, wrote and nothing else; write what was asked for.
 
     Snapshots go first and settings last: whenever this is cut short, no new run can take up the
     old one's snapshots, and what is left of the old one is never taken for a finished run.
@@ -165,8 +156,10 @@ def _begin(prepared: Prepared, folder: RunFolder) -> None:
         for name in (folder.checkpoints.name, "tensorboard"):
             if (folder.path / name).exists():
                 shutil.rmtree(folder.path / name)
-        for name in (folder.scores.name, *RUN_FILES, folder.settings.name):
-            (folder.path / name).unlink(missing_ok=True)
+        of_tasks = {folder.path / name for task in TASKS.values() for name in task.files}
+        of_any = (folder.model_config, folder.weights, folder.metrics, folder.report)
+        for path in (folder.scores, *of_any, *of_tasks, folder.settings):
+            path.unlink(missing_ok=True)
     save_settings(folder, prepared.recipe.model_dump(mode="json"))
     save_config(folder, prepared.config)
     prepared.save(folder.path)

@@ -390,6 +390,9 @@ class Task(ABC):
     """What a look takes besides the source: ``other``, ``target``, ``max_tokens``."""
     config: ClassVar[type[Any]]
     """The configuration that models of this task have; a family with it can learn the task."""
+    files: ClassVar[tuple[str, ...]] = ()
+    """What ``Prepared.save`` may write into a run's folder, by name: a run that replaces it deletes
+    them."""
     attends: ClassVar[str]
     """Presets of this task whose models have heads, for a message."""
     plain_name: ClassVar[str] = ""

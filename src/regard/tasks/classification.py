@@ -26,7 +26,7 @@ from regard.tasks.base import TASKS, Evaluation, Form, Scoring
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
 from regard.tasks.encoding import EncoderInput, EncoderRun, Texts, Vectors, open_encoder, texts_of
 from regard.tasks.look import Choice, Prediction, TopChoices
-from regard.tasks.opening import listed, one_or_many
+from regard.tasks.opening import TOKENIZER_FILES, listed, one_or_many
 from regard.tasks.verbs import CLASSIFY, EMBED, NEAREST
 from regard.training.distributed import unwrapped
 from regard.training.losses import Losses, Objective, cross_entropy
@@ -238,6 +238,7 @@ class ClassificationTask(EncodingTask):
 
     name, run = "classification", Classifier
     verbs = (CLASSIFY, EMBED, NEAREST)
+    files = (*TOKENIZER_FILES, LABELS)
     heeds = frozenset({"data.columns", "train.label_smoothing", "train.metrics"})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9, "head": "classify", "n_labels": 2}
     head_scores = ("loss", "accuracy")

@@ -37,7 +37,7 @@ from regard.models.settings import DecoderConfig
 from regard.tasks.base import TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared, Scoring
 from regard.tasks.generation import Framing, framing_for
 from regard.tasks.language_scores import judged, summed_up
-from regard.tasks.opening import SHARED, check_memory, load_tokenizer
+from regard.tasks.opening import SHARED, TOKENIZER_FILES, check_memory, load_tokenizer
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import (
     TEXTS_INSTEAD,
@@ -265,6 +265,7 @@ class LanguageTask(TextTask):
 
     name, unit = "language", TOKEN
     verbs = (GENERATE,)
+    files = (*TOKENIZER_FILES, TEMPLATE)
     heeds = frozenset({"data.columns", "data.prompt", "train.label_smoothing", *GENERATING})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9}
     attends, looks = "gpt", frozenset({"target", "max_tokens"})

@@ -92,6 +92,8 @@ def peak_memory(device: torch.device) -> int:
 
 
 SHARED, SOURCE, TARGET = "tokenizer.json", "source.json", "target.json"
+TOKENIZER_FILES = (SHARED, SOURCE, TARGET, MARKS)
+"""What the tokenizers of a run may be kept in."""
 
 
 @dataclass(frozen=True, slots=True)

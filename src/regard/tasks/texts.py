@@ -21,6 +21,7 @@ from regard.data.settings import DataSettings
 from regard.inspection.capture import POOL
 from regard.inspection.heads import Ids
 from regard.tasks.base import TASKS, Evaluation, Task
+from regard.tasks.opening import TOKENIZER_FILES
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, SpecialIds
 
 NOBODYS = ("train.txt", "train.tsv")
@@ -62,6 +63,7 @@ def has_data(folder: RunFolder, data: DataSettings) -> bool:
 class TextTask(Task):
     """A task of runs that read a text, or two."""
 
+    files: ClassVar[tuple[str, ...]] = TOKENIZER_FILES
     of_sentences: ClassVar[tuple[PageExample, ...]] = ()
     """Examples of the built-in sentences, whose splits take a while to build."""
     well_known: ClassVar[tuple[PageExample, ...]] = ()
