@@ -63,7 +63,9 @@ def captioned_picture(where: str, values: Values, album: Album) -> CaptionedPict
 
 def picture_question(where: str, values: Values, album: Album) -> PictureQuestion | None:
     """None where the question or its answer is empty."""
-    question, answer = (values[name].strip() for name in ("question", "answer"))
+    given = values["answer"]  # JSON may have several, of which the first is learned
+    texts = [given] if isinstance(given, str) else [*given, ""]
+    question, answer = values["question"].strip(), texts[0].strip()
     if not question or not answer:
         return None
     kind = str(values.get("kind", "")).strip()

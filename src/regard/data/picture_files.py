@@ -114,6 +114,9 @@ class Album:
 def by_class(path: Path) -> list[tuple[str, Picture]]:
     """Class -> picture, for every picture of a folder or an archive that lies in a folder."""
     found = []
+    for folder in sorted(path.iterdir()) if path.is_dir() else ():
+        if folder.is_dir() and not any(_is_picture(file.name) for file in folder.rglob("*")):
+            raise DataError(f"{folder}: a class without pictures; add some, or take it away")
     for name, picture in pictures_in(path).items():
         parent = PurePosixPath(name).parent.name
         if not parent:
