@@ -159,7 +159,7 @@ def test_damaged_weights_are_told():
 @pytest.fixture(params=[False, True], ids=["after", "ahead"])
 def in_caches(request, monkeypatch):
     """Rooms that are full soon, and steps that are begun late or early, as on a GPU."""
-    monkeypatch.setattr(static_decoder, "FEWEST_PLACES", 4)
+    monkeypatch.setattr(static_decoder, "FEWEST_POSITIONS", 4)
     monkeypatch.setattr(static_decoder, "FORESEEN", 2)
     monkeypatch.setattr(
         TextCache, "ahead", property(lambda _: request.param, lambda *_: None), False
