@@ -149,14 +149,14 @@ def test_queries_of_a_group_see_each_other():
 
 def test_places_join_keys_and_not_values():
     """A picture of one colour has equal values everywhere, so no place changes what is found."""
-    one = model(encoder="patches", n_layers=1)
+    one = model(encoder="patches", n_layers=1, queries="learned")
     flat = torch.full((1, 3, SIZE, SIZE), 77, dtype=torch.uint8)
     cells = one.encoder(flat).states[0]
     torch.testing.assert_close(cells, cells[:1].expand_as(cells))
     with watch(one) as views:
-        one.encoder(flat)
-    weights = views["encoder.self", 0].weights()
-    assert weights.std(dim=-1).max() > 1e-4  # but they are not looked at alike
+        one(flat)
+    for name in ("encoder.self", "decoder.cross"):
+        assert views[name, 0].weights().std(dim=-1).max() > 1e-4  # but they are not seen alike
 
 
 def test_codes_say_y_then_x():
