@@ -5,8 +5,8 @@ by scipy); a query that is matched should say its object's class and box, all ot
 none (Carion et al. 2020). This is repeated after every layer of the decoder and in every group of
 queries, each with a matching of its own.
 
-All sums are meant to be divided by the number of objects, those of classes too, so that batches can
-be added up. (DETR's code divides those of classes by the sum of weights of its queries.)
+Sums are over all objects of a batch, those of classes too, so that batches can be added up. (DETR's
+code divides the loss of classes by the sum of its weights, and that of boxes by their number.)
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def detection_losses(
     """``classes``, ``l1`` and ``giou`` of the last layer; ``auxiliary`` of those before together.
 
     Labels (B, M), NO_OBJECT being padding, and boxes (B, M, 4), middle and size. What groups give
-    is averaged.
+    is averaged; pictures are counted.
     """
     n_layers = len(found.boxes)
     logits, places = (_by_group(x, n_groups) for x in found)
@@ -63,12 +63,7 @@ def detection_losses(
     named = dict(zip(("classes", "l1", "giou"), sums[:, -1], strict=True))
     if n_layers > 1:
         named["auxiliary"] = sums[:, :-1].sum()
-    return Losses(named, dict.fromkeys(named, n_objects(labels)))
-
-
-def n_objects(labels: Tensor) -> int:
-    """Of padded labels (B, M); at least 1, as sums are divided by it."""
-    return max(1, int((labels != NO_OBJECT).sum()))
+    return Losses(named, dict.fromkeys(named, len(labels)))
 
 
 @torch.no_grad()
