@@ -25,8 +25,8 @@ MOST_TURN, MOST_SHEAR, MOST_SHIFT, MOST_TONE = math.radians(30), 0.3, 0.3, 0.9
 """At RandAugment's largest magnitude: an angle, a slope, a share of the side, a share of 1."""
 
 
-class Augmented(NamedTuple):
-    """Pictures as they are learned from; row i is a share of itself and the rest of a partner."""
+class Mixed(NamedTuple):
+    """Pictures that may have parts of others: a share of itself, and the rest of a partner."""
 
     pixels: Tensor
     """(B, 3, H, W) from 0 to 1."""
@@ -34,6 +34,18 @@ class Augmented(NamedTuple):
     """(B,): with which row each was mixed; itself where it was not."""
     shares: Tensor
     """(B,): how much of a label is the row's own."""
+
+
+class Augmented(NamedTuple):
+    """Pictures as they are learned from."""
+
+    pixels: Tensor
+    partners: Tensor
+    shares: Tensor
+    """These three as in ``Mixed``."""
+    placements: Tensor
+    """(B, 2, 2): (a, b) of x, then of y. What is at x now was at a·x + b before, as shares of the
+    picture's sides; turns and shears of RandAugment are not told."""
 
 
 class Augmentation:
@@ -46,48 +58,84 @@ class Augmentation:
     def __call__(self, pixels: Tensor, numbers: Sequence[int]) -> Augmented:
         """Pictures (B, 3, H, W) of bytes, which have these numbers."""
         settings, rng = self.settings, np.random.default_rng((self.seed, *numbers))
-        x = pixels.to(torch.float32) / 255
-        if settings.flip:
-            x = _chosen(x, rng.random(len(x)) < 0.5, x.flip(3))
-        if settings.crop:
-            x = shifted(x, settings.crop, rng)
+        x, placements = placed(pixels.to(torch.float32) / 255, settings, rng)
         if settings.colour:
             tones = 1 + settings.colour * rng.uniform(-1, 1, (3, len(x)))
             for change, amounts in zip((brightness, contrast, saturation), tones, strict=True):
                 x = change(x, _on(amounts, x)).clamp(0, 1)
         for _ in range(settings.randaugment):
             x = randaugmented(x, settings.magnitude / 10, rng)
-        return mixed(x, settings, rng)
+        return Augmented(*mixed(x, settings, rng), torch.from_numpy(placements).to(x))
 
 
-def shifted(x: Tensor, most: int, rng: np.random.Generator) -> Tensor:
-    """Each picture moved by up to ``most`` pixels in both directions; what is new is mirrored."""
+def placed(
+    x: Tensor, settings: AugmentSettings, rng: np.random.Generator
+) -> tuple[Tensor, np.ndarray]:
+    """Pictures mirrored, shifted and enlarged; their placements (B, 2, 2), see ``Augmented``."""
+    placements = np.tile([1.0, 0.0], (len(x), 2, 1))
+    for axis, flips in enumerate((settings.flip, settings.flip_down)):
+        if flips:
+            chosen = rng.random(len(x)) < 0.5
+            x = _chosen(x, chosen, x.flip(3 - axis))
+            placements[chosen, axis] = -1, 1
+    if settings.crop:
+        down, right = rng.integers(-settings.crop, settings.crop + 1, (2, len(x)))
+        x = shifted(x, settings.crop, down, right)
+        offset = np.stack((right / x.shape[3], down / x.shape[2]), axis=1)
+        placements = _within(placements, np.ones_like(offset), offset)
+    if settings.zoom < 1:
+        side = np.repeat(rng.uniform(settings.zoom, 1, (len(x), 1)), 2, axis=1)
+        corner = (1 - side) * rng.random(side.shape)
+        x = cut_out(x, side, corner)
+        placements = _within(placements, side, corner)
+    return x, placements
+
+
+def _within(placements: np.ndarray, scale: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """Placements (B, 2, 2) of pictures of which parts (B, 2), (B, 2) are then shown."""
+    a, b = placements[..., 0], placements[..., 1]
+    return np.stack((a * scale, a * offset + b), axis=-1)
+
+
+def cut_out(x: Tensor, side: np.ndarray, corner: np.ndarray) -> Tensor:
+    """The part of each picture from a corner (B, 2) on, x and y, as large as the sides (B, 2)."""
+    affine = torch.zeros(len(x), 2, 3)
+    affine[:, (0, 1), (0, 1)] = torch.from_numpy(side).float()
+    affine[:, :, 2] = torch.from_numpy(2 * corner + side - 1).float()
+    return moved(x, affine.to(x))
+
+
+def shifted(x: Tensor, most: int, down: np.ndarray, right: np.ndarray) -> Tensor:
+    """Pictures seen from so many pixels (B,) further down and right; what is new is mirrored.
+
+    None is moved by more than ``most``.
+    """
     B, _, H, W = x.shape
-    down, right = (torch.from_numpy(rng.integers(0, 2 * most + 1, B)).to(x.device) for _ in "yx")
+    first_row, first_column = (torch.from_numpy(by + most).to(x.device) for by in (down, right))
     padded = F.pad(x, (most,) * 4, mode="reflect")
-    rows = (down[:, None] + torch.arange(H, device=x.device))[:, None, :, None]
-    columns = (right[:, None] + torch.arange(W, device=x.device))[:, None, None, :]
+    rows = (first_row[:, None] + torch.arange(H, device=x.device))[:, None, :, None]
+    columns = (first_column[:, None] + torch.arange(W, device=x.device))[:, None, None, :]
     picture = torch.arange(B, device=x.device)[:, None, None, None]
     channel = torch.arange(x.shape[1], device=x.device)[None, :, None, None]
     return padded[picture, channel, rows, columns]
 
 
-def mixed(x: Tensor, settings: AugmentSettings, rng: np.random.Generator) -> Augmented:
+def mixed(x: Tensor, settings: AugmentSettings, rng: np.random.Generator) -> Mixed:
     """Mixup (Zhang et al. 2018) or CutMix (Yun et al. 2019); of both, one by chance a batch."""
     B, device = len(x), x.device
     alphas = {"mixup": settings.mixup, "cutmix": settings.cutmix}
     able = [name for name, alpha in alphas.items() if alpha]
     if not able or B < 2:
-        return Augmented(x, torch.arange(B, device=device), torch.ones(B, device=device))
+        return Mixed(x, torch.arange(B, device=device), torch.ones(B, device=device))
     kind = able[int(rng.integers(len(able)))]
     partners = torch.from_numpy(rng.permutation(B)).to(device)
     shares = rng.beta(alphas[kind], alphas[kind], B)
     if kind == "mixup":
         kept = _on(shares, x)
-        return Augmented(x * kept + x[partners] * (1 - kept), partners, kept.flatten())
+        return Mixed(x * kept + x[partners] * (1 - kept), partners, kept.flatten())
     inside = _rectangles(shares, x.shape[2], x.shape[3], rng).to(device)  # (B, 1, H, W)
     kept = 1 - inside.float().mean(dim=(1, 2, 3))
-    return Augmented(torch.where(inside, x[partners], x), partners, kept)
+    return Mixed(torch.where(inside, x[partners], x), partners, kept)
 
 
 def _rectangles(shares: np.ndarray, height: int, width: int, rng: np.random.Generator) -> Tensor:

@@ -27,6 +27,15 @@ class AugmentSettings(BaseModel):
     flip: bool = Field(
         False, description="Whether half of the pictures are mirrored left to right."
     )
+    flip_down: bool = Field(
+        False, description="Whether half of the pictures are mirrored top to bottom."
+    )
+    zoom: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="The smallest share of its sides that is cut out of a picture and enlarged.",
+    )
     colour: float = Field(
         0.0, ge=0, le=1, description="How far brightness, contrast and saturation may change."
     )

@@ -51,6 +51,20 @@ def giou(a: Tensor, b: Tensor) -> Tensor:
     return inside / union.clamp(min=least) - (hull - union) / hull.clamp(min=least)
 
 
+def replaced(corners: Tensor, placements: Tensor) -> Tensor:
+    """Where boxes lie once pictures are mirrored, moved or enlarged, also beyond their edges.
+
+    Corners (B, M, 4); placements (B, 2, 2), (a, b) of x and of y: what is at x now was at a·x + b.
+
+    >>> mirrored = torch.tensor([[[-1.0, 1.0], [1.0, 0.0]]])
+    >>> replaced(torch.tensor([[[0.125, 0.25, 0.5, 0.75]]]), mirrored).tolist()
+    [[[0.5, 0.25, 0.875, 0.75]]]
+    """
+    a, b = placements.unsqueeze(1).unbind(-1)  # (B, 1, 2)
+    one, other = ((corner - b) / a for corner in corners.chunk(2, dim=-1))
+    return torch.cat((torch.minimum(one, other), torch.maximum(one, other)), dim=-1)
+
+
 def _upper(a: Tensor, b: Tensor) -> Tensor:
     return torch.maximum(a[..., :2], b[..., :2])
 

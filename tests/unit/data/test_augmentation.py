@@ -11,8 +11,10 @@ from regard.data.augmentation import (
     MOVES,
     Augmentation,
     AugmentSettings,
+    cut_out,
     mixed,
     moved,
+    placed,
     randaugmented,
     shifted,
 )
@@ -30,7 +32,15 @@ def shares(n=8, size=16):
 
 
 ALL = AugmentSettings(
-    crop=2, flip=True, colour=0.4, randaugment=2, magnitude=9, mixup=0.8, cutmix=1.0
+    crop=2,
+    flip=True,
+    flip_down=True,
+    zoom=0.5,
+    colour=0.4,
+    randaugment=2,
+    magnitude=9,
+    mixup=0.8,
+    cutmix=1.0,
 )
 
 
@@ -72,14 +82,58 @@ def test_half_of_the_pictures_are_mirrored():
 
 
 def test_pictures_are_shifted_and_mirrored_at_the_edge():
-    rng, x = np.random.default_rng(4), shares()
-    found = shifted(x, 3, rng)
+    x = shares()
     down, right = np.random.default_rng(4).integers(0, 7, (2, 8))
+    found = shifted(x, 3, down - 3, right - 3)
     for i in range(8):
         padded = np.pad(x[i].numpy(), ((0, 0), (3, 3), (3, 3)), mode="reflect")
         expected = padded[:, down[i] : down[i] + 16, right[i] : right[i] + 16]
         assert np.array_equal(found[i].numpy(), expected)
     assert len({*down.tolist()}) > 2
+
+
+def test_a_part_is_cut_out_and_enlarged():
+    x = shares(2)
+    found = cut_out(x, np.array([[0.5, 0.5], [1.0, 1.0]]), np.array([[0.25, 0.5], [0.0, 0.0]]))
+    part = Image.fromarray((x[0].permute(1, 2, 0) * 255).round().byte().numpy())
+    part = part.resize((16, 16), Image.Resampling.BILINEAR, box=(4, 8, 12, 16))
+    apart = (found[0] - torch.from_numpy(np.array(part)).permute(2, 0, 1) / 255).abs()
+    assert apart[:, 1:-1, 1:-1].max() < 0.02  # at its edge Pillow sees no more than the part
+    torch.testing.assert_close(found[1], x[1])
+
+
+@pytest.mark.parametrize(
+    "settings", [{"flip": True}, {"flip_down": True}, {"crop": 3}, {"zoom": 0.4}, {}, "all"]
+)
+def test_placements_say_where_everything_was(settings):
+    """A picture whose colours are its own places says where each pixel came from."""
+    names = {"flip": True, "flip_down": True, "crop": 3, "zoom": 0.4}
+    settings = AugmentSettings(**(names if settings == "all" else settings))
+    size = 64
+    share = (torch.arange(size) + 0.5) / size
+    x = torch.stack((share.expand(size, size), share[:, None].expand(size, size)))  # (2, H, W)
+    x = torch.cat((x, torch.zeros(1, size, size))).expand(8, -1, -1, -1)
+    found, placements = placed(x, settings, np.random.default_rng(2))
+    a, b = torch.from_numpy(placements).float().unbind(-1)
+    for axis, place in enumerate((share, share[:, None])):
+        was = a[:, axis, None, None] * place + b[:, axis, None, None]
+        inside = ((was > 0.1) & (was < 0.9)).expand(8, size, size)  # what is outside is mirrored
+        assert inside.float().mean() > 0.5
+        apart = (found[:, axis] - was).abs()[inside]
+        assert apart.max() < 0.002
+    given = Augmentation(settings, 5)((255 * x).byte(), [1])
+    torch.testing.assert_close(
+        given.placements,
+        torch.from_numpy(placed(x, settings, np.random.default_rng((5, 1)))[1]).float(),
+    )
+
+
+def test_upside_down_is_upside_down():
+    found = Augmentation(AugmentSettings(flip_down=True), 0)(pixels(64), [0])
+    turned = found.placements[:, 1, 0] < 0
+    assert 15 < turned.sum() < 50
+    assert torch.equal(found.pixels[turned], shares(64)[turned].flip(2))
+    assert torch.equal(found.pixels[~turned], shares(64)[~turned])
 
 
 def by_pillow(change, x, amount):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.functional.boxes import giou, iou, overlap, to_corners, to_middles
+from regard.functional.boxes import giou, iou, overlap, replaced, to_corners, to_middles
 
 SIDE = 12
 
@@ -67,3 +67,25 @@ def test_batches_are_compared_row_by_row():
     a, b = whole(6, 1).view(2, 3, 4), whole(8, 2).view(2, 4, 4)
     for i in range(2):
         torch.testing.assert_close(giou(a, b)[i], giou(a[i], b[i]))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 500), st.booleans(), st.booleans())
+def test_boxes_go_where_their_pixels_go(seed, left_right, upside_down):
+    """Pixels of a box in a mirrored and cut picture, counted, against its new corners."""
+    (box,) = whole(1, seed)
+    rng = torch.Generator().manual_seed(seed)
+    low = torch.randint(0, 4, (2,), generator=rng)
+    side = torch.randint(6, SIDE - 4, (2,), generator=rng)
+    seen = filled(box)[low[1] : low[1] + side[1], low[0] : low[0] + side[0]]
+    a, b = side / SIDE, low / SIDE
+    for axis, flips in enumerate((left_right, upside_down)):
+        if flips:
+            seen = seen.flip(1 - axis)
+            b[axis], a[axis] = b[axis] + a[axis], -a[axis]
+    placement = torch.stack((a, b), dim=-1)
+    found = replaced(box.view(1, 1, 4) / SIDE, placement[None])[0, 0].clamp(0, 1)
+    left, top, right, bottom = (found * side.repeat(2)).round().int().tolist()
+    expected = torch.zeros_like(seen)
+    expected[top:bottom, left:right] = True
+    assert torch.equal(seen, expected)
