@@ -17,6 +17,7 @@ from regard.core.numbers import counted
 from regard.core.registry import Registry
 from regard.data import readers
 from regard.data.lines import excerpt, read_lines, read_parallel
+from regard.data.picture_boxes import BOX_COLUMNS, CORNERS, boxed_picture
 from regard.data.picture_corpora import (
     NAMES_OF_IMAGES,
     album_of,
@@ -290,7 +291,7 @@ _CONVERT: Mapping[str, Callable[[Any, str, str], Any]] = {
     "answer": _answers,
     "answer_start": _start,
     **dict.fromkeys(("image", "caption", "split", "kind"), _as_it_is),
-    **dict.fromkeys(("boxes", "labels", "width", "height"), _as_it_is),
+    **dict.fromkeys(("boxes", "labels", "width", "height", *CORNERS), _as_it_is),
 }
 
 
@@ -374,6 +375,15 @@ SCHEMAS.add("image_question")(
         {3: ("question", "answer", "image")},
         picture_question,
         optional=("kind", "split"),
+        pictures=True,
+    )
+)
+SCHEMAS.add("boxes")(
+    Schema(
+        "picture with boxes",
+        {len(BOX_COLUMNS): BOX_COLUMNS, 3: ("image", "boxes", "labels")},
+        boxed_picture,
+        optional=("split", "width", "height"),
         pictures=True,
     )
 )

@@ -37,7 +37,7 @@ Values = Mapping[str, Any]
 R = TypeVar("R", bound=PictureRecord)
 
 
-def _picture(where: str, values: Values, album: Album) -> dict[str, Any]:
+def picture_fields(where: str, values: Values, album: Album) -> dict[str, Any]:
     """The fields that all records with a picture have."""
     given = values["image"]
     picture = album.find(given, where) if isinstance(given, str) else given
@@ -50,7 +50,7 @@ def _picture(where: str, values: Values, album: Album) -> dict[str, Any]:
 def labelled_picture(where: str, values: Values, album: Album) -> LabelledPicture | None:
     """None where the line has no label."""
     label = values["label"].strip()
-    return LabelledPicture(**_picture(where, values, album), label=label) if label else None
+    return LabelledPicture(**picture_fields(where, values, album), label=label) if label else None
 
 
 def captioned_picture(where: str, values: Values, album: Album) -> CaptionedPicture | None:
@@ -58,7 +58,9 @@ def captioned_picture(where: str, values: Values, album: Album) -> CaptionedPict
     given = values["caption"]
     texts = [given] if isinstance(given, str) else given
     found = tuple(text.strip() for text in texts if text.strip())
-    return CaptionedPicture(**_picture(where, values, album), captions=found) if found else None
+    return (
+        CaptionedPicture(**picture_fields(where, values, album), captions=found) if found else None
+    )
 
 
 def picture_question(where: str, values: Values, album: Album) -> PictureQuestion | None:
@@ -70,7 +72,7 @@ def picture_question(where: str, values: Values, album: Album) -> PictureQuestio
         return None
     kind = str(values.get("kind", "")).strip()
     fields = {"question": question, "answer": answer, "kind": kind}
-    return PictureQuestion(**_picture(where, values, album), **fields)
+    return PictureQuestion(**picture_fields(where, values, album), **fields)
 
 
 def together(records: Sequence[R]) -> tuple[R, ...]:

@@ -64,3 +64,5 @@ class BoxedPicture(PictureRecord):
 
     boxes: Boxes
     labels: tuple[str, ...]
+    aspect: float = 1.0
+    """Width / height of the picture."""

@@ -29,6 +29,7 @@ from regard.layers.positions import POSITIONS
 from regard.layers.window import WINDOWS
 from regard.models.base import SequenceModel
 from regard.models.decoder import LanguageModel
+from regard.models.detection import DetectionConfig, Detector
 from regard.models.encoder import Encoder
 from regard.models.memory_network import MemoryNetwork
 from regard.models.recurrent import RecurrentTranslator
@@ -80,6 +81,7 @@ FAMILIES.add("memory_network")(Family(MemoryNetworkConfig, MemoryNetwork))
 FAMILIES.add("encoder")(Family(EncoderConfig, Encoder))
 FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel))
 FAMILIES.add("vision")(Family(VisionConfig, VisionTransformer))
+FAMILIES.add("detection")(Family(DetectionConfig, Detector))
 
 PRESETS: Registry[Preset] = Registry("model preset")
 
@@ -174,6 +176,15 @@ for _name, _preset in {
             "tiny": _blocks(192, 12, 3, 768),
             "small": _blocks(384, 12, 6, 1536),
             "base": _blocks(768, 12, 12, 3072),
+        },
+    ),
+    "detr2020": Preset(
+        "detection",
+        "Queries that find objects in a picture, as a set (Carion et al. 2020)",
+        {
+            "tiny": _blocks(64, 2, 4, 256),
+            "small": _blocks(128, 3, 8, 512),
+            "base": _blocks(256, 6, 8, 2048, n_queries=100),
         },
     ),
 }.items():

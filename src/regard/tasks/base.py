@@ -496,7 +496,7 @@ class TaskRegistry(Registry[Task]):
 
     builtin: tuple[str, ...] = (
         *("translation", "language", "classification", "masked", "similarity", "answers"),
-        *("image_classification",),
+        *("image_classification", "detection"),
     )
     """Modules beside this one, each of which enters the task of its name."""
 

@@ -50,7 +50,7 @@ def check_length(config: EncoderConfig | DecoderConfig, n_tokens: int) -> None:
 
 MOST = 5
 """So many choices are told where there are many."""
-Kind = Literal["label", "words", "vector", "answer", "text"]
+Kind = Literal["label", "words", "vector", "answer", "text", "boxes"]
 
 
 class Choice(NamedTuple):

@@ -5,16 +5,20 @@ On the command line a picture is a file; over HTTP it is a data URL, and no file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from regard.tasks.base import Answer, Verb
+from regard.core.errors import ConfigError
+from regard.tasks.base import Answer, Answered, Chunks, Verb
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+Note = Callable[[str], None]
 
 
 class PictureVerb(Verb):
@@ -64,4 +68,75 @@ class ClassifyPicture(PictureVerb):
         return f"{answer['label']}\t{answer['probability']:.4f}"
 
 
-CLASSIFY_PICTURE = ClassifyPicture()
+class Detect(PictureVerb):
+    """A picture in, the objects in it out."""
+
+    name, task, wants = "detect", "detection", "one of detection"
+    summary = "Find objects in pictures: a JSON object for each; --out draws their boxes."
+    doc = "The objects of a picture, the surest first: label, score and box in pixels."
+
+    @property
+    @override
+    def request(self) -> type[BaseModel]:
+        from regard.tasks.requests import DetectRequest
+
+        return DetectRequest
+
+    @property
+    @override
+    def options(self) -> type[BaseModel]:
+        from regard.tasks.requests import DetectOptions
+
+        return DetectOptions
+
+    @override
+    def from_line(self, run: Any, line: str, options: Any) -> Any:
+        return self.request.model_construct(image=Path(line), threshold=options.threshold)
+
+    @override
+    def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
+        answers: list[Answer] = []
+        for request, found in zip(
+            requests, run.found([x.image for x in requests], 0.0), strict=True
+        ):
+            objects = [one._asdict() for one in found.objects if one.score >= request.threshold]
+            answers.append({"width": found.width, "height": found.height, "objects": objects})
+        return answers
+
+    @override
+    def as_line(self, request: Any, answer: Answer, options: Any) -> str:
+        return json.dumps(self.as_record(request, answer, options), ensure_ascii=False)
+
+    @override
+    def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
+        out, n = options.out, 0
+        for answered in super().lines(run, chunks, options, note=note):
+            n += len(answered)
+            if out is not None and out.suffix and n > 1:
+                raise ConfigError(
+                    f"--out {out} is one file, and there are several pictures; name a folder"
+                )
+            for request, answer in answered if out is not None else ():
+                path = out if out.suffix else out / f"{request.image.stem}.png"
+                _draw(path, request.image, answer)
+            yield answered
+
+
+def _draw(out: Path, image: Path, answer: Answer) -> None:
+    """The picture with its boxes, as a file."""
+    from regard.data.pictures import read_picture
+    from regard.visual.boxes import LabelledBox, write_boxes
+
+    sides = (answer["width"], answer["height"]) * 2
+    boxes = [
+        LabelledBox(
+            tuple(x / side for x, side in zip(one["box"], sides, strict=True)),
+            one["label"],
+            one["score"],
+        )
+        for one in answer["objects"]
+    ]
+    write_boxes(out, read_picture(image), boxes)
+
+
+CLASSIFY_PICTURE, DETECT = ClassifyPicture(), Detect()

@@ -151,6 +151,7 @@ class Augmenting(Objective):
         made = self.augmentation(batch.pixels, batch.numbers)
         mixed = {"partners": made.partners, "shares": made.shares}
         more = mixed if self.augmentation.settings.mixes else {}
+        more["placements"] = made.placements
         return replace(batch, tensors={**batch.tensors, "pixels": made.pixels, **more})
 
 

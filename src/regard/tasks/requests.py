@@ -132,6 +132,28 @@ class PictureRequest(Request):
     image: Image
 
 
+Threshold = Annotated[
+    float, Field(ge=0, le=1, description="Objects less likely than this are left out.")
+]
+
+
+class DetectRequest(PictureRequest):
+    """A picture in which objects are to be found."""
+
+    threshold: Threshold = 0.5
+
+
+class DetectOptions(Options):
+    """How the command line finds objects."""
+
+    threshold: Threshold = 0.5
+    out: Path | None = Field(
+        None,
+        description="Draw the boxes into the picture and write it: a file (.png, .jpg, .webp, "
+        ".svg) for one picture, a folder for several.",
+    )
+
+
 class ClassifyRequest(Request):
     """A text, or a pair of texts, that is to get a label."""
 

@@ -235,6 +235,22 @@ def test_gradients_reach_all_parameters(classes, norm_first):
     assert unmoved(one) == set()
 
 
+@pytest.mark.parametrize("settings", [{}, {"token_dropout": 0.5}, {"norm_first": True}])
+def test_pictures_that_show_nothing_do_not_multiply_the_gradient(settings):
+    def norm(side, **settings):
+        one = model(n_layers=4, **settings).train()
+        torch.manual_seed(5)
+        shown = torch.rand(8, 3, side, side).expand(-1, -1, SIZE, SIZE)
+        labels = torch.randint(0, 3, (8, 2))
+        gold = torch.rand(8, 2, 4) * 0.4 + 0.1
+        detection_losses(one(shown), labels, gold, classes="sigmoid").total.backward()
+        return torch.nn.utils.get_total_norm([p.grad for p in one.parameters()]).item()
+
+    plain = norm(SIZE)
+    assert norm(1, **settings) < 10 * plain
+    assert plain / 10 < norm(SIZE, **settings) < 10 * plain
+
+
 def test_queries_of_the_paper_begin_with_nothing_to_tell_each_other():
     one = model(queries="learned").train()
     labels = torch.tensor([[0, 2], [1, NO_OBJECT]])

@@ -1,0 +1,218 @@
+"""Detection from files to boxes: training, resuming, evaluating, commands, server, looking."""
+
+import base64
+import json
+import shutil
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from PIL import Image, ImageDraw
+
+import regard
+from regard.cli.main import main
+from regard.core.errors import CheckpointError, ConfigError
+from regard.runs.train import train
+from regard.server.app import make_app
+from regard.tasks.base import TASKS
+from regard.tasks.recipe import recipe_from
+
+SIZE = 48
+MODEL = {"d_model": 32, "n_layers": 2, "n_heads": 4, "d_ff": 64, "dropout": 0.0, "n_queries": 8}
+
+
+def draw(path, seed, n):
+    """A picture of light discs and dark squares on grey; -> lines of its boxes."""
+    rng = np.random.default_rng(seed)
+    picture = Image.new("RGB", (96, 64), (120, 120, 120))
+    pen, lines = ImageDraw.Draw(picture), []
+    for i in range(n):
+        left, top = 4 + 46 * i + int(rng.integers(0, 16)), int(rng.integers(4, 34))
+        box = (left, top, left + 22, top + 22)
+        kind = ("disc", "square")[int(rng.integers(2))]
+        if kind == "disc":
+            pen.ellipse(box, fill=(240, 220, 60))
+        else:
+            pen.rectangle(box, fill=(20, 30, 110))
+        lines.append(f"{path.name}\t96\t64\t{kind}\t{left}\t{top}\t{left + 23}\t{top + 23}")
+    picture.save(path)
+    return lines
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shapes")
+    rows = ["image\twidth\theight\tlabel\txmin\tymin\txmax\tymax\tsplit"]
+    for number, split in enumerate(["train"] * 48 + ["val"] * 8 + ["test"] * 8):
+        drawn = draw(folder / f"{number}.png", number, 1 + number % 2)
+        rows += [f"{line}\t{split}" for line in drawn]
+    (folder / "boxes.tsv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def recipe(folder, **changes):
+    return recipe_from(
+        {
+            "task": "detection",
+            "data": {"folder": str(folder), "train": "boxes.tsv", "image_size": SIZE,
+                     "fit": "squash", "augment": {"flip": True}, **changes.pop("data", {})},
+            "model": {"preset": "detr2020", **MODEL, "n_groups": 2, **changes.pop("model", {})},
+            "train": {"max_steps": 250, "batch_size": 8, "lr": 2e-3, "warmup_steps": 20,
+                      "schedule": "cosine", "eval_every": 125, "save_every": 125,
+                      "criterion": "ap50", **changes.pop("train", {})},
+        }
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def path(data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "shapes"
+    train(recipe(data), out, device="cpu")
+    return out
+
+
+@pytest.fixture(scope="module")
+def run(path):
+    return regard.load(path, device="cpu")
+
+
+def test_it_learns(run):
+    found = TASKS["detection"].evaluate(run).scores
+    assert found["task"] == "detection"
+    assert (found["split"], found["n"]) == ("test", 8)
+    assert found["ap50"] > 0.9
+    assert found["ap"] > 0.4
+    assert found["ap50_signature"] == "COCO, .50"
+
+
+def test_boxes_are_in_pixels_of_the_picture_as_it_was_given(run, data):
+    (line,) = [x for x in (data / "boxes.tsv").read_text().splitlines() if x.startswith("56.png")]
+    kind, *corners = line.split("\t")[3:8]
+    best, *_ = run.detect(data / "56.png")
+    assert best.label == kind
+    assert np.abs(np.array(best.box) - np.array(corners, float)).max() < 6
+    assert run.detect([data / "56.png"], threshold=1.0) == [[]]
+    everything = run.detect(np.asarray(Image.open(data / "56.png")), threshold=0.0)
+    assert len(everything) == 8
+    assert [one.score for one in everything] == sorted((x.score for x in everything), reverse=True)
+
+
+def test_a_file_of_the_users_is_scored(run, data):
+    found = TASKS["detection"].score_file(run, data / "boxes.tsv").scores
+    assert found["n"] == 64
+    assert found["ap50"] > 0.9
+
+
+def test_the_command_prints_json_and_draws(path, data, capsys, tmp_path):
+    assert main(["detect", str(path), str(data / "56.png"), str(data / "57.png")]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["image"] for line in lines] == [str(data / "56.png"), str(data / "57.png")]
+    assert (lines[0]["width"], lines[0]["height"]) == (96, 64)
+    assert {*lines[0]["objects"][0]} == {"label", "score", "box"}
+    out = tmp_path / "drawn"
+    asked = ["detect", str(path), str(data / "56.png"), str(data / "57.png"), "--out", str(out)]
+    assert main(asked) == 0
+    assert {one.name for one in out.iterdir()} == {"56.png", "57.png"}
+    with Image.open(out / "56.png") as found:
+        assert found.size == (384, 256)
+    capsys.readouterr()
+    assert main(["detect", str(path), str(data / "56.png"), "--out", str(tmp_path / "a.svg")]) == 0
+    assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    assert main(["evaluate", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["ap50"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["57.png", "--out", "a.png"], "is one file, and there are several pictures"),
+        (["--out", "a.txt"], "pictures are written as .png"),
+        (["--threshold", "1.5"], "threshold"),
+        (["boxes.tsv"], "boxes.tsv: not a picture"),
+        (["none.png"], "no picture none.png"),
+    ],
+)
+def test_bad_commands_are_told_in_one_line(path, data, capsys, monkeypatch, more, message):
+    monkeypatch.chdir(data)
+    assert main(["detect", str(path), "56.png", *more]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+    assert not (data / "a.png").exists()
+
+
+def test_the_server_detects_and_takes_no_files(run, data):
+    client = TestClient(make_app(run), base_url="http://127.0.0.1:8000")
+    uri = "data:image/png;base64," + base64.b64encode((data / "57.png").read_bytes()).decode()
+    found = client.post("/api/detect", json={"image": uri, "threshold": 0.4})
+    assert found.status_code == 200, found.text
+    told = found.json()
+    assert (told["width"], told["height"]) == (96, 64)
+    expected = run.detect(data / "57.png", threshold=0.4)
+    assert [one["label"] for one in told["objects"]] == [one.label for one in expected]
+    assert told["objects"][0]["box"] == list(expected[0].box)
+    assert client.post("/api/detect", json={"image": str(data / "57.png")}).status_code == 422
+    info = client.get("/api/info").json()
+    assert info["form"]["view"] == "boxes"
+
+
+def test_a_look_shows_where_the_query_of_every_object_looked(run, data):
+    look = run.explain(data / "57.png")
+    objects = look.outcome.places
+    assert look.answer
+    assert len(objects) == len(run.detect(data / "57.png"))
+    row = objects[0].rows[0]
+    assert look.target_tokens[row].startswith(objects[0].choices[0].text)
+    across = look.weights("decoder.cross", layer=1)
+    assert across.shape == (4, 8, 36)
+    np.testing.assert_allclose(across.sum(axis=-1), 1, atol=1e-5)
+    best = run.detect(data / "57.png")[0]
+    left, top, right, bottom = np.array(best.box) / [96, 64, 96, 64]
+    peak = int(across[:, row].mean(axis=0).argmax())
+    x, y = (peak % 6 + 0.5) / 6, (peak // 6 + 0.5) / 6
+    assert left - 0.15 < x < right + 0.15
+    assert top - 0.15 < y < bottom + 0.15
+    payload = look.as_json()
+    assert payload["sides"]["source"]["grid"] == [6, 6]
+    assert payload["picture"].startswith("data:image/png;base64,")
+    steps = look.steps(row, name="decoder.cross", layer=1, head=2)
+    np.testing.assert_allclose(steps.weights, across[2, row], atol=1e-6)
+
+
+def test_an_edit_changes_what_is_found(run, data):
+    plain = run.explain(data / "57.png").outcome
+    cut = [{"kind": "ablate", "name": "decoder.cross", "layer": 1, "head": i} for i in range(4)]
+    assert run.explain(data / "57.png", edit=cut).outcome != plain
+
+
+def test_a_resumed_training_is_the_one_that_was_never_stopped(data, tmp_path):
+    """Pictures are changed by chance, and boxes with them; cut in the middle of an epoch."""
+    short = {"max_steps": 10, "save_every": 4, "eval_every": 5, "log_every": 1}
+    asked = recipe(data, data={"augment": {"flip": True, "zoom": 0.7, "colour": 0.3}}, train=short)
+
+    class Cut(Exception):  # noqa: N818
+        pass
+
+    def cut(line):
+        if line["step"] == 7 and line["kind"] == "train":
+            raise Cut
+
+    train(asked, tmp_path / "whole", device="cpu")
+    with pytest.raises(Cut):
+        train(asked, tmp_path / "cut", device="cpu", observers=[cut])
+    train(asked, tmp_path / "cut", device="cpu", resume=True)
+    a, b = (tmp_path / name / "model.safetensors" for name in ("whole", "cut"))
+    assert a.read_bytes() == b.read_bytes()
+
+
+def test_a_run_of_another_number_of_labels_is_refused(path, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(path, copy)
+    (copy / "labels.json").write_text('{"labels": ["disc"], "pairs": false}')
+    with pytest.raises(CheckpointError, match="belong to different runs"):
+        regard.load(copy, device="cpu")
+
+
+def test_texts_are_no_use_to_a_detector(run):
+    with pytest.raises(ConfigError, match="heads of the task detection are not measured"):
+        TASKS["detection"].subject(run, "test", 3)
