@@ -27,7 +27,7 @@ WRONG = [
     (["a b", "--format", "pdf"], "'pdf' is not one of 'text'"),
     (["a b", "--out", ""], "--out is the name of a file"),
     (["a b", "--out", "."], "--out is the name of a file"),
-    (["a b", "--out", "look.png"], "no format is called .png; take .text, .html"),
+    (["a b", "--out", "look.gif"], "no format is called .gif; take .text, .html"),
     (["a b", "--out", "look.html", "--format", "svg"], "are two formats: give one"),
     (["a b", "--out", "look.html", "--format", "text"], "are two formats: give one"),
     (["a b", "--device", "gpu"], "device 'gpu' is none of"),

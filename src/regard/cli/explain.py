@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from shutil import get_terminal_size
@@ -24,15 +25,19 @@ if TYPE_CHECKING:
     from regard.visual.payload import Selected
 
 
-LookFormat = StrEnum("LookFormat", ["text", "html", "svg", "json", "csv", "tex"])
+LookFormat = StrEnum("LookFormat", ["text", "html", "svg", "png", "json", "csv", "tex"])
 HeadsFormat = StrEnum("HeadsFormat", ["text", "json", "svg", "csv", "tex"])
 Out = Annotated[Path | None, typer.Option(help="A file; else standard output.")]
+_DRAWN = (LookFormat.text, LookFormat.html, LookFormat.svg, LookFormat.png)  # not as numbers
 WIDE = 100  # letters of a table in a file; in a terminal it fits the terminal
 
 
 def explain(
     path: RunPath,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence, a text, a prompt.")],
+    text: Annotated[
+        str,
+        typer.Argument(metavar="TEXT", help="A sentence, a text, a prompt; or a picture's file."),
+    ],
     other: Annotated[
         str | None,
         typer.Argument(metavar="[TEXT]", help="The second text, where a run reads pairs."),
@@ -51,8 +56,19 @@ def explain(
     layer: Annotated[int | None, typer.Option(help="From 0; else the last.")] = None,
     head: Annotated[int | None, typer.Option(help="From 0; else their mean.")] = None,
     token: Annotated[
-        str | None, typer.Option(help="The six steps of this word, or of the row of this number.")
+        str | None,
+        typer.Option(
+            help="The six steps of this word, or of the row of this number; of a picture, where it "
+            "looked."
+        ),
     ] = None,
+    rollout: Annotated[
+        bool, typer.Option("--rollout", help="Where self-attention leads through all its layers.")
+    ] = False,
+    patches: Annotated[
+        bool,
+        typer.Option("--patches", help="Draw weights over a picture as patches, not smoothly."),
+    ] = False,
     asked: Annotated[
         LookFormat | None,
         typer.Option(
@@ -66,7 +82,7 @@ def explain(
     from regard.tasks.base import TASKS
     from regard.tasks.opening import load
     from regard.visual.look_files import steps_file
-    from regard.visual.payload import Selected, selected_view
+    from regard.visual.payload import Selected
 
     shown = chosen_format(LookFormat, asked, out)
     run = load(path, device=device)
@@ -75,15 +91,14 @@ def explain(
     look: Look = TASKS[run.task].explain(run, _readable(text), max_tokens=max_tokens, **more)
     if attention is not None:
         look.weights(attention)  # or it is told what there is
-    selected = Selected(attention, layer, head)
-    if token is None and selected != Selected():
-        selected_view(look.payload(), selected).head(head)  # html and json show all, and ask not
-    steps = None
-    if token is not None:
-        steps = _steps(look, _readable(token), selected)
-        selected = Selected(steps.name, steps.layer, steps.head, steps.token)
+    selected = Selected(attention, layer, head, patches=patches)
+    if rollout:
+        look, selected = _rolled_out(look, selected), Selected(patches=patches)
+    selected, steps = _chosen(look, selected, None if token is None else _readable(token), shown)
     if shown is LookFormat.text:
         _print_look(look, selected, steps, out)
+    elif shown is LookFormat.png:
+        write(look.as_png(selected), out)
     elif steps is None or shown is LookFormat.html:
         write(look.as_file(shown.value, selected), out)
     else:
@@ -98,10 +113,42 @@ def _readable(text: str) -> str:
     return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
 
 
+def _rolled_out(look: Look, selected: Selected) -> Look:
+    if selected.layer is not None or selected.head is not None:
+        raise ConfigError("--rollout is of all layers and heads: leave out --layer and --head")
+    return look.rolled_out(selected.name)
+
+
+def _chosen(
+    look: Look, selected: Selected, token: str | None, shown: LookFormat
+) -> tuple[Selected, Steps | None]:
+    """What is shown: of a token its map where that is drawn over a picture, else its steps."""
+    from regard.visual.payload import Selected, selected_view
+    from regard.visual.picture_maps import shows_picture
+
+    if token is None:
+        if selected.name or selected.layer is not None or selected.head is not None:
+            selected_view(look.payload(), selected).head(selected.head)  # html and json ask not
+        return selected, None
+    if shown in _DRAWN and shows_picture(look.payload(), selected):
+        one = selected_view(look.payload(), selected)
+        at = look.row_of(one.name, _row(look, token))
+        return replace(selected, name=one.name, layer=one.layer, token=at), None
+    if not look.records:
+        raise ConfigError("a rollout has no steps: leave out --token or --rollout")
+    steps = _steps(look, token, selected)
+    return Selected(steps.name, steps.layer, steps.head, steps.token), steps
+
+
+def _row(look: Look, token: str) -> str | int:
+    """A word, or a number where no word is called so."""
+    words = {*look.source_tokens, *look.target_tokens}
+    return int(token) if token.isdecimal() and token not in words else token
+
+
 def _steps(look: Look, token: str, selected: Selected) -> Steps:
     """The first head's where none is chosen: a mean has no query and no keys."""
-    words = {*look.source_tokens, *look.target_tokens}
-    row = int(token) if token.isdecimal() and token not in words else token
+    row = _row(look, token)
     name = selected.name or look.steps(row).name
     last = len(look.attentions.get(name, ())) - 1
     layer = max(0, last) if selected.layer is None else selected.layer
@@ -120,7 +167,9 @@ def _print_look(look: Look, selected: Selected, steps: Steps | None, out: Path |
     if steps is not None:
         console.print(steps_text(steps.as_json(), width=console.width))
     else:
-        console.print(look_text(look.as_json(), selected, width=console.width), end="")
+        coloured = console.color_system is not None
+        shown = look_text(look.payload(), selected, width=console.width, coloured=coloured)
+        console.print(shown, end="")
     if text is not None:
         write(text.getvalue(), out)
 
@@ -195,13 +244,17 @@ def _measured(run: Any, split: str, texts: Path | None, n: int, tick: Tick) -> H
 
 
 def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str:
-    from regard.visual.heads import all_heads_table, head_map, plain_table
+    from regard.visual.heads import all_heads_table, plain_table
+    from regard.visual.patch_figures import head_figures
+    from regard.visual.svg import stack
     from regard.visual.tables import csv_table, latex_table
 
     if wanted is HeadsFormat.json:
         return json.dumps(found, ensure_ascii=False) + "\n"
     if wanted is HeadsFormat.svg:
-        return head_map(found) + "\n"
+        pictures = head_figures(found)
+        one = pictures[0] if len(pictures) == 1 else stack(pictures, label="What heads do")
+        return one + "\n"
     if wanted is HeadsFormat.csv:
         return csv_table(plain_table(found))
     return latex_table(all_heads_table(found))

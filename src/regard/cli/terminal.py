@@ -31,7 +31,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 # ------------------------------------------------------------------ --format and --out
 
 F = TypeVar("F", bound=StrEnum)
-_FORMATS = (".html", ".svg", ".json", ".csv", ".tex")  # endings that promise what is inside
+_FORMATS = (".html", ".svg", ".png", ".json", ".csv", ".tex")  # endings that promise what is inside
 
 
 def chosen_format(kind: type[F], asked: F | None, out: Path | None) -> F:
@@ -52,9 +52,11 @@ def chosen_format(kind: type[F], asked: F | None, out: Path | None) -> F:
     return asked or named or kind("text")
 
 
-def write(text: str, out: Path | None) -> None:
+def write(text: str | bytes, out: Path | None) -> None:
     """To a file, whole or not at all; else to standard output."""
-    if out is None:
+    if out is None and isinstance(text, bytes):
+        sys.stdout.buffer.write(text)
+    elif out is None:
         print(text, end="")
     else:
         write_whole(out, text)

@@ -1,4 +1,4 @@
-"""Where a model looks in a picture, beside where the object is, or where people looked.
+"""Where a model looks in a picture, beside where the object is, or where people looked; how far.
 
 Maps (n, R, C) have a weight a patch; masks (n, H, W) say where the object of each word is. Every
 measure is told beside two baselines that know nothing of the word: the maps of other examples
@@ -114,7 +114,7 @@ def derangement(n: int, seed: int) -> NDArray[np.int64]:
     return found
 
 
-def attention_distance(weights: Maps, grid: tuple[int, int], patch: int) -> NDArray[np.float64]:
+def attention_distance(weights: Maps, grid: tuple[int, int], patch: float) -> NDArray[np.float64]:
     """Mean distance in pixels from each patch to where it looks, by head (Dosovitskiy et al. 2021).
 
     Weights (H, N, N) among patches alone, row by row; rows are made to sum to 1.
@@ -125,3 +125,13 @@ def attention_distance(weights: Maps, grid: tuple[int, int], patch: int) -> NDAr
     total = weights.sum(axis=-1)
     found = (weights * apart).sum(axis=-1) / np.where(total > 0, total, 1)
     return found.mean(axis=-1)
+
+
+def position_similarities(table: Maps, grid: tuple[int, int]) -> NDArray[np.float64]:
+    """Cosines of each patch's learned position with all others (Dosovitskiy et al. 2021, figure 7).
+
+    Vectors (N, D), row by row -> (R, C, R, C): the first two say whose, the last two with whom.
+    """
+    lengths = np.linalg.norm(table, axis=1, keepdims=True)
+    units = table / np.where(lengths > 0, lengths, 1)
+    return (units @ units.T).reshape(*grid, *grid)

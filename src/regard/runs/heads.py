@@ -17,11 +17,13 @@ from torch import nn
 
 from regard.core.errors import ConfigError
 from regard.core.numbers import counted
+from regard.evaluation.saliency import attention_distance
 from regard.inspection.capture import POOL, watch
 from regard.inspection.edits import Ablate, edited
 from regard.inspection.heads import (
     Array,
     Divergences,
+    HeadSums,
     HeadTally,
     clusters,
     divergences,
@@ -29,8 +31,9 @@ from regard.inspection.heads import (
     tally,
 )
 from regard.tasks.base import TASKS
-from regard.tasks.texts import Reading, Subject
-from regard.visual.heads import head_map, head_tables, heads_text
+from regard.tasks.texts import PatchGrid, Reading, Subject
+from regard.visual.heads import head_tables, heads_text
+from regard.visual.patch_figures import head_figures
 from regard.visual.tables import table_html
 
 Weights = NDArray[np.float32]
@@ -55,6 +58,7 @@ Tick = Callable[[int, int], None]
 
 def groups(model: nn.Module, readings: Iterable[Reading], device: torch.device) -> list[Group]:
     """Every attention of the model while it reads; none where it has none."""
+    far: dict[str, PatchDistances] = {}
     heads: dict[str, tuple[tuple[int, int], ...]] = {}
     tallies: dict[str, HeadTally] = {}
     apart: dict[str, Divergences] = {}
@@ -65,6 +69,9 @@ def groups(model: nn.Module, readings: Iterable[Reading], device: torch.device) 
             rows, columns = reading.ids(name)
             tallied = tally(weights, rows, columns, same=name.endswith(".self"))
             diverged = divergences(weights, rows, columns)
+            if (patches := reading.patches.get(name)) is not None:
+                apart_in_pixels = patch_distances(weights, patches)
+                far[name] = far[name] + apart_in_pixels if name in far else apart_in_pixels
             tallies[name] = tallies[name] + tallied if name in tallies else tallied
             apart[name] = apart[name] + diverged if name in apart else diverged
     found = []
@@ -72,8 +79,29 @@ def groups(model: nn.Module, readings: Iterable[Reading], device: torch.device) 
         means = tallies[name].means()
         if name == POOL:  # what pools a text stands nowhere, so nothing is far from it
             means = {**means, "distance": [None]}
+        if name in far:  # patches stand in a plane, and not one behind the other
+            none: list[float | None] = [None] * len(places)
+            nowhere = dict.fromkeys(("previous", "next", "distance"), none)
+            means = {**means, **nowhere, "pixel_distance": far[name].means()}
+        elif far:
+            means = {**means, "pixel_distance": [None] * len(places)}
         found.append(Group(name, places, means, apart[name].mean()))
     return found
+
+
+class PatchDistances(HeadSums):
+    """Sums of distances in pixels for every head, and over how many pictures: both (H,)."""
+
+    def means(self) -> list[float | None]:
+        """A distance a head."""
+        return [float(a / b) for a, b in zip(self.sums, self.counts, strict=True)]
+
+
+def patch_distances(weights: NDArray[Any], patches: PatchGrid) -> PatchDistances:
+    """Of weights (B, H, T, S) from patches to patches; what stands before them is left out."""
+    n, n_heads = patches.n_before, weights.shape[1]
+    found = [attention_distance(one[:, n:, n:], patches.grid, patches.size) for one in weights]
+    return PatchDistances(np.sum(found, axis=0), np.full(n_heads, float(len(weights))))
 
 
 def _weights(
@@ -110,7 +138,7 @@ class HeadMeasures:
     rows: tuple[Mapping[str, Any], ...]
     """name, layer, head; the measures of ``regard.inspection.heads``; then, when it is ablated,
     loss_change (nats a token) and the change of each other score. A translator's also have aer and
-    antecedent. None where it does not apply."""
+    antecedent, those of pictures pixel_distance. None where it does not apply."""
     distances: tuple[tuple[float | None, ...], ...]
     map: tuple[tuple[float, float], ...]
     clusters: tuple[int, ...]
@@ -150,7 +178,7 @@ class HeadMeasures:
     def _repr_html_(self) -> str:
         """The map and the tables, in a notebook."""
         shown = self.as_json()
-        return head_map(shown) + "".join(map(table_html, head_tables(shown)))
+        return "".join(head_figures(shown)) + "".join(map(table_html, head_tables(shown)))
 
 
 def head_measures(

@@ -244,6 +244,8 @@ class JudgedRun:
     evaluations: dict[str, Evaluation]
     samples: Sequence[tuple[str, str, str | None]] = ()
     """Some sources with what the run made of them, and what should have come out."""
+    figures: Sequence[str] = ()
+    """Drawings for the report: trusted SVG."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

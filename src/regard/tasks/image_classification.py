@@ -39,7 +39,7 @@ from regard.tasks.pictures import (
     is_one,
 )
 from regard.tasks.recipe import Recipe
-from regard.tasks.texts import TEXTS_INSTEAD, Reading, Subject, check_data
+from regard.tasks.texts import TEXTS_INSTEAD, PatchGrid, Reading, Subject, check_data
 from regard.text.specials import BEGIN_ID, UNKNOWN_ID
 from regard.training.flops import CallFlops
 from regard.training.losses import Losses, cross_entropy
@@ -139,7 +139,8 @@ class ImageClassifier(PictureRun):
         for pixels in self.batches(examples):
             ids = np.full((len(pixels), n), UNKNOWN_ID)
             ids[:, : len(self._before)] = BEGIN_ID
-            yield Reading((pixels,), lambda _name, ids=ids: (ids, ids))  # type: ignore[misc]
+            patches = {"encoder.self": PatchGrid(self.config.grid, self.cell, len(self._before))}
+            yield Reading((pixels,), lambda _name, ids=ids: (ids, ids), patches)  # type: ignore[misc]
 
     @override
     def facts(self) -> dict[str, Any]:
@@ -287,8 +288,15 @@ class ImageClassificationTask(PictureTask):
             found = run.scored(examples, split).scores
             return {name: found[name] for name in ("loss", "accuracy")}
 
+        alike = run.position_similarities()
         return Subject(
-            run.model, run.device, lambda: run.readings(examples), judge, split, len(examples)
+            run.model,
+            run.device,
+            lambda: run.readings(examples),
+            judge,
+            split,
+            len(examples),
+            facts={} if alike is None else {"position_similarities": alike.round(4).tolist()},
         )
 
     @override

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -27,9 +27,17 @@ from regard.models.settings import DecoderConfig, EncoderConfig
 from regard.tasks.edits import AnyEdit, as_json
 from regard.text.tokenizer import SPACE
 from regard.visual.heat_maps import Pixels, data_uri
-from regard.visual.look_files import look_file, look_fragment
+from regard.visual.look_files import look_file, look_fragment, look_png
 from regard.visual.matrix import look_text
-from regard.visual.payload import Axis, Payload, Selected, named_sides, selected_view, token_sides
+from regard.visual.payload import (
+    ROLLOUT,
+    Axis,
+    Payload,
+    Selected,
+    named_sides,
+    selected_view,
+    token_sides,
+)
 from regard.visual.steps_table import steps_html, steps_text
 from regard.visual.tables import plain_text
 
@@ -151,6 +159,11 @@ class Look:
     """Sides that are no tokens, such as a ``source`` of patches."""
     picture: Pixels | None = None
     """(S, S, 3): what the patches are of, as the model saw it."""
+    gates: tuple[float, ...] = ()
+    """The β of each target token, where a decoder has such a gate."""
+    boxes: tuple[Mapping[str, Any], ...] = ()
+    """Objects that were found: ``label``, ``probability``, ``box`` (left, top, right, bottom, as
+    shares of the sides) and the ``row`` of the target that found it."""
 
     @classmethod
     def of(cls, found: Records, changes: Sequence[AnyEdit] = (), **fields: Any) -> Look:
@@ -185,21 +198,37 @@ class Look:
         if name not in self.records:
             raise ConfigError("this look has weights alone; run.explain(…) records the steps")
         rows, columns = self.tokens_of(name)
+        at = self.row_of(name, token)
+        where: dict[str, Any] = {"name": name, "layer": layer, "head": head, "token": at}
+        steps = steps_of(self.records[name][layer], **where, row=rows[at], columns=columns)
+        return ShownSteps(**_fields(steps))
+
+    def row_of(self, name: str, token: str | int) -> int:
+        """The row of an attention: the first that is called so, or that of this number."""
+        rows, _ = self.tokens_of(name)
         at = token if isinstance(token, int) else found(token, rows)
         if at is None:
             hint = did_you_mean(str(token), rows)
             raise ConfigError(f"no row of {name} is {token!r}{hint}; its rows are {some(rows)}")
         if not 0 <= at < len(rows):
             raise ConfigError(f"{name} has rows 0 to {len(rows) - 1}, not {at}")
-        where: dict[str, Any] = {"name": name, "layer": layer, "head": head, "token": at}
-        steps = steps_of(self.records[name][layer], **where, row=rows[at], columns=columns)
-        return ShownSteps(**_fields(steps))
+        return at
 
     def rollout(self, name: str | None = None) -> NDArray[np.float64]:
         """(T, T): where a self-attention leads through all its layers; rows sum to 1.
 
         Without a name it is ``encoder.self``, or the one that there is.
         """
+        return rollout(self.attentions[self._rolled(name)])
+
+    def rolled_out(self, name: str | None = None) -> Look:
+        """The look with the rollout of a self-attention as its only attention, to be drawn."""
+        name = self._rolled(name)
+        through, called = rollout(self.attentions[name])[None].astype(np.float32), ROLLOUT + name
+        axes = {called: self._axes(name)}
+        return replace(self, attentions={called: (through,)}, records={}, axes=axes)
+
+    def _rolled(self, name: str | None) -> str:
         own = [known for known in self.attentions if known.endswith(".self")]
         name = name or (own[0] if len(own) == 1 else "encoder.self")
         if own:
@@ -209,7 +238,7 @@ class Look:
                 f"rollout follows a self-attention, which {name!r} is not; "
                 f"this system has {', '.join(own) or 'none'}"
             )
-        return rollout(self.attentions[name])
+        return name
 
     def tokens_of(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The labels of an attention's rows and columns."""
@@ -288,6 +317,8 @@ class Look:
             "sides": {name: one.as_json() for name, one in self._sides().items() if name in used},
             "edits": [dict(edit) for edit in self.edits],
             **({} if self.picture is None else {"picture": data_uri(self.picture)}),
+            **({"gates": list(self.gates)} if self.gates else {}),
+            **({"boxes": [dict(one) for one in self.boxes]} if self.boxes else {}),
             **({"task": self.task, "outcome": self.outcome.as_json()} if self.outcome else {}),
         }
 
@@ -302,10 +333,14 @@ class Look:
         steps = self._steps_shown(payload, chosen)
         return look_file(payload, form, selected=chosen, steps=steps)
 
+    def as_png(self, selected: Selected | None = None) -> bytes:
+        """A PNG of a picture with where it was looked at; other looks have none."""
+        return look_png(self.payload(), selected or Selected())
+
     def save(self, path: str | Path) -> None:
         """Write one file by the ending of its name; .html works offline (see ``as_file``)."""
         form = Path(path).suffix.removeprefix(".").lower()
-        write_whole(Path(path), self.as_file(form))
+        write_whole(Path(path), self.as_png() if form == "png" else self.as_file(form))
 
     def __repr__(self) -> str:
         parts = [
@@ -319,7 +354,7 @@ class Look:
         return f"<Look at {said}: {', '.join(parts) or 'no attention'}{under}>"
 
     def __str__(self) -> str:
-        return plain_text([look_text(self.payload(), width=WIDTH)], WIDTH)
+        return plain_text([look_text(self.payload(), width=WIDTH, coloured=False)], WIDTH)
 
     def _repr_html_(self) -> str:
         payload = self.payload()

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
@@ -31,14 +32,19 @@ from regard.data.pictures import (
 )
 from regard.data.splits import Data, load_records
 from regard.data.stream import Stream
+from regard.evaluation.saliency import attention_distance, position_similarities
+from regard.inspection.capture import watch
+from regard.layers.patches import PatchEmbedding
+from regard.layers.positions import LearnedPositions
 from regard.models.vision import PictureConfig
-from regard.tasks.base import Evaluation, Prepared, Task, Unit
+from regard.tasks.base import Evaluation, JudgedRun, Prepared, Task, Unit
 from regard.tasks.opening import TrainedRun
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import ELSEWHERE, NO_TEST, check_data, has_data
 from regard.training.flops import CallFlops
 from regard.training.losses import Objective
 from regard.visual.heat_maps import data_uri
+from regard.visual.patch_figures import attention_distances, position_tiles
 from regard.visual.payload import Axis
 
 PICTURE = Unit("picture", "pictures")
@@ -48,6 +54,8 @@ LARGEST = 224
 """Pixels of a side, where nothing is said and pictures are larger."""
 URL = "data:image/"
 N_EXAMPLES = 6
+N_FIGURES = 32
+"""Pictures over which a report tells how far heads look."""
 PICTURE_SETTINGS = frozenset(
     {"data.images", "data.image_size", "data.fit", "data.augment", "train.batch_size"}
 )
@@ -122,6 +130,37 @@ class PictureRun(TrainedRun):
     def patches(self, *before: str) -> Axis:
         """The axis of the model's patches, or of the cells of its convolutional network."""
         return Axis.patches(*self.config.grid, before=before)
+
+    @property
+    def cell(self) -> float:
+        """Pixels from one patch to the next."""
+        return self.config.image_size / self.config.grid[1]
+
+    def position_similarities(self) -> NDArray[np.float64] | None:
+        """(R, C, R, C): cosines of the learned positions of patches; None where none are."""
+        for module in self.model.modules():
+            if isinstance(module, PatchEmbedding) and isinstance(
+                module.positions, LearnedPositions
+            ):
+                n = int(module.class_token is not None)
+                table = module.positions.table[n:].detach().double().cpu().numpy()
+                return position_similarities(table, module.grid)
+        return None
+
+    def figures(self, pictures: Sequence[Any]) -> list[str]:
+        """How far the encoder's heads look in some pictures, and how alike its positions are."""
+        grid = self.config.grid
+        n_patches, found = grid[0] * grid[1], []
+        with torch.no_grad(), watch(self.model.encoder) as views:
+            for pixels in self.batches(pictures):
+                self.model.encoder(pixels)
+            for (_, layer), view in sorted(views.items(), key=lambda one: one[0][1]):
+                weights = view.weights()[..., -n_patches:, -n_patches:].float().cpu().numpy()
+                far = np.mean([attention_distance(one, grid, self.cell) for one in weights], axis=0)
+                found += [(layer, float(one)) for one in far]
+        alike = self.position_similarities()
+        drawn = [attention_distances(found, name="encoder.self")] if found else []
+        return drawn + ([] if alike is None else [position_tiles(alike)])
 
     def evaluation(
         self, split: str, n: int, scores: Mapping[str, Any], outputs: Sequence[str] = ()
@@ -200,6 +239,11 @@ class PreparedPictures(Prepared):
     def scored(self, run: Any, split: str) -> Evaluation:
         found: Evaluation = run.scored(self.data.split(split), split)
         return found
+
+    @override
+    def judged(self, out: Path, test_sets: Sequence[str] | None) -> JudgedRun:
+        found = super(PreparedPictures, self).judged(out, test_sets)
+        return replace(found, figures=found.run.figures(self.data.split("valid")[:N_FIGURES]))
 
 
 class PictureTask(Task):

@@ -49,6 +49,7 @@ def write_report(judged: Any, facts: Mapping[str, Any], task: Any) -> None:
             *validation_curves(lines),
             _curve({"learning rate": rates}, "Schedule", "lr"),
             _curve({"speed": speeds}, "Speed", f"{seen} a second"),
+            *judged.figures,
         ],
         tables=[*(table for table in tables if table.rows), cost_table(facts)],
         samples=[Sample(*one) for one in judged.samples],

@@ -132,12 +132,24 @@ def _is_short(example: PageExample) -> bool:
     return all(0 < len(text) <= MOST_CHARACTERS[side] for side, text in example.items())
 
 
+class PatchGrid(NamedTuple):
+    """Rows and columns of an attention that are the patches of a picture."""
+
+    grid: tuple[int, int]
+    size: float
+    """Pixels from one patch to the next."""
+    n_before: int = 0
+    """Positions before the first patch: a class token."""
+
+
 class Reading(NamedTuple):
     """A batch as a model reads it."""
 
     inputs: tuple[Tensor, ...]
     ids: Callable[[str], tuple[Ids, Ids]]
     """Name of an attention -> ids of its rows (B, T) and columns (B, S), with our special ids."""
+    patches: Mapping[str, PatchGrid] = {}
+    """Attentions from patches to patches."""
 
 
 @dataclass(frozen=True, slots=True)

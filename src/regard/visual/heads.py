@@ -37,6 +37,7 @@ COLUMNS = (
     HeadColumn("first", "first", 100, ".0f", "on the first place, in %"),
     HeadColumn("separator", "end", 100, ".0f", "on the end token, in %"),
     HeadColumn("distance", "dist", 1, ".1f", "places to the words it looks at"),
+    HeadColumn("pixel_distance", "px", 1, ".1f", "pixels to the patches it looks at"),
     HeadColumn("aer", "AER", 100, ".1f", "alignment error rate, in %"),
     HeadColumn("antecedent", "ante", 100, ".1f", "antecedents of pronouns found, in %"),
     HeadColumn("loss_change", "Δloss", 1, "+.3f", "nats a token, when the head is ablated"),
@@ -144,7 +145,8 @@ def conditions(heads: Mapping[str, Any]) -> str:
 
 def meanings(heads: Mapping[str, Any]) -> str:
     """What the columns are."""
-    told = [f"{column.name}: {column.meaning}" for column in columns_of(heads)]
+    known = [c for c in columns_of(heads) if any(row[c.key] is not None for row in heads["rows"])]
+    told = [f"{column.name}: {column.meaning}" for column in known]
     return "; ".join([*told, ": ".join(CLUSTER)]) + "."
 
 

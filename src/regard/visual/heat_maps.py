@@ -47,13 +47,23 @@ def shade(weights: Any) -> Pixels:
     return shades
 
 
-def lit(pixels: Pixels, weights: Any) -> Pixels:
-    """The picture as a map shows it, patch by patch: (H, W, 3)."""
+def lit(pixels: Pixels, weights: Any, *, smooth: bool = False) -> Pixels:
+    """The picture as a map shows it, patch by patch or upsampled bilinearly: (H, W, 3)."""
+    from PIL import Image
+
     height, width = pixels.shape[:2]
-    veil = shade(weights)[..., 3] / 255
-    rows, columns = veil.shape
-    at = np.arange(height) * rows // height, np.arange(width) * columns // width
-    return np.round(pixels * (1 - veil[np.ix_(*at)])[..., None]).astype(np.uint8)
+    veil = Image.fromarray(shade(weights)[..., 3])
+    how = Image.Resampling.BILINEAR if smooth else Image.Resampling.NEAREST
+    opaque = np.asarray(veil.resize((width, height), how)) / 255
+    return np.round(pixels * (1 - opaque)[..., None]).astype(np.uint8)
+
+
+def pixels_of(uri: str) -> Pixels:
+    """What ``data_uri`` was given."""
+    from PIL import Image
+
+    data = base64.b64decode(uri.partition(",")[2])
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
 
 def heat_map(
@@ -103,14 +113,16 @@ def strip(
     gates: Sequence[float] | None = None,
     smooth: bool = True,
     columns: int = 6,
+    side: int = SIDE,
     title: str,
 ) -> str:
     """A picture for each word with where it looked, the word below, row by row as one reads.
 
-    The first picture is the one that was read. ``gates`` are the β of each word, told beside it.
+    The first picture is the one that was read. ``gates`` are the β of each word, told beside it;
+    ``side`` is how wide a picture is.
     """
-    tall = SIDE * pixels.shape[0] / pixels.shape[1]
-    uri, size = data_uri(pixels), (float(SIDE), tall)
+    tall = side * pixels.shape[0] / pixels.shape[1]
+    uri, size = data_uri(pixels), (float(side), tall)
     cells = [_image(uri, size)]
     cells += [
         heat_map(uri, one, size=size, smooth=smooth, what=f"{word}:")
@@ -121,15 +133,15 @@ def strip(
     high = tall + (2 if gates else 1) * LINE + GAP
     parts = []
     for i, (cell, label, note) in enumerate(zip(cells, labels, notes, strict=True)):
-        x, y = (i % columns) * (SIDE + GAP), LINE + GAP + (i // columns) * high
+        x, y = (i % columns) * (side + GAP), LINE + GAP + (i // columns) * high
         texts = [
-            element("text", text, x=SIDE / 2, y=tall + (n + 0.8) * LINE, text_anchor="middle")
+            element("text", text, x=side / 2, y=tall + (n + 0.8) * LINE, text_anchor="middle")
             for n, text in enumerate((label, note))
             if text
         ]
         parts.append(element("g", cell, *texts, transform=f"translate({x:.1f} {y:.1f})"))
     n_rows = -(-len(cells) // columns)
-    width = min(len(cells), columns) * (SIDE + GAP) - GAP
+    width = min(len(cells), columns) * (side + GAP) - GAP
     return picture(
         element("text", title, x=0, y=16, font_weight=600),
         *parts,
@@ -140,10 +152,12 @@ def strip(
 
 def half_blocks(pixels: Pixels, *, width: int = 32) -> Text:
     """A picture in a terminal: a letter shows two pixels, one above the other."""
+    from PIL import Image
+
     height = max(2, 2 * round(width * pixels.shape[0] / pixels.shape[1] / 2))
-    rows = (np.arange(height) + 0.5) * pixels.shape[0] / height
-    columns = (np.arange(width) + 0.5) * pixels.shape[1] / width
-    small = pixels[np.ix_(rows.astype(int), columns.astype(int))].tolist()
+    small = np.asarray(
+        Image.fromarray(pixels).resize((width, height), Image.Resampling.BOX)
+    ).tolist()
     text = Text()
     for upper, lower in zip(small[::2], small[1::2], strict=True):
         for a, b in zip(upper, lower, strict=True):
@@ -153,16 +167,57 @@ def half_blocks(pixels: Pixels, *, width: int = 32) -> Text:
 
 
 def strip_text(
-    pixels: Pixels, words: Sequence[str], maps: Sequence[Any], *, width: int = 80, side: int = 16
+    pixels: Pixels,
+    words: Sequence[str],
+    maps: Sequence[Any],
+    *,
+    width: int = 80,
+    side: int = 16,
+    smooth: bool = False,
 ) -> Text:
     """The strip in a terminal: pictures side by side, each under its word."""
     n = max(1, (width + 1) // (side + 1))
     text = Text()
     for begin in range(0, len(words), n):
-        some = [half_blocks(lit(pixels, one), width=side) for one in maps[begin : begin + n]]
+        some = [
+            half_blocks(lit(pixels, one, smooth=smooth), width=side)
+            for one in maps[begin : begin + n]
+        ]
         names = [set_cell_size(printable(word), side) for word in words[begin : begin + n]]
         text.append(" ".join(names) + "\n", "bold")
         for lines in zip(*(one.split("\n", allow_blank=False) for one in some), strict=True):
             text.append(Text(" ").join(lines))
             text.append("\n")
     return text
+
+
+def strip_png(
+    pixels: Pixels,
+    words: Sequence[str],
+    maps: Sequence[Any],
+    *,
+    gates: Sequence[float] | None = None,
+    smooth: bool = True,
+    columns: int = 6,
+    side: int = SIDE,
+) -> bytes:
+    """The strip as a PNG, twice as large as the SVG: the picture, then one a word."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    side, gap, line = 2 * side, 2 * GAP, 2 * LINE
+    tall = round(side * pixels.shape[0] / pixels.shape[1])
+    large = np.asarray(Image.fromarray(pixels).resize((side, tall), Image.Resampling.BILINEAR))
+    cells = [large, *(lit(large, one, smooth=smooth) for one in maps)]
+    notes = ["", *([""] * len(words) if gates is None else [f"gate {number(g)}" for g in gates])]
+    high = tall + (2 if gates else 1) * line + gap
+    n_rows, n_columns = -(-len(cells) // columns), min(len(cells), columns)
+    whole = Image.new("RGB", (n_columns * (side + gap) - gap, n_rows * high), "white")
+    pen, font = ImageDraw.Draw(whole), ImageFont.load_default(0.6 * line)
+    for i, (cell, *texts) in enumerate(zip(cells, ["", *words], notes, strict=True)):
+        x, y = (i % columns) * (side + gap), (i // columns) * high
+        whole.paste(Image.fromarray(cell), (x, y))
+        for n, text in enumerate(map(printable, texts)):
+            pen.text((x + side / 2, y + tall + n * line), text, "black", font, anchor="ma")
+    file = io.BytesIO()
+    whole.save(file, "PNG", optimize=True)
+    return file.getvalue()

@@ -24,13 +24,14 @@ from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.visual.matrix import matrix
 from regard.visual.payload import Payload, Selected, answer_of, drawn, packed_payload, packed_steps
+from regard.visual.picture_maps import picture_maps, shows_picture
 from regard.visual.report import page
 from regard.visual.steps_table import steps_csv, steps_latex, steps_svg
 from regard.visual.svg import element
 from regard.visual.tables import Table, csv_table, latex_table
 from regard.visual.theme import number, theme_js
 
-FORMS = ("html", "svg", "json", "csv", "tex")
+FORMS = ("html", "svg", "png", "json", "csv", "tex")
 _OWN_IMPORTS = r'^import [^;]* from "\./(theme|draw)\.js";$'
 _FRAME = "width:100%;height:44rem;border:0;resize:vertical;overflow:auto"
 
@@ -47,6 +48,8 @@ def look_file(
     if form == "json":
         return json.dumps(payload, ensure_ascii=False) + "\n"
     if form == "svg":
+        if shows_picture(payload, chosen):
+            return picture_maps(payload, chosen).svg() + "\n"
         one = drawn(payload, chosen)
         return matrix(one.weights.tolist(), one.rows, one.columns, title=one.title) + "\n"
     if form == "csv":
@@ -57,6 +60,13 @@ def look_file(
         f"a look is saved as {', '.join('.' + one for one in FORMS)}, not as .{form}"
         f"{did_you_mean(form, FORMS)}"
     )
+
+
+def look_png(payload: Payload, selected: Selected) -> bytes:
+    """The picture with where it was looked at."""
+    if not shows_picture(payload, selected):
+        raise ConfigError("a PNG is of a picture that was looked at; save this look as .svg")
+    return picture_maps(payload, selected).png()
 
 
 def steps_file(payload: Payload, steps: Steps, form: str) -> str:

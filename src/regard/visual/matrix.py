@@ -14,6 +14,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from regard.visual.payload import PAIR_SEPARATOR, Payload, Selected, answer_of, choice_lines, drawn
+from regard.visual.picture_maps import picture_maps, shows_picture
 from regard.visual.svg import Attributes, element, picture, printable
 from regard.visual.theme import INK, number, weight_opacity, weight_rgb
 
@@ -50,8 +51,17 @@ def matrix(
     return picture(*parts, size=(width, height), label=title)
 
 
-def look_text(payload: Payload, selected: Selected | None = None, *, width: int = 80) -> Text:
-    """Sentence, translation and one attention; by default the last layer, the mean of its heads."""
+def look_text(
+    payload: Payload,
+    selected: Selected | None = None,
+    *,
+    width: int = 80,
+    coloured: bool = True,
+) -> Text:
+    """Sentence, translation and one attention; by default the last layer, the mean of its heads.
+
+    Weights on patches are drawn over their picture, or without colours told as digits.
+    """
     chosen = selected or Selected()
     text = Text()
     for one in (payload.get("source") or "").split(PAIR_SEPARATOR):
@@ -64,9 +74,24 @@ def look_text(payload: Payload, selected: Selected | None = None, *, width: int 
     text.append("\n")
     if not payload["attentions"] and chosen.name is None:
         return text.append("this system does not attend\n")
+    if shows_picture(payload, chosen):
+        return text.append(_maps_text(payload, chosen, width, coloured))
     one = drawn(payload, chosen)
     text.append(f"{one.title}; digits are tenths\n")
     return text.append(matrix_text(one.weights, one.rows, one.columns, width=width))
+
+
+def _maps_text(payload: Payload, selected: Selected, width: int, coloured: bool) -> Text:
+    found = picture_maps(payload, selected)
+    if coloured:
+        return Text(f"{found.title}; the brighter, the more\n").append(found.text(width))
+    text = Text(f"{found.title}; digits are tenths of the largest weight\n")
+    for one in found.maps:
+        rows, columns = (tuple(map(str, range(n))) for n in one.weights.shape)
+        text.append(f"{_safe(one.told)}\n")
+        shares = one.weights / (one.weights.max() or 1)
+        text.append(matrix_text(shares, rows, columns, width=width))
+    return text
 
 
 def matrix_text(

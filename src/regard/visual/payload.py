@@ -7,6 +7,10 @@ Keys: ``source``, ``answer`` (what came out), ``source_tokens``, ``target_tokens
 ``text`` and ``places``, each with the ``rows`` where it stands (null is the whole text) and its
 ``choices``, most probable first.
 
+A look at a picture has it as ``picture``, a data URL. Where rows have a gate (β), ``gates`` has one
+a row of the target; where objects were found, ``boxes`` has ``{label, probability, box, row}``:
+left, top, right and bottom as shares of the sides, and the row of the target that found it.
+
 Along the sides of an attention stand tokens, patches of a picture, frames or nodes. Nothing that
 draws assumes words: it asks an ``Axis`` for its labels, and for its grid where it lies in a plane.
 
@@ -41,6 +45,8 @@ _PLACES = 8  # so many places have their choices told
 EXACT_WEIGHTS = 250_000  # as many weights are all kept exact: 1 MB of floats
 STEP_NUMBERS = 400_000  # as many numbers of steps are kept; heads beyond that are left out
 
+ROLLOUT = "rollout of "
+"""Before the name of an attention whose layers were multiplied."""
 _BY_KEY = ("scores", "scaled", "prior", "weights")
 _VECTORS = ("query", *_BY_KEY, "sum", "projected", "residual")
 Kind = Literal["tokens", "patches", "frames", "nodes"]
@@ -132,6 +138,7 @@ class Selected:
     layer: int | None = None
     head: int | None = None
     token: int | None = None  # a row, counted from 0, whose steps are open
+    patches: bool = False  # draw weights over a picture as patches, not upsampled smoothly
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +161,8 @@ class View:
 
     def title(self, head: int | None) -> str:
         """What is shown, in words."""
+        if self.name.startswith(ROLLOUT):
+            return self.name
         which = f"mean of {counted(len(self.weights), 'head')}" if head is None else f"head {head}"
         return f"{self.name}, layer {self.layer}, {which}"
 
@@ -263,6 +272,8 @@ def packed_payload(payload: Payload, selected: Selected) -> dict[str, Any]:
             told[name].append(packed(layer, bits=32 if exact else 8))
     first = {"name": shown.name, "layer": shown.layer}
     first |= {"head": selected.head, "token": selected.token}
+    if selected.patches:
+        first["patches"] = True
     return {**payload, "attentions": told, "selected": first}
 
 

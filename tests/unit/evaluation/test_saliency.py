@@ -13,6 +13,7 @@ from regard.evaluation.saliency import (
     mass_inside,
     nss,
     pointing_accuracy,
+    position_similarities,
     rank_correlation,
 )
 
@@ -117,3 +118,12 @@ def test_attention_distance_by_a_loop():
                 total += weights[head, i, j] * 8 * np.hypot(dx, dy)
         assert found[head] == pytest.approx(total / 6)
     assert attention_distance(np.eye(6)[None], (2, 3), patch=8) == 0
+
+
+def test_similarities_of_positions_are_cosines_by_row_and_column():
+    table = np.random.default_rng(0).normal(size=(6, 5))
+    found = position_similarities(table, (2, 3))
+    for i in range(6):
+        for j in range(6):
+            cosine = table[i] @ table[j] / np.linalg.norm(table[i]) / np.linalg.norm(table[j])
+            assert found[i // 3, i % 3, j // 3, j % 3] == pytest.approx(cosine)
