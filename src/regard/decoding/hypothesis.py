@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
@@ -45,7 +45,7 @@ class Hypothesis:
         log_prob: float,
         length_penalty: float,
         *,
-        ends: Container[int] = (END_ID,),
+        ends: Collection[int] = (END_ID,),
         stopped: bool = False,
     ) -> Self:
         """From the tokens after the prompt, up to the first end; ``stopped``: it ended without one.
@@ -53,10 +53,10 @@ class Hypothesis:
         >>> Hypothesis.read([7, 8, END_ID, END_ID], -3.0, length_penalty=0.0)
         Hypothesis(ids=(7, 8), log_prob=-3.0, score=-3.0, finished=True)
         """
-        positions = [t for t, token in enumerate(written) if token in ends]
-        ids = tuple(written[: positions[0]] if positions else written)
-        score = finite(log_prob) / penalty(max(1, len(ids) + bool(positions)), length_penalty)
-        return cls(ids, log_prob, score, bool(positions) or stopped)
+        first = min((written.index(end) for end in ends if end in written), default=None)
+        ids, ended = tuple(written[:first]), first is not None
+        score = finite(log_prob) / penalty(max(1, len(ids) + ended), length_penalty)
+        return cls(ids, log_prob, score, ended or stopped)
 
 
 def finite(log_prob: float) -> float:

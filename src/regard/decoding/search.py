@@ -224,10 +224,15 @@ def first_ended(search: Search) -> Tensor:
 
 
 def read(stopped: Search) -> dict[int, list[Hypothesis]]:
-    """Sentence -> its hypotheses; the open ones fill up where too few have finished."""
+    """Sentence -> its hypotheses; the open ones fill up where too few have finished.
+
+    Both kinds are sorted, so no more than ``n_best`` of either are fetched from the device.
+    """
     found = {}
     filler, alpha = stopped.settings.filler, stopped.settings.length_penalty
-    columns = (stopped.sentences, *stopped.tensors())
+    n_best = stopped.settings.n_best
+    best_of_each = (part[:, :n_best] for part in (*stopped.open, *stopped.finished))
+    columns = (stopped.sentences, stopped.n_written, *best_of_each)
     for sentence, n, ids, log_probs, done_ids, done_log_probs, scores in zip(
         *(column.tolist() for column in columns), strict=True
     ):
@@ -236,12 +241,13 @@ def read(stopped: Search) -> dict[int, list[Hypothesis]]:
             for written, log_prob, score in zip(done_ids, done_log_probs, scores, strict=True)
             if log_prob != -math.inf
         ]
+        n_missing = n_best - len(best)
         cut_off = [
             Hypothesis.read(written[1 : 1 + n], log_prob, alpha, ends=())
-            for written, log_prob in zip(ids, log_probs, strict=True)
+            for written, log_prob in zip(ids[:n_missing], log_probs[:n_missing], strict=True)
             if log_prob != -math.inf
         ]
-        found[sentence] = (best + cut_off)[: stopped.settings.n_best]
+        found[sentence] = best + cut_off
     return found
 
 
