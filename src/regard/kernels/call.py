@@ -133,6 +133,13 @@ class Call(NamedTuple):
         )
 
 
+def product_type(x: Tensor) -> torch.dtype:
+    """The type in which products with x are computed: that of autocast where it is on."""
+    kind = x.device.type
+    autocast = not x.is_meta and torch.is_autocast_enabled(kind)
+    return torch.get_autocast_dtype(kind) if autocast else x.dtype
+
+
 def _rows(x: Tensor, begin: int, end: int, n_keys: int) -> Tensor:
     """Some rows, and the first columns, of what broadcasts to (…, T, S)."""
     if x.dim() > 1 and x.shape[-2] > 1:

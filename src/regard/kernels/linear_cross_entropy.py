@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.core.errors import ConfigError
 from regard.functional.attend import wide
+from regard.kernels.call import product_type
 from regard.kernels.gpu import HAS_TRITON
 
 ON_CPU, BYTES_PER_LOGIT_ON_GPU = 2**21, 64
@@ -52,9 +53,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         smoothing: float,
         learned: bool,
     ) -> Tensor:
-        kind = states.device.type
-        autocast = torch.is_autocast_enabled(kind)
-        dtype = torch.get_autocast_dtype(kind) if autocast else states.dtype
+        kind, dtype = states.device.type, product_type(states)
         in_place = _takes_triton(states)
         to_multiple_of = ALIGNED if in_place else 1
         narrow = _padded(weight, dtype, to_multiple_of)

@@ -8,14 +8,16 @@ from torch import Tensor, nn
 
 from regard.core.errors import ConfigError
 from regard.core.settings import parse
+from regard.functional.attend import softmax
 from regard.functional.masks import Mask
+from regard.kernels import self_attention
 from regard.layers.draw import normaliser as normaliser_named
 from regard.layers.key_values import KeyValues
-from regard.layers.positions import make_relative
+from regard.layers.positions import RelativePositions, make_relative
 from regard.layers.score import PreparedScore, Score
 from regard.layers.settings import AttentionSettings, Beta
 from regard.layers.viewpoint import Seen, Viewpoint
-from regard.layers.window import WINDOWS
+from regard.layers.window import WINDOWS, Window
 
 
 class MultiHeadAttention(nn.Module):
@@ -85,8 +87,20 @@ class MultiHeadAttention(nn.Module):
         self, x: Tensor, memory: Tensor | None = None, *, mask: Mask = None, causal: bool = False
     ) -> Tensor:
         """x (B, T, D) looks at itself, or at memory (B, S, d_memory) -> (B, T, d_out)."""
+        if memory is None and mask is None and not causal and self._joins(x):
+            projections = (self.to_q, self.to_k, self.to_v)
+            return self.to_out(self_attention.joined_attention(x, projections, self.n_heads))
         keys_values = self.project(x if memory is None else memory)
         return self.look(x, keys_values, mask=mask, causal=causal)
+
+    def _joins(self, x: Tensor) -> bool:
+        """Whether x is read by the kernel for plain attention of every position to every other."""
+        if not self_attention.pays(x, self.to_q.out_features // self.n_heads):
+            return False
+        plain = type(self.window) is Window and type(self.relative) is RelativePositions
+        scaled = self.score.name == "scaled_dot" and self.normaliser is softmax
+        widths = {to.out_features for to in (self.to_q, self.to_k, self.to_v)}
+        return plain and scaled and len(widths) == 1 and not self.view.watched
 
     def project(self, memory: Tensor, values: Tensor | None = None) -> KeyValues:
         """Keys and values of what will be looked at, to be computed once and kept by the caller.

@@ -151,6 +151,15 @@ class EncoderBlock(TransformerBlock):
         """
         return self._fed_forward(self._look_around(x, mask, positions))
 
+    def first(self, x: Tensor) -> Tensor:
+        """What ``forward`` gives at the first position alone, which sees all: (B, S, D) -> (B, D).
+
+        With the window ``causal`` it would see itself only, and this is not what it gives.
+        """
+        y = self.around_self.enter(x)
+        found = self.self_attention(y[:, :1], y)
+        return self._fed_forward(self.around_self.leave(x[:, :1], found))[:, 0]
+
 
 class DecoderBlock(TransformerBlock):
     """Masked self-attention, attention to a source, feed-forward."""

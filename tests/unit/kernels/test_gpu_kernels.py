@@ -205,3 +205,19 @@ def texts_call(q, k, v, texts):
 
 def test_long_texts_are_no_short_ones():
     assert packed_rows(torch.ones(2, 129, dtype=torch.bool)) is None
+
+
+@pytest.mark.parametrize("T", [5, 64, 65, 80, 131])
+def test_attention_over_rows_of_one_length_is_attention(rng, T):
+    """Steps of 64 with a smaller tile, a full one or none after them."""
+    from regard.kernels.gpu.joined_attention import attend_joined
+
+    qkv = torch.randn(2, T, 3, 2, 16, generator=rng, requires_grad=True)
+    found, _ = attend_joined(qkv, 0.25)
+    q, k, v = qkv.permute(2, 0, 3, 1, 4)
+    wanted = attend(q, k, v, score=dot).values.transpose(1, 2)
+    torch.testing.assert_close(found, wanted)
+    slope = torch.randn(found.shape, generator=rng)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, qkv, slope), torch.autograd.grad(wanted, qkv, slope)
+    )

@@ -54,6 +54,53 @@ def test_a_label_is_read_from_the_class_token_or_from_the_mean():
     torch.testing.assert_close(mean.pooled(pixels()), mean.encoder(pixels()).mean(dim=1))
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"norm_first": False},
+        {"n_layers": 1},
+        {"n_kv_heads": 1},
+        {"positions": "rotary"},
+        {"positions": "alibi"},
+        {"score": "additive"},
+        {"score": "location"},
+        {"window": "local_m", "half_width": 3},
+        {"window": "local_p", "half_width": 3},
+        {"window": "block", "half_width": 2},
+        {"window": "causal"},
+        {"pooling": "mean"},
+    ],
+)
+def test_while_it_learns_the_last_layer_leaves_out_only_what_nobody_reads(settings):
+    one = model(**settings)
+    torch.nn.init.normal_(one.to_labels.weight)
+    torch.testing.assert_close(one.train()(pixels()), one.eval()(pixels()))
+
+
+def test_the_last_layer_feeds_the_class_token_alone_while_it_learns():
+    one, widths = model(), []
+    for layer in one.encoder.layers:
+        layer.feed_forward.register_forward_hook(lambda _m, x, _y: widths.append(x[0].shape[1]))
+    one.eval()(pixels())
+    one.train()(pixels())
+    assert widths == [17, 17, 17, 1]
+
+
+def test_in_half_precision_the_stream_is_half_as_wide():
+    one, types = model(), set()
+    for layer in one.encoder.layers:
+        layer.register_forward_hook(lambda _m, x, _y: types.add(x[0].dtype))
+    torch.nn.init.normal_(one.to_labels.weight)
+    wanted = one(pixels())
+    assert types == {torch.float32}
+    with torch.autocast("cpu", torch.bfloat16):
+        found = one(pixels()).float()
+    assert types == {torch.float32, torch.bfloat16}
+    assert (found - wanted).norm() / wanted.norm() < 0.02
+    assert not torch.equal(found, wanted)
+
+
 def test_without_positions_patches_may_change_places():
     one = model(positions="none", pooling="mean")
     tiles = pixels().unflatten(2, (4, 4)).unflatten(4, (4, 4))
