@@ -24,7 +24,7 @@ from regard.core.registry import did_you_mean
 from regard.tasks.opening import pick_device
 
 PRECISIONS = ("fp32", "bf16", "int8")
-PACKAGES = ("torch", "transformers", "x-transformers", "joeynmt", "ctranslate2")
+PACKAGES = ("torch", "transformers", "x-transformers", "joeynmt", "ctranslate2", "timm")
 LEAST_SECONDS = 0.2
 """A round lasts at least so long: shorter work is repeated within it."""
 MOST_REPEATS = 1000

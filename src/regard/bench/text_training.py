@@ -1,4 +1,4 @@
-"""``regard bench train --shape``: models of one text at the sizes that others are known by.
+"""Models of one text at the sizes that others are known by, for ``regard bench train --shape``.
 
 ``gpt2-small`` learns the next token of full windows, ``bert-base`` the masked 15 % of full rows.
 All contenders learn from the same random ids; the unit is a token that is read. Beside the models
@@ -9,8 +9,8 @@ everything compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,26 +18,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.bench.contest import BenchRequest, Contender, Work, Workload, compete
-from regard.bench.results import OURS, Bench
+from regard.bench.shape_training import N_BATCHES, ShapeBench
 from regard.bench.training_peers import Peer, transformers_model
-from regard.bench.updates import our_updates, plain_updates
-from regard.core.errors import ConfigError
-from regard.core.registry import Registry
 from regard.data.batch import Batch
 from regard.models.decoder import LanguageModel
 from regard.models.encoder import Encoder
 from regard.models.settings import DecoderConfig, EncoderConfig
 from regard.tasks.language import NextTokenLoss
 from regard.tasks.masked import MaskedLoss
-from regard.tasks.opening import pick_device
 from regard.training.flops import encoder_flops, text_flops
-from regard.training.losses import Objective
-from regard.training.settings import TrainSettings
 
 MASKED_SHARE = 0.15
-N_BATCHES = 4
-"""Batches of a round."""
 ON_CPU = {"context": 128, "n_rows": 2}
 """Sizes of a batch where there is no GPU."""
 
@@ -56,9 +47,15 @@ class TextShape:
     n_rows: int
 
     @property
-    def n_tokens(self) -> int:
+    def n_units(self) -> int:
         """Tokens that are read in a round."""
         return N_BATCHES * self.n_rows * self.context
+
+    def resized(self, vocab: int | None, batch_tokens: int | None) -> TextShape:
+        """With another vocabulary, or another batch."""
+        context = min(self.context, batch_tokens or self.context)
+        n_rows = batch_tokens // context if batch_tokens else self.n_rows
+        return replace(self, n_vocab=vocab or self.n_vocab, context=context, n_rows=n_rows)
 
     @property
     def sizes(self) -> dict[str, Any]:
@@ -143,35 +140,6 @@ def hf_bert(shape: TextShape) -> Any:
     )
 
 
-class WithLoss(nn.Module):
-    """A peer and its loss in one module, so that both are compiled together as nanoGPT does."""
-
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
-        """ids (B, T), targets (B, T) -> the mean over all targets but those of -100."""
-        out = self.inner(ids)
-        logits = getattr(out, "logits", out)  # where a model of transformers has them
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextBench:
-    """What is learned, by whom."""
-
-    shape: TextShape
-    batch: Callable[[TextShape, torch.Generator], Batch]
-    inputs: Callable[[Batch], tuple[Tensor, Tensor]]
-    """What a peer reads, and what it should predict."""
-    ours: Callable[[Any, TextShape], tuple[nn.Module, float]]
-    """A kind of positions, a shape -> our model, and FLOPs of training for one token."""
-    objective: Callable[[TrainSettings, bool], Objective]
-    """(settings, compiled) -> our loss."""
-    peers: tuple[Peer, ...]
-
-
 def window_batch(shape: TextShape, rng: torch.Generator) -> Batch:
     """Full windows (B, T + 1): every token but the first is to be predicted."""
     size = (shape.n_rows, shape.context + 1)
@@ -209,98 +177,36 @@ def our_bert(positions: Any, shape: TextShape) -> tuple[Encoder, float]:
     return model, encoder_flops(model).training(1, shape.context, n_guessed) / shape.context
 
 
-SHAPES: Registry[TextBench] = Registry("shape")
-SHAPES.add("gpt2-small")(
-    TextBench(  # the vocabulary is padded to a multiple of 64, as nanoGPT does
+def with_positions(make: Any) -> Mapping[str, Any]:
+    """Our model with each of two kinds of positions; peers have the first."""
+    return {f"{kind} positions": partial(make, kind) for kind in ("learned", "rotary")}
+
+
+TEXTS = {
+    "gpt2-small": ShapeBench(  # the vocabulary is padded to a multiple of 64, as nanoGPT does
+        unit="tokens",
         shape=TextShape(n_vocab=50304, dropout=0.0, context=1024, n_rows=32),
+        on_cpu=ON_CPU,
         batch=window_batch,
         inputs=lambda batch: (batch.target_in, batch.target_out),
-        ours=our_gpt,
+        ours=with_positions(our_gpt),
         objective=lambda settings, compiled: NextTokenLoss(settings, compiled=compiled),
         peers=(
             Peer("torch", "torch", PlainGPT, compiles=True),
             Peer("transformers", "transformers", hf_gpt2, compiles=True),
         ),
-    )
-)
-SHAPES.add("bert-base")(
-    TextBench(
+    ),
+    "bert-base": ShapeBench(
+        unit="tokens",
         shape=TextShape(n_vocab=30528, dropout=0.1, context=512, n_rows=64),
+        on_cpu=ON_CPU,
         batch=masked_batch,
         inputs=lambda batch: (batch.ids, batch.labels),
-        ours=our_bert,
+        ours=with_positions(our_bert),
         objective=lambda settings, compiled: MaskedLoss(
             settings.label_smoothing, compiled=compiled
         ),
         peers=(Peer("transformers", "transformers", hf_bert, compiles=True),),
-    )
-)
-
-
-def text_train_bench(
-    asked: BenchRequest, name: str, *, vocab: int | None = None, batch_tokens: int | None = None
-) -> Bench:
-    """Everybody on the same windows, of the shape's sizes where no others are asked for."""
-    bench, device = SHAPES[name], pick_device(asked.device)
-    if asked.long:
-        raise ConfigError("--long goes without --shape: a shape has its own length and batch")
-    if "int8" in asked.precisions:
-        raise ConfigError("training takes fp32 or bf16, not int8")
-    shape = bench.shape if device.type == "cuda" else replace(bench.shape, **ON_CPU)
-    if batch_tokens is not None:
-        context = min(shape.context, batch_tokens)
-        shape = replace(shape, context=context, n_rows=batch_tokens // context)
-    shape = replace(shape, n_vocab=vocab or shape.n_vocab)
-    who = asked.chosen({peer.name: peer.package for peer in bench.peers})
-    found = [
-        contender
-        for precision in asked.precisions
-        for contender in contenders(bench, shape, device, precision)
-        if contender.who in who
-    ]
-    plan = asked.plan()
-    rows = compete(Workload(what=f"training {name}", unit="tokens/s"), found, plan)
-    return plan.bench(rows, {"shape": asdict(shape), "tokens": shape.n_tokens})
-
-
-def text_batches(bench: TextBench, shape: TextShape) -> list[Batch]:
-    """Those of a round; the same at each call."""
-    rng = torch.Generator().manual_seed(0)
-    return [bench.batch(shape, rng) for _ in range(N_BATCHES)]
-
-
-def contenders(
-    bench: TextBench, shape: TextShape, device: torch.device, precision: str
-) -> Iterator[Contender]:
-    """Ourselves first, with each kind of positions, then the peers; compiled on a GPU."""
-    on_gpu = device.type == "cuda"
-    batches = text_batches(bench, shape)
-
-    def counted(work: Work, flops: float) -> Work:
-        """In tokens that are read."""
-        return replace(work, run=lambda: work.run() and shape.n_tokens, flops=flops)
-
-    def loss(forward: Callable[..., Tensor], batch: Batch) -> Tensor:
-        return forward(*bench.inputs(batch))
-
-    def ours(positions: str) -> Work:
-        torch.manual_seed(0)
-        model, flops = bench.ours(positions, shape)
-        how = {"max_steps": 1, "precision": precision, "label_smoothing": 0.0}
-        settings = TrainSettings.model_validate(how)
-        objective = bench.objective(settings, on_gpu)
-        work = our_updates(model, objective, batches, settings, device, captured=on_gpu)
-        return counted(work, flops)
-
-    def theirs(peer: Peer, compiled: bool) -> Work:
-        torch.manual_seed(0)
-        model, how = WithLoss(peer.make(shape)), {"compiled": compiled, "dynamic": False}
-        work = plain_updates(model, batches, loss, device, precision, **how)
-        return counted(work, bench.ours("learned", shape)[1])
-
-    for positions in ("learned", "rotary"):
-        how = f"{positions} positions{', compiled' if on_gpu else ''}"
-        yield Contender(OURS, how, precision, partial(ours, positions))
-    for peer in bench.peers:
-        for way in reversed(peer.ways(device)):
-            yield Contender(peer.name, way, precision, partial(theirs, peer, bool(way)))
+    ),
+}
+"""What can be asked for by name."""

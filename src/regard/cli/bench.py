@@ -38,7 +38,10 @@ Out = Annotated[Path | None, typer.Option(help="An SVG file for the picture.")]
 def train(
     shape: Annotated[
         str | None,
-        typer.Option(help="A model of one text instead: gpt2-small or bert-base, at its length."),
+        typer.Option(
+            help="Another model instead, at its sizes: gpt2-small or bert-base (texts), vit-s16 or "
+            "vit-cifar (pictures)."
+        ),
     ] = None,
     size: Size = None,
     vocab: Vocab = None,
@@ -62,11 +65,11 @@ def train(
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     asked = _asked(device, precision, rounds, only, long, out)
     if shape is not None:
-        from regard.bench.text_training import text_train_bench
+        from regard.bench.shapes import shape_train_bench
 
         if size is not None or systems:
             raise ConfigError("--shape has its own size, and no other systems beside it")
-        bench = text_train_bench(asked, shape, vocab=vocab, batch_tokens=batch_tokens)
+        bench = shape_train_bench(asked, shape, vocab=vocab, batch_tokens=batch_tokens)
     else:
         from regard.bench.training import train_bench
 

@@ -211,9 +211,7 @@ def attend_joined(qkv: Tensor, scale: float) -> tuple[Tensor, Tensor]:
 
 
 @torch.library.custom_op("regard::attend_joined_backward", mutates_args=())
-def _attend_backward(
-    qkv: Tensor, out: Tensor, sums: Tensor, grad: Tensor, scale: float
-) -> Tensor:
+def _attend_backward(qkv: Tensor, out: Tensor, sums: Tensor, grad: Tensor, scale: float) -> Tensor:
     B, T, _, H, D = qkv.shape
     qkv, grad = qkv.contiguous(), grad.contiguous()
     of_qkv = torch.empty_like(qkv)
