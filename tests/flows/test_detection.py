@@ -11,7 +11,8 @@ from PIL import Image, ImageDraw
 
 import regard
 from regard.cli.main import main
-from regard.core.errors import CheckpointError, ConfigError
+from regard.core.errors import CheckpointError
+from regard.runs.heads import head_measures
 from regard.runs.train import train
 from regard.server.app import make_app
 from regard.tasks.base import TASKS
@@ -83,6 +84,7 @@ def test_it_learns(run):
     assert found["ap50"] > 0.9
     assert found["ap"] > 0.4
     assert found["ap50_signature"] == "COCO, .50"
+    assert 0 < found["loss"] < 5
 
 
 def test_boxes_are_in_pixels_of_the_picture_as_it_was_given(run, data):
@@ -213,6 +215,12 @@ def test_a_run_of_another_number_of_labels_is_refused(path, tmp_path):
         regard.load(copy, device="cpu")
 
 
-def test_texts_are_no_use_to_a_detector(run):
-    with pytest.raises(ConfigError, match="heads of the task detection are not measured"):
-        TASKS["detection"].subject(run, "test", 3)
+def test_heads_are_measured(run):
+    found = head_measures(run, split="test", n=4)
+    names = [(row["name"], row["layer"], row["head"]) for row in found.rows]
+    kinds = ("encoder.self", "decoder.self", "decoder.cross")
+    assert {*names} == {(name, i, j) for name in kinds for i in range(2) for j in range(4)}
+    assert found.scores["ap50"] > 0.9
+    across = [row for row in found.rows if row["name"] == "decoder.cross"]
+    assert max(row["loss_change"] for row in across) > 0.01
+    assert all(0 <= row["entropy"] <= np.log2(36) for row in across)

@@ -110,8 +110,8 @@ class Form:
     verb: str = ""
     """Which of the task's verbs is asked; empty: the first."""
     view: str = ""
-    """How the page shows the answer: ``labels``, ``masks``, ``span``, ``nearest``, ``translation``
-    or ``continuation``; empty: its fields as they are."""
+    """How the page shows the answer: ``labels``, ``masks``, ``span``, ``nearest``, ``boxes``,
+    ``translation`` or ``continuation``; empty: its fields as they are."""
     writes: bool = False
     """Whether the reader chooses how it writes (temperature and so on)."""
 

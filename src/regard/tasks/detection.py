@@ -47,6 +47,8 @@ from regard.tasks.pictures import (
     is_one,
 )
 from regard.tasks.recipe import Recipe
+from regard.tasks.texts import TEXTS_INSTEAD, Reading, Subject, check_data
+from regard.text.specials import UNKNOWN_ID
 from regard.training.distributed import unwrapped
 from regard.training.flops import CallFlops
 from regard.training.losses import Losses
@@ -98,6 +100,41 @@ def said(found: Detections, classes: str) -> Said:
     corners = corners.gather(1, order.unsqueeze(-1).expand(-1, -1, 4))
     ordered = (corners, labels.gather(1, order), scores.gather(1, order))
     return Said(*(x.cpu().numpy() for x in ordered))
+
+
+class PictureBatch(NamedTuple):
+    """Pictures as a detector reads them, and what is in them."""
+
+    pixels: Tensor
+    """(B, 3, S, S)"""
+    labels: Tensor
+    """(B, M); NO_OBJECT is padding."""
+    boxes: Tensor
+    """(B, M, 4): middle and size."""
+
+
+@torch.inference_mode()
+def judged(model: Detector, batches: Iterable[PictureBatch]) -> tuple[float, list[Boxes]]:
+    """The loss a picture, of the group of queries that is kept, and what was found in each."""
+    loss, found, classes = 0.0, list[Boxes](), model.config.classes
+    for pixels, labels, boxes in batches:
+        output = model(pixels)
+        loss += detection_losses(output, labels, boxes, classes=classes).total.item()
+        found += map(Boxes, *said(output, classes))
+    return loss / len(found), found
+
+
+# Which sides the rows and the columns of an attention are: cells, and queries.
+AXES = {
+    "encoder.self": {"rows": "source", "columns": "source"},
+    "decoder.self": {"rows": "target", "columns": "target"},
+    "decoder.cross": {"rows": "target", "columns": "source"},
+}
+
+
+def _ids_of(ids: Mapping[str, Any], name: str) -> tuple[Any, Any]:
+    """Those of an attention's rows and columns."""
+    return ids[AXES[name]["rows"]], ids[AXES[name]["columns"]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -174,11 +211,7 @@ class DetectorRun(PictureRun):
                 counted(len(objects), "object"),
                 tuple(TopChoices((i, i + 1), tuple(choices[i])) for i in objects),
             ),
-            axes={
-                "encoder.self": {"rows": "source", "columns": "source"},
-                "decoder.self": {"rows": "target", "columns": "target"},
-                "decoder.cross": {"rows": "target", "columns": "source"},
-            },
+            axes=AXES,
             sides={"source": grid, "target": Axis(names)},
             picture=seen,
         )
@@ -190,17 +223,33 @@ class DetectorRun(PictureRun):
     @override
     def scored(self, examples: Sequence[BoxedPicture], split: str) -> Evaluation:
         """AP and AP50 in the pictures as they were given: what was cut off cannot be found."""
-        numbers = self.labels.numbers
+        fit, numbers = self.recipe.data.fit, self.labels.numbers
+        loss, found = judged(self.model, self._batches(examples))
+        pairs = zip(found, examples, strict=True)
+        found = [replace(x, corners=original_boxes(x.corners, y.aspect, fit)) for x, y in pairs]
         there = [Boxes(one.boxes, numbers_of(one, numbers)) for one in examples]
-        found: list[Boxes] = []
+        scores = {**computed(METRICS, found, there), "loss": loss}
+        return self.evaluation(split, len(examples), scores, [self._told(one) for one in found])
+
+    def _batches(self, examples: Sequence[BoxedPicture]) -> Iterator[PictureBatch]:
+        fit, numbers = self.recipe.data.fit, self.labels.numbers
+        labels, boxes = (
+            torch.from_numpy(column_of(name, examples, numbers=numbers, fit=fit)).to(self.device)
+            for name in ("labels", "boxes")
+        )
+        n = 0
         for pixels in self.batches(examples):
-            corners, labels, scores = self.said(pixels)
-            for i in range(len(corners)):
-                aspect = examples[len(found)].aspect
-                boxes = original_boxes(corners[i], aspect, self.recipe.data.fit)
-                found.append(Boxes(boxes, labels[i], scores[i]))
-        outputs = [self._told(one) for one in found]
-        return self.evaluation(split, len(examples), computed(METRICS, found, there), outputs)
+            rows = slice(n, n + len(pixels))
+            yield PictureBatch(pixels, labels[rows], boxes[rows])
+            n += len(pixels)
+
+    def readings(self, examples: Sequence[BoxedPicture]) -> Iterator[Reading]:
+        """Pictures in batches, as heads are measured on them."""
+        rows, columns = self.config.grid
+        sizes = {"source": rows * columns, "target": self.model.config.n_queries}
+        for pixels in self.batches(examples):
+            ids = {side: np.full((len(pixels), n), UNKNOWN_ID) for side, n in sizes.items()}
+            yield Reading((pixels,), partial(_ids_of, ids))
 
     def _told(self, found: Boxes) -> str:
         """The objects of a picture in a line: labels with their chances."""
@@ -285,7 +334,7 @@ def _area(corners: Tensor) -> Tensor:
     return (corners[..., 2:] - corners[..., :2]).prod(dim=-1)
 
 
-def _column(
+def column_of(
     name: str, records: Sequence[BoxedPicture], *, numbers: Mapping[str, int], fit: Fit
 ) -> NDArray[Any]:
     """``labels`` (N, M) or ``boxes`` (N, M, 4), middle and size, of pictures that are square."""
@@ -311,6 +360,17 @@ class PreparedDetection(PreparedPictures):
 
     @property
     @override
+    def same_shapes(self) -> bool:
+        return self.device.type == "cuda"
+
+    @property
+    @override
+    def captured(self) -> bool:
+        """Never: every update waits for the host, which matches."""
+        return False
+
+    @property
+    @override
     def size(self) -> Mapping[str, int]:
         n = sum(len(one.labels) for one in self.data.splits["train"])
         pictures = len(self.train.pixels)
@@ -323,20 +383,12 @@ class PreparedDetection(PreparedPictures):
     @override
     def validation(self) -> Scoring:
         """The loss of the group that is kept, and AP; in the pictures as the model sees them."""
-        batches = self.valid_batches()
+        batches = [PictureBatch(x.pixels, x.labels, x.boxes) for x in self.valid_batches()]
         there = [one for batch in batches for one in _there(batch)]
-        assert isinstance(self.config, DetectionConfig)
-        classes = self.config.classes
 
         def scores(model: Detector) -> Mapping[str, float]:
-            loss, found = 0.0, list[Boxes]()
-            for batch in batches:
-                output = model(batch.pixels)
-                losses = detection_losses(output, batch.labels, batch.boxes, classes=classes)
-                loss += losses.total.item()
-                corners, labels, chance = said(output, classes)
-                found += map(Boxes, corners, labels, chance)
-            return {"loss": loss / len(found), **values(METRICS, found, there)}
+            loss, found = judged(model, batches)
+            return {"loss": loss, **values(METRICS, found, there)}
 
         return Scoring(scores)
 
@@ -345,7 +397,7 @@ class PreparedDetection(PreparedPictures):
         self.labels.save(folder)
 
 
-def _there(batch: Batch) -> Iterator[Boxes]:
+def _there(batch: PictureBatch) -> Iterator[Boxes]:
     """What is in each picture of a batch."""
     for labels, boxes in zip(batch.labels.cpu(), batch.boxes.cpu(), strict=True):
         real = labels != NO_OBJECT
@@ -381,7 +433,7 @@ class DetectionTask(PictureTask):
         check_memory(config, device)
         model = build(config)
         columns = {
-            name: partial(_column, name, numbers=labels.numbers, fit=recipe.data.fit)
+            name: partial(column_of, name, numbers=labels.numbers, fit=recipe.data.fit)
             for name in ("labels", "boxes")
         }
         return PreparedDetection(
@@ -405,6 +457,19 @@ class DetectionTask(PictureTask):
                 f"{known}: they belong to different runs"
             )
         return DetectorRun(folder, recipe, model, place, labels)
+
+    @override
+    def subject(self, run: DetectorRun, split: str, n: int) -> Subject:
+        check_data(run.folder, run.recipe.data, TEXTS_INSTEAD)
+        examples = self.load_data(run.recipe).split(split)[:n]
+
+        def judge() -> dict[str, float]:
+            found = run.scored(examples, split).scores
+            return {name: found[name] for name in ("loss", *METRICS)}
+
+        return Subject(
+            run.model, run.device, lambda: run.readings(examples), judge, split, len(examples)
+        )
 
     @override
     def form(self, run: DetectorRun) -> Form:
