@@ -63,7 +63,7 @@ def rotary_turns(model: LanguageModel, n: int) -> Tensor | None:
     config, device = model.config, model.embedding.tokens.weight.device
     if config.positions != "rotary":
         return None
-    waves = sinusoid(torch.arange(n, device=device), config.d_head, config.rotary_base)
+    waves = sinusoid(torch.arange(n, device=device), config.head_width, config.rotary_base)
     sin, cos = waves.unflatten(-1, (-1, 2)).unbind(-1)
     return torch.complex(cos, sin)
 

@@ -17,7 +17,8 @@ from regard.interop.bert import write_bert
 from regard.interop.ctranslate2 import write_ctranslate2
 from regard.interop.folders import CONFIG, read_config, whole_folder, write_json
 from regard.interop.marian import write_marian
-from regard.interop.onnx import write_onnx, write_onnx_encoder
+from regard.interop.onnx import write_onnx, write_onnx_encoder, write_onnx_vision
+from regard.interop.vit import write_vit
 from regard.tasks.opening import SHARED, TARGET
 from regard.text.chat import TEMPLATE
 from regard.text.pretrained import PretrainedTokenizer
@@ -64,6 +65,12 @@ def _encoder(run: Any, folder: Path) -> None:
     _write_tokenizer(
         run.tokenizer, folder, template, roles, config.max_len, model_input_names=inputs
     )
+
+
+def _vision(run: Any, folder: Path) -> None:
+    """A ViT folder."""
+    weights = dict(run.model.named_parameters())
+    write_vit(run.model.config, weights, folder, run.labels.names)
 
 
 def _language_model(run: Any, folder: Path) -> None:
@@ -166,12 +173,27 @@ def _onnx_encoder(run: Any, folder: Path) -> None:
     run.tokenizer.save(folder / SHARED)
 
 
+def _onnx_vision(run: Any, folder: Path) -> None:
+    """A model of pictures, and its labels beside it."""
+    write_onnx_vision(run.model, folder)
+    run.labels.save(folder)
+
+
 def _onnx_translator(run: Any, folder: Path) -> None:
     """Both halves of a translator, and the tokenizers beside them."""
     write_onnx(run.model, folder)
     run.tokenizers.save(folder)
 
 
-FORMATS.add("hf")({"encoder": _encoder, "decoder": _language_model, "transformer": _translator})
+FORMATS.add("hf")(
+    {
+        "encoder": _encoder,
+        "decoder": _language_model,
+        "transformer": _translator,
+        "vision": _vision,
+    }
+)
 FORMATS.add("ctranslate2")({"transformer": _ctranslate2})
-FORMATS.add("onnx")({"encoder": _onnx_encoder, "transformer": _onnx_translator})
+FORMATS.add("onnx")(
+    {"encoder": _onnx_encoder, "transformer": _onnx_translator, "vision": _onnx_vision}
+)

@@ -78,6 +78,11 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     )
 
 
+def read_state_dict(path: Path) -> dict[str, Tensor]:
+    """All tensors of one file, .safetensors or a state dict of torch."""
+    return _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickle(path)
+
+
 def write_hf(folder: Path, description: Mapping[str, object], tensors: dict[str, Tensor]) -> None:
     """A config.json and a model.safetensors, as ``transformers`` reads them."""
     write_json(folder / CONFIG, description)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from regard.interop.gpt2 import read_gpt2
 from regard.interop.llama import read_llama
 from regard.interop.marian import marian_numbering, read_marian
 from regard.interop.naming import Imported
+from regard.interop.vit import read_timm, read_vit, read_vit_pytorch
 from regard.models.settings import DecoderConfig, EncoderConfig, TransformerConfig
+from regard.models.vision import VisionConfig
 from regard.tasks.classification import Labels
 from regard.tasks.opening import SHARED, SOURCE, TARGET, Tokenizers
 from regard.tasks.recipe import recipe_from
@@ -56,8 +59,10 @@ PIECE_MARKERS = ("▁", "@@", "￭", "##", "Ġ")
 """What tokenizers put before or after pieces of words."""
 SUPPORTED = (
     "supported are folders in the layout of Hugging Face (config.json with model_type "
-    "marian, bert, gpt2 or llama), CTranslate2 folders (model.bin), and .gguf files"
+    "marian, bert, gpt2, llama or vit), timm folders of vit models, CTranslate2 folders "
+    "(model.bin), .gguf files, and state dicts of vit-pytorch (.pt, .pth, .safetensors)"
 )
+STATE_DICTS = (".pt", ".pth", ".safetensors")
 UNKNOWN_LANGUAGES = "und-und"  # ISO 639's code for a language that nobody told
 
 
@@ -81,6 +86,8 @@ def kind_of(source: Path) -> str:
     if source.is_file():
         if source.suffix == ".gguf":
             return "gguf"
+        if source.suffix in STATE_DICTS:
+            return "vit-pytorch"
         raise ConfigError(f"{source} is a file; {SUPPORTED}")
     if not source.is_dir():
         raise CheckpointError(f"there is no {source} to import")
@@ -91,7 +98,7 @@ def kind_of(source: Path) -> str:
         found = ", ".join(files[:5]) + (", …" if len(files) > 5 else "") if files else "nothing"
         raise ConfigError(f"{source} holds {found}; {SUPPORTED}")
     said = read_config(source)
-    kind = said.get("model_type")
+    kind = said.get("model_type", "timm" if "architecture" in said else None)
     if kind is None and "family" in said:
         raise ConfigError(f"{source} is a run folder already; use it as it is")
     if isinstance(kind, str) and kind in IMPORTERS:
@@ -216,14 +223,42 @@ def _labels(said: dict[str, Any], config: EncoderConfig, path: Path) -> Labels:
     """Names by number, as the folder has them; whether of pairs, no folder says."""
     names = said.get("id2label") or {}
     numbers = range(config.n_labels or 0)
-    found = tuple(str(names.get(str(i), f"LABEL_{i}")) for i in numbers)
-    twice = [name for name, n in Counter(found).items() if n > 1]
+    found = [str(names.get(str(i), f"LABEL_{i}")) for i in numbers]
+    return replace(_unique(found, path), pairs=None if config.n_segments > 1 else False)
+
+
+def _unique(names: Sequence[str], path: Path) -> Labels:
+    """Labels of these names, of which none may come twice."""
+    twice = [name for name, n in Counter(names).items() if n > 1]
     if twice:
         raise CheckpointError(
             f"{path} gives the same name to several labels in id2label: {', '.join(twice)}; "
             "give each its own"
         )
-    return Labels(found, pairs=None if config.n_segments > 1 else False)
+    return Labels(tuple(names), pairs=False)
+
+
+def _vision(
+    read: Callable[[Path], Imported], source: Path, folder: RunFolder, _direction: str | None
+) -> Notes:
+    """A Vision Transformer that labels pictures; classes without names are numbers."""
+    model = read(source)
+    config = model.config
+    assert isinstance(config, VisionConfig)
+    said = read_config(source) if source.is_dir() else {}
+    names = said.get("id2label") or dict(enumerate(said.get("label_names") or ()))
+    found = {str(number): str(name) for number, name in names.items()}
+    labels = [found.get(str(i), str(i)) for i in range(config.n_labels)]
+    _unique(labels, source).save(folder.path)
+    data = {"train": "train", "image_size": config.image_size}
+    return _write_run(
+        folder, model, task="image_classification", preset="vit2021", n_vocab=0, data=data
+    )
+
+
+IMPORTERS.add("vit")(partial(_vision, read_vit))
+IMPORTERS.add("timm")(partial(_vision, read_timm))
+IMPORTERS.add("vit-pytorch")(partial(_vision, read_vit_pytorch))
 
 
 @IMPORTERS.add("marian")

@@ -48,6 +48,7 @@ OURS: Supported = {
     "d_positions": (None,),
     "memory": ("last",),
     "cross_after": ("attention",),
+    "d_head": (None,),
 }
 """Settings that formats of others do not have, with what is computed there."""
 

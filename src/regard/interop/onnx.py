@@ -6,7 +6,8 @@ and gives ``logits`` (B, T, V). All three lengths are free, up to the model's ``
 
 Of an encoder alone, ``encoder.onnx`` takes ``ids`` (B, S), and ``segments`` (B, S) where it tells
 texts apart, and gives ``output``: what its head makes of them, or the vectors of all tokens where
-it has none.
+it has none. Of a model of pictures it takes ``pixels`` (B, 3, S, S) of bytes, and gives ``logits``
+(B, labels).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from regard.core.errors import ConfigError
 from regard.layers.key_values import SourceMemory
 from regard.models.encoder import Encoder
 from regard.models.transformer import Transformer
+from regard.models.vision import VisionTransformer
 
 NAME = "ONNX"
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
@@ -67,6 +69,14 @@ def write_onnx_encoder(model: Encoder, folder: Path) -> None:
     _write(model.eval(), given, "output", folder / ENCODER)
 
 
+def write_onnx_vision(model: VisionTransformer, folder: Path) -> None:
+    """Write encoder.onnx with its weights into a folder that exists."""
+    size = model.config.image_size
+    pixels = torch.arange(2 * 3 * size * size).remainder(256).to(torch.uint8)
+    given = {"pixels": pixels.view(2, 3, size, size)}
+    _write(model.eval(), given, "logits", folder / ENCODER, free=(0,))
+
+
 def write_onnx(model: Transformer, folder: Path) -> None:
     """Write encoder.onnx and decoder.onnx, with their weights, into a folder that exists."""
     source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]).remainder(model.config.n_source_vocab)
@@ -78,15 +88,22 @@ def write_onnx(model: Transformer, folder: Path) -> None:
     _write(decoder, given, "logits", folder / DECODER)
 
 
-def _write(half: nn.Module, given: dict[str, Tensor], gives: str, path: Path) -> None:
-    """One file, without what the exporter says about packages and opsets."""
+def _write(
+    half: nn.Module,
+    given: dict[str, Tensor],
+    gives: str,
+    path: Path,
+    *,
+    free: tuple[int, ...] = (0, 1),
+) -> None:
+    """One file whose inputs have some ``free`` axes, without what the exporter says of packages."""
     missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
     if missing:
         raise ConfigError(
             f"{NAME} export needs {' and '.join(missing)}; install it with: "
             f"pip install {' '.join(missing)}"
         )
-    free, level = torch.export.Dim.AUTO, logging.root.manager.disable
+    any_size, level = torch.export.Dim.AUTO, logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings(action="ignore"), torch.no_grad():
@@ -96,7 +113,7 @@ def _write(half: nn.Module, given: dict[str, Tensor], gives: str, path: Path) ->
                 path,
                 input_names=list(given),
                 output_names=[gives],
-                dynamic_shapes=tuple({0: free, 1: free} for _ in given),
+                dynamic_shapes=tuple(dict.fromkeys(free, any_size) for _ in given),
                 dynamo=True,
                 verbose=False,
             )

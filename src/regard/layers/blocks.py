@@ -229,6 +229,5 @@ def _attention(settings: BlockSettings, *, cross: bool = False) -> MultiHeadAtte
         changes["positions"] = "none"
     if is_drawn(settings.normaliser) and not cross:
         changes["normaliser"] = "softmax"
-    return MultiHeadAttention(
-        settings.d_model, settings.n_heads, settings.model_copy(update=changes)
-    )
+    own = settings.model_copy(update=changes)
+    return MultiHeadAttention(settings.d_model, settings.n_heads, own, d_key=settings.d_head)

@@ -59,7 +59,7 @@ class PatchEmbedding(nn.Module):
         """(B, C, H, W) -> (B, 1 + N, D), or (B, N, D) without a class token."""
         x = self.token_dropout(self.project(self.patches(pixels)))
         if self.class_token is not None:
-            x = torch.cat((self.class_token.to(x.dtype).expand(len(x), 1, -1), x), dim=1)
+            x = torch.cat((self.class_token.to(x.dtype).expand(x.shape[0], 1, -1), x), dim=1)
         return self.dropout(self._placed(x, self.grid_of(pixels)))
 
     def grid_of(self, pixels: Tensor) -> tuple[int, int]:

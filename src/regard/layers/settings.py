@@ -42,7 +42,10 @@ class BlockSettings(AttentionSettings):
     """What one block of a Transformer differs in from another."""
 
     d_model: Count = Field(256, description="Width of the residual stream.")
-    n_heads: Count = Field(4, description="Heads; must divide d_model.")
+    n_heads: Count = Field(4, description="Heads; must divide d_model, unless d_head is given.")
+    d_head: Count | None = Field(
+        None, description="Width of a head; d_model / n_heads where it is not given."
+    )
     d_ff: Count = Field(1024, description="Inner width of the feed-forward.")
     activation: str = Field("relu", description="Between the projections of the feed-forward.")
     norm: str = Field("layer", description="layer, or rms, which takes no mean away.")

@@ -84,7 +84,7 @@ class LanguageModel(GenerativeModel):
     def start(self, memory: NoMemory) -> DecoderState:
         """Nothing is read yet."""
         config, like = self.config, self.embedding.tokens.weight
-        nothing = like.new_empty(memory.n_rows, config.kv_heads, 0, config.d_head)
+        nothing = like.new_empty(memory.n_rows, config.kv_heads, 0, config.head_width)
         return DecoderState((KeyValues(nothing, nothing),) * config.n_layers)
 
     @override

@@ -99,17 +99,17 @@ class BlocksConfig(ModelConfig, BlockSettings):
             )
 
     def _heads(self) -> Iterator[str]:
-        if self.d_model % self.n_heads:
+        if self.d_head is None and self.d_model % self.n_heads:
             yield f"d_model={self.d_model} is not a multiple of n_heads={self.n_heads}"
         if self.n_heads % self.kv_heads:
             yield (
                 f"n_kv_heads={self.n_kv_heads} does not divide n_heads={self.n_heads}: as many "
                 "heads must share each key"
             )
-        if self.positions == "rotary" and self.d_head % 2:
+        if self.positions == "rotary" and self.head_width % 2:
             yield (
-                f"positions 'rotary' turn pairs of numbers, and a head has {self.d_head}; choose "
-                "an even d_model / n_heads"
+                f"positions 'rotary' turn pairs of numbers, and a head has {self.head_width}; "
+                "choose an even d_model / n_heads"
             )
 
     def _joining(self) -> Iterator[str]:
@@ -137,9 +137,9 @@ class BlocksConfig(ModelConfig, BlockSettings):
         return self.d_model - (self.d_positions or 0)
 
     @property
-    def d_head(self) -> int:
-        """Width of a head."""
-        return self.d_model // self.n_heads
+    def head_width(self) -> int:
+        """Width of a head, given or not."""
+        return self.d_head or self.d_model // self.n_heads
 
     @property
     def kv_heads(self) -> int:
