@@ -214,15 +214,15 @@ def _table(scores: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> Tab
     """A row a test set and, where it has tags, a row each of them; a column a score."""
     from rich.table import Column, Table
 
-    from regard.evaluation.metrics import score_text, score_title
+    from regard.evaluation.metrics import parts_of, score_text, score_title
 
     titles = {"n": "sentences"} if names is TRANSLATION else {}
     columns = [Column(titles.get(name) or score_title(name), justify="right") for name in names]
     table = Table(Column("test set", no_wrap=True), *columns)
     for test_set, one in scores.items():
         table.add_row(test_set, *(score_text(name, one.get(name)) for name in names))
-        for tag, part in one.get("exact_match_by_tag", {}).items():
-            told = [score_text(name, part[name]) for name in ("n", "exact_match")]
+        for tag, part in parts_of(one).items():
+            told = (score_text(name, part[name]) if name in part else "" for name in names)
             table.add_row(f"  {tag}", *told)
     return table
 
@@ -236,4 +236,9 @@ def attention_lines(scores: Mapping[str, Any]) -> list[str]:
     for name in [one for one in found if one in scores]:
         share, shuffled = (f"{100 * scores[one]:.1f} %" for one in (name, f"{name}_shuffled"))
         lines.append(f"{found[name]} {share} ({scores[f'{name}_by']}; shuffled {shuffled})")
+    if "looking" in scores:
+        from regard.evaluation.saliency import looking_rows
+
+        for name, *told in looking_rows(scores["looking"]):
+            lines.append(f"{name} {{:.3f}} (shuffled {{:.3f}}, centre {{:.3f}})".format(*told))
     return lines

@@ -77,7 +77,9 @@ def read_corpus(
     columns, pattern = (None, None) if settings is None else (settings.columns, settings.pattern)
     single = isinstance(files, str)
     headed = isinstance(files, str) and ending(Path(files)) != ".jsonl" and pattern is None
-    rows = _named(_rows(files, schema, pattern), schema, columns if single else None)
+    kind_key = "kind" if settings is None else settings.question_kind
+    names = {**dict.fromkeys(NAMES_OF_IMAGES, "image"), kind_key: "kind"} if schema.pictures else {}
+    rows = _named(_rows(files, schema, pattern), schema, columns if single else None, names)
     examples: list[Any] = []
     n_rows = n_headers = n_unanswered = n_made = 0
     for where, values in rows:
@@ -169,9 +171,15 @@ def _rows(files: Files, schema: Schema, pattern: str | None) -> Iterator[Row]:
 
 
 def _named(
-    rows: Iterator[Row], schema: Schema, columns: tuple[int, ...] | None
+    rows: Iterator[Row],
+    schema: Schema,
+    columns: tuple[int, ...] | None,
+    called: Mapping[str, str],
 ) -> Iterator[tuple[str, Values | None]]:
-    """Where each row stands and its values by name; None for an empty line."""
+    """Where each row stands and its values by name; None for an empty line.
+
+    What others call by another name is ``called`` by ours.
+    """
     if columns is not None and len(columns) not in schema.columns:
         layouts = [", ".join(names) for names in schema.columns.values()]
         known = " or ".join(" and ".join(layout.rsplit(", ", 1)) for layout in layouts)
@@ -179,14 +187,15 @@ def _named(
     names: tuple[str, ...] | None = None
     required, keys = schema.required, dict.fromkeys(chain(*schema.columns.values()))
     keys |= dict.fromkeys(schema.optional)
+    convert = {**_CONVERT, "answer": _picture_answers} if schema.pictures else _CONVERT
     for where, found, values in rows:
         if values is not None:
-            if schema.pictures and isinstance(values, dict):
-                values = {_plain(key): value for key, value in values.items()}
+            if called and isinstance(values, dict):
+                values = {called.get(key, key): value for key, value in values.items()}
             entry = an_object(values, required, where)
             given = {key: entry[key] for key in keys if key in entry}
             converted = {
-                key: _CONVERT.get(key, text_value)(value, key, where)
+                key: convert.get(key, text_value)(value, key, where)
                 for key, value in given.items()
                 if value is not None or key not in ("other", "score", "answer_start")
             }
@@ -196,7 +205,7 @@ def _named(
         else:
             fields = found if columns is None else _picked(found, columns, where)
             if names is None and schema.pictures and {*fields} & {*NAMES_OF_IMAGES}:
-                names = tuple(_plain(name) for name in fields)  # a line that names the columns
+                names = tuple(called.get(name, name) for name in fields)  # names of the columns
                 an_object(dict.fromkeys(names), required, where)
                 continue
             if names is None:
@@ -207,11 +216,6 @@ def _named(
                     f"{len(fields)} in {excerpt(TAB.join(found))}"
                 )
             yield where, dict(zip(names, fields, strict=True))
-
-
-def _plain(name: str) -> str:
-    """Of the names that a column of pictures may have, the first."""
-    return NAMES_OF_IMAGES[0] if name in NAMES_OF_IMAGES else name
 
 
 def _layout(
@@ -263,6 +267,11 @@ def _score(value: Any, key: str, where: str) -> str:
 def _answers(value: Any, key: str, where: str) -> list[str]:
     """One answer, or several; none, where nothing is said."""
     return [text_value(one, key, where) for one in _many(value)]
+
+
+def _picture_answers(value: Any, key: str, where: str) -> list[str]:
+    """The same about a picture, where how many there are is an answer."""
+    return [_label(one, key, where) for one in _many(value)]
 
 
 def _start(value: Any, key: str, where: str) -> int | None:

@@ -35,6 +35,9 @@ class PictureTable:
     batch has as ``NAME_lengths``."""
     counts: str = ""
     """The sequence of which all positions but the first are learned; empty: rows are counted."""
+    shared: bool = False
+    """Whether a batch has each of its pictures once, and all rows that show it: ``pictures`` (B,)
+    then says which of them a row shows."""
 
     def __len__(self) -> int:
         return len(self.pictures)
@@ -57,8 +60,13 @@ class PictureTable:
 
     def batch(self, rows: Ints) -> Batch:
         """Some rows: ``pixels`` (B, 3, S, S) of bytes, and the columns."""
-        found = torch.from_numpy(self.pixels[self.pictures[rows]])
+        shown, which = self.pictures[rows], None
+        if self.shared:
+            shown, which = np.unique(shown, return_inverse=True)
+        found = torch.from_numpy(self.pixels[shown])
         tensors = {"pixels": found.permute(0, 3, 1, 2)}
+        if which is not None:
+            tensors["pictures"] = torch.from_numpy(which)
         for name, column in self.columns.items():
             if isinstance(column, list):
                 tensors[name], tensors[f"{name}_lengths"] = pad_sequences([column[i] for i in rows])
@@ -68,15 +76,30 @@ class PictureTable:
         return Batch(tensors, tuple(rows.tolist()), count=n)
 
     def stream(self, *, batch_size: int, seed: int) -> Stream:
-        """Batches of ``batch_size`` rows without end; what is left of an epoch is left out."""
+        """Batches of ``batch_size`` rows without end, or of so many pictures where they are shared.
+
+        What is left of an epoch is left out.
+        """
 
         def plan(table: PictureTable, rng: np.random.Generator) -> Sequence[Ints]:
-            order = rng.permutation(len(table))
+            order = rng.permutation(len(table.pixels) if table.shared else len(table))
             n = len(order) // batch_size
-            return [*order[: n * batch_size].reshape(n, batch_size)] if n else [order]
+            chosen = [*order[: n * batch_size].reshape(n, batch_size)] if n else [order]
+            return [table.rows_of(some) for some in chosen] if table.shared else chosen
 
         depends_on = {"batch_size": batch_size}
         return Stream(self, plan, PictureTable.batch, seed=seed, depends_on=depends_on)
+
+    def rows_of(self, pictures: Ints) -> Ints:
+        """All rows that show one of these pictures."""
+        order, ends = self._by_picture
+        return np.concatenate([order[ends[i] : ends[i + 1]] for i in pictures])
+
+    @cached_property
+    def _by_picture(self) -> tuple[Ints, Ints]:
+        """Rows in the order of their pictures; where those of each begin, and (P + 1,) ends."""
+        order = np.argsort(self.pictures, kind="stable")
+        return order, np.searchsorted(self.pictures[order], np.arange(len(self.pixels) + 1))
 
     def ordered(self, batch_size: int) -> list[Batch]:
         """All rows once, in their order: for scoring."""
@@ -92,6 +115,7 @@ def picture_table(
     columns: Mapping[str, Column],
     *,
     counts: str = "",
+    shared: bool = False,
 ) -> PictureTable:
     """The pictures of records, decoded once and kept in ``cache``, with columns of their rows."""
     numbers: dict[int, int] = {}
@@ -105,4 +129,4 @@ def picture_table(
         pixels = all_pixels(pictures, size, fit)
     else:
         pixels = stored_pixels(pictures, size, cache, fit)
-    return PictureTable(pixels, rows, columns, counts)
+    return PictureTable(pixels, rows, columns, counts, shared)

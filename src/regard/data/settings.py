@@ -114,6 +114,12 @@ class DataSettings(BaseModel):
         "where each split has its own, by the name of the split. Without it they lie beside the "
         "file.",
     )
+    question_kind: str = Field(
+        "kind",
+        min_length=1,
+        description="Key or column that says of which kind a question about a picture is; accuracy "
+        "is told by kind.",
+    )
     image_size: int | None = Field(
         None, ge=4, le=1024, description="Pixels of a side that every picture is brought to."
     )

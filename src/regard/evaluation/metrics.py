@@ -133,6 +133,12 @@ def check_metrics(names: Iterable[str], takes: Takes) -> None:
             )
 
 
+def parts_of(scores: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Parts of a test set with scores of their own, as under ``accuracy_by_kind``, by name."""
+    groups = [one for key, one in scores.items() if "_by_" in key]
+    return {name: part for group in groups for name, part in group.items()}
+
+
 def titles(scores: Mapping[str, Any]) -> dict[str, str]:
     """The metrics among the keys of an evaluation, with the names that tables give them."""
     return {name: METRICS[name].title for name in METRICS if name in scores}

@@ -7,7 +7,7 @@ measure is told beside two baselines that know nothing of the word: the maps of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,14 @@ def looking(maps: Maps, masks: Masks, *, seed: int = 0) -> dict[str, float]:
         for name, measure in MEASURES.items()
         for suffix, some in others.items()
     }
+
+
+def looking_rows(found: Mapping[str, float]) -> list[tuple[str, float, float, float]]:
+    """What ``looking`` found, a row a measure: its name, its value, shuffled, centre."""
+    return [
+        (name.replace("_", " "), found[name], found[f"{name}_shuffled"], found[f"{name}_centre"])
+        for name in MEASURES
+    ]
 
 
 def nss(maps: Maps, fixations: list[NDArray[np.floating]]) -> float:

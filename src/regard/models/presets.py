@@ -44,6 +44,7 @@ from regard.models.settings import (
 )
 from regard.models.transformer import Transformer
 from regard.models.vision import VisionConfig, VisionTransformer
+from regard.models.visual_questions import VisualQuestionsConfig, visual_questions
 
 NAMES: Mapping[str, Registry[Any]] = {
     "score": SCORES,
@@ -81,6 +82,7 @@ FAMILIES.add("memory_network")(Family(MemoryNetworkConfig, MemoryNetwork))
 FAMILIES.add("encoder")(Family(EncoderConfig, Encoder))
 FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel))
 FAMILIES.add("vision")(Family(VisionConfig, VisionTransformer))
+FAMILIES.add("visual_questions")(Family(VisualQuestionsConfig, visual_questions))
 FAMILIES.add("detection")(Family(DetectionConfig, Detector))
 
 PRESETS: Registry[Preset] = Registry("model preset")
@@ -99,6 +101,8 @@ def _recurrent(summary: str, family: str = "recurrent", **system: Any) -> Preset
 
 
 _LUONG: dict[str, Any] = {"decoder": "luong", "n_layers": 2, "input_feeding": True}
+_JOINT: dict[str, Any] = {"reader": "joint", "score": "scaled_dot", "norm_first": True}
+_SAN: dict[str, Any] = {"family": "visual_questions", "encoder": "conv"}
 
 for _name, _preset in {
     "transformer": Preset(
@@ -185,6 +189,27 @@ for _name, _preset in {
             "tiny": _blocks(64, 2, 4, 256),
             "small": _blocks(128, 3, 8, 512),
             "base": _blocks(256, 6, 8, 2048, n_queries=100),
+        },
+    ),
+    "san2016": _recurrent(
+        "LSTM that looks at the picture twice to answer a question (Yang et al. 2016)", **_SAN
+    ),
+    "dan2018": _recurrent(
+        "The same, taught where to look by similar and opposite examples (Patro et al. 2018)",
+        **_SAN,
+        differential="loss",
+    ),
+    "dcn2018": _recurrent(
+        "The same, with what the examples have in common (Patro et al. 2018)",
+        **_SAN,
+        differential="context",
+    ),
+    "joint-vqa": Preset(
+        "visual_questions",
+        "Transformer over the words of a question and the patches of a picture together",
+        {
+            "tiny": _blocks(128, 4, 4, 512, **_JOINT),
+            "small": _blocks(256, 4, 4, 1024, **_JOINT),
         },
     ),
 }.items():

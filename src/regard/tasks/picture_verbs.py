@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from regard.core.errors import ConfigError
+from regard.core.errors import ConfigError, DataError
 from regard.tasks.base import Answer, Answered, Chunks, Verb
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 Note = Callable[[str], None]
+MOST_ANSWERS = 20
+"""So many answers are told with their shares, the likeliest first."""
 
 
 class PictureVerb(Verb):
@@ -66,6 +68,75 @@ class ClassifyPicture(PictureVerb):
     @override
     def as_line(self, request: Any, answer: Answer, options: Any) -> str:
         return f"{answer['label']}\t{answer['probability']:.4f}"
+
+
+class Ask(PictureVerb):
+    """A picture and a question in, an answer out."""
+
+    name, task, wants = "ask", "visual_questions", "one of visual_questions"
+    summary = "Answer questions about pictures: `answer TAB probability`, one by one."
+    help = (
+        "Without --question, an input or a line is a picture's file and a question, with a tab "
+        "between them."
+    )
+    doc = "The answer to a question about a picture, and how likely each answer is."
+
+    @property
+    @override
+    def request(self) -> type[BaseModel]:
+        from regard.tasks.requests import AskRequest
+
+        return AskRequest
+
+    @property
+    @override
+    def options(self) -> type[BaseModel]:
+        from regard.tasks.requests import AskOptions
+
+        return AskOptions
+
+    @override
+    def check(self, run: Any, request: Any, at_most: int) -> None:
+        run.fitted(request.image)
+        run.check_question(request.question, at_most)
+
+    @override
+    def beside(self, run: Any, request: Any) -> Answer:
+        return {"unknown": run.unknown_words(request.question)}
+
+    @override
+    def from_line(self, run: Any, line: str, options: Any) -> Any:
+        image, question = line, options.question
+        if question is None:
+            image, _, question = line.partition("\t")
+        if not image.strip() or not question.strip():
+            raise DataError(
+                "expected a picture's file and a question with a tab between them; or give "
+                "--question"
+            )
+        return self.request.model_construct(image=Path(image), question=question)
+
+    @override
+    def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
+        answers: list[Answer] = []
+        pairs = [(one.image, one.question) for one in requests]
+        for shares in run.probabilities(pairs).tolist():
+            ordered = sorted(zip(shares, run.labels.names, strict=True), reverse=True)[
+                :MOST_ANSWERS
+            ]
+            labels = [{"label": name, "probability": share} for share, name in ordered]
+            best = {"answer": labels[0]["label"], "probability": labels[0]["probability"]}
+            answers.append({**best, "labels": labels})
+        return answers
+
+    @override
+    def as_line(self, request: Any, answer: Answer, options: Any) -> str:
+        return f"{answer['answer']}\t{answer['probability']:.4f}"
+
+    @override
+    def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:
+        asked = {"image": str(request.image), "question": request.question}
+        return {**asked, **answer}
 
 
 class Detect(PictureVerb):
@@ -139,4 +210,4 @@ def _draw(out: Path, image: Path, answer: Answer) -> None:
     write_boxes(out, read_picture(image), boxes)
 
 
-CLASSIFY_PICTURE, DETECT = ClassifyPicture(), Detect()
+CLASSIFY_PICTURE, ASK, DETECT = ClassifyPicture(), Ask(), Detect()

@@ -259,9 +259,9 @@ class PictureTask(Task):
         """``data``, ``train`` and ``valid`` of ``PreparedPictures``, and the side of pictures.
 
         ``columns`` give, for the records of a split, what is learned of them; ``counts`` names the
-        sequence whose positions are.
+        sequence whose positions are; with ``shared`` a batch has each of its pictures once.
         """
-        counts = columns.pop("counts", "")
+        counts, shared = columns.pop("counts", ""), columns.pop("shared", False)
         size = image_size(recipe, data)
         made = {
             name: picture_table(
@@ -271,6 +271,7 @@ class PictureTask(Task):
                 None if cache is None else cache / name,
                 {key: column(data.splits[name]) for key, column in columns.items()},
                 counts=counts,
+                shared=shared,
             )
             for name in ("train", "valid")
         }

@@ -7,7 +7,8 @@ from typing import Any
 
 from regard.core import numbers
 from regard.core.files import write_whole
-from regard.evaluation.metrics import METRICS, score_text, titles
+from regard.evaluation.metrics import METRICS, parts_of, score_text, titles
+from regard.evaluation.saliency import looking_rows
 from regard.models.presets import n_parameters
 from regard.training.metrics import read_metrics
 from regard.visual.charts import curves
@@ -26,7 +27,8 @@ def write_report(judged: Any, facts: Mapping[str, Any], task: Any) -> None:
     """Write report.html of a ``JudgedRun`` of a ``Task``; ``facts`` are those of scores.json."""
     run, seen, measured = judged.run, task.unit.many, facts["measured"]
     lines, scores = read_metrics(run.folder.metrics), facts["scores"]
-    tables = [score_table(scores), parts_table(scores), attention_table(scores), signatures(scores)]
+    looked = [attention_table(scores), looking_table(scores)]
+    tables = [score_table(scores), parts_table(scores), *looked, signatures(scores)]
     smoothed = " (smoothed)" if run.recipe.train.label_smoothing > 0 else ""
     losses = {
         f"training{smoothed}": _series(lines, "train", "loss"),
@@ -81,7 +83,7 @@ def score_table(scores: Scores) -> Table:
     rows = []
     for name, one in scores.items():
         rows.append([name, f"{one['n']:,}", *_texts(one, columns)])
-        for tag, part in one.get("exact_match_by_tag", {}).items():
+        for tag, part in parts_of(one).items():
             rows.append([f"{name}: {tag}", f"{part['n']:,}", *_texts(part, columns)])
     header = ["Test set", "n", *columns.values()]
     return Table("Scores of the best weights", header, rows)
@@ -112,6 +114,18 @@ def attention_table(scores: Scores) -> Table:
     ]
     header = ["Test set", "Measure", "Attention", "Shuffled", "Chosen on valid"]
     return Table("What attention finds", header, rows)
+
+
+def looking_table(scores: Scores) -> Table:
+    """Where in pictures attention looks; what knows nothing of the question beside it."""
+    rows = [
+        [name, f"{one['looking']['n']:,}", measure, *(f"{value:.3f}" for value in told)]
+        for name, one in scores.items()
+        if "looking" in one
+        for measure, *told in looking_rows(one["looking"])
+    ]
+    header = ["Test set", "n", "Measure", "Attention", "Shuffled", "Centre"]
+    return Table("Where attention looks, beside the objects that are meant", header, rows)
 
 
 def signatures(scores: Scores) -> Table:

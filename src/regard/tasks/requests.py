@@ -154,6 +154,19 @@ class DetectOptions(Options):
     )
 
 
+class AskRequest(Request):
+    """A question about a picture."""
+
+    image: Image
+    question: Text = Field(min_length=1, description="What to ask about the picture.")
+
+
+class AskOptions(Options):
+    """How the command line asks about pictures."""
+
+    question: str | None = Field(None, min_length=1, description="What to ask about every picture.")
+
+
 class ClassifyRequest(Request):
     """A text, or a pair of texts, that is to get a label."""
 

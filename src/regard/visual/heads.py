@@ -40,6 +40,7 @@ COLUMNS = (
     HeadColumn("pixel_distance", "px", 1, ".1f", "pixels to the patches it looks at"),
     HeadColumn("aer", "AER", 100, ".1f", "alignment error rate, in %"),
     HeadColumn("antecedent", "ante", 100, ".1f", "antecedents of pronouns found, in %"),
+    HeadColumn("pointing", "point", 100, ".1f", "largest weight on an object that is meant, in %"),
     HeadColumn("loss_change", "Δloss", 1, "+.3f", "nats a token, when the head is ablated"),
     HeadColumn("bleu_change", "ΔBLEU", 1, "+.1f", "of greedy search, when the head is ablated"),
     HeadColumn("accuracy_change", "Δacc", 100, "+.1f", "accuracy in %, when the head is ablated"),

@@ -1,5 +1,7 @@
 """Batches of pictures."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -64,3 +66,20 @@ def test_a_picture_of_several_rows_is_decoded_once(tmp_path, cached):
     found = picture_table(records, 2, "crop", tmp_path if cached else None, {})
     assert found.pixels.shape == (2, 2, 2, 3)
     assert found.batch(np.arange(3)).pixels[:, 0, 0, 0].tolist() == [1, 0, 1]
+
+
+def test_shared_pictures_come_once_with_all_that_is_asked_of_them():
+    one = replace(table(8), shared=True, counts="")
+    stream = one.stream(batch_size=2, seed=3)
+    for _ in range(3):
+        batch = stream.next()
+        assert len(batch.pixels) == 2
+        rows = np.array(batch.numbers)
+        shown = {*one.pictures[rows].tolist()}
+        assert {*rows.tolist()} == {i for i in range(8) if one.pictures[i] in shown}
+        assert batch.count == len(rows)
+        own = one.pixels[one.pictures[rows]].transpose(0, 3, 1, 2)
+        assert np.array_equal(batch.pixels[batch.pictures].numpy(), own)
+    (whole,) = one.ordered(9)
+    assert whole.numbers == tuple(range(8))
+    assert len(whole.pixels) == 3

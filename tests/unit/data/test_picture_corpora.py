@@ -120,6 +120,18 @@ def test_questions_in_columns_and_in_json(classes):
     assert found.kind == "is"
 
 
+def test_the_key_of_a_questions_kind_may_have_any_name(classes):
+    said = {"image_name": "3.png", "question": "how many?", "answer": 2, "answer_type": "OPEN"}
+    (classes / "a.jsonl").write_text(json.dumps(said))
+    (classes / "a.tsv").write_text("question\timage\tanswer\tanswer_type\nwhat?\t3\tcat\tOPEN\n")
+    for name, answer in (("a.jsonl", "2"), ("a.tsv", "cat")):
+        asked = settings(train=name, question_kind="answer_type")
+        (found,) = read_corpus(str(classes / name), "image_question", asked).examples
+        assert (found.kind, found.answer) == ("OPEN", answer)
+        (plain,) = read_corpus(str(classes / name), "image_question").examples
+        assert plain.kind == ""
+
+
 def test_all_that_is_said_of_a_picture_stays_in_one_split(classes):
     rows = [f"question {i}\tyes\t{i % 9}\n" for i in range(90)]
     (classes / "a.tsv").write_text("".join(rows))

@@ -4,6 +4,9 @@ import pytest
 import torch
 
 from regard.models.visual_questions import (
+    ExampleMemory,
+    Exemplars,
+    Looked,
     StackedReader,
     VisualQuestionsConfig,
     differential_context,
@@ -94,14 +97,73 @@ def test_the_triplet_by_hand():
 def test_examples_change_what_a_context_answers(combine):
     one, batch = model(differential="context", combine=combine), inputs()
     assert isinstance(one, StackedReader)
-    plus, minus = torch.randn(2, 3, 16)
-    found, plain = one(*batch, plus, minus), one(*batch)
+    looked, exemplars = one.look(*batch), Exemplars(*torch.randn(2, 3, 16))
+    found, plain = one.answer(looked, exemplars), one.answer(looked)
     assert not torch.allclose(found, plain, atol=1e-4)
-    question, s = one.look(*batch)
-    context = one.scale * differential_context(s, plus, minus)
+    question, s = looked
+    context = one.scale * differential_context(s, *exemplars)
     joined = s + context if combine == "add" else s * context
     torch.testing.assert_close(found, one.to_labels(question - s + joined))
     assert "scale" not in dict(model(differential="loss").named_parameters())
+
+
+def test_a_context_is_that_of_the_remembered_neighbours():
+    one, batch = model(differential="context"), inputs()
+    looked = one.look(*batch)
+    exemplars = one.examples.neighbours(looked.question)
+    assert torch.equal(one(*batch), one.answer(looked, exemplars))
+
+
+def test_neighbours_are_those_of_a_loop():
+    memory = ExampleMemory(3, size=25)
+    questions = torch.randn(4, 3)
+    found = memory.neighbours(questions)
+    for i, question in enumerate(questions):
+        near = sorted(range(25), key=lambda j: (memory.questions[j] - question).norm().item())
+        for side, rows in ((found.supporting, near[:4]), (found.opposing, near[10:14])):
+            torch.testing.assert_close(side[i], sum(memory.found[j] for j in rows) / 4)
+
+
+def test_a_question_is_no_example_of_itself():
+    memory, numbers = ExampleMemory(2, size=6), torch.arange(6)
+    vectors = torch.randn(6, 2)
+    memory.add(Looked(vectors, vectors), numbers)
+    own = memory.neighbours(vectors[:1], numbers[:1]).supporting
+    rest = memory.neighbours(vectors[:1], torch.tensor([7])).supporting
+    assert not torch.allclose(own, rest)
+    others = sorted(range(1, 6), key=lambda j: (vectors[j] - vectors[0]).norm().item())[:4]
+    torch.testing.assert_close(own[0], vectors[others].mean(dim=0))
+
+
+def test_the_oldest_examples_are_forgotten_first():
+    memory = ExampleMemory(1, size=5)
+    for first in range(0, 9, 3):  # 0 to 8, of which the last five stay
+        some = torch.arange(first, first + 3)
+        memory.add(Looked(some[:, None].float(), -some[:, None].float()), some)
+    assert sorted(memory.numbers.tolist()) == [4, 5, 6, 7, 8]
+    assert torch.equal(memory.questions[:, 0], memory.numbers.float())
+    assert torch.equal(memory.found[:, 0], -memory.numbers.float())
+    many = torch.arange(100, 112)
+    memory.add(Looked(many[:, None].float(), many[:, None].float()), many)
+    assert sorted(memory.numbers.tolist()) == [107, 108, 109, 110, 111]
+
+
+def test_what_is_remembered_is_saved_with_the_weights():
+    one = model(differential="loss")
+    one.examples.add(one.look(*inputs()), torch.arange(3))
+    again = model(differential="loss")
+    assert not torch.equal(again.examples.found, one.examples.found)
+    again.load_state_dict(one.state_dict())
+    assert torch.equal(again.examples.found, one.examples.found)
+    assert int(again.examples.next) == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_questions_that_share_a_picture_are_as_if_each_had_its_own(kind):
+    one, (pixels, ids) = model(kind), inputs()
+    which = torch.tensor([1, 0, 1])
+    shared, apart = one(pixels[:2], ids, which), one(pixels[which], ids)
+    torch.testing.assert_close(shared, apart, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

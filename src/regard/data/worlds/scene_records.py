@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from regard.data.picture_records import (
     BoxedPicture,
     CaptionedPicture,
@@ -12,7 +14,7 @@ from regard.data.picture_records import (
     PictureQuestion,
     PictureRecord,
 )
-from regard.data.worlds.scene_pixels import boxes
+from regard.data.worlds.scene_pixels import Masks, boxes
 from regard.data.worlds.scenes import SceneRecord, build_scenes
 
 COUNTS = ("one", "two", "three", "four", "five")
@@ -56,3 +58,13 @@ _MADE: Mapping[str, Callable[[SceneRecord, str], Iterable[Any]]] = {
     "image_question": _questions,
     "boxes": _boxes,
 }
+
+
+def mask_of(record: PictureQuestion) -> Masks | None:
+    """(H, W): the objects that a question's words are about; None where it is of no scene."""
+    scene = record.picture
+    if not isinstance(scene, SceneRecord):
+        return None
+    asked = next(one for one in scene.questions if one.text == record.question)
+    objects = sorted({number for word in asked.about for number in word})
+    return np.any(scene.masks()[objects], axis=0, keepdims=True)[0]

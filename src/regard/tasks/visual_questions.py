@@ -1,0 +1,290 @@
+"""Visual questions: an answer to a question about a picture, chosen among those of training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from typing_extensions import override
+
+from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.core.numbers import counted
+from regard.data.batch import Batch
+from regard.evaluation.metrics import values
+from regard.models.presets import build, resolve_for
+from regard.models.visual_questions import VisualQuestionsConfig, triplet
+from regard.tasks.base import TASKS, Form, Scoring, Unit
+from regard.tasks.classification import LABELS, Labels, load_labels
+from regard.tasks.opening import (
+    SHARED,
+    TOKENIZER_FILES,
+    check_memory,
+    check_vocabulary,
+    load_tokenizer,
+    open_run,
+)
+from regard.tasks.picture_answerer import (
+    OWN_METRICS,
+    READ_AT_ONCE,
+    PictureAnswerer,
+    question_ids,
+    said,
+    unseen_note,
+)
+from regard.tasks.picture_verbs import ASK
+from regard.tasks.pictures import (
+    PICTURE_SETTINGS,
+    Augmenting,
+    PictureTask,
+    PreparedPictures,
+    image_size,
+)
+from regard.tasks.recipe import Recipe
+from regard.tasks.texts import TEXTS_INSTEAD, Subject, check_data
+from regard.text.tokenizer import Tokenizer
+from regard.training.distributed import unwrapped
+from regard.training.flops import CallFlops
+from regard.training.losses import Losses, cross_entropy
+from regard.visual.heat_maps import data_uri
+
+UNSEEN = -1
+"""The number of an answer that training did not show."""
+
+
+class QuestionLoss(Augmenting):
+    """Cross-entropy, summed over the questions of a batch; with examples, where they look too.
+
+    The triplet term compares what was found, brought to length 1, with what examples found.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(recipe)
+        if recipe.data.augment.mixes:
+            raise ConfigError(
+                "data.augment: mixup and cutmix mix the labels of pictures, and a question is "
+                "about one picture; leave them out"
+            )
+        self.smoothing = recipe.train.label_smoothing
+
+    def __call__(self, model: Any, batch: Batch) -> Losses:
+        """Of a batch."""
+        inner = unwrapped(model)
+        if getattr(inner, "examples", None) is None:
+            logits = model(batch.pixels, batch.ids, batch.pictures)
+            return self._answers(logits, batch)
+        numbers = torch.tensor(batch.numbers, device=batch.ids.device)
+        found = inner.answered(batch.pixels, batch.ids, batch.pictures, numbers)
+        losses, config = self._answers(found.logits, batch), inner.config
+        if config.differential == "loss":
+            sides = (found.looked.found, *found.exemplars)
+            own, near, far = (F.normalize(x.float(), dim=-1) for x in sides)
+            apart = triplet(own, near, far, config.margin)
+            losses += Losses.of("triplet", config.triplet_weight * apart, batch.count)
+        if model.training:
+            inner.examples.add(found.looked, numbers)
+        return losses
+
+    def _answers(self, logits: Tensor, batch: Batch) -> Losses:
+        loss = cross_entropy(logits, batch.labels, label_smoothing=self.smoothing)
+        return Losses.of("cross_entropy", loss, batch.count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedQuestions(PreparedPictures):
+    """Pictures with questions, and a model that answers them."""
+
+    takes, criteria = "labels", ("loss", *OWN_METRICS)
+    tokenizer: Tokenizer
+    labels: Labels
+    picture_formula: CallFlops
+    """Of reading a picture, which questions share."""
+
+    @property
+    @override
+    def vocabularies(self) -> tuple[Tokenizer, ...]:
+        return (self.tokenizer,)
+
+    @property
+    @override
+    def size(self) -> Mapping[str, int]:
+        return {
+            "training pictures": len(self.train.pixels),
+            "questions": len(self.train),
+            "vocabulary": self.tokenizer.n_vocab,
+            "answers": len(self.labels.names),
+        }
+
+    @override
+    def objective(self) -> QuestionLoss:
+        return QuestionLoss(self.recipe)
+
+    @override
+    def flops(self, batch: Batch) -> float:
+        """A picture is read once, whatever is asked about it."""
+        pixels, ids = batch.pixels, batch.ids
+        each = pixels[:1].expand(len(ids), *pixels.shape[1:])
+        spared = self.picture_formula.training(each) - self.picture_formula.training(pixels)
+        return self.formula.training(each, ids) - spared
+
+    @override
+    def validation(self) -> Scoring:
+        """The loss is the plain one, without smoothing; it leaves unseen answers out."""
+        batches = [batch.to(self.device) for batch in self.valid.ordered(READ_AT_ONCE)]
+        names = (*OWN_METRICS, *self.recipe.train.metrics)
+
+        def scores(model: Any) -> Mapping[str, float]:
+            loss, given, right = 0.0, [], []
+            for batch in batches:
+                logits = model(batch.pixels, batch.ids, batch.pictures).float()
+                loss += F.cross_entropy(
+                    logits, batch.labels, ignore_index=UNSEEN, reduction="sum"
+                ).item()
+                given += logits.argmax(dim=-1).tolist()
+                right += batch.labels.tolist()
+            known = sum(number != UNSEEN for number in right)
+            return {"loss": loss / max(1, known), **values(names, given, right)}
+
+        return Scoring(scores)
+
+    @override
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / SHARED)
+        self.labels.save(folder)
+
+
+class VisualQuestionsTask(PictureTask):
+    """Pictures with questions, and a model that answers them."""
+
+    name, records = "visual_questions", "image_question"
+    verbs, config, attends = (ASK,), VisualQuestionsConfig, "san2016 or joint-vqa"
+    unit = Unit("question", "questions")
+    files = (*TOKENIZER_FILES, LABELS)
+    heeds = PICTURE_SETTINGS | {
+        *("data.columns", "data.question_kind", "train.label_smoothing", "train.metrics"),
+    }
+    smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 2, "image_size": 64, "n_vocab": 9}
+    looks = frozenset({"other"})
+
+    @override
+    def prepare(
+        self,
+        recipe: Recipe,
+        device: torch.device,
+        *,
+        begun: Path | None = None,
+        cache: Path | None = None,
+    ) -> PreparedQuestions:
+        data = self.load_data(recipe)
+        train = data.splits["train"]
+        if begun is None:
+            tokenizer = Tokenizer.train([one.question for one in train], recipe.text)
+            labels = Labels(tuple(sorted({said(one.answer, recipe.text) for one in train})), False)
+        else:
+            tokenizer, labels = load_tokenizer(begun), load_labels(begun)
+        if len(labels.names) < 2:
+            raise DataError(
+                f"all training questions have the answer {labels.names[0]!r}; two at least are "
+                "needed"
+            )
+        torch.manual_seed(recipe.train.seed)
+        sizes = {"n_labels": len(labels.names), "image_size": image_size(recipe, data)}
+        sizes |= {"n_vocab": tokenizer.n_vocab, "pad_id": tokenizer.specials.pad}
+        config = resolve_for(self.name, VisualQuestionsConfig, recipe.model, **sizes)
+        check_memory(config, device)
+        model = build(config)
+        numbers = labels.numbers
+        tables = self.tables(
+            recipe,
+            data,
+            cache,
+            shared=True,
+            ids=lambda some: [
+                question_ids(one.question, tokenizer, config.max_len) for one in some
+            ],
+            labels=lambda some: np.array(
+                [numbers.get(said(one.answer, recipe.text), UNSEEN) for one in some], np.int64
+            ),
+        )
+        right = [said(one.answer, recipe.text) for one in data.splits["valid"]]
+        cut = sum(len(ids) >= config.max_len for ids in tables["train"].columns["ids"])
+        told = [f"train: {counted(cut, 'question')} cut to {config.max_len} tokens"] if cut else []
+        return PreparedQuestions(
+            recipe=recipe,
+            config=config,
+            formula=CallFlops(model),
+            picture_formula=CallFlops(model.encoder),  # type: ignore[arg-type]
+            model=model.to(device),
+            notes=(*data.notes, *told, *unseen_note(right, labels, "valid")),
+            device=device,
+            tokenizer=tokenizer,
+            labels=labels,
+            **tables,
+        )
+
+    @override
+    def load(self, path: str | Path, *, device: str | None = None) -> PictureAnswerer:
+        folder, recipe, model, place = open_run(path, self.name, f"one of {self.name}", device)
+        tokenizer, labels = load_tokenizer(folder.path), load_labels(folder.path)
+        check_vocabulary(folder, tokenizer, model.config.n_vocab)
+        if len(labels.names) != model.config.n_labels:
+            raise CheckpointError(
+                f"{folder.path / LABELS} has {len(labels.names)} answers, but the model knows "
+                f"{model.config.n_labels}: they belong to different runs"
+            )
+        return PictureAnswerer(folder, recipe, model, place, tokenizer, labels)
+
+    @override
+    def subject(self, run: PictureAnswerer, split: str, n: int) -> Subject:
+        check_data(run.folder, run.recipe.data, TEXTS_INSTEAD)
+        examples = self.load_data(run.recipe).split(split)[:n]
+
+        def judge() -> dict[str, float]:
+            _, found = run.answered(examples)
+            return {name: found[name] for name in ("loss", "accuracy") if name in found}
+
+        return Subject(
+            run.model,
+            run.device,
+            lambda: run.readings(examples),
+            judge,
+            split,
+            len(examples),
+            known=lambda: run.pointing(examples),
+        )
+
+    @override
+    def form(self, run: PictureAnswerer) -> Form:
+        return Form(
+            label="A picture",
+            other="A question",
+            go="Ask",
+            answer="Answer",
+            about=f"answers questions about pictures; {len(run.labels.names)} answers",
+            stands="The answer stands.",
+            view="labels",
+            edits=("ablate", "force", "temperature"),
+        )
+
+    @override
+    def examples(self, run: Any) -> list[Any]:
+        """Held-out pictures as the model sees them, as data URLs, with their questions."""
+        try:
+            return [
+                {"text": data_uri(run.fitted(one.picture)), "other": one.question}
+                for one in self.held_out(run)
+            ]
+        except DataError:  # the files have gone
+            return []
+
+    @override
+    def tokenizers(self, run: Any) -> tuple[Tokenizer | None, Tokenizer | None]:
+        return run.tokenizer, None
+
+
+TASKS.add("visual_questions")(VisualQuestionsTask())
