@@ -175,10 +175,25 @@ def test_a_look_shows_where_the_query_of_every_object_looked(run, data):
     assert left - 0.15 < x < right + 0.15
     assert top - 0.15 < y < bottom + 0.15
     payload = look.as_json()
+    told = payload["boxes"][0]
+    assert (told["label"], told["row"]) == (best.label, row)
+    np.testing.assert_allclose(told["box"], [left, top, right, bottom], atol=0.002)
     assert payload["sides"]["source"]["grid"] == [6, 6]
     assert payload["picture"].startswith("data:image/png;base64,")
     steps = look.steps(row, name="decoder.cross", layer=1, head=2)
     np.testing.assert_allclose(steps.weights, across[2, row], atol=1e-6)
+
+
+def test_a_look_is_drawn_with_a_map_for_every_object(path, run, data, tmp_path, capsys):
+    look = run.explain(data / "57.png")
+    drawn = look.as_file("svg")
+    n = len(look.boxes)
+    assert drawn.count("<image ") == 1 + 2 * n  # the picture, and again under each map
+    assert all(one["label"] in drawn for one in look.boxes)
+    look.save(tmp_path / "look.html")
+    assert main(["explain", str(path), str(data / "57.png"), "--out", str(tmp_path / "a.png")]) == 0
+    assert main(["explain", str(path), str(data / "57.png")]) == 0
+    assert look.boxes[0]["label"] in capsys.readouterr().out
 
 
 def test_an_edit_changes_what_is_found(run, data):
@@ -222,5 +237,6 @@ def test_heads_are_measured(run):
     assert {*names} == {(name, i, j) for name in kinds for i in range(2) for j in range(4)}
     assert found.scores["ap50"] > 0.9
     across = [row for row in found.rows if row["name"] == "decoder.cross"]
+    assert all(0 < row["pixel_distance"] < 68 for row in found.rows if row["name"] == kinds[0])
     assert max(row["loss_change"] for row in across) > 0.01
     assert all(0 <= row["entropy"] <= np.log2(36) for row in across)

@@ -47,7 +47,7 @@ from regard.tasks.pictures import (
     is_one,
 )
 from regard.tasks.recipe import Recipe
-from regard.tasks.texts import TEXTS_INSTEAD, Reading, Subject, check_data
+from regard.tasks.texts import TEXTS_INSTEAD, PatchGrid, Reading, Subject, check_data
 from regard.text.specials import UNKNOWN_ID
 from regard.training.distributed import unwrapped
 from regard.training.flops import CallFlops
@@ -189,6 +189,7 @@ class DetectorRun(PictureRun):
         edits.check_keys(changes, found)
         shares = chances(output.logits[-1, 0], self.model.config.classes).tolist()  # (Q, C)
         choices = [self._choices(row) for row in shares]
+        corners = to_corners(output.boxes[-1, 0]).clamp(0, 1).tolist()
         names = tuple(
             f"{best.text} {best.probability:.2f}" if best.probability >= threshold else NOTHING
             for best, *_ in choices
@@ -214,6 +215,15 @@ class DetectorRun(PictureRun):
             axes=AXES,
             sides={"source": grid, "target": Axis(names)},
             picture=seen,
+            boxes=tuple(
+                {
+                    "label": choices[i][0].text,
+                    "probability": choices[i][0].probability,
+                    "box": corners[i],
+                    "row": i,
+                }
+                for i in objects
+            ),
         )
 
     def _choices(self, shares: Sequence[float]) -> list[Choice]:
@@ -247,9 +257,10 @@ class DetectorRun(PictureRun):
         """Pictures in batches, as heads are measured on them."""
         rows, columns = self.config.grid
         sizes = {"source": rows * columns, "target": self.model.config.n_queries}
+        patches = {"encoder.self": PatchGrid((rows, columns), self.cell)}
         for pixels in self.batches(examples):
             ids = {side: np.full((len(pixels), n), UNKNOWN_ID) for side, n in sizes.items()}
-            yield Reading((pixels,), partial(_ids_of, ids))
+            yield Reading((pixels,), partial(_ids_of, ids), patches)
 
     def _told(self, found: Boxes) -> str:
         """The objects of a picture in a line: labels with their chances."""
