@@ -37,7 +37,7 @@ from regard.core.registry import Registry
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
 
-Takes = Literal["texts", "labels", "numbers", "links", "boxes"]
+Takes = Literal["texts", "labels", "ranked labels", "numbers", "links", "boxes"]
 Several = Sequence[str | Sequence[str]]
 """References of texts: one string each, or all the strings that are right."""
 Link = tuple[int, int]
@@ -222,6 +222,17 @@ def bleu_lc(hypotheses: Sequence[str], references: Several) -> float:
 def chrf(hypotheses: Sequence[str], references: Several) -> float:
     """Corpus chrF (Popović 2015): F2 of character n-grams up to 6."""
     return _corpus_score(sacre_metric("chrf"), hypotheses, references)
+
+
+@metric("top5", title="top-5", unit="share", better="higher", takes="ranked labels")
+def top5(predicted: Sequence[Sequence[Any]], right: Sequence[Any]) -> float:
+    """Share of examples whose right label is one of the first five.
+
+    >>> top5([["a", "b"], ["b", "c"]], ["b", "a"])
+    0.5
+    """
+    hits = sum(one in ranked[:5] for ranked, one in zip(predicted, right, strict=True))
+    return hits / len(right)
 
 
 @metric("exact_match", unit="share", better="higher")

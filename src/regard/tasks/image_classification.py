@@ -126,10 +126,7 @@ class ImageClassifier(PictureRun):
         loss = -sum(log_probs[i, number].item() for i, number in enumerate(right)) / len(right)
         scores = computed((*OWN_METRICS, *self.recipe.train.metrics), given, right) | {"loss": loss}
         if len(self.labels.names) > TOP:
-            best = log_probs.topk(TOP, dim=-1).indices
-            scores["top5"] = (
-                (best == torch.tensor(right)[:, None]).any(dim=1).double().mean().item()
-            )
+            scores |= computed(("top5",), log_probs.topk(TOP, dim=-1).indices.tolist(), right)
         names = [self.labels.names[number] for number in given]
         return self.evaluation(split, len(examples), scores, names)
 

@@ -10,9 +10,9 @@ from regard.models.captioner import CaptionerConfig
 from regard.models.presets import FAMILIES
 
 FAMILIES_OF = {
-    "hf": {"encoder", "decoder", "transformer"},
+    "hf": {"encoder", "decoder", "transformer", "vision"},
     "ctranslate2": {"transformer"},
-    "onnx": {"encoder", "transformer"},
+    "onnx": {"encoder", "transformer", "vision"},
 }
 OTHERS = [(to, family) for to, known in FAMILIES_OF.items() for family in {*FAMILIES} - known]
 CAPTIONER = CaptionerConfig.model_fields["family"].default

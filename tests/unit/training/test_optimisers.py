@@ -7,7 +7,7 @@ from regard.core.errors import ConfigError
 from regard.models.encoder import Encoder
 from regard.models.settings import EncoderConfig, TransformerConfig
 from regard.models.transformer import Transformer
-from regard.training.losses import Losses
+from regard.training.losses import Losses, Objective
 from regard.training.optimisers import OPTIMISERS, parameter_groups
 from regard.training.settings import TrainSettings
 from regard.training.update import Update
@@ -26,17 +26,19 @@ class Batch:
         return self
 
 
-def made(cell=None, **changes):
-    torch.manual_seed(0)
-    model = Encoder(EncoderConfig(**SIZES, head="classify", n_labels=2, dropout=0.0, cell=cell))
-
-    def loss_of(model, batch):
+class LabelsOfThree(Objective):
+    def __call__(self, model, batch):
         labels = torch.tensor([0, 1, 0])
         loss = torch.nn.functional.cross_entropy(model(batch.ids), labels, reduction="sum")
         return Losses.of("cross_entropy", loss, 3)
 
+
+def made(cell=None, **changes):
+    torch.manual_seed(0)
+    model = Encoder(EncoderConfig(**SIZES, head="classify", n_labels=2, dropout=0.0, cell=cell))
+
     settings = TrainSettings(max_steps=1, precision="fp32", **changes)
-    return Update(model.train(), loss_of, settings, torch.device("cpu"))
+    return Update(model.train(), LabelsOfThree(), settings, torch.device("cpu"))
 
 
 def moved(one, lr=0.01):
