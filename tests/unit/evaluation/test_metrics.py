@@ -24,9 +24,20 @@ from regard.evaluation.metrics import (
     titles,
 )
 
-KNOWN = {"loss", "perplexity", "bleu", "chrf", "exact_match", "accuracy", "macro_f1", "spearman"}
+KNOWN = {
+    "top5",
+    "loss",
+    "perplexity",
+    "bleu",
+    "chrf",
+    "exact_match",
+    "accuracy",
+    "macro_f1",
+    "spearman",
+}
 KNOWN |= {"pearson", "f1", "aer", "antecedent_accuracy", "bleu_lc", "word_perplexity"}
 PERFECT = {
+    "ranked labels": ([["b", "a"], ["a", "b"]], ["a", "a"]),
     "texts": (["a b c d", "e f g h"], ["a b c d", "e f g h"]),
     "labels": (["a", "b"], ["a", "b"]),
     "numbers": ([1.0, 2.0, 4.0], [1.0, 2.0, 4.0]),
