@@ -18,7 +18,7 @@ from regard.kernels.gpu import HAS_TRITON
 
 LONGEST = 256
 """Positions of a row; beyond, torch's kernels for texts fill their tiles."""
-WIDTHS = (16, 32, 64, 128)
+WIDTHS = (16, 32, 64)
 """Of a head."""
 
 
