@@ -1,9 +1,11 @@
 """Questions about pictures, from files to answers: trained, resumed, scored, asked, looked into."""
 
 import base64
+import gzip
 import io
 import json
 import re
+import tarfile
 
 import numpy as np
 import pytest
@@ -241,3 +243,55 @@ def test_what_cannot_be_is_refused(recipe, tmp_path):
         train(load_recipe(str(recipe), ["augment={mixup: 0.2}"]), tmp_path / "a")
     with pytest.raises(ConfigError, match="margin would do nothing"):
         load_recipe(str(recipe), ["margin=0.5"])
+
+
+# ------------------------------------------------------------------ recipes of real data
+
+TINY = ["d_model=16", "max_steps=4", "warmup_steps=2", "batch_size=4", "eval_every=2"]
+
+
+def archive(path, folder, names, rng):
+    with tarfile.open(path, "w:xz") as tar:
+        for name in names:
+            file = io.BytesIO()
+            Image.fromarray(rng.integers(0, 255, (24, 16, 3)).astype(np.uint8)).save(file, "png")
+            info = tarfile.TarInfo(f"{folder}/{name}")
+            info.size = file.tell()
+            tar.addfile(info, io.BytesIO(file.getvalue()))
+
+
+def scored(recipe, folder, out, *settings):
+    flags = [f"folder={folder}", *TINY, *settings]
+    return train(load_recipe(recipe, flags), out).evaluations["test"]
+
+
+def test_pictures_of_each_split_in_an_archive_of_their_own(tmp_path):
+    """easy-VQA: the pictures of both splits are called by the same numbers."""
+    rng = np.random.default_rng(1)
+    for split, n in (("train", 30), ("test", 4)):
+        archive(tmp_path / f"images.{split}.tar.xz", split, [f"{i}.png" for i in range(n)], rng)
+        lines = "".join(f"is it {i % 3}?\t{'yes' if i % 2 else 'no'}\t{i}\n" for i in range(n))
+        (tmp_path / f"questions.{split}.tsv.gz").write_bytes(gzip.compress(lines.encode()))
+    assert scored("easy-vqa", tmp_path, tmp_path / "run").scores["n"] == 4
+
+
+def test_answers_in_any_case_by_type(tmp_path):
+    """VQA-RAD: real answers are written in many ways, and open ones are often new."""
+    rng = np.random.default_rng(2)
+    archive(tmp_path / "images.tar.xz", "images", [f"x{i}.jpg" for i in range(40)], rng)
+    said = [("CLOSED", ("Yes", "yes", "NO")[i % 3]) for i in range(40)]
+    said += [("OPEN", i) for i in range(40)]  # each answer once
+    rows = [
+        {"image_name": f"x{i % 40}.jpg", "question": f"{kind}?", "answer": x, "answer_type": kind}
+        for i, (kind, x) in enumerate(said)
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    settings = ("hold_out=8", "image_size=16")
+    found = scored("vqa-rad", tmp_path, tmp_path / "run", *settings)
+    assert {*found.scores["accuracy_by_kind"]} == {"OPEN", "CLOSED"}
+    assert found.scores["accuracy_by_kind"]["OPEN"]["accuracy"] == 0
+    assert "never seen in training" in found.notes[0]
+    names = json.loads((tmp_path / "run" / "labels.json").read_text())["labels"]
+    assert {"yes", "no"} <= {*names}
+    assert not {"Yes", "NO"} & {*names}
