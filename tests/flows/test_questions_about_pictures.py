@@ -202,6 +202,8 @@ def test_the_command_line(run, files, capsys, monkeypatch):
     assert main(["ask", folder, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["image"], told["question"], told["answer"]) == (path, "which side?", "left")
+    assert main(["ask", folder, path, "--question", "what " * 16]) == 0
+    assert "1 picture with a question cut to 16 tokens" in capsys.readouterr().err
     assert main(["ask", folder, path]) == 2
     assert "input 1: expected a picture's file and a question" in capsys.readouterr().err
     assert main(["explain", folder, path, "what colour?"]) == 0

@@ -133,6 +133,11 @@ class PictureAnswerer(PictureRun):
             raise DataError("the question is empty; ask something")
         return question_ids(question, self.tokenizer, self.config.max_len)
 
+    def n_cut(self, questions: Sequence[str]) -> int:
+        """How many questions are longer than the model reads."""
+        most = self.config.max_len - 1
+        return sum(len(self.tokenizer.encode(question)) > most for question in questions)
+
     def check_question(self, question: str, at_most: int) -> None:
         """Refuse a question of more tokens than ``at_most`` or than the model reads."""
         most = min(at_most, self.config.max_len - 1)

@@ -130,6 +130,11 @@ class Ask(PictureVerb):
         return answers
 
     @override
+    def remark(self, run: Any, requests: Sequence[Any]) -> tuple[int, str]:
+        n = run.n_cut([one.question for one in requests])
+        return n, f"with a question cut to {run.config.max_len} tokens"
+
+    @override
     def as_line(self, request: Any, answer: Answer, options: Any) -> str:
         return f"{answer['answer']}\t{answer['probability']:.4f}"
 

@@ -212,7 +212,8 @@ class VisualQuestionsTask(PictureTask):
             ),
         )
         right = [said(one.answer, recipe.text) for one in data.splits["valid"]]
-        cut = sum(len(ids) >= config.max_len for ids in tables["train"].columns["ids"])
+        n = config.max_len - 1
+        cut = sum(len(tokenizer.encode(one.question)) > n for one in train)
         told = [f"train: {counted(cut, 'question')} cut to {config.max_len} tokens"] if cut else []
         return PreparedQuestions(
             recipe=recipe,
