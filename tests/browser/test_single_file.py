@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from looks import EVIL, payload, steps, tree
 
+from regard.visual.heat_maps import data_uri
 from regard.visual.look_files import LookWidget, look_fragment, look_html, module_text
-from regard.visual.payload import Selected
+from regard.visual.payload import Axis, Selected
 
 pytestmark = pytest.mark.browser
 
@@ -365,3 +366,69 @@ def test_maps_and_trees_answer_keys_and_clicks(show):
         ["finished", "la", "rue"],
         ["best", "le", "chat"],
     ]
+
+
+def captioned(**more):
+    """A look of three words at a picture of 2 × 3 patches, with gates."""
+    words, patches = ("a", EVIL, "star"), Axis.patches(2, 3)
+    weights = np.random.default_rng(5).dirichlet(np.ones(6), size=(1, 2, 3))
+    return {
+        **payload(list(patches), list(words)),
+        "source_tokens": list(patches),
+        "target_tokens": list(words),
+        "attentions": {"decoder.cross": weights.tolist()},
+        "axes": {"decoder.cross": {"rows": "target", "columns": "source"}},
+        "sides": {"source": patches.as_json()},
+        "picture": data_uri(np.full((4, 6, 3), 90, np.uint8)),
+        "gates": [0.5, 0.25, 1.0],
+        **more,
+    }
+
+
+def map_of(page):
+    """(2, 3): the weights of the large picture."""
+    page.locator(".view [data-s]").first.wait_for()
+    cells = page.locator(".view [data-s]")
+    return np.reshape(cells.evaluate_all("all => all.map(one => +one.dataset.weight)"), (2, 3))
+
+
+def test_a_caption_is_a_strip_with_where_each_word_looked(show):
+    look = captioned()
+    page = show(look_html(look))
+    mean = np.mean(look["attentions"]["decoder.cross"][0], axis=0)
+    np.testing.assert_allclose(map_of(page), mean[0].reshape(2, 3), atol=1e-6)
+    words = page.locator(".view [data-row]")
+    gates = words.locator("text:nth-of-type(2)").all_text_contents()
+    assert gates == ["β 0.500", "β 0.250", "β 1.000"]
+    words.nth(2).click()
+    np.testing.assert_allclose(map_of(page), mean[2].reshape(2, 3), atol=1e-6)
+    page.locator(".view [data-s='4']").click()
+    shown = page.locator(".view [data-on-patch]").evaluate_all(
+        "all => all.map(one => +one.dataset.onPatch)"
+    )
+    np.testing.assert_allclose(shown, mean[:, 4], atol=1e-6)
+    page.get_by_label("as patches").check()
+    assert "pixelated" in page.locator(".view image").nth(1).get_attribute("style")
+    page.get_by_role("button", name="all heads").click()
+    assert page.locator(".view [data-layer]").count() == 2
+    assert page.locator("img").count() == 0
+
+
+def test_boxes_are_drawn_over_the_picture_and_their_rows_alone_are_offered(show):
+    boxes = [
+        {"label": "star", "probability": 0.9, "box": [0.5, 0.25, 1.0, 0.75], "row": 2},
+        {"label": EVIL, "probability": 0.6, "box": [0.0, 0.0, 0.25, 0.5], "row": 0},
+    ]
+    page = show(look_html(captioned(boxes=boxes)))
+    map_of(page)
+    assert page.locator(".view [data-row]").evaluate_all("all => all.map(o => o.dataset.row)") == [
+        "2",
+        "0",
+    ]
+    labels = page.locator(".view [data-box]")
+    assert labels.all_text_contents() == ["star", EVIL]
+    picture = page.locator(".view image").first
+    wide, x = (float(picture.get_attribute(key)) for key in ("width", "x"))
+    drawn_at = page.locator(".view rect[stroke-width='4'][fill='none'][pointer-events]").first
+    assert float(drawn_at.get_attribute("x")) == pytest.approx(x + wide / 2)
+    assert float(drawn_at.get_attribute("width")) == pytest.approx(wide / 2)

@@ -19,7 +19,7 @@ from regard.core.errors import RegardError
 from regard.server.errors import as_json, json_response
 from regard.server.heads import HeadMeasuring
 from regard.server.limits import MAX_WORDS
-from regard.server.schemas import ExplainRequest, NonemptyExplainRequest
+from regard.server.schemas import ExplainRequest, NonemptyExplainRequest, PictureExplainRequest
 from regard.server.service import EVENT_STREAM, Event, Service, stream_response, typed_fields
 from regard.tasks.base import Verb
 from regard.tasks.requests import MAX_NAME
@@ -109,6 +109,8 @@ def explain_routes(service: Service, measuring: HeadMeasuring) -> APIRouter:
     request = service.page_verb.request
     needs_text = request.model_fields[next(iter(typed_fields(request)))].is_required()
     kind = NonemptyExplainRequest if needs_text else ExplainRequest  # a language model needs none
+    if service.reads_pictures:
+        kind = PictureExplainRequest
     explain.__annotations__["asked"] = kind
     summary = "Where every attention looks; perhaps after what-ifs."
     name = "explain" if needs_text else "explain_prompt"
@@ -186,7 +188,8 @@ def form(service: Service) -> dict[str, Any]:
 
 def _attentions(service: Service, example: Mapping[str, str]) -> list[dict[str, Any]]:
     """Name, layers and heads of every attention, found by looking at an example."""
-    for asked in (service.look_at(example), {"source": "a"}, {"source": "a", "other": "a"}):
+    source = example["text"] if service.reads_pictures else "a"
+    for asked in (service.look_at(example), {"source": source}, {"source": source, "other": "a"}):
         try:
             look = service.task.explain(service.run, **asked)
         except RegardError:  # a run that takes pairs, without an example of one

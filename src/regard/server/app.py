@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,11 @@ def make_app(
     )
     app.state.on_stop = measuring.close  # before requests are waited for: this one takes too long
     app.state.on_hurry = worker.abandon  # nobody waits for anything any more
-    _add_routes(app, Service(run, worker, limits, api_key), measuring, metrics)
+    service = Service(run, worker, limits, api_key)
+    _add_routes(app, service, measuring, metrics)
     add_error_handlers(app)
+    if service.reads_pictures:
+        limits = replace(limits, body_bytes=max(limits.body_bytes, limits.picture_bytes))
     app.add_middleware(Guard, limits=limits, loopback=loopback)
     app.add_middleware(Monitor, metrics=metrics)  # added last, so around everything
     return app

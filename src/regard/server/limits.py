@@ -24,6 +24,7 @@ class Limits:
     """What one server takes on. The defaults suit a small model on a small machine."""
 
     body_bytes: int = 256 * 1024  # a larger body gets 413
+    picture_bytes: int = 12 * 2**20  # the same of a run that reads pictures
     tokens: int = 512  # of a text to translate; a longer one gets 422
     new_tokens: int = 32_768  # written for one request, all its texts together; more get 422
     look_tokens: int = 128  # of a text to look at: weights grow with the square of the length

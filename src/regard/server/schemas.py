@@ -15,7 +15,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from regard.server.limits import MAX_BEAMS, MAX_EDITS, MAX_TEXTS
 from regard.tasks.edits import KINDS
-from regard.tasks.requests import MAX_CHARACTERS, MAX_NEW, Name, Numbered, Other, Request, Text
+from regard.tasks.requests import (
+    MAX_CHARACTERS,
+    MAX_NEW,
+    Image,
+    Name,
+    Numbered,
+    Other,
+    Request,
+    Text,
+)
 
 # ------------------------------------------------------------------ checks of single fields
 
@@ -136,6 +145,12 @@ class NonemptyExplainRequest(ExplainRequest):
     """The same of a task that makes nothing of an empty source."""
 
     source: Text = Field(min_length=1, description="A sentence or a text.")
+
+
+class PictureExplainRequest(ExplainRequest):
+    """The same of a task that reads pictures."""
+
+    source: Image
 
 
 class BeamRequest(Request):

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args, get_origin
 
+import numpy as np
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from starlette.responses import StreamingResponse
@@ -21,7 +22,10 @@ from regard.server.errors import BusyError
 from regard.server.limits import Limits
 from regard.server.middleware import log_error
 from regard.tasks.base import TASKS, Task, Verb
+from regard.visual.heat_maps import data_uri
 
+NO_PICTURE = data_uri(np.full((8, 8, 3), 128, np.uint8))
+"""Grey: what a run of pictures is shown where there are no examples."""
 EVENT_STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 """What the OpenAPI schema says of an answer by server-sent events."""
 
@@ -51,13 +55,18 @@ class Service:
         name = self.task.form(self.run).verb
         return next((verb for verb in self.task.verbs if verb.name == name), self.task.verb)
 
+    @property
+    def reads_pictures(self) -> bool:
+        """Whether what goes in first is a picture."""
+        return next(iter(typed_fields(self.page_verb.request).values())) == "image"
+
     def examples(self) -> list[Any]:
         """Short texts to look at, or objects with a ``text`` and perhaps an ``other``."""
         return [one for one in self.task.examples(self.run) if self._is_short(one)]
 
     def first_of(self, examples: Sequence[Any]) -> dict[str, str]:
         """A ``text``, and an ``other`` where two go in."""
-        one = next(iter(examples), "a")
+        one = next(iter(examples), NO_PICTURE if self.reads_pictures else "a")
         return {"text": one} if isinstance(one, str) else one
 
     def look_at(self, example: Mapping[str, str]) -> dict[str, Any]:

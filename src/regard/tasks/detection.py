@@ -37,6 +37,8 @@ from regard.tasks.look import Choice, Look, Prediction, TopChoices
 from regard.tasks.opening import check_memory, open_run
 from regard.tasks.picture_verbs import DETECT
 from regard.tasks.pictures import (
+    PICTURE_EDITS,
+    PICTURE_VIEWS,
     READ_AT_ONCE,
     Augmenting,
     PictureRun,
@@ -182,7 +184,8 @@ class DetectorRun(PictureRun):
     def explain(self, picture: Any, edit: Any = (), *, threshold: float = SURE) -> Look:
         """Where every query looks while a picture is read, and what it finds there."""
         changes = edits.edits_from(edit)
-        seen = self.fitted(picture)
+        edits.refuse_words(changes)
+        seen = self.seen(picture, changes)
         with edited(self.model, edits.of_model(changes)):
             output: Any
             output, found = recorded_call(self.model, self.pixels(seen[None]))
@@ -491,7 +494,8 @@ class DetectionTask(PictureTask):
             about=f"{len(run.labels.names)} labels",
             stands="The boxes stand.",
             view="boxes",
-            edits=("ablate", "force", "temperature"),
+            views=PICTURE_VIEWS,
+            edits=PICTURE_EDITS,
         )
 
 

@@ -1,4 +1,4 @@
-"""What-ifs of a look: those of the model, and those of the texts; as objects and as JSON.
+"""What-ifs of a look: those of the model, of the texts and of pictures; as objects and as JSON.
 
 {"kind": "force_token", "position": 1, "token": "aime"} is ``ForceToken(1, "aime")``.
 """
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry
 from regard.core.settings import parse
+from regard.data.pictures import GREY, Pixels
 from regard.inspection.edits import Ablate, Force, NoPositions, Temperature
 from regard.inspection.records import Record
 from regard.text import words
@@ -50,9 +51,32 @@ class ForceToken:
     token: str
 
 
+@dataclass(frozen=True, slots=True)
+class Occlude:
+    """A patch of the picture is painted grey before the model reads it; both count from 0."""
+
+    row: int
+    column: int
+
+    def __call__(self, pixels: Pixels, grid: tuple[int, int]) -> Pixels:
+        """The picture (H, W, 3) of so many rows and columns of patches with one of them grey."""
+        for field, at, n in zip(("row", "column"), (self.row, self.column), grid, strict=True):
+            if not 0 <= at < n:
+                raise ConfigError(
+                    f"occlude.{field}: the picture has {field}s 0 to {n - 1}, not {at}"
+                )
+        (top, bottom), (left, right) = (
+            (at * size // n, (at + 1) * size // n)
+            for at, n, size in zip((self.row, self.column), grid, pixels.shape, strict=False)
+        )
+        painted = pixels.copy()
+        painted[top:bottom, left:right] = GREY
+        return painted
+
+
 ModelEdit = Ablate | Force | Temperature | NoPositions
 
-AnyEdit = ModelEdit | Swap | ForceToken
+AnyEdit = ModelEdit | Swap | ForceToken | Occlude
 
 KINDS: Registry[type[AnyEdit]] = Registry("edit")
 KINDS.add("ablate")(Ablate)
@@ -61,6 +85,7 @@ KINDS.add("temperature")(Temperature)
 KINDS.add("no_positions")(NoPositions)
 KINDS.add("swap")(Swap)
 KINDS.add("force_token")(ForceToken)
+KINDS.add("occlude")(Occlude)
 
 
 def edit_from(raw: Mapping[str, Any]) -> AnyEdit:
@@ -90,7 +115,7 @@ def as_json(edit: AnyEdit) -> dict[str, Any]:
 
 def of_model(edits: Sequence[AnyEdit]) -> list[ModelEdit]:
     """Those that change the model, in their order."""
-    return [edit for edit in edits if not isinstance(edit, Swap | ForceToken)]
+    return [edit for edit in edits if not isinstance(edit, Swap | ForceToken | Occlude)]
 
 
 def swapped(source: str, edits: Sequence[AnyEdit]) -> str:
@@ -99,6 +124,28 @@ def swapped(source: str, edits: Sequence[AnyEdit]) -> str:
         if isinstance(edit, Swap):
             source = edit(source)
     return source
+
+
+def occluded(pixels: Pixels, grid: tuple[int, int], edits: Sequence[AnyEdit]) -> Pixels:
+    """The picture after all patches are painted over that are to be."""
+    for edit in edits:
+        if isinstance(edit, Occlude):
+            pixels = edit(pixels, grid)
+    return pixels
+
+
+def refuse_patches(edits: Sequence[AnyEdit]) -> None:
+    """Refuse what changes a picture, where texts go in."""
+    if any(isinstance(edit, Occlude) for edit in edits):
+        raise ConfigError("occlude: this run reads texts, which have no patches")
+
+
+def refuse_words(edits: Sequence[AnyEdit]) -> None:
+    """Refuse what changes words, where a picture goes in and no text comes out."""
+    if any(isinstance(edit, Swap | ForceToken) for edit in edits):
+        raise ConfigError(
+            "swap and force_token change words, and this run neither reads nor writes"
+        )
 
 
 def forced_tokens(edits: Sequence[AnyEdit]) -> list[ForceToken]:

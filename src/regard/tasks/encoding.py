@@ -174,6 +174,7 @@ class EncoderRun(TrainedRun, ABC):
             raise ConfigError(
                 "force_token: this run reads and writes nothing, so no token is forced"
             )
+        edits.refuse_patches(changes)
         source = edits.swapped(self._source(text, other), changes)
         laid = self._laid([source] if self.takes_pairs is False else source.split(TAB, 1))
         check_length(self.model.config, len(laid.ids))

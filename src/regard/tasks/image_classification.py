@@ -30,7 +30,9 @@ from regard.tasks.look import Choice, Look, Prediction, TopChoices
 from regard.tasks.opening import check_memory, open_run
 from regard.tasks.picture_verbs import CLASSIFY_PICTURE
 from regard.tasks.pictures import (
+    PICTURE_EDITS,
     PICTURE_SETTINGS,
+    PICTURE_VIEWS,
     Augmenting,
     PictureRun,
     PictureTask,
@@ -93,7 +95,8 @@ class ImageClassifier(PictureRun):
     def explain(self, picture: Any, edit: Any = ()) -> Look:
         """Where every attention looks while a picture is read, and the label that comes out."""
         changes = edits.edits_from(edit)
-        seen = self.fitted(picture)
+        edits.refuse_words(changes)
+        seen = self.seen(picture, changes)
         with edited(self.model, edits.of_model(changes)):
             output, found = recorded_call(self.model, self.pixels(seen[None]))
         edits.check_keys(changes, found)
@@ -305,7 +308,8 @@ class ImageClassificationTask(PictureTask):
             about=f"{len(run.labels.names)} labels",
             stands="The label stands.",
             view="labels",
-            edits=("ablate", "force", "temperature"),
+            views=PICTURE_VIEWS,
+            edits=PICTURE_EDITS,
         )
 
 

@@ -161,9 +161,9 @@ class Look:
     """(S, S, 3): what the patches are of, as the model saw it."""
     gates: tuple[float, ...] = ()
     """The β of each target token, where a decoder has such a gate."""
-    boxes: tuple[Mapping[str, Any], ...] = ()
-    """Objects that were found: ``label``, ``probability``, ``box`` (left, top, right, bottom, as
-    shares of the sides) and the ``row`` of the target that found it."""
+    boxes: tuple[Mapping[str, Any], ...] | None = None
+    """Objects that were found, where such are looked for: ``label``, ``probability``, ``box``
+    (left, top, right, bottom, as shares of the sides) and the ``row`` of the target."""
 
     @classmethod
     def of(cls, found: Records, changes: Sequence[AnyEdit] = (), **fields: Any) -> Look:
@@ -318,7 +318,7 @@ class Look:
             "edits": [dict(edit) for edit in self.edits],
             **({} if self.picture is None else {"picture": data_uri(self.picture)}),
             **({"gates": list(self.gates)} if self.gates else {}),
-            **({"boxes": [dict(one) for one in self.boxes]} if self.boxes else {}),
+            **({} if self.boxes is None else {"boxes": [dict(one) for one in self.boxes]}),
             **({"task": self.task, "outcome": self.outcome.as_json()} if self.outcome else {}),
         }
 

@@ -152,7 +152,8 @@ class PictureAnswerer(PictureRun):
         if other is None:
             raise ConfigError("what is asked? Give a question beside the picture")
         changes = edits.edits_from(edit)
-        question, seen = edits.swapped(one_text(other, "a question"), changes), self.fitted(picture)
+        question = edits.swapped(one_text(other, "a question"), changes)
+        seen = self.seen(picture, changes)
         ids = self.ids(question)
         inputs = (self.pixels(seen[None]), torch.from_numpy(ids[None]).to(self.device))
         with edited(self.model, edits.of_model(changes)):

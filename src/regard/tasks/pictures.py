@@ -37,9 +37,11 @@ from regard.inspection.capture import watch
 from regard.layers.patches import PatchEmbedding
 from regard.layers.positions import LearnedPositions
 from regard.models.vision import PictureConfig
+from regard.tasks import edits
 from regard.tasks.base import Evaluation, JudgedRun, Prepared, Task, Unit
 from regard.tasks.opening import TrainedRun
 from regard.tasks.recipe import Recipe
+from regard.tasks.requests import URL
 from regard.tasks.texts import ELSEWHERE, NO_TEST, check_data, has_data
 from regard.training.flops import CallFlops
 from regard.training.losses import Objective
@@ -52,10 +54,12 @@ READ_AT_ONCE = 64
 """Pictures that are read in one batch where nothing is learned."""
 LARGEST = 224
 """Pixels of a side, where nothing is said and pictures are larger."""
-URL = "data:image/"
 N_EXAMPLES = 6
 N_FIGURES = 32
 """Pictures over which a report tells how far heads look."""
+PICTURE_VIEWS = ("picture", "grid", "rollout", "matrix", "heads")
+"""Of the page; the first is what it begins with."""
+PICTURE_EDITS = ("ablate", "force", "temperature", "occlude")
 PICTURE_SETTINGS = frozenset(
     {"data.images", "data.image_size", "data.fit", "data.augment", "train.batch_size"}
 )
@@ -116,6 +120,10 @@ class PictureRun(TrainedRun):
     def fitted(self, given: Any) -> Pixels:
         """A picture in any form as the model sees it, (S, S, 3)."""
         return fitted(as_picture(given).pixels(), self.config.image_size, self.recipe.data.fit)
+
+    def seen(self, given: Any, changes: Sequence[edits.AnyEdit]) -> Pixels:
+        """The same under what-ifs that change the picture."""
+        return edits.occluded(self.fitted(given), self.config.grid, changes)
 
     def batches(self, pictures: Sequence[Any], size: int = READ_AT_ONCE) -> Iterator[Tensor]:
         """Pictures as the model reads them, (B, 3, S, S) of bytes on its device."""

@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 MAX_CHARACTERS = 5_000
 """In one text."""
@@ -19,7 +27,25 @@ MAX_STOPS = 16
 """Words before which a text ends."""
 MAX_NEW = 4096
 """Tokens that may be asked for."""
-Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
+URL = "data:image/"
+"""How a picture begins that is sent as a data URL."""
+
+
+def _no_picture(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith(URL):
+        raise ValueError("must be a text, not a picture")
+    return value
+
+
+def _a_picture(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(URL) or ";base64," not in value[:60]:
+        raise ValueError("must be a picture as a data URL, data:image/png;base64,…")
+    if value.startswith(URL + "svg"):
+        raise ValueError("must not be an SVG, as it may run scripts: send a PNG or a JPEG")
+    return value
+
+
+Text = Annotated[str, Field(max_length=MAX_CHARACTERS), BeforeValidator(_no_picture)]
 Name = Annotated[str, Field(max_length=MAX_NAME)]
 Key = Annotated[str | None, Field(max_length=MAX_NAME, description="If the server has one.")]
 Stop = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
@@ -119,10 +145,10 @@ Image = Annotated[
     str,
     Field(
         max_length=MAX_IMAGE,
-        pattern=r"^data:image/[a-z.+-]+;base64,",
         description="A picture as a data URL: data:image/png;base64,…",
         json_schema_extra={"format": "image"},
     ),
+    BeforeValidator(_a_picture),
 ]
 
 

@@ -331,6 +331,7 @@ class Run(TrainedRun):
         looks under it, and is as before afterwards.
         """
         changes = edits.edits_from(edit)
+        edits.refuse_patches(changes)
         source = edits.swapped(one_text(source), changes)
         given = None if target is None else one_text(target)
         sentence = self._sentence(source, "look at")
@@ -367,6 +368,7 @@ class Run(TrainedRun):
         tokens that are forced are given, with all that stands before them.
         """
         changes = edits.edits_from(edit)
+        edits.refuse_patches(changes)
         source = edits.swapped(one_text(source), changes)
         sentence = self._sentence(source, "translate")
         asked = prefix_ids(prefix, self.tokenizers.target)

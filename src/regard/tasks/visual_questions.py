@@ -39,7 +39,9 @@ from regard.tasks.picture_answerer import (
 )
 from regard.tasks.picture_verbs import ASK
 from regard.tasks.pictures import (
+    PICTURE_EDITS,
     PICTURE_SETTINGS,
+    PICTURE_VIEWS,
     Augmenting,
     PictureTask,
     PreparedPictures,
@@ -269,7 +271,8 @@ class VisualQuestionsTask(PictureTask):
             about=f"answers questions about pictures; {len(run.labels.names)} answers",
             stands="The answer stands.",
             view="labels",
-            edits=("ablate", "force", "temperature"),
+            views=PICTURE_VIEWS,
+            edits=PICTURE_EDITS,
         )
 
     @override

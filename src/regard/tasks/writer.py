@@ -336,6 +336,7 @@ class Writer(TrainedRun):
         what would be if: the model writes and looks under it, and is as before afterwards.
         """
         changes = edits.edits_from(edit)
+        edits.refuse_patches(changes)
         prompt = edits.swapped(_text(prompt), changes)
         read = self.framing.read(prompt)
         if max_tokens < 0:

@@ -17,14 +17,12 @@ from rich.cells import set_cell_size
 from rich.text import Text
 
 from regard.visual.svg import Markup, element, picture, printable
-from regard.visual.theme import number
+from regard.visual.theme import UNLIT, number
 
 Pixels = NDArray[np.uint8]
 """(H, W, 3)"""
 SIDE, GAP, LINE = 132, 14, 20
 """Of a picture in a strip; between two; of a line of text below."""
-DARK = 0.22
-"""How bright a picture is where nobody looks."""
 UPPER_HALF = "▀"
 
 
@@ -43,7 +41,7 @@ def shade(weights: Any) -> Pixels:
     most = found.max(initial=0.0)
     light = found / most if most > 0 else found
     shades = np.zeros((*found.shape, 4), np.uint8)
-    shades[..., 3] = np.round(255 * (1 - DARK) * (1 - light.clip(0, 1)))
+    shades[..., 3] = np.round(255 * (1 - UNLIT) * (1 - light.clip(0, 1)))
     return shades
 
 
@@ -114,19 +112,22 @@ def strip(
     smooth: bool = True,
     columns: int = 6,
     side: int = SIDE,
+    under: Sequence[Pixels] = (),
     title: str,
 ) -> str:
     """A picture for each word with where it looked, the word below, row by row as one reads.
 
     The first picture is the one that was read. ``gates`` are the β of each word, told beside it;
-    ``side`` is how wide a picture is.
+    ``side`` is how wide a picture is; ``under`` are the first picture and one a word, where they
+    are not all the same, as with boxes drawn into them.
     """
     tall = side * pixels.shape[0] / pixels.shape[1]
-    uri, size = data_uri(pixels), (float(side), tall)
-    cells = [_image(uri, size)]
+    size = (float(side), tall)
+    first, *others = _uris(pixels, under, len(words))
+    cells = [_image(first, size)]
     cells += [
         heat_map(uri, one, size=size, smooth=smooth, what=f"{word}:")
-        for word, one in zip(words, maps, strict=True)
+        for word, one, uri in zip(words, maps, others, strict=True)
     ]
     labels = ["", *words]
     notes = ["", *([""] * len(words) if gates is None else [f"β {number(g)}" for g in gates])]
@@ -148,6 +149,10 @@ def strip(
         size=(max(width, 8 * len(title)), LINE + GAP + n_rows * high),
         label=title,
     )
+
+
+def _uris(pixels: Pixels, under: Sequence[Pixels], n: int) -> list[str]:
+    return [data_uri(one) for one in under] if len(under) else [data_uri(pixels)] * (1 + n)
 
 
 def half_blocks(pixels: Pixels, *, width: int = 32) -> Text:
@@ -174,14 +179,18 @@ def strip_text(
     width: int = 80,
     side: int = 16,
     smooth: bool = False,
+    under: Sequence[Pixels] = (),
 ) -> Text:
     """The strip in a terminal: pictures side by side, each under its word."""
     n = max(1, (width + 1) // (side + 1))
+    pictures = under or [pixels] * len(words)
     text = Text()
     for begin in range(0, len(words), n):
         some = [
-            half_blocks(lit(pixels, one, smooth=smooth), width=side)
-            for one in maps[begin : begin + n]
+            half_blocks(lit(one, weights, smooth=smooth), width=side)
+            for one, weights in zip(
+                pictures[begin : begin + n], maps[begin : begin + n], strict=True
+            )
         ]
         names = [set_cell_size(printable(word), side) for word in words[begin : begin + n]]
         text.append(" ".join(names) + "\n", "bold")
@@ -200,14 +209,19 @@ def strip_png(
     smooth: bool = True,
     columns: int = 6,
     side: int = SIDE,
+    under: Sequence[Pixels] = (),
 ) -> bytes:
     """The strip as a PNG, twice as large as the SVG: the picture, then one a word."""
     from PIL import Image, ImageDraw, ImageFont
 
     side, gap, line = 2 * side, 2 * GAP, 2 * LINE
     tall = round(side * pixels.shape[0] / pixels.shape[1])
-    large = np.asarray(Image.fromarray(pixels).resize((side, tall), Image.Resampling.BILINEAR))
-    cells = [large, *(lit(large, one, smooth=smooth) for one in maps)]
+    first, *others = (
+        np.asarray(Image.fromarray(one).resize((side, tall), Image.Resampling.BILINEAR))
+        for one in under or [pixels] * (1 + len(words))
+    )
+    lights = zip(others, maps, strict=True)
+    cells = [first, *(lit(large, one, smooth=smooth) for large, one in lights)]
     notes = ["", *([""] * len(words) if gates is None else [f"gate {number(g)}" for g in gates])]
     high = tall + (2 if gates else 1) * line + gap
     n_rows, n_columns = -(-len(cells) // columns), min(len(cells), columns)

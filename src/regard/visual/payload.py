@@ -234,12 +234,13 @@ def choice_lines(payload: Payload) -> list[str]:
     if told is None or told["kind"] == "text":
         return []
     lines, places = [], told["places"][:_PLACES]
+    tokens = payload["target_tokens" if told["kind"] == "boxes" else "source_tokens"]
     for place in places:
         shares = [
             (one["text"], number(100 * one["probability"], "share")) for one in place["choices"]
         ]
         row = place["rows"][0] if place["rows"] and len(places) > 1 else None
-        where = "" if row is None else f"{payload['source_tokens'][row]} {row}: "
+        where = "" if row is None else f"{tokens[row]} {row}: "
         lines.append(where + ", ".join(f"{text} {share} %" for text, share in shares))
     return lines
 

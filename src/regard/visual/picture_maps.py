@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
+from regard.visual.boxes import LabelledBox, with_boxes
 from regard.visual.heat_maps import Pixels, pixels_of, strip, strip_png, strip_text
 from regard.visual.payload import Array, Payload, Selected, View, selected_view
 from regard.visual.theme import number
@@ -20,7 +21,7 @@ ALONE, SMALL = 32, 16
 """Letters that a picture is wide in a terminal: one map, or one of several."""
 LARGE = 320
 """Pixels of the same in a file where there is one map."""
-ALL = "mean of all rows"
+ALL = "mean of rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,16 @@ class PictureMaps:
     maps: tuple[PatchMap, ...]
     title: str
     smooth: bool
+    under: tuple[Pixels, ...] = ()
+    """The picture with all boxes, then for each map with its own; empty where nothing was found."""
 
     def text(self, width: int) -> Text:
         """In a terminal: the picture, then a map a row."""
         side = min(SMALL if len(self.maps) > 1 else ALONE, width)
         even = np.ones((1, 1))
         names, maps = ["the picture", *self._told], [even, *(one.weights for one in self.maps)]
-        return strip_text(self.pixels, names, maps, width=width, side=side, smooth=self.smooth)
+        how: dict[str, Any] = {"smooth": self.smooth, "under": self.under}
+        return strip_text(self.pixels, names, maps, width=width, side=side, **how)
 
     def svg(self) -> str:
         """The same as a drawing; point at a patch for its weight."""
@@ -82,7 +86,7 @@ class PictureMaps:
 
     def _how(self) -> dict[str, Any]:
         large = {"side": LARGE, "columns": 2} if len(self.maps) == 1 else {}
-        return {"gates": self._gates, "smooth": self.smooth, **large}
+        return {"gates": self._gates, "smooth": self.smooth, "under": self.under, **large}
 
 
 def shows_picture(payload: Payload, selected: Selected) -> bool:
@@ -105,8 +109,23 @@ def picture_maps(payload: Payload, selected: Selected) -> PictureMaps:
         gate = None if gates is None or row is None else float(gates[row])
         found.append(PatchMap(label, patches, row, gate))
     smooth = not selected.patches
-    title = view.title(selected.head)
-    return PictureMaps(pixels_of(payload["picture"]), tuple(found), title, smooth)
+    title, pixels = view.title(selected.head), pixels_of(payload["picture"])
+    under = _with_boxes(pixels, payload.get("boxes") or (), found, view.rows.grid is None)
+    return PictureMaps(pixels, tuple(found), title, smooth, under)
+
+
+def _with_boxes(
+    pixels: Pixels, boxes: Sequence[Payload], maps: Sequence[PatchMap], rows_find: bool
+) -> tuple[Pixels, ...]:
+    """The picture with all boxes, then for each map with the box that its row found."""
+    if not boxes:
+        return ()
+    drawn = {
+        one["row"]: LabelledBox(tuple(one["box"]), one["label"], one["probability"])
+        for one in boxes
+    }
+    own = [[drawn[one.row]] if rows_find and one.row in drawn else [] for one in maps]
+    return tuple(with_boxes(pixels, some) for some in ([*drawn.values()], *own))
 
 
 def _rows(payload: Payload, view: View, selected: Selected) -> Sequence[int | None]:

@@ -25,6 +25,8 @@ FINISHED = PALETTE[2]  # hypotheses that came to their end
 WEIGHTS = ((0, 32, 76), (58, 79, 110), (124, 123, 120), (188, 172, 108), (255, 233, 69))
 OVERVIEW_POWER = 0.5  # small pictures of heads show this power of a weight, so that weak ones show
 
+UNLIT = 0.22  # how bright a picture is where nobody looks
+
 FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"  # of pictures
 _FONTS = {
     "serif": '"Iowan Old Style", "Palatino Linotype", Palatino, "Book Antiqua", Georgia, serif',
@@ -101,6 +103,7 @@ def theme_js() -> str:
         "palette": PALETTE,
         "dashes": [dash or "" for dash in DASHES],
         "overviewPower": OVERVIEW_POWER,
+        "unlit": UNLIT,
         "digits": DIGITS,
         "light": {name: light for name, (light, _) in _DRAWN.items()},
         "dark": {name: dark for name, (_, dark) in _DRAWN.items()},

@@ -1,7 +1,7 @@
 // What a run says of a text, drawn; a task names the view that fits its answers.
 
 import { el } from "./elements.js";
-import { bare, bars, beside } from "./outcomes.js";
+import { bare, bars, beside, marked } from "./outcomes.js";
 import { linesOf } from "./state.js";
 
 /** @typedef {Partial<import("./form.js").Task> & {more?: Object}} AnswerView more: sent with it */
@@ -82,6 +82,30 @@ const nearest = {
 
 const signed = (cosine) => (cosine < 0 ? "−" : "") + Math.abs(cosine).toFixed(3);
 
+/** @type {AnswerView} objects of a picture, each of which can be chosen to see where it was found */
+const boxes = {
+  show: (_state, { said, plain, changed }, _info, change) => {
+    const found = (look) => (look?.boxes ?? []).map(({ label, probability }) => ({ text: label, probability }));
+    const told = (look) => (look.boxes.length ? look.boxes.map(({ label }) => label).join(", ") : "nothing");
+    const now = changed ?? plain;
+    if (!now?.boxes) return { words: [said.objects.map(({ label }) => label).join(", ") || "nothing"] };
+    const open = (i) => change({ token: now.boxes[i].row, name: "decoder.cross", view: "picture" });
+    return {
+      words: [told(now)],
+      below: [changed && beside(told(plain), told(changed), "What was found"), now.boxes.length ? bars(found(now), { open }) : null],
+    };
+  },
+};
+
+/** @type {AnswerView} what a picture shows, in words; those that are new are marked */
+const caption = {
+  show: (_state, { said, plain, changed }) => {
+    const was = plain?.answer ?? firstText(said);
+    if (!changed) return { words: [was] };
+    return { words: marked(was, changed.answer), below: [beside(was, changed.answer, "The caption")] };
+  },
+};
+
 /** @type {AnswerView} where the task names no view: what came out, its choices, and all fields */
 export const plainAnswer = {
   show: (_state, { said, plain, changed }) => {
@@ -117,4 +141,4 @@ function table(said) {
 }
 
 /** @type {Object<string, AnswerView>} */
-export const VIEWS_OF_ANSWERS = { labels, masks, span, nearest };
+export const VIEWS_OF_ANSWERS = { labels, masks, span, nearest, boxes, caption };

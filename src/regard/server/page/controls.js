@@ -1,6 +1,6 @@
 // Which view, attention, layer and head: tabs and lists above the picture.
 
-import { choice, el, fill } from "./elements.js";
+import { choice, el, fill, tick } from "./elements.js";
 import { selfAttentions } from "./rollout.js";
 import { VIEWS } from "./state.js";
 
@@ -46,13 +46,15 @@ export function showTabs(box, state, names, change) {
  * @param {State} state
  * @param {string[]} lines sentences of which one is looked at
  * @param {{name: string, layers: number, heads: number}[]} attentions
+ * @param {boolean} hasPicture whether weights are drawn over one
  * @param {boolean} edited whether there is a plain run to go back to
  * @param {(part: Partial<State>) => void} change
  * @param {(part: Partial<State>) => void} tune a change that only redraws the picture
  * @param {(line: number) => void} openLine look at another sentence of the text
  */
-export function showControls(box, state, lines, attentions, edited, change, tune, openLine) {
+export function showControls(box, state, lines, attentions, hasPicture, edited, change, tune, openLine) {
   const one = attentions.find(({ name }) => name === state.name);
+  const showsPatches = hasPicture && ["picture", "grid", "rollout"].includes(state.view);
   const parts = [];
   if (lines.length > 1 && state.view !== "heads") {
     const options = lines.map((line, i) => [String(i), `${i + 1}: ${line.slice(0, 40)}`]);
@@ -60,8 +62,9 @@ export function showControls(box, state, lines, attentions, edited, change, tune
   }
   if (one && state.view !== "beam" && state.view !== "heads") {
     parts.push(attentionChoice(state, attentions, change));
-    if (state.view === "lines" || state.view === "matrix") parts.push(layerChoice(one, state, change), headChoice(one, state, change));
+    if (["lines", "matrix", "picture"].includes(state.view)) parts.push(layerChoice(one, state, change), headChoice(one, state, change));
     if (state.view === "lines") parts.push(thresholdChoice(state, tune));
+    if (showsPatches) parts.push(tick("As patches", state.patches, (patches) => change({ patches })));
   }
   if (edited && state.view !== "heads") parts.push(plainChoice(state, change));
   if (state.view === "beam") {
@@ -75,7 +78,7 @@ function attentionChoice(state, attentions, change) {
   const own = selfAttentions(attentions);
   const names = state.view === "rollout" ? own : attentions.map(({ name }) => name);
   const chosen = names.includes(state.name) ? state.name : names[0];
-  return choice("Attention", names.map((name) => [name, name]), chosen, (name) => change({ name, token: null }));
+  return choice("Attention", names.map((name) => [name, name]), chosen, (name) => change({ name, token: null, patch: null }));
 }
 
 function counted(n) {
@@ -89,7 +92,7 @@ function layerChoice(one, state, change) {
 }
 
 function headChoice(one, state, change) {
-  const all = state.view === "matrix" ? "mean of all" : "all";
+  const all = state.view !== "lines" ? "mean of all" : "all";
   const options = [["", all], ...counted(one.heads)];
   return choice("Head", options, state.head === null ? "" : String(state.head), (head) =>
     change({ head: head === "" ? null : Number(head) }),

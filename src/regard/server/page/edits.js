@@ -12,6 +12,7 @@ const PLACE = {
   no_positions: [],
   swap: [],
   force_token: ["position"],
+  occlude: ["row", "column"],
 };
 
 /**
@@ -79,6 +80,8 @@ export function spoken(edit, source) {
       return `${head}: looks at key ${edit.key} only`;
     case "temperature":
       return `temperature ${edit.value} in ${edit.name ?? "all attentions"}`;
+    case "occlude":
+      return `row ${edit.row}, column ${edit.column} of the picture: painted grey`;
     case "no_positions":
       return "without positions";
     case "swap":

@@ -3,6 +3,7 @@
 import { plainAnswer, VIEWS_OF_ANSWERS } from "./answers.js";
 import { ApiError, ask } from "./api.js";
 import { continuation } from "./continuation.js";
+import { pictureOf } from "./pictures.js";
 import { linesOf } from "./state.js";
 import { streamed } from "./stream.js";
 import { translation } from "./translation.js";
@@ -13,7 +14,7 @@ import { translation } from "./translation.js";
 /**
  * What the server tells of a task.
  * @typedef {Object} Form
- * @property {{name: string, kind: "text"|"lines"|"json", label: string, optional: boolean}[]} fields
+ * @property {{name: string, kind: "text"|"lines"|"json"|"image", label: string, optional: boolean}[]} fields
  *   one or two, to be typed into
  * @property {string} path where the verb is asked
  * @property {boolean} streams whether the answer comes in pieces
@@ -86,7 +87,8 @@ export function taskOf(form) {
       return streamed(form.path, question, (piece) => onText((text += piece.text)), signal);
     },
     asked: (state) => {
-      const source = lines(state)[state.line] ?? state.source;
+      const line = lines(state)[state.line] ?? state.source;
+      const source = first.kind === "image" ? pictureOf(line) : line;
       return second && !many && state.other ? { source, other: state.other } : { source };
     },
     ...view,
@@ -96,6 +98,7 @@ export function taskOf(form) {
 /** What was typed, as the field takes it. */
 function valueOf({ name, kind }, text) {
   if (kind === "lines") return linesOf(text);
+  if (kind === "image") return pictureOf(text);
   if (kind !== "json") return text;
   try {
     return JSON.parse(text);

@@ -9,6 +9,8 @@ import { byId, el } from "./elements.js";
 import { NO_FORM, taskOf } from "./form.js";
 import { showHeads } from "./heads.js";
 import { looksFor } from "./looks.js";
+import { looksAtPicture } from "./patches.js";
+import { hasPicture, keepExamples, keepFile, listenForPictures, pictureOf, thumbnail } from "./pictures.js";
 import { selfAttentions, showRollout } from "./rollout.js";
 import { reseeded, showSampling } from "./sampling.js";
 import { fitted, fromHash, linesOf, toHash } from "./state.js";
@@ -17,7 +19,7 @@ import { showSwitches } from "./switches.js";
 import { showLook } from "./views.js";
 
 const PLACES = "#view, #steps, #switches, #controls, #against"; // whose controls come and go
-const SENTENCE_BOUND = new Set(["swap", "force", "force_token"]); // they count words
+const SENTENCE_BOUND = new Set(["swap", "force", "force_token", "occlude"]); // they count words or patches
 
 let state = fromHash(location.hash);
 let info = { attentions: [], examples: [], measures: [], antecedents: null };
@@ -40,7 +42,7 @@ async function change(given) {
 
 /** The state as this run can show it. */
 function fittedHere(one) {
-  const view = viewsHere().includes(one.view) ? one.view : "lines";
+  const view = viewsHere().includes(one.view) ? one.view : (viewsHere()[0] ?? "lines");
   return fitted({ ...one, view }, info.attentions, task.lines(one).length);
 }
 
@@ -59,7 +61,7 @@ function focusNear(place, token) {
 
 /** Edits that count the words of a sentence do not fit another. */
 function unbound() {
-  return { edits: state.edits.filter(({ kind }) => !SENTENCE_BOUND.has(kind)), token: null, prefix: [], plain: false };
+  return { edits: state.edits.filter(({ kind }) => !SENTENCE_BOUND.has(kind)), token: null, patch: null, prefix: [], plain: false };
 }
 
 /** A new text; the way back leads to the last one. */
@@ -72,6 +74,26 @@ function open(source, other = "") {
 function showTexts(source, other) {
   byId("source").value = source;
   byId("other").value = other;
+  if (!asksForPicture()) return;
+  byId("given")?.remove();
+  if (!hasPicture(source)) return;
+  byId("drop").prepend(el("img", { id: "given", src: pictureOf(source), alt: "The picture that is asked about" }));
+}
+
+function asksForPicture() {
+  return form.fields[0].kind === "image";
+}
+
+/** A picture that was dropped, pasted or chosen: ask about it, if that is all that is needed. */
+async function take(file) {
+  try {
+    const source = await keepFile(file);
+    const other = byId("other").value.trim();
+    showTexts(source, other);
+    if (isReady({ source, other })) await open(source, other);
+  } catch (error) {
+    fail(error);
+  }
 }
 
 /** Whether all that is needed has been typed. */
@@ -133,14 +155,17 @@ function draw() {
   if (!plain) return undefined;
   const openLine = (line) => change({ ...unbound(), line });
   const lines = task.lines(state);
-  showControls(byId("controls"), state, lines, info.attentions, changed !== null, change, tune, openLine);
+  const inPicture = looksAtPicture(plain, state.name);
+  showControls(byId("controls"), state, lines, info.attentions, inPicture, changed !== null, change, tune, openLine);
   showSwitches(byId("switches"), state, plain, form.edits, looks, change);
   return drawPictures();
 }
 
 /** All that depends on how wide and how dark the page is. */
 function drawPictures() {
-  return Promise.all([drawView(), showSteps(byId("steps"), state, drawnLook(), drawnBody(), change)]);
+  const mapped = looksAtPicture(drawnLook(), state.name) && state.view !== "matrix"; // a row is a map there
+  const asked = mapped ? { ...state, token: null } : state;
+  return Promise.all([drawView(), showSteps(byId("steps"), asked, drawnLook(), drawnBody(), change)]);
 }
 
 /** A slider is being moved: redraw the picture and leave the slider alone. */
@@ -162,7 +187,7 @@ function drawnBody() {
 function drawView() {
   const box = byId("view");
   if (state.view === "beam") return showBeam(box, state, looks.body.source, change);
-  if (state.view === "rollout") return showRollout(box, state, drawnLook(), drawnBody());
+  if (state.view === "rollout") return showRollout(box, state, drawnLook(), drawnBody(), change);
   if (state.view === "heads") return showHeads(box, info.measures, change);
   return showLook(box, drawnLook(), state, change);
 }
@@ -193,6 +218,9 @@ function showInfo() {
   byId("about").textContent = [model, `${size} parameters`, form.about].filter(Boolean).join(", ");
   const [first, second] = form.fields;
   byId("source-label").textContent = first.label;
+  byId("source-label").htmlFor = asksForPicture() ? "file" : "source";
+  byId("source").hidden = asksForPicture();
+  byId("drop").hidden = !asksForPicture();
   byId("other-label").textContent = second?.label ?? "";
   byId("second").hidden = !second;
   byId("manner").hidden = !form.writes;
@@ -200,10 +228,22 @@ function showInfo() {
   byId("answer-label").textContent = form.answer;
   byId("said").lang = form.language;
   byId("knows").textContent = [info.knows && `It knows ${info.knows}.`, form.hint].filter(Boolean).join(" ");
-  const examples = info.examples.map(asExample).map(({ text, other }) =>
-    el("button", { type: "button", onclick: () => open(text, other) }, text),
+  const known = info.examples.map(asExample);
+  if (asksForPicture()) keepExamples(known.map(({ text }) => text));
+  const examples = known.map(({ text, other }, i) =>
+    asksForPicture()
+      ? thumbnail(i, other, () => open(`example ${i}`, other))
+      : el("button", { type: "button", onclick: () => open(text, other) }, text),
   );
   byId("examples").replaceChildren(...examples);
+}
+
+/** The state with a text; a picture that a link names may be in another tab. */
+function here(one) {
+  const first = asExample(info.examples[0] ?? "");
+  if (asksForPicture() ? hasPicture(one.source) : one.source) return one;
+  const source = asksForPicture() ? (info.examples.length ? "example 0" : "") : first.text;
+  return { ...one, source, other: one.other || first.other };
 }
 
 /** An example is a text, or an object with a text and perhaps another. */
@@ -229,14 +269,16 @@ function listen() {
     useKey(byId("key-value").value);
     begin();
   });
+  listenForPictures(byId("drop"), byId("file"), take);
   byId("save-svg").addEventListener("click", () => save(saveSvg, "svg"));
   byId("save-png").addEventListener("click", () => save(savePng, "png"));
   byId("copy-link").addEventListener("click", copyLink);
   addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && state.token !== null) change({ token: null });
+    if (event.key === "Escape" && (state.token ?? state.patch) !== null) change({ token: null, patch: null });
   });
   addEventListener("hashchange", () => {
-    state = fittedHere(fromHash(location.hash));
+    const linked = fromHash(location.hash);
+    state = fittedHere(asksForPicture() ? here(linked) : linked);
     showTexts(state.source, state.other);
     show();
   });
@@ -271,8 +313,7 @@ async function begin() {
   form = info.form;
   task = taskOf(form);
   showInfo();
-  const first = asExample(info.examples[0] ?? "");
-  const { source, other } = state.source ? state : { source: first.text, other: first.other };
+  const { source, other } = here(state);
   showTexts(source, other);
   await change({ source, other });
   follow(byId("view"), () => looks?.plain && drawPictures());

@@ -3,6 +3,8 @@
 import { ask } from "./api.js";
 import { drawMatrix } from "./draw.js";
 import { canvasIn, el } from "./elements.js";
+import { drawPicture, looksAtPicture } from "./patches.js";
+import { chosenIn } from "./views.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -25,8 +27,9 @@ export function selfAttentions(attentions) {
  * @param {State} state
  * @param {Object} payload the look that is drawn
  * @param {Object} body what was asked for that look
+ * @param {(part: Partial<State>) => void} change
  */
-export async function showRollout(box, state, payload, body) {
+export async function showRollout(box, state, payload, body, change) {
   const names = selfAttentions(Object.keys(payload.attentions).map((name) => ({ name })));
   const name = names.includes(state.name) ? state.name : names[0];
   const canvas = canvasIn(box, el("p", { class: "hint" }, HINT));
@@ -34,7 +37,10 @@ export async function showRollout(box, state, payload, body) {
     const { rollout } = await ask("/api/explain", { ...body, rollout: name });
     if (!canvas.isConnected) return;
     const title = `${name}, rollout of all layers`;
-    drawMatrix(canvas, { ...payload, attentions: { [name]: [[rollout]] } }, { name, layer: 0, head: 0, title });
+    const drawn = { ...payload, attentions: { [name]: [[rollout]] } };
+    const one = { name, layer: 0, head: 0, title };
+    if (looksAtPicture(payload, name)) drawPicture(canvas, drawn, { ...one, ...chosenIn(state, change) });
+    else drawMatrix(canvas, drawn, one);
   } catch (error) {
     canvas.replaceChildren(el("p", { class: "trouble", role: "alert" }, error.message));
   }

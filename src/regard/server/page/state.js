@@ -2,6 +2,7 @@
 // browsers keep to themselves.
 
 import { isKind } from "./edits.js";
+import { MEAN } from "./patches.js";
 import { isSampling, START_SAMPLING } from "./sampling.js";
 
 /**
@@ -15,15 +16,17 @@ export function linesOf(text) {
 
 /**
  * @typedef {Object} State
- * @property {string} source the text; of a translator, a sentence on each line
+ * @property {string} source the text; of a translator, a sentence on each line; the name of a picture
  * @property {string} other the second text, where two go in
  * @property {Object<string, number|string|null>} manner how a language model samples (sampling.js)
  * @property {number} line which of the task's sentences is looked at, counted from 0
- * @property {"lines"|"matrix"|"grid"|"rollout"|"beam"|"heads"} view
+ * @property {"lines"|"picture"|"matrix"|"grid"|"rollout"|"beam"|"heads"} view
  * @property {string} name which attention, such as decoder.cross
  * @property {number|null} layer counted from 0; null: the last, until the model is known
  * @property {number|null} head counted from 0; null: all of them
- * @property {number|null} token the row whose steps are shown
+ * @property {number|null} token the row whose steps are shown, or MEAN of a picture's rows
+ * @property {number|null} patch the column of a picture that is chosen
+ * @property {boolean} patches draw weights over a picture as patches, not smoothly
  * @property {number} threshold lines below it are not drawn
  * @property {boolean} plain draw the plain run although there are edits
  * @property {number} beams width of the beam
@@ -32,6 +35,7 @@ export function linesOf(text) {
  */
 
 export const VIEWS = {
+  picture: "Picture",
   lines: "Lines",
   matrix: "Matrix",
   grid: "All heads",
@@ -51,6 +55,8 @@ export const START = Object.freeze({
   layer: null,
   head: null,
   token: null,
+  patch: null,
+  patches: false,
   threshold: 0.1,
   plain: false,
   beams: 4,
@@ -101,7 +107,9 @@ const FITS = {
   name: isText,
   layer: (x) => x === null || isCount(x),
   head: (x) => x === null || isCount(x),
-  token: (x) => x === null || isCount(x),
+  token: (x) => x === null || x === MEAN || isCount(x),
+  patch: (x) => x === null || isCount(x),
+  patches: (x) => typeof x === "boolean",
   threshold: (x) => typeof x === "number" && x >= 0 && x <= 1,
   plain: (x) => typeof x === "boolean",
   beams: (x) => isCount(x) && x >= 1 && x <= 8,

@@ -19,7 +19,7 @@ export async function showSteps(box, state, payload, body, change) {
   const { rows: tokens, columns } = heads ? tokensOf(payload, state.name) : { rows: [], columns: [] };
   const isNew = box.dataset.token !== String(state.token);
   box.dataset.token = String(state.token);
-  box.hidden = state.token === null || state.token >= tokens.length;
+  box.hidden = state.token === null || state.token < 0 || state.token >= tokens.length;
   if (box.hidden) return fill(box);
   const head = state.head ?? 0;
   const canvas = el("div", { class: "canvas" });

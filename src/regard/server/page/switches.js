@@ -1,7 +1,7 @@
 // The what-ifs as switches. They show the list of edits and change it; they keep nothing themselves.
 
 import { ask } from "./api.js";
-import { tokensOf } from "./draw.js";
+import { sidesOf, tokensOf } from "./draw.js";
 import { choice, el, fill, tick } from "./elements.js";
 import { found, spoken, without, withEdit } from "./edits.js";
 import { wordsOf } from "./words.js";
@@ -37,6 +37,9 @@ export function showSwitches(box, state, payload, kinds, { refused, trouble }, c
     ...about("no_positions", "swap"),
   ].filter(Boolean);
   if (words.length) parts.push(group("Words", ...words));
+  if (kinds.includes("occlude") && payload.picture) {
+    parts.push(group("Picture", ...occlusion(state, payload, set), ...about("occlude")));
+  }
   if (kinds.includes("force_token") && payload.target_tokens.length) {
     parts.push(group("Target", forceToken(state, payload, set, wanted), ...about("force_token")));
   } else parts.push(...about("force_token"));
@@ -87,7 +90,7 @@ function headTitle({ name, layer, head }) {
 function headSwitches(state, payload, set) {
   const { name, layer, head, edits } = state;
   if (head === null) {
-    const where = state.view === "lines" || state.view === "matrix" ? "above the picture" : "in Lines or Matrix";
+    const where = ["lines", "matrix", "picture"].includes(state.view) ? "above the picture" : payload.picture ? "in Picture or Matrix" : "in Lines or Matrix";
     return [el("p", { class: "hint" }, `Pick one head ${where}, then switch it here.`)];
   }
   const turn = (on, edit) => set((now) => (on ? withEdit(now, edit) : without(now, edit)));
@@ -132,6 +135,19 @@ function temperature(state, payload, set) {
   if (now.value === 1) where.querySelector("select").disabled = true;
   const label = el("label", { class: "choice" }, el("span", {}, "Temperature ", shown), slider);
   return el("div", {}, label, where);
+}
+
+/** The patch that is chosen in the picture, painted grey. */
+function occlusion(state, payload, set) {
+  const columns = payload.attentions[state.name] && sidesOf(payload, state.name).columns;
+  const at = columns?.grid && state.patch !== null ? state.patch - (columns.labels.length - columns.grid[0] * columns.grid[1]) : -1;
+  if (at < 0) return [el("p", { class: "hint" }, "Choose a patch of the picture, then paint it grey here.")];
+  const edit = { kind: "occlude", row: Math.floor(at / columns.grid[1]), column: at % columns.grid[1] };
+  return [
+    tick(`Occlude row ${edit.row}, column ${edit.column}`, Boolean(found(state.edits, edit)), (on) =>
+      set((edits) => (on ? withEdit(edits, edit) : without(edits, edit))),
+    ),
+  ];
 }
 
 function positions(state, set) {

@@ -1,11 +1,13 @@
 // One look as a picture: lines, matrix, or all heads at once.
 
 import { drawGrid, drawLines, drawMatrix } from "./draw.js";
+import { drawPicture, drawPictureGrid, looksAtPicture } from "./patches.js";
 import { canvasIn, el } from "./elements.js";
 
 /** @typedef {import("./state.js").State} State */
 
 const HINTS = {
+  picture: "The brighter, the more. Choose a small picture to see where it looks; choose a patch to see who looks there, or to paint it grey.",
   lines: "Choose a word on the left for its six steps in numbers; point at any word to see its lines.",
   matrix: "Choose a row for its six steps in numbers.",
   grid: "Choose a head to see it alone.",
@@ -24,15 +26,37 @@ export function showLook(box, payload, state, change) {
     const words = "This system does not attend: there is nothing to draw.";
     return box.replaceChildren(el("p", { class: "hint" }, words));
   }
-  const canvas = canvasIn(box, el("p", { class: "hint" }, HINTS[state.view]));
   const { name, layer, head, threshold } = state;
+  const inPicture = looksAtPicture(payload, name);
+  const view = state.view === "picture" && !inPicture ? "matrix" : state.view;
+  const canvas = canvasIn(box, el("p", { class: "hint" }, HINTS[view]));
   const onToken = (token) => change({ token });
-  if (state.view === "matrix") drawMatrix(canvas, payload, { name, layer, head, onToken });
-  else if (state.view === "grid") {
+  if (view === "picture") drawPicture(canvas, payload, { name, layer, head, ...chosenIn(state, change) });
+  else if (view === "grid" && inPicture) {
+    const onPick = (picked) => change({ ...picked, view: "picture" });
+    drawPictureGrid(canvas, payload, { name, row: state.token, smooth: !state.patches, onPick });
+  } else if (view === "matrix") drawMatrix(canvas, payload, { name, layer, head, onToken });
+  else if (view === "grid") {
     const onPick = (picked) => change({ ...picked, view: "matrix" });
     drawGrid(canvas, payload, { name, onPick });
   } else {
     const heads = head === null ? [...layers[layer].keys()] : [head];
     drawLines(canvas, payload, { name, layer, heads, threshold, onToken });
   }
+}
+
+/**
+ * What is chosen in a picture, and what choosing does.
+ * @param {State} state
+ * @param {(part: Partial<State>) => void} change
+ * @returns {Object}
+ */
+export function chosenIn({ token, patch, patches }, change) {
+  return {
+    row: token,
+    patch,
+    smooth: !patches,
+    onRow: (row) => change({ token: row }),
+    onPatch: (column) => change({ patch: column === patch ? null : column }),
+  };
 }

@@ -25,7 +25,8 @@
 import { THEME } from "./theme.js";
 
 const NS = "http://www.w3.org/2000/svg";
-const { font: FONT, palette: PALETTE, dashes: DASHES, digits: DIGITS } = THEME;
+const { font: FONT, dashes: DASHES, digits: DIGITS } = THEME;
+export const PALETTE = THEME.palette;
 const MANY = 5000; // cells; more of them get their titles only when pointed at
 const LONGEST = 14; // letters of a name; the whole of it shows on hover
 
@@ -33,6 +34,16 @@ const LONGEST = 14; // letters of a name; the whole of it shows on hover
 
 // The labels of both sides of an attention, the names of the sides, and a heading for each.
 export function tokensOf(payload, name) {
+  const { rows, columns, axes } = sidesOf(payload, name);
+  const heading = (side) => (side.kind === "tokens" ? side.key : side.kind);
+  return {
+    rows: rows.labels, columns: columns.labels, axes,
+    headings: { rows: heading(rows), columns: heading(columns) },
+  };
+}
+
+// Both sides of an attention: key, kind, labels and, of patches, grid.
+export function sidesOf(payload, name) {
   const axes = (payload.axes || {})[name] || guessedAxes(name);
   const tokens = {
     source: payload.source_tokens,
@@ -44,13 +55,9 @@ export function tokensOf(payload, name) {
   const side = (key) => {
     const told = (payload.sides || {})[key];
     const known = !told || (told.kind === "tokens" && tokens[key]); // the page may have named them anew
-    return known ? { kind: "tokens", labels: tokens[key] } : told;
+    return { ...(known ? { kind: "tokens", labels: tokens[key] } : told), key };
   };
-  const heading = (key) => (side(key).kind === "tokens" ? key : side(key).kind);
-  return {
-    rows: side(axes.rows).labels, columns: side(axes.columns).labels, axes,
-    headings: { rows: heading(axes.rows), columns: heading(axes.columns) },
-  };
+  return { rows: side(axes.rows), columns: side(axes.columns), axes };
 }
 
 function guessedAxes(name) {
@@ -58,7 +65,7 @@ function guessedAxes(name) {
   return { rows: "target", columns: name === "decoder.self" ? "input" : "source" };
 }
 
-function headOf(payload, name, layer, head) {
+export function headOf(payload, name, layer, head) {
   const heads = payload.attentions[name][layer];
   if (head !== null && head !== undefined) return heads[head];
   return Array.from(heads[0], (row, t) =>
@@ -66,18 +73,18 @@ function headOf(payload, name, layer, head) {
 }
 
 const mean = (values) => values.reduce((sum, one) => sum + one, 0) / values.length;
-const headName = (head) => (head === null || head === undefined ? "mean" : String(head));
-const spoken = (value) => (Number.isFinite(value) ? String(Number(value.toPrecision(DIGITS.exact))) : "–");
+export const headName = (head) => (head === null || head === undefined ? "mean" : String(head));
+export const spoken = (value) => (Number.isFinite(value) ? String(Number(value.toPrecision(DIGITS.exact))) : "–");
 const short = (value) => (Number.isFinite(value) ? value.toFixed(Math.abs(value) < 100 ? DIGITS.vector : DIGITS.large) : "–");
-const clamp = (low, value, high) => Math.max(low, Math.min(high, value));
-const cut = (text, most = LONGEST) => {
+export const clamp = (low, value, high) => Math.max(low, Math.min(high, value));
+export const cut = (text, most = LONGEST) => {
   const letters = Array.from(text);
   return letters.length > most ? letters.slice(0, most - 1).join("") + "…" : text;
 };
 
 // ---------------------------------------------------------------- pieces of SVG
 
-function make(name, attributes, text) {
+export function make(name, attributes, text) {
   const one = document.createElementNS(NS, name);
   for (const [key, value] of Object.entries(attributes || {})) {
     if (value !== null && value !== undefined) one.setAttribute(key, value);
@@ -86,7 +93,7 @@ function make(name, attributes, text) {
   return one;
 }
 
-function titled(one, text) {
+export function titled(one, text) {
   one.append(make("title", {}, text));
   return one;
 }
@@ -111,7 +118,7 @@ function isDark(box) {
   const rgb = getComputedStyle(box).color.match(/[\d.]+/g);
   return rgb !== null && 0.3 * rgb[0] + 0.6 * rgb[1] + 0.1 * rgb[2] > 128;
 }
-const coloursOf = (box) => (isDark(box) ? THEME.dark : THEME.light);
+export const coloursOf = (box) => (isDark(box) ? THEME.dark : THEME.light);
 const inkOf = (box) => coloursOf(box).ink;
 
 function paperOf(box) {
@@ -124,7 +131,7 @@ function paperOf(box) {
 
 // A scrolling box with an SVG of fixed size inside, and a line that reads out what is pointed at.
 // `legend`: what the signs in the picture mean.
-function begin(box, label, width, height, legend = "") {
+export function begin(box, label, width, height, legend = "") {
   const before = lastOf(box);
   const svg = make("svg", {
     xmlns: NS, width: Math.ceil(width), height: Math.ceil(height), role: "group",
@@ -190,7 +197,7 @@ function lastOf(box) {
 }
 
 // What tells an item of a picture from the others, whatever its numbers are by now.
-const placeOf = ({ dataset }) => ["row", "column", "t", "s", "layer", "head", "node", "index"]
+export const placeOf = ({ dataset }) => ["row", "column", "t", "s", "layer", "head", "node", "index"]
   .map((key) => dataset[key] ?? "").join(" ");
 
 // Names that stay in sight while the cells scroll below them. `edges`: x and y where cells begin.
@@ -213,7 +220,7 @@ function sticky(scroller, groups, edges) {
 }
 
 // One of the items is in the tab order; arrows move among them, Enter and click act.
-function operable({ svg, held }, items, { move, act, reveal, first = 0 }) {
+export function operable({ svg, held }, items, { move, act, reveal, first = 0 }) {
   const places = new Map(items.map((item, i) => [item, i]));
   items.forEach((item, i) => {
     item.setAttribute("tabindex", i === first ? 0 : -1);
@@ -265,7 +272,7 @@ function ringAround(item) {
 }
 
 // Arrow keys on a grid of rows x columns that is laid out row by row.
-function onGrid(rows, columns) {
+export function onGrid(rows, columns) {
   return (i, key) => {
     const [row, column] = [Math.floor(i / columns), i % columns];
     if (key === "ArrowRight" && column + 1 < columns) return i + 1;

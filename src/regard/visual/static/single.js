@@ -5,6 +5,7 @@
 // data: a payload; its attentions and steps may be packed (see visual/payload.py). onSelect hears
 // of every choice: {name, layer, head, token, view}.
 
+import { drawPicture, drawPictureGrid, looksAtPicture } from "./patches.js";
 import { arrayOf, drawGrid, drawLines, drawMatrix, drawSteps, drawTree, follow, savePng, saveSvg, unpacked } from "./draw.js";
 import { THEME } from "./theme.js";
 
@@ -29,7 +30,7 @@ h2 { font-size: 1.05rem; margin: 1.4rem 0 .5rem; }
 .sentence p { margin: 0; max-height: 6.4em; overflow: auto; } .sentence .translation { font-size: 1.15rem; }
 [hidden] { display: none !important; }
 `;
-const VIEWS = { matrix: "matrix", lines: "lines", grid: "all heads", tree: "beam" };
+const VIEWS = { picture: "picture", matrix: "matrix", lines: "lines", grid: "all heads", tree: "beam" };
 
 export async function show(root, data, onSelect = () => {}) {
   const payload = await allUnpacked(data);
@@ -46,16 +47,18 @@ export async function show(root, data, onSelect = () => {}) {
   };
   parts.name.addEventListener("change", () => {
     const layer = Math.min(state.layer, payload.attentions[parts.name.value].length - 1);
-    set({ name: parts.name.value, layer, head: null });
+    const view = state.view === "picture" && !looksAtPicture(payload, parts.name.value) ? "matrix" : state.view;
+    set({ name: parts.name.value, layer, head: null, token: null, patch: null, view });
   });
   parts.layer.addEventListener("change", () => set({ layer: Number(parts.layer.value) }));
   parts.head.addEventListener("change", () => {
     set({ head: parts.head.value === "mean" ? null : parts.head.value === "all" ? "all" : Number(parts.head.value) });
   });
   parts.threshold.addEventListener("input", () => set({ threshold: Number(parts.threshold.value) }));
+  parts.patches.addEventListener("change", () => set({ patches: parts.patches.checked }));
   for (const [view, button] of Object.entries(parts.views)) {
     button.addEventListener("click", () => set({ view, head: view === "lines" && state.head === null ? "all"
-      : view === "matrix" && state.head === "all" ? null : state.head }));
+      : (view === "matrix" || view === "picture") && state.head === "all" ? null : state.head }));
   }
   parts.svg.addEventListener("click", () => saveSvg(parts.box, `${state.name}.svg`));
   parts.png.addEventListener("click", () => savePng(parts.box, `${state.name}.png`));
@@ -68,8 +71,9 @@ export async function show(root, data, onSelect = () => {}) {
 function startOf(payload, names) {
   const name = names.includes("decoder.cross") ? "decoder.cross" : names[0];
   const layer = name ? payload.attentions[name].length - 1 : 0;
-  const start = { name, layer, head: null, token: null, ...payload.selected };
-  return { ...start, view: name ? "matrix" : "tree", threshold: 0.2 };
+  const start = { name, layer, head: null, token: null, patch: null, patches: false, ...payload.selected };
+  const view = !name ? "tree" : looksAtPicture(payload, start.name) ? "picture" : "matrix";
+  return { ...start, view, threshold: 0.2 };
 }
 
 function refresh(parts, payload, state) {
@@ -81,7 +85,11 @@ function refresh(parts, payload, state) {
     options(parts.head, view === "lines" ? ["all", "mean", ...heads] : ["mean", ...heads], state.head ?? "mean");
   }
   for (const [key, button] of Object.entries(parts.views)) button.setAttribute("aria-pressed", key === view);
-  const single = view === "matrix" || view === "lines";
+  const single = view === "matrix" || view === "lines" || view === "picture";
+  if (parts.views.picture) parts.views.picture.hidden = !looksAtPicture(payload, name);
+  const drawsPicture = looksAtPicture(payload, name) && (view === "picture" || view === "grid");
+  parts.patches.checked = state.patches;
+  parts.patches.parentElement.hidden = !drawsPicture;
   parts.name.parentElement.hidden = view === "tree";
   for (const one of [parts.layer, parts.head]) one.parentElement.hidden = !single;
   parts.threshold.parentElement.hidden = view !== "lines";
@@ -94,8 +102,15 @@ function refresh(parts, payload, state) {
 function drawView(parts, payload, state) {
   const { name, layer, head, threshold } = state;
   const onToken = (t, at) => state.set({ token: t, clicked: at.head });
+  const smooth = !state.patches;
   if (state.view === "tree") drawTree(parts.box, payload.tree, {});
-  else if (state.view === "grid") {
+  else if (state.view === "picture") {
+    const chosen = { row: state.token, patch: state.patch, smooth };
+    drawPicture(parts.box, payload, { name, layer, head: head === "all" ? null : head, ...chosen,
+      onRow: (token) => state.set({ token }), onPatch: (patch) => state.set({ patch: patch === state.patch ? null : patch }) });
+  } else if (state.view === "grid" && looksAtPicture(payload, name)) {
+    drawPictureGrid(parts.box, payload, { name, row: state.token, smooth, onPick: (at) => state.set({ ...at, view: "picture" }) });
+  } else if (state.view === "grid") {
     drawGrid(parts.box, payload, { name, onPick: (at) => state.set({ ...at, view: "matrix" }) });
   } else if (state.view === "lines") {
     drawLines(parts.box, payload, { name, layer, heads: head === "all" ? null : [head], threshold, onToken });
@@ -104,6 +119,9 @@ function drawView(parts, payload, state) {
 
 function noteOf(payload, { name, layer, view }) {
   const rounded = payload.rounded[name];
+  if (view === "picture" && !rounded[layer]) {
+    return "The brighter, the more. Choose a small picture to see where it looks, or a patch to see who looks there.";
+  }
   if (view === "grid") {
     return "Darker is more (the root of the weight). Choose one to see it large."
       + (rounded.some(Boolean) ? " Weights are kept in 8 bits here." : "");
@@ -116,7 +134,7 @@ function noteOf(payload, { name, layer, view }) {
 
 function drawStepsOf(parts, payload, state) {
   const { name, layer, token } = state;
-  parts.steps.hidden = token === null || state.view === "tree";
+  parts.steps.hidden = token === null || token < 0 || state.view === "tree" || looksAtPicture(payload, name) && state.view !== "matrix";
   if (parts.steps.hidden) return;
   const head = typeof state.head === "number" ? state.head : null;
   const found = payload.steps.find((one) => one.name === name && one.layer === layer
@@ -148,11 +166,11 @@ function page(payload) {
     svg: el("button", { type: "button" }, "Save SVG"), png: el("button", { type: "button" }, "Save PNG"),
     box: el("div", { class: "view" }), note: el("p", { class: "note" }),
     steps: el("section", { hidden: "" }), stepsBox: el("div", { class: "steps" }),
-    stepsTitle: el("h2"), stepsNote: el("p", { class: "note" }), views: {},
+    patches: el("input", { type: "checkbox" }), stepsTitle: el("h2"), stepsNote: el("p", { class: "note" }), views: {},
   };
   const attends = Object.keys(payload.attentions).length > 0;
   for (const [view, text] of Object.entries(VIEWS)) {
-    if (view === "tree" ? !payload.tree : !attends) continue;
+    if (view === "tree" ? !payload.tree : !attends || (view === "picture" && !payload.picture)) continue;
     parts.views[view] = el("button", { type: "button" }, text);
   }
   parts.steps.append(parts.stepsTitle, parts.stepsNote, parts.stepsBox);
@@ -164,6 +182,7 @@ function page(payload) {
     el("div", { class: "group", role: "group", "aria-label": "view" }, ...Object.values(parts.views)),
     labelled("attention", parts.name), labelled("layer", parts.layer), labelled("head", parts.head),
     el("label", {}, parts.level, parts.threshold),
+    el("label", {}, parts.patches, " as patches"),
     el("div", { class: "group" }, parts.svg, parts.png));
   const wordless = payload.outcome || (payload.sides?.source?.kind ?? "tokens") !== "tokens";
   const read = payload.source || (wordless ? "" : payload.source_tokens.slice(0, -1).join(" "));
@@ -178,8 +197,9 @@ function page(payload) {
 }
 
 // What else might have come out, a line a place: as visual/payload.py tells it.
-function choicesOf({ outcome, source_tokens: tokens }) {
+function choicesOf({ outcome, source_tokens: source, target_tokens: target }) {
   if (!outcome || outcome.kind === "text") return [];
+  const tokens = outcome.kind === "boxes" ? target : source;
   const places = outcome.places.slice(0, 8);
   return places.map(({ rows, choices }) => {
     const where = rows && places.length > 1 ? `${tokens[rows[0]]} ${rows[0]}: ` : "";
