@@ -239,4 +239,6 @@ def test_heads_are_measured(run):
     across = [row for row in found.rows if row["name"] == "decoder.cross"]
     assert all(0 < row["pixel_distance"] < 68 for row in found.rows if row["name"] == kinds[0])
     assert max(row["loss_change"] for row in across) > 0.01
+    assert max(row["pointing"] for row in across) > 0.9
+    assert all(row["pointing"] is None for row in found.rows if row["name"] != "decoder.cross")
     assert all(0 <= row["entropy"] <= np.log2(36) for row in across)

@@ -11,7 +11,8 @@ from regard.data.pictures import ArrayPicture
 from regard.functional.boxes import to_corners, to_middles
 from regard.models.detection import Detections
 from regard.runs.prepare import prepare
-from regard.tasks.detection import SetLoss, moved_boxes, numbers_of, said
+from regard.tasks.detection import SetLoss, moved_boxes
+from regard.tasks.detector import box_masks, numbers_of, said
 from regard.tasks.recipe import recipe_from
 from regard.training.set_prediction import NO_OBJECT
 
@@ -121,3 +122,11 @@ def test_labels_that_training_never_showed_are_refused():
     )
     with pytest.raises(DataError, match=r"boxes.csv:3: unknown label 'stern'.*did you mean 'star'"):
         numbers_of(one, {"star": 0, "moon": 1})
+
+
+def test_a_box_is_the_pixels_it_covers():
+    (mask,) = box_masks(np.array([[0.25, 0.5, 0.75, 0.625]]), (2, 4))
+    assert mask.shape == (16, 32)
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    assert (rows.tolist(), columns.tolist()) == ([8, 9], list(range(8, 24)))
+    assert mask.sum() == 32
