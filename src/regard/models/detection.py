@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from regard.functional.positions import sinusoid
 from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.settings import Count
-from regard.models.base import last_norm
+from regard.models.base import last_norm, stream_norm
 from regard.models.vision import PictureConfig, PictureEncoder
 
 TURN = 2 * math.pi
@@ -110,14 +110,16 @@ class CellEncoder(nn.Module):
         super().__init__()
         n = config.n_layers
         self.cells = PictureEncoder(config.model_copy(update={"n_layers": 0, "positions": "none"}))
+        # Anchors are compared with middles of cells; the paper's code counts to their far ends.
+        self.at = 0.5 if config.queries == "anchors" else 1.0
         self.layers = nn.ModuleList(EncoderBlock(config, layer=i, n_layers=n) for i in range(n))
         self.norm = last_norm(config)
 
     def forward(self, pixels: Tensor) -> Cells:
         """Pixels (B, 3, H, W), bytes or from 0 to 1."""
         x, (rows, columns) = self.cells(pixels), self.cells.grid_of(pixels)
-        y, place = middles(rows, x.device), middles(columns, x.device)
-        points = torch.stack((place.repeat(rows), y.repeat_interleave(columns)), dim=-1)  # (N, 2)
+        down, across = (cell_places(n, self.at, x.device) for n in (rows, columns))
+        points = torch.stack((across.repeat(rows), down.repeat_interleave(columns)), dim=-1)
         codes = plane_codes(points, x.shape[-1]).to(x.dtype)
         for layer in self.layers:
             x = layer(x, None, codes)
@@ -149,7 +151,7 @@ class BoxBias(nn.Module):
         centre, spread = centre + size * shape[..., :2], size * shape[..., 2:].exp()
         rows, columns = grid
         across, down = (
-            ((middles(n, x.device) - centre[..., i, None]) / spread[..., i, None]).square()
+            ((cell_places(n, 0.5, x.device) - centre[..., i, None]) / spread[..., i, None]).square()
             for i, n in enumerate((columns, rows))
         )  # (B, T, H, columns), (B, T, H, rows)
         distance = down.unsqueeze(-1) + across.unsqueeze(-2)
@@ -170,7 +172,7 @@ class QueryDecoder(nn.Module):
         self.layers = nn.ModuleList(
             DecoderBlock(config, cross_after="attention", layer=i, n_layers=n) for i in range(n)
         )
-        self.norm = last_norm(config)
+        self.norm = stream_norm(config)  # of what is read after a layer, pre-norm or post-norm
         self.to_classes = nn.Linear(d, config.n_outputs)
         self.to_boxes = _mlp(d, d, d, 4)
         self.queries = nn.Parameter(torch.randn(total, d) * d**-0.5)
@@ -248,13 +250,13 @@ def box_codes(boxes: Tensor, d: int) -> Tensor:
     return torch.cat([plane_codes(part, d) for part in boxes.chunk(2, dim=-1)], dim=-1)
 
 
-def middles(n: int, device: torch.device | None = None) -> Tensor:
-    """(n,): the middles of n cells that lie side by side from 0 to 1.
+def cell_places(n: int, at: float, device: torch.device | None = None) -> Tensor:
+    """(n,): where n cells lie that stand side by side from 0 to 1; ``at`` 0.5, their middles.
 
-    >>> middles(2).tolist()
+    >>> cell_places(2, 0.5).tolist()
     [0.25, 0.75]
     """
-    return (torch.arange(n, device=device) + 0.5) / n
+    return (torch.arange(n, device=device) + at) / n
 
 
 def _fresh_anchors(n: int) -> Tensor:
