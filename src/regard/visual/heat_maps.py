@@ -131,7 +131,7 @@ def strip(
     ]
     labels = ["", *words]
     notes = ["", *([""] * len(words) if gates is None else [f"β {number(g)}" for g in gates])]
-    high = tall + (2 if gates else 1) * LINE + GAP
+    high = tall + (1 if gates is None else 2) * LINE + GAP
     parts = []
     for i, (cell, label, note) in enumerate(zip(cells, labels, notes, strict=True)):
         x, y = (i % columns) * (side + GAP), LINE + GAP + (i // columns) * high
@@ -223,7 +223,7 @@ def strip_png(
     lights = zip(others, maps, strict=True)
     cells = [first, *(lit(large, one, smooth=smooth) for large, one in lights)]
     notes = ["", *([""] * len(words) if gates is None else [f"gate {number(g)}" for g in gates])]
-    high = tall + (2 if gates else 1) * line + gap
+    high = tall + (1 if gates is None else 2) * line + gap
     n_rows, n_columns = -(-len(cells) // columns), min(len(cells), columns)
     whole = Image.new("RGB", (n_columns * (side + gap) - gap, n_rows * high), "white")
     pen, font = ImageDraw.Draw(whole), ImageFont.load_default(0.6 * line)

@@ -108,7 +108,7 @@ def picture_maps(payload: Payload, selected: Selected) -> PictureMaps:
         label = ALL if row is None else view.rows[row]
         gate = None if gates is None or row is None else float(gates[row])
         found.append(PatchMap(label, patches, row, gate))
-    smooth = not selected.patches
+    smooth = not selected.patches and not payload.get("drawn")  # hard attention takes one patch
     title, pixels = view.title(selected.head), pixels_of(payload["picture"])
     under = _with_boxes(pixels, payload.get("boxes") or (), found, view.rows.grid is None)
     return PictureMaps(pixels, tuple(found), title, smooth, under)

@@ -92,6 +92,11 @@ def test_of_queries_those_are_shown_that_found_something():
     assert [one.row for one in picture_maps(caption(boxes=[]), Selected()).maps] == [None]
 
 
+def test_the_patch_that_hard_attention_took_is_drawn_as_it_is():
+    assert picture_maps(caption(), Selected()).smooth
+    assert not picture_maps(caption(drawn=[0, 2, 5]), Selected()).smooth
+
+
 def test_a_terminal_shows_the_picture_and_its_maps_or_digits_without_colours():
     text = look_text(vision(), width=80)
     assert "the picture" in text.plain

@@ -32,6 +32,7 @@ function sceneOf(payload, name, layer, head) {
     before: columns.labels.length - nRows * nColumns,
     boxes: (rows.key === "target" && payload.boxes) || null,
     gates: (rows.key === "target" && payload.gates) || null,
+    isHard: Boolean(payload.drawn), // a patch was taken for each word, and no other looked at
   };
 }
 
@@ -77,9 +78,9 @@ function veilOf(map, nRows, nColumns) {
   return canvas.toDataURL("image/png");
 }
 
-function litInto(group, payload, map, { nRows, nColumns }, place, smooth) {
+function litInto(group, payload, map, { nRows, nColumns, isHard }, place, smooth) {
   const veil = make("image", { ...place, href: veilOf(map, nRows, nColumns), preserveAspectRatio: "none" });
-  veil.style.imageRendering = smooth ? "auto" : "pixelated";
+  veil.style.imageRendering = smooth && !isHard ? "auto" : "pixelated";
   group.append(make("image", { ...place, href: payload.picture, preserveAspectRatio: "none" }), veil);
 }
 
