@@ -28,11 +28,11 @@ from regard.models.presets import ModelSettings, build, n_parameters, resolve
 from regard.models.settings import SequenceConfig, TransformerConfig
 from regard.tasks.base import SHORT
 from regard.tasks.opening import pick_device
-from regard.tasks.translation import TokenLoss
 from regard.text.specials import PAD_ID, SPECIALS
 from regard.training.flops import BACKWARD, flop_formula
 from regard.training.losses import cross_entropy
 from regard.training.settings import TrainSettings
+from regard.training.token_loss import TokenLoss
 
 LABEL_SMOOTHING = 0.1
 N_BATCHES = {"cpu": 4, "cuda": 8}

@@ -20,7 +20,8 @@ from regard.data.records import Fit
 from regard.data.stream import Stream
 
 Column = Any
-"""An array (N, …) of which rows are stacked, or N arrays of different lengths, which are padded."""
+"""An array (N, …) of which rows are stacked; N arrays of different lengths, which are padded; or N
+tuples of such arrays, several a row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,8 @@ class PictureTable:
     """(N,): which picture a row shows."""
     columns: Mapping[str, Column] = field(default_factory=dict)
     """What is learned of a row, by the name of its tensor; a list is of sequences, whose lengths a
-    batch has as ``NAME_lengths``."""
+    batch has as ``NAME_lengths``. Where a row has several, ``NAME_of`` (R,) says for each of them
+    to which row of the batch it belongs."""
     counts: str = ""
     """The sequence of which all positions but the first are learned; empty: rows are counted."""
     shared: bool = False
@@ -50,7 +52,9 @@ class PictureTable:
         for name, column in self.columns.items():
             hashed.update(name.encode())
             for one in column if isinstance(column, list) else [column]:
-                hashed.update(f"{one.shape} ".encode() + one.tobytes())
+                for part in one if isinstance(one, tuple) else (one,):
+                    hashed.update(f"{part.shape} ".encode() + part.tobytes())
+                hashed.update(b";")
         return hashed.hexdigest()
 
     def of_epoch(self, epoch: int) -> PictureTable:
@@ -69,7 +73,12 @@ class PictureTable:
             tensors["pictures"] = torch.from_numpy(which)
         for name, column in self.columns.items():
             if isinstance(column, list):
-                tensors[name], tensors[f"{name}_lengths"] = pad_sequences([column[i] for i in rows])
+                some = [column[i] for i in rows]
+                if isinstance(some[0], tuple):
+                    counts = torch.tensor([len(several) for several in some])
+                    tensors[f"{name}_of"] = torch.arange(len(some)).repeat_interleave(counts)
+                    some = [one for several in some for one in several]
+                tensors[name], tensors[f"{name}_lengths"] = pad_sequences(some)
             else:
                 tensors[name] = torch.from_numpy(column[rows])
         n = int((tensors[f"{self.counts}_lengths"] - 1).sum()) if self.counts else len(rows)

@@ -405,6 +405,10 @@ _MEASURED: tuple[tuple[str, str, str, Literal["higher", "lower"]], ...] = (
     ("perplexity", "perplexity", "perplexity", "lower"),
     ("word_perplexity", "perplexity a word", "perplexity", "lower"),
     ("antecedent_accuracy", "antecedent accuracy", "share", "higher"),
+    ("true_captions", "true of the picture", "share", "higher"),
+    ("pointing_accuracy", "pointing accuracy", "share", "higher"),
+    ("mass_inside", "mass inside", "share", "higher"),
+    ("rank_correlation", "rank correlation", "correlation", "higher"),
 )
 for _name, _title, _unit, _better in _MEASURED:
     METRICS.add(_name)(Metric(name=_name, title=_title, unit=_unit, better=_better))

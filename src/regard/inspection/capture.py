@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from regard.functional.attend import ScoreFn, wide
 from regard.functional.positions import Alibi
 from regard.functional.scores import BoundScore, Factors
+from regard.layers.draw import Remembered
 from regard.layers.score import PreparedScore, Score
 from regard.layers.viewpoint import Seen, Viewpoint
 
@@ -64,6 +65,33 @@ def watch(model: nn.Module) -> Iterator[dict[Place, AttentionCalls]]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def kept_weights(model: nn.Module, name: str) -> Iterator[dict[int, list[Remembered]]]:
+    """By layer, the weights that attentions of a name compute inside the block, to learn through.
+
+    Each call has one ``Remembered``, whose ``weights`` (B, H, T, S) are those that were used.
+    """
+    kept: dict[int, list[Remembered]] = {}
+    handles = []
+    for (found, layer), module in viewpoints(model):
+        if found == name:
+            keep = _remembering(kept.setdefault(layer, []))
+            handles.append(module.change.register_forward_hook(keep))
+    try:
+        yield kept
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _remembering(kept: list[Remembered]) -> Callable[[nn.Module, object, Seen], Seen]:
+    def keep(_module: nn.Module, _inputs: object, seen: Seen) -> Seen:
+        kept.append(Remembered(seen.normaliser))
+        return dataclasses.replace(seen, normaliser=kept[-1])
+
+    return keep
 
 
 @torch.inference_mode()

@@ -26,20 +26,27 @@ from regard.layers.dropout import Dropout
 from regard.layers.embeddings import token_embedding
 from regard.layers.key_values import DecoderState, KeyValues, SourceMemory
 from regard.layers.recurrence import ContextLSTM
-from regard.models.base import Output, SequenceModel
+from regard.layers.settings import Count
+from regard.models.base import LazyLogits, Output, SequenceModel
 from regard.models.settings import EncoderDecoderConfig
 from regard.models.transformer import TransformerDecoder
 from regard.models.vision import PictureConfig, PictureEncoder
 
 
-class CaptionerConfig(PictureConfig):
-    """A recurrent captioner over an encoder of pictures."""
+class CaptioningConfig(PictureConfig):
+    """Of a model that writes about a picture."""
 
-    FROM_DATA = PictureConfig.FROM_DATA | {"begin_id"}
     LOOKS_ACROSS = True
 
+    n_target_vocab: Count
+
+
+class CaptionerConfig(CaptioningConfig):
+    """A recurrent captioner over an encoder of pictures."""
+
+    FROM_DATA = CaptioningConfig.FROM_DATA | {"begin_id"}
+
     family: Literal["captioner"] = "captioner"
-    n_target_vocab: int = Field(ge=1)
     begin_id: int = 1
     """What stands before the first word: it is read as the zero vector."""
     decoder: Literal["tell", "attend"] = Field(
@@ -49,7 +56,7 @@ class CaptionerConfig(PictureConfig):
     n_layers: int = Field(0, ge=0, description="Blocks of attention in the encoder.")
 
 
-class TransformerCaptionerConfig(EncoderDecoderConfig, PictureConfig):
+class TransformerCaptionerConfig(EncoderDecoderConfig, CaptioningConfig):
     """A Transformer whose source is a picture."""
 
     family: Literal["transformer_captioner"] = "transformer_captioner"
@@ -59,6 +66,28 @@ class TransformerCaptionerConfig(EncoderDecoderConfig, PictureConfig):
         yield from super().problems()
         if self.memory == "each":
             yield "memory 'each' is for texts: leave it out"
+
+
+class CaptionModel(SequenceModel):
+    """A model of pictures (B, 3, H, W) to captions, of which a picture may have several."""
+
+    @override
+    def forward(
+        self, source: Tensor, target: Tensor, of: Tensor | None = None, *, lazy: bool = False
+    ) -> Tensor | LazyLogits:
+        """Pictures (B, …), target ids (R, T) -> logits (R, T, V).
+
+        ``of`` (R,) says which picture each target is of, where there are not as many; a picture is
+        encoded once for all its targets.
+        """
+        states = self.states(source, target, of)
+        return LazyLogits(states, *self.output()) if lazy else self.logits(states)
+
+    @override
+    def states(self, source: Tensor, target: Tensor, of: Tensor | None = None) -> Tensor:
+        memory = self.encode(source)
+        memory = memory if of is None else memory.select(of)
+        return self.read(target, memory, self.start(memory))[0]
 
 
 # ------------------------------------------------------------------ recurrent captioners
@@ -136,6 +165,15 @@ class TellDecoder(nn.Module):
         return CaptionState(o.sigmoid() * c, c, state.length)
 
 
+class ContextGate(nn.Linear):
+    """β = σ(w h + b): how much of what was seen counts for the next word. Watch it with a hook."""
+
+    @override
+    def forward(self, h: Tensor) -> Tensor:
+        """(B, D) -> (B, 1)"""
+        return super().forward(h).sigmoid()
+
+
 class AttendDecoder(nn.Module):
     """Show, Attend and Tell: h_{t-1} asks; what is found enters the LSTM's gates and the output.
 
@@ -152,7 +190,7 @@ class AttendDecoder(nn.Module):
         self.cross_attention = MemoryAttention(
             d, d, score=config.score, normaliser=config.normaliser, max_len=config.max_len
         )
-        self.gate = nn.Linear(d, 1)
+        self.gate = ContextGate(d, 1)
         self.cell = ContextLSTM(d, d, d)
         self.begin = nn.Linear(d, d)
         self.begin_h, self.begin_c = nn.Linear(d, d), nn.Linear(d, d)
@@ -160,13 +198,8 @@ class AttendDecoder(nn.Module):
         self.to_logits = nn.Linear(d, config.n_target_vocab)
 
     def remember(self, states: Tensor) -> KeyValues:
-        """The grid (B, N, D) as attention wants it.
-
-        What a context gives to the cell and to the output is linear in it, so both are computed
-        here once, and attention weighs the results: (B, N, 5D).
-        """
-        values = torch.cat((self.cell.context(states), self.from_context(states)), dim=-1)
-        return self.cross_attention.project(states, values)
+        """The grid (B, N, D) as attention wants it."""
+        return self.cross_attention.project(states)
 
     def start(self, memory: PictureMemory) -> CaptionState:
         """c_0 and h_0 from the mean of the grid."""
@@ -184,17 +217,17 @@ class AttendDecoder(nn.Module):
             found = self.cross_attention.look(
                 h.unsqueeze(1), memory.keys_values, mask=memory.mask, first=state.length + t
             ).squeeze(1)
-            found = self.gate(h).sigmoid() * found
-            for_cell, for_output = found.split((read.shape[-1], h.shape[-1]), dim=-1)
-            h, c = self.cell(read, for_cell, h, c)
+            found = self.gate(h) * found
+            h, c = self.cell(read, self.cell.context(found), h, c)
             states.append(h)
-            shown.append(for_output)
-        deep = words + self.from_state(self.dropout(torch.stack(states, 1))) + torch.stack(shown, 1)
+            shown.append(found)
+        said, seen = self.dropout(torch.stack(states, dim=1)), torch.stack(shown, dim=1)
+        deep = words + self.from_state(said) + self.from_context(seen)
         assert c is not None, "an LSTM has one"
         return self.dropout(deep.tanh()), CaptionState(h, c, state.length + ids.shape[1])
 
 
-class Captioner(SequenceModel):
+class Captioner(CaptionModel):
     """A recurrent captioner."""
 
     def __init__(self, config: CaptionerConfig) -> None:
@@ -214,7 +247,7 @@ class Captioner(SequenceModel):
         return self.decoder.start(memory)
 
 
-class TransformerCaptioner(SequenceModel):
+class TransformerCaptioner(CaptionModel):
     """The Transformer's decoder over a picture."""
 
     def __init__(self, config: TransformerCaptionerConfig) -> None:

@@ -28,6 +28,12 @@ from regard.layers.blocks import ACTIVATIONS, NORMS
 from regard.layers.positions import POSITIONS
 from regard.layers.window import WINDOWS
 from regard.models.base import SequenceModel
+from regard.models.captioner import (
+    Captioner,
+    CaptionerConfig,
+    TransformerCaptioner,
+    TransformerCaptionerConfig,
+)
 from regard.models.decoder import LanguageModel
 from regard.models.detection import DetectionConfig, Detector
 from regard.models.encoder import Encoder
@@ -84,6 +90,8 @@ FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel))
 FAMILIES.add("vision")(Family(VisionConfig, VisionTransformer))
 FAMILIES.add("visual_questions")(Family(VisualQuestionsConfig, visual_questions))
 FAMILIES.add("detection")(Family(DetectionConfig, Detector))
+FAMILIES.add("captioner")(Family(CaptionerConfig, Captioner))
+FAMILIES.add("transformer_captioner")(Family(TransformerCaptionerConfig, TransformerCaptioner))
 
 PRESETS: Registry[Preset] = Registry("model preset")
 
@@ -210,6 +218,27 @@ for _name, _preset in {
         {
             "tiny": _blocks(128, 4, 4, 512, **_JOINT),
             "small": _blocks(256, 4, 4, 1024, **_JOINT),
+        },
+    ),
+    "show-and-tell2014": _recurrent(
+        "LSTM that reads the picture once, then tells (Vinyals et al. 2015)",
+        family="captioner",
+        encoder="conv",
+        decoder="tell",
+    ),
+    "show-attend-tell2015": _recurrent(
+        "LSTM that looks at the picture for every word, soft or hard (Xu et al. 2015)",
+        family="captioner",
+        encoder="conv",
+        decoder="attend",
+    ),
+    "transformer-captioner": Preset(
+        "transformer_captioner",
+        "Transformer over the patches of a picture",
+        {
+            "tiny": _blocks(128, 2, 4, 512),
+            "small": _blocks(256, 3, 4, 1024),
+            "base": _blocks(512, 6, 8, 2048),
         },
     ),
 }.items():

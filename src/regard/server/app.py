@@ -25,10 +25,10 @@ from regard.server.errors import add_error_handlers
 from regard.server.heads import HeadMeasuring
 from regard.server.limits import LIMITS, Limits
 from regard.server.middleware import Guard, Metrics, Monitor, needs_key
-from regard.server.openai import openai_routes
+from regard.server.openai import has_openai_routes, openai_routes
 from regard.server.service import Service
 from regard.server.translation import decoding_routes, libretranslate_routes
-from regard.tasks.verbs import EMBED, GENERATE, TRANSLATE
+from regard.tasks.verbs import TRANSLATE
 from regard.visual.theme import theme_css, theme_js
 
 PAGE = Path(str(files("regard.server"))) / "page"
@@ -91,7 +91,7 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
         app.include_router(libretranslate_routes(service))  # looks for the key in forms, too
         app.include_router(decoding_routes(service), dependencies=keyed)
     app.include_router(verb_routes(service), dependencies=keyed)
-    if {GENERATE, EMBED} & {*service.task.verbs}:
+    if has_openai_routes(service.task):
         app.include_router(openai_routes(service), dependencies=keyed)
     app.include_router(explain_routes(service, measuring), dependencies=keyed)
 

@@ -25,10 +25,12 @@ from regard.server.errors import RefusedError, as_json, json_response
 from regard.server.limits import MAX_TEXTS
 from regard.server.schemas import listed, texts_check
 from regard.server.service import Event, Service, stream_response
+from regard.tasks.base import Task
 from regard.tasks.chat import ended_by, has_template, load_prompts
 from regard.tasks.encoding import EncoderRun
 from regard.tasks.generation import GenerationConfig, TextGenerator
-from regard.tasks.requests import MAX_NAME, MAX_NEW, MAX_STOPS, Name, Numbered, Stop, Text
+from regard.tasks.picture_verbs import ChatReply, PictureVerb
+from regard.tasks.requests import MAX_NAME, MAX_NEW, MAX_STOPS, Image, Name, Numbered, Stop, Text
 from regard.tasks.verbs import EMBED, GENERATE, check_length
 from regard.tasks.writer import Writer
 
@@ -141,6 +143,74 @@ class ChatRequest(SamplingRequest):
     )
 
 
+class ImageUrl(BaseModel):
+    """Where a picture is: in the address itself. Nothing is fetched."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    url: Image
+
+
+class ImagePart(BaseModel):
+    """A picture in a message."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+class PictureTurn(BaseModel):
+    """One message of a conversation about a picture."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    role: Literal["system", "user", "assistant"]
+    content: (
+        Text
+        | Annotated[
+            list[Annotated[TextPart | ImagePart, Field(discriminator="type")]],
+            Field(max_length=MAX_TEXTS),
+        ]
+    )
+
+    @property
+    def images(self) -> list[str]:
+        """The pictures, as data URLs."""
+        parts = [] if isinstance(self.content, str) else self.content
+        return [part.image_url.url for part in parts if isinstance(part, ImagePart)]
+
+    @property
+    def text(self) -> str:
+        """All that is no picture."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.text for part in self.content if isinstance(part, TextPart))
+
+
+class PictureChatRequest(ChatRequest):
+    """A conversation about one picture; the last message of the user is answered."""
+
+    messages: Annotated[list[PictureTurn], Field(min_length=1, max_length=MAX_TURNS)]  # type: ignore[assignment]
+
+    def asked(self) -> tuple[str, str]:
+        """The last picture of the conversation, and the last text of the user."""
+        turns = [turn for turn in self.messages if turn.role == "user"]
+        images = [image for turn in turns for image in turn.images]
+        if not images:
+            raise RefusedError(
+                422, 'there is no picture: send a part of the type "image_url" with a data URL'
+            )
+        return images[-1], turns[-1].text
+
+    def search(self) -> dict[str, Any]:
+        """How to write: as the run does by itself, unless a temperature or top_p is given."""
+        given = {"temperature": self.temperature, "top_p": self.top_p, "seed": self.seed}
+        most = self.max_completion_tokens or self.max_tokens
+        told = {name: x for name, x in given.items() if name in self.model_fields_set}
+        return {**told, **({} if most is None else {"max_len": most})}
+
+
 class EmbeddingRequest(_OpenAIRequest):
     """Texts whose vectors are wanted."""
 
@@ -162,6 +232,17 @@ ABOUT: dict[str, Any] = {
 }
 
 
+def picture_verb(task: Task) -> PictureVerb | None:
+    """The verb of a task that replies to messages with a picture, if it has one."""
+    verbs = (verb for verb in task.verbs if isinstance(verb, PictureVerb) and verb.chats)
+    return next(verbs, None)
+
+
+def has_openai_routes(task: Task) -> bool:
+    """Whether runs of a task are asked as OpenAI's clients ask."""
+    return bool({GENERATE, EMBED} & {*task.verbs}) or picture_verb(task) is not None
+
+
 def openai_routes(service: Service) -> APIRouter:
     """The paths that the run can answer."""
     router = APIRouter(prefix="/v1", tags=["OpenAI"])
@@ -178,6 +259,8 @@ def openai_routes(service: Service) -> APIRouter:
     if GENERATE in service.task.verbs:
         _add_completions(router, service, service.run)
         _add_chat(router, service, service.run)
+    if (verb := picture_verb(service.task)) is not None:
+        _add_picture_chat(router, service, verb)
     if EMBED in service.task.verbs:
         _add_embeddings(router, service, service.run)
     return router
@@ -238,6 +321,50 @@ def _add_chat(router: APIRouter, service: Service, run: Writer) -> None:
         return await _generated(service, asked, run.generator, [ids], config)
 
 
+def _add_picture_chat(router: APIRouter, service: Service, verb: PictureVerb) -> None:
+    """What a run says to a picture: its caption, or the answer to a question about it."""
+
+    @router.post("/chat/completions", summary="What is said of a picture.", **ABOUT)
+    async def reply(asked: PictureChatRequest) -> Response:
+        _check_name(service, asked.model)
+        image, text = asked.asked()
+        n = asked.n or 1
+        if asked.stream and n > 1:
+            raise RefusedError(422, "a stream holds one text: send n 1")
+        how = asked.search()
+        at_most = service.limits.tokens
+        call = partial(verb.replies, service.run, image, text, n, at_most=at_most, **how)
+        found = await service.worker.call(call)
+        head = _head(service, chat=True)
+        if asked.stream:
+            dropped = threading.Event()
+            events = _events(_whole(found[0]), head, chat=True)
+            where = "POST /v1/chat/completions"
+            return await stream_response(service.worker, events, where, dropped, error_name=None)
+        choices = [
+            _choice(i, {"message": _message(one.text)}, one.finished) for i, one in enumerate(found)
+        ]
+        n_written = sum(one.n_tokens for one in found)
+        usage = {"prompt_tokens": 0, "completion_tokens": n_written, "total_tokens": n_written}
+        return json_response(as_json(head | {"choices": choices, "usage": usage}))
+
+
+def _whole(reply: ChatReply) -> Generator[str, None, bool]:
+    """A reply as one piece."""
+    yield reply.text
+    return reply.finished
+
+
+def _head(service: Service, *, chat: bool) -> dict[str, Any]:
+    """What an answer begins with."""
+    return {
+        "id": f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}",
+        "object": "chat.completion" if chat else "text_completion",
+        "created": int(time.time()),
+        "model": service.name,
+    }
+
+
 async def _generated(
     service: Service,
     asked: SamplingRequest,
@@ -248,12 +375,7 @@ async def _generated(
     """What follows each prompt, whole or as it comes."""
     n, dropped = asked.n or 1, threading.Event()
     chat = isinstance(asked, ChatRequest)
-    head = {
-        "id": f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}",
-        "object": "chat.completion" if chat else "text_completion",
-        "created": int(time.time()),
-        "model": service.name,
-    }
+    head = _head(service, chat=chat)
     rng, stop = seeded(asked.seed), listed(asked.stop)
     how: dict[str, Any] = {"rng": rng, "stop": stop, "dropped": dropped.is_set}
     if asked.stream:

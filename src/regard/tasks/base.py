@@ -498,7 +498,7 @@ class TaskRegistry(Registry[Task]):
 
     builtin: tuple[str, ...] = (
         *("translation", "language", "classification", "masked", "similarity", "answers"),
-        *("image_classification", "visual_questions", "detection"),
+        *("image_classification", "captioning", "visual_questions", "detection"),
     )
     """Modules beside this one, each of which enters the task of its name."""
 

@@ -164,6 +164,8 @@ class Look:
     boxes: tuple[Mapping[str, Any], ...] | None = None
     """Objects that were found, where such are looked for: ``label``, ``probability``, ``box``
     (left, top, right, bottom, as shares of the sides) and the ``row`` of the target."""
+    drawn: tuple[int, ...] = ()
+    """The patch that hard attention took for each target token; empty where it is not hard."""
 
     @classmethod
     def of(cls, found: Records, changes: Sequence[AnyEdit] = (), **fields: Any) -> Look:
@@ -319,6 +321,7 @@ class Look:
             **({} if self.picture is None else {"picture": data_uri(self.picture)}),
             **({"gates": list(self.gates)} if self.gates else {}),
             **({} if self.boxes is None else {"boxes": [dict(one) for one in self.boxes]}),
+            **({"drawn": list(self.drawn)} if self.drawn else {}),
             **({"task": self.task, "outcome": self.outcome.as_json()} if self.outcome else {}),
         }
 

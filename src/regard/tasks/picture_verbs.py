@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from typing_extensions import override
 
@@ -23,11 +24,33 @@ MOST_ANSWERS = 20
 """So many answers are told with their shares, the likeliest first."""
 
 
+class ChatReply(NamedTuple):
+    """What a run says to a message with a picture."""
+
+    text: str
+    n_tokens: int
+    """That were written, the end token included."""
+    finished: bool
+    """False where a limit came before the end."""
+
+
 class PictureVerb(Verb):
     """A picture in."""
 
     unit = "picture"
     chunk = 16
+    chats: ClassVar[bool] = False
+    """Whether it replies to messages with a picture, as ``/v1/chat/completions`` takes them."""
+
+    def replies(
+        self, run: Any, image: str, text: str, n: int, *, at_most: int, **how: Any
+    ) -> list[ChatReply]:
+        """``n`` replies to a picture (a data URL) and the text of the message, best first.
+
+        A text of more than ``at_most`` tokens is refused, where it is read. ``how`` may have a
+        temperature, ``top_p``, a seed and ``max_len``, the most tokens to write.
+        """
+        raise NotImplementedError
 
     @property
     @override
@@ -80,6 +103,7 @@ class Ask(PictureVerb):
         "between them."
     )
     doc = "The answer to a question about a picture, and how likely each answer is."
+    chats = True
 
     @property
     @override
@@ -115,6 +139,17 @@ class Ask(PictureVerb):
                 "--question"
             )
         return self.request.model_construct(image=Path(image), question=question)
+
+    @override
+    def replies(
+        self, run: Any, image: str, text: str, n: int, *, at_most: int, **how: Any
+    ) -> list[ChatReply]:
+        if not text.strip():
+            raise DataError("there is no question: send a text beside the picture")
+        request = self.request.model_construct(image=image, question=text)
+        self.check(run, request, at_most)
+        (answer,) = self.answer(run, [request])
+        return [ChatReply(one["label"], 1, True) for one in answer["labels"][:n]]
 
     @override
     def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
@@ -215,4 +250,69 @@ def _draw(out: Path, image: Path, answer: Answer) -> None:
     write_boxes(out, read_picture(image), boxes)
 
 
-CLASSIFY_PICTURE, ASK, DETECT = ClassifyPicture(), Ask(), Detect()
+class DescribePicture(PictureVerb):
+    """A picture in, what it shows out."""
+
+    name, task, wants = "caption", "captioning", "a captioner"
+    summary = "Say what pictures show, one line a picture."
+    help = "Scores are log-probabilities divided by the length penalty."
+    doc = "What a picture shows, in words."
+    chats = True
+
+    @property
+    @override
+    def request(self) -> type[BaseModel]:
+        from regard.tasks.requests import CaptionRequest
+
+        return CaptionRequest
+
+    @property
+    @override
+    def options(self) -> type[BaseModel]:
+        from regard.tasks.requests import SearchOptions
+
+        return SearchOptions
+
+    @override
+    def from_line(self, run: Any, line: str, options: Any) -> Any:
+        told = {name: getattr(options, name) for name in ("beam", "n_best")}
+        return self.request.model_construct(image=Path(line), **told, **options.sampling)
+
+    @override
+    def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
+        answers: list[Answer] = []
+        for how, some in groupby(requests, key=_how):
+            pictures = [one.image for one in some]
+            told = dict(how)
+            n_best = told.pop("n_best")
+            for several in run.hypotheses(pictures, n_best=n_best or 1, **told):
+                found = [_described(run, one) for one in several]
+                answers.append({**found[0], **({"hypotheses": found} if n_best else {})})
+        return answers
+
+    @override
+    def as_line(self, request: Any, answer: Answer, options: Any) -> str:
+        if "hypotheses" in answer:
+            return "\n".join(f"{x['caption']}\t{x['score']:.4f}" for x in answer["hypotheses"])
+        return str(answer["caption"])
+
+    @override
+    def replies(
+        self, run: Any, image: str, text: str, n: int, *, at_most: int, **how: Any
+    ) -> list[ChatReply]:
+        (found,) = run.hypotheses([image], n_best=n, **how)
+        return [ChatReply(run.text(one), len(one.ids) + 1, one.finished) for one in found]
+
+
+def _how(request: Any) -> tuple[tuple[str, Any], ...]:
+    names = ("beam", "n_best", "temperature", "top_k", "top_p", "seed")
+    return tuple((name, getattr(request, name)) for name in names)
+
+
+def _described(run: Any, one: Any) -> Answer:
+    text = run.text(one).replace("\n", " ")  # one line out
+    return {"caption": text, "score": one.score, "tokens": run.tokenizer.tokens(one.ids)}
+
+
+CLASSIFY_PICTURE, CAPTION = ClassifyPicture(), DescribePicture()
+ASK, DETECT = Ask(), Detect()

@@ -260,6 +260,8 @@ class PictureTask(Task):
     records: ClassVar[str]
     """What a line of its data is: an entry of ``data.corpora.SCHEMAS``."""
     unit, heeds = PICTURE, PICTURE_SETTINGS
+    evaluation_options: ClassVar[frozenset[str]] = frozenset()
+    """What an evaluation may be told."""
 
     def tables(
         self, recipe: Recipe, data: Data[Any], cache: Path | None, **columns: Any
@@ -291,35 +293,40 @@ class PictureTask(Task):
 
     @override
     def evaluate(self, run: Any, split: str | None = None, **options: Any) -> Evaluation:
-        self.refuse(options)
+        given = self.options_of(options)
         check_data(run.folder, run.recipe.data, ELSEWHERE)
-        data = self.load_data(run.recipe)
+        data = self.kept_data(run.recipe, split)
         name = split or data.test_sets[0]
-        found: Evaluation = run.scored(data.split(name), name)
+        found: Evaluation = run.scored(data.split(name), name, **given)
         notes = (NO_TEST,) if split is None and name == "valid" else ()
         return replace(found, notes=(*notes, *found.notes))
 
     @override
     def score_file(self, run: Any, path: Path, **options: Any) -> Evaluation:
-        self.refuse(options)
+        given = self.options_of(options)
         corpus = read_corpus(str(path), self.records, run.recipe.data)
-        return replace(run.scored(corpus.examples, path.name), notes=tuple(corpus.notes(path.name)))
+        found = run.scored(corpus.examples, path.name, **given)
+        return replace(found, notes=tuple(corpus.notes(path.name)))
 
-    def refuse(self, options: Mapping[str, Any]) -> None:
-        """No option of an evaluation is for pictures, unless a task says so."""
-        given = [name for name, value in options.items() if value is not None and name != "own"]
-        if given:
-            raise ConfigError(f"--{given[0]} is for texts: leave it out with {self.name}")
+    def options_of(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of an evaluation that are given; most are not for pictures, and refused."""
+        given = {name: x for name, x in options.items() if x is not None and name != "own"}
+        wrong = next((name for name in given if name not in self.evaluation_options), None)
+        if wrong is not None:
+            raise ConfigError(f"--{wrong} is for texts: leave it out with {self.name}")
+        return given
+
+    def kept_data(self, recipe: Recipe, split: str | None) -> Data[Any]:
+        """The records to score on; a world makes no training set where another is asked for."""
+        few = split != "train" and recipe.data.world is not None
+        data = recipe.data.model_copy(update={"n_train": 1}) if few else recipe.data
+        return self.load_data(recipe.model_copy(update={"data": data}))
 
     def held_out(self, run: Any) -> list[Any]:
         """Some records that nothing was learned from; none where the data is not there."""
         if not has_data(run.folder, run.recipe.data):
             return []
-        recipe = run.recipe
-        few = recipe.data.model_copy(update={"n_train": 1}) if recipe.data.world else recipe.data
-        return [
-            *self.load_data(recipe.model_copy(update={"data": few})).split("valid")[:N_EXAMPLES]
-        ]
+        return [*self.kept_data(run.recipe, "valid").split("valid")[:N_EXAMPLES]]
 
     @override
     def examples(self, run: Any) -> list[Any]:

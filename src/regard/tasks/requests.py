@@ -25,6 +25,8 @@ MAX_NAME = 100
 """Characters of a name or a token."""
 MAX_STOPS = 16
 """Words before which a text ends."""
+MAX_BEAM = 16
+"""Hypotheses that may be asked for."""
 MAX_NEW = 4096
 """Tokens that may be asked for."""
 URL = "data:image/"
@@ -191,6 +193,23 @@ class AskOptions(Options):
     """How the command line asks about pictures."""
 
     question: str | None = Field(None, min_length=1, description="What to ask about every picture.")
+
+
+class CaptionRequest(PictureRequest):
+    """A picture, and how its caption is searched for."""
+
+    beam: int | None = Field(None, ge=1, le=MAX_BEAM, description="Hypotheses kept open.")
+    n_best: int | None = Field(None, ge=1, le=MAX_BEAM, description="Captions, the best first.")
+    temperature: float | None = Field(
+        None, ge=0, le=5, allow_inf_nan=False, description="Sample; 0 takes the likeliest token."
+    )
+    top_k: int | None = Field(
+        None, ge=1, le=100_000, description="Only so many of the likeliest tokens."
+    )
+    top_p: float | None = Field(
+        None, gt=0, le=1, allow_inf_nan=False, description="Only the likeliest of this share."
+    )
+    seed: int | None = Field(None, ge=0, lt=2**53, description="For the same caption again.")
 
 
 class ClassifyRequest(Request):

@@ -30,6 +30,7 @@ from regard.models.base import SequenceModel
 from regard.tasks.edits import AnyEdit, forced_tokens
 from regard.text.specials import BEGIN, BEGIN_ID, END, END_ID, PAD, PAD_ID
 from regard.text.tokenizer import Tokenizer
+from regard.training.losses import token_log_probs
 from regard.visual.tree import tree_html, tree_text
 
 
@@ -141,21 +142,66 @@ def decode(
     """
     if not sources:
         return []
-    settings.check_vocabulary(model.config.n_target_vocab)
-    results: dict[int, list[Hypothesis]] = {}
     examples = [Example(source, ()) for source in sources]
     each = n_best if settings.samples else settings.beam
-    lengths = [settings.max_len] * (len(sources) * n_best if settings.samples else 0)
+    batches = (
+        SourceBatch(
+            batch.source.to(device),
+            length_limits(model, batch, settings.max_len).to(device),
+            batch.numbers,
+        )
+        for batch in _decode_batches(examples, batch_tokens, each, device)
+    )
+    how: dict[str, Any] = {"n_best": n_best, "prefixes": prefixes, "ended": ended}
+    return searched(model, batches, len(sources), settings, device=device, **how)
+
+
+def search_settings(
+    settings: DecodeSettings, *, beam: int | None, n_best: int, **sampling: Any
+) -> DecodeSettings:
+    """The settings of a search for ``n_best`` targets; a beam that is not given is as wide."""
+    if (beam is not None and beam < 1) or n_best < 1:
+        raise ConfigError(f"beam={beam} and n_best={n_best} must be at least 1")
+    settings = settings.chosen(beam=beam, **sampling)
+    if beam is None and not settings.samples:
+        settings = settings.chosen(beam=max(settings.beam, n_best))
+    return settings
+
+
+class SourceBatch(NamedTuple):
+    """Some sources, whatever they are, as a model reads them."""
+
+    source: Tensor
+    """(B, …)"""
+    limits: Tensor
+    """(B,): how long each target may become, end token included."""
+    numbers: Sequence[int]
+    """Which sources these are."""
+
+
+def searched(
+    model: SequenceModel,
+    batches: Iterable[SourceBatch],
+    n: int,
+    settings: DecodeSettings,
+    *,
+    device: torch.device,
+    n_best: int = 1,
+    prefixes: Sequence[Sequence[int]] = (),
+    ended: Ended | None = None,
+) -> list[list[Hypothesis]]:
+    """The best hypotheses for each of ``n`` sources, or ``n_best`` samples; see ``decode``."""
+    settings.check_vocabulary(model.config.n_target_vocab)
+    results: dict[int, list[Hypothesis]] = {}
+    lengths = [settings.max_len] * (n * n_best if settings.samples else 0)
     noise = noise_for(lengths, seeded(settings.seed)).view(-1, n_best, settings.max_len)
     with _looked_at(model, settings) as attention:
         writer = quickened(model, number_format(settings.precision, device), fast=settings.fast)
-        for batch in _decode_batches(examples, batch_tokens, each, device):
-            source, numbers = batch.source.to(device), list(batch.numbers)
-            limits = length_limits(model, batch, settings.max_len).to(device)
+        for source, limits, numbers in batches:
             over = _ended_by(ended, numbers, n_best if settings.samples else 1)
             begun = [prefixes[number] for number in numbers] if prefixes else []
             if settings.samples:
-                drawn = noise[numbers].flatten(0, 1).to(device)
+                drawn = noise[list(numbers)].flatten(0, 1).to(device)
                 best = _sampled(writer, source, limits, settings, n_best, drawn, begun, over)
             else:
                 best = beam_search(
@@ -165,7 +211,7 @@ def decode(
                     prefixes=begun,
                 )  # fmt: skip
             results |= dict(zip(numbers, best, strict=True))
-    return [results[number] for number in range(len(sources))]
+    return [results[number] for number in range(n)]
 
 
 def _sampled(
@@ -178,7 +224,7 @@ def _sampled(
     prefixes: Sequence[Sequence[int]],
     ended: Ended | None,
 ) -> list[list[Hypothesis]]:
-    """``n`` samples for each source (B, S), drawn by the noise (B·n, T)."""
+    """``n`` samples for each source (B, …), drawn by the noise (B·n, T)."""
     sampler = Sampler(noise, settings.temperature_or(1.0), settings.top_k, settings.top_p)
     source, limits = (part.repeat_interleave(n, dim=0) for part in (source, limits))
     found = sample(
@@ -230,16 +276,29 @@ def target_ids(
 
     The first are those of the prefix.
     """
+    batch = collate_pairs([Example(source, ())])
+    limits = length_limits(model, batch, settings.max_len).to(device)
+    alone = SourceBatch(batch.source.to(device), limits, (0,))
+    return coming_ids(model, alone, settings, prefix=prefix, dropped=dropped)
+
+
+def coming_ids(
+    model: SequenceModel,
+    alone: SourceBatch,
+    settings: DecodeSettings,
+    *,
+    prefix: Sequence[int] = (),
+    dropped: Dropped | None = None,
+) -> Iterator[int]:
+    """The same of a batch of one source, whatever it is."""
     if settings.beam > 1:
         raise ConfigError("a beam search has no text before its end: leave out the beam to stream")
-    batch = collate_pairs([Example(source, ())])
-    noise = noise_for([settings.max_len], seeded(settings.seed)).to(device)
+    source, limits, _ = alone
+    noise = noise_for([settings.max_len], seeded(settings.seed)).to(source.device)
     sampler = Sampler(noise, settings.temperature_or(0.0), settings.top_k, settings.top_p)
-    limits = length_limits(model, batch, settings.max_len).to(device)
     for step in token_steps(
-        model, batch.source.to(device), limits=limits, choose=sampler, prefixes=[prefix],
-        dropped=dropped,
-    ):  # fmt: skip
+        model, source, limits=limits, choose=sampler, prefixes=[prefix], dropped=dropped
+    ):
         if step.ids[0] != END_ID:
             yield step.ids[0]
 
@@ -282,14 +341,17 @@ def token_scores(
     """Teacher forced: each target given its source, in order."""
     results: dict[int, TokenScores] = {}
     for batch in _batches(examples, SCORE_TOKENS):
-        logits = model(batch.source.to(device), batch.target_in.to(device)).float()
-        wanted = batch.target_out.to(device)
-        chosen = logits.log_softmax(dim=-1).gather(2, wanted.unsqueeze(2)).squeeze(2).cpu()
-        right = (logits.argmax(dim=-1) == wanted).cpu()  # (B, T)
-        for row, number in enumerate(batch.numbers):
-            n_tokens = len(examples[number].target) + 1
-            results[number] = TokenScores(chosen[row, :n_tokens], right[row, :n_tokens])
+        logits = model(batch.source.to(device), batch.target_in.to(device))
+        lengths = [len(examples[number].target) + 1 for number in batch.numbers]
+        results |= dict(zip(batch.numbers, judged(logits, batch.target_out, lengths), strict=True))
     return [results[number] for number in range(len(examples))]
+
+
+def judged(logits: Tensor, wanted: Tensor, lengths: Iterable[int]) -> list[TokenScores]:
+    """Of each target of a batch: logits (B, T, V), the right ids (B, T), and how many count."""
+    wanted = wanted.to(logits.device)
+    chosen, right = token_log_probs(logits, wanted).cpu(), (logits.argmax(dim=-1) == wanted).cpu()
+    return [TokenScores(chosen[row, :n], right[row, :n]) for row, n in enumerate(lengths)]
 
 
 def _batches(examples: Sequence[Example], batch_tokens: int) -> Iterable[Batch]:
@@ -316,15 +378,17 @@ def limits_for(model: SequenceModel, lengths: Tensor, max_len: int) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
-    """One source, as ids without the end token, and the model that is to translate it."""
+class OneSource:
+    """One source, whatever it is, and the model that is to write its target."""
 
     model: SequenceModel
-    read: Sequence[int]
+    source: Tensor
+    """(1, …)"""
+    limit: int
+    """How long its target may become, end token included."""
     words: Tokenizer
     """Those of the target."""
     settings: DecodeSettings
-    device: torch.device
 
     def forced(self, written: Sequence[int], edits: Sequence[AnyEdit]) -> list[int]:
         """What is written once every forced token stands where it should."""
@@ -371,17 +435,13 @@ class Sentence:
 
     def records(self, written: Sequence[int]) -> dict[str, tuple[Record, ...]]:
         """What every attention does while the source is read and the target written."""
-        return records(
-            self.model,
-            torch.tensor([[*self.read, END_ID]], device=self.device),
-            torch.tensor([[BEGIN_ID, *written]], device=self.device),
-        )
+        target = torch.tensor([[BEGIN_ID, *written]], device=self.source.device)
+        return records(self.model, self.source, target)
 
     def _limited(self, at_least: int) -> tuple[Tensor, Tensor]:
-        """Source ids (1, S), and how long its target may be (1,): no less than is given of it."""
-        batch = collate_pairs([Example(self.read, ())])
-        limits = length_limits(self.model, batch, self.settings.max_len).clamp(min=at_least)
-        return batch.source.to(self.device), limits.to(self.device)
+        """The source, and how long its target may be (1,): no less than is given of it."""
+        limits = torch.tensor([max(self.limit, at_least)], device=self.source.device)
+        return self.source, limits
 
 
 def with_forced(

@@ -14,7 +14,7 @@ import torch
 from typing_extensions import override
 
 from regard.checkpoints.run_folder import RunFolder
-from regard.core.errors import ConfigError, DataError
+from regard.core.errors import DataError
 from regard.core.numbers import counted, mentioned
 from regard.data.examples import encode_pairs
 from regard.data.records import Pair
@@ -40,12 +40,13 @@ from regard.tasks.recipe import Recipe
 from regard.tasks.translating import (
     DECODE_TOKENS,
     Engine,
-    Sentence,
+    OneSource,
     TokenScores,
     Tree,
     decode,
     limits_for,
     prefix_ids,
+    search_settings,
     target_ids,
     text_prefixes,
     token_scores,
@@ -232,11 +233,7 @@ class Run(TrainedRun):
         All begin with the ``prefix``: one text, or one for each. ``sampling`` may have a
         temperature, ``top_k``, ``top_p`` and a seed.
         """
-        if (beam is not None and beam < 1) or n_best < 1:
-            raise ConfigError(f"beam={beam} and n_best={n_best} must be at least 1")
-        settings = self.recipe.decode.chosen(beam=beam, **sampling)
-        if beam is None and not settings.samples:
-            settings = settings.chosen(beam=max(settings.beam, n_best))
+        settings = search_settings(self.recipe.decode, beam=beam, n_best=n_best, **sampling)
         sources = self.tokenizers.source.encode_batch(list(texts))
         spoken = [i for i, source in enumerate(sources) if source]
         say, stops = self.tokenizers.target.decode, stop_words(stop)
@@ -334,25 +331,26 @@ class Run(TrainedRun):
         edits.refuse_patches(changes)
         source = edits.swapped(one_text(source), changes)
         given = None if target is None else one_text(target)
-        sentence = self._sentence(source, "look at")
-        if len(sentence.read) >= LOOKED_AT:
+        read = self._read(source, "look at")
+        if len(read) >= LOOKED_AT:
             raise DataError(
                 f"a look holds the weights between all tokens: {LOOKED_AT:,} can be looked at, and "
-                f"the text has {len(sentence.read) + 1:,} with the end token; take a part of it"
+                f"the text has {len(read) + 1:,} with the end token; take a part of it"
             )
+        sentence = self._sentence(read)
         with edited(self.model, edits.of_model(changes)):
             own = self._own(source) if given is None else self.tokenizers.target.encode(given)
             written = sentence.forced(own, changes)
             found = sentence.records(written)
         edits.check_keys(changes, found)
         n_own = len(written) if target is None else 0
-        warnings = self._no_warnings().having(len(sentence.read), n_own)
+        warnings = self._no_warnings().having(len(read), n_own)
         warnings.log()
         return Look.of(
             found,
             changes,
             source=source,
-            source_tokens=tuple(self.tokenizers.source.tokens([*sentence.read, END_ID])),
+            source_tokens=tuple(self.tokenizers.source.tokens([*read, END_ID])),
             target_tokens=tuple(self.tokenizers.target.tokens([*written, END_ID])),
             answer=self.tokenizers.target.decode(written),
             warnings=tuple(warnings.lines()),
@@ -370,7 +368,7 @@ class Run(TrainedRun):
         changes = edits.edits_from(edit)
         edits.refuse_patches(changes)
         source = edits.swapped(one_text(source), changes)
-        sentence = self._sentence(source, "translate")
+        sentence = self._sentence(self._read(source, "translate"))
         asked = prefix_ids(prefix, self.tokenizers.target)
         with edited(self.model, edits.of_model(changes)):
             given = sentence.begun(asked, changes, lambda: self._own(source))
@@ -379,12 +377,18 @@ class Run(TrainedRun):
                 edits.check_keys(changes, sentence.records(tree.longest()))
         return tree
 
-    def _sentence(self, source: str, purpose: str) -> Sentence:
+    def _read(self, source: str, purpose: str) -> list[int]:
+        """The ids of a text, without the end token."""
         read = self.tokenizers.source.encode(source)
         if not read:
             raise DataError(f"there is nothing to {purpose} in an empty text")
+        return read
+
+    def _sentence(self, read: Sequence[int]) -> OneSource:
         words, settings = self.tokenizers.target, self.recipe.decode
-        return Sentence(self.model, read, words, settings, self.device)
+        source = torch.tensor([[*read, END_ID]], device=self.device)
+        limit = int(limits_for(self.model, torch.tensor(len(read) + 1), settings.max_len))
+        return OneSource(self.model, source, limit, words, settings)
 
     def _no_warnings(self) -> LengthWarnings:
         """Of a run that has not translated anything yet."""

@@ -11,7 +11,7 @@ from typing_extensions import override
 from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
 from regard.tasks.base import TASKS, Answer, Answered, Chunks, Event, Verb
-from regard.tasks.picture_verbs import ASK, DETECT
+from regard.tasks.picture_verbs import ASK, CAPTION, DETECT
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -546,6 +546,7 @@ ANSWER, EMBED, NEAREST = Reply(), Embed(), Nearest()
 
 def verbs() -> dict[str, Verb]:
     """All verbs by name: the built-in ones, and those of plug-ins that were loaded."""
-    builtin = (TRANSLATE, GENERATE, CLASSIFY, ANSWER, EMBED, NEAREST, FILL, ASK, DETECT)
+    texts = (TRANSLATE, GENERATE, CLASSIFY, ANSWER, EMBED, NEAREST, FILL)
+    builtin = (*texts, CAPTION, ASK, DETECT)
     others = (verb for task in TASKS.entered() for verb in task.verbs)
     return {verb.name: verb for verb in (*others, *builtin)}

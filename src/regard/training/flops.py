@@ -114,8 +114,10 @@ def count_text(reads: Callable[[Tensor], Any], n_tokens: int, device: str = "met
 class CallFlops:
     """FLOPs of a model by the shapes of what it reads, each counted once."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, call: str = "forward") -> None:
+        """``call`` is the method that reads."""
         self._skeleton = copy.deepcopy(model).to("meta").requires_grad_(False)
+        self._call = call
         self._known: dict[tuple[torch.Size, ...], int] = {}
 
     def training(self, *inputs: Tensor) -> float:
@@ -124,7 +126,7 @@ class CallFlops:
         if shapes not in self._known:
             first = [x[:1].to("meta") for x in inputs]
             with torch.no_grad(), reference_only(), FlopCounterMode(display=False) as counter:
-                self._skeleton(*first)
+                getattr(self._skeleton, self._call)(*first)
             self._known[shapes] = counter.get_total_flops()
         return BACKWARD * len(inputs[0]) * self._known[shapes]
 

@@ -119,9 +119,11 @@ def token_log_probs(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def free_running_logits(
-    model: SequenceModel, source: Tensor, target: Tensor, share: float
+    model: SequenceModel, source: Tensor, target: Tensor, share: float, of: Tensor | None = None
 ) -> Tensor:
     """Logits (B, T, V) for target ids (B, T) from the begin token on, some replaced as we go.
+
+    ``of`` (B,) says which source each target is of, where there are not as many.
 
     Each next word is the right one with the chance ``share``, else the model's own best guess:
     scheduled sampling (Bengio et al. 2015), and with a share of 0 free running. A model that reads
@@ -129,6 +131,7 @@ def free_running_logits(
     """
     model = unwrapped(model)
     memory = model.encode(source)
+    memory = memory if of is None else memory.select(of)
     state = model.start(memory)
     ids, logits = target[:, 0], []
     for right in (*target[:, 1:].unbind(dim=1), None):

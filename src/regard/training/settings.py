@@ -63,6 +63,12 @@ class TrainSettings(BaseModel):
         description="Chance that the next word shown is the right one, not the model's own; "
         "a number, or {start, end, steps}. Less than 1 makes training a loop of steps.",
     )
+    doubly_stochastic: float = Field(
+        0.0,
+        ge=0,
+        description="λ of what is added to the loss of a caption: λ · Σ (1 − attention that a part "
+        "of the picture got from all words together)² (Xu et al. 2015).",
+    )
     clip: float | None = Field(
         1.0, ge=0, description="Largest norm of the gradient; 0 or null clips nothing."
     )

@@ -8,8 +8,9 @@ Keys: ``source``, ``answer`` (what came out), ``source_tokens``, ``target_tokens
 ``choices``, most probable first.
 
 A look at a picture has it as ``picture``, a data URL. Where rows have a gate (β), ``gates`` has one
-a row of the target; where objects were found, ``boxes`` has ``{label, probability, box, row}``:
-left, top, right and bottom as shares of the sides, and the row of the target that found it.
+a row of the target; where attention is hard, ``drawn`` has the patch that each row took. Where
+objects were found, ``boxes`` has ``{label, probability, box, row}``: left, top, right and bottom as
+shares of the sides, and the row of the target that found it.
 
 Along the sides of an attention stand tokens, patches of a picture, frames or nodes. Nothing that
 draws assumes words: it asks an ``Axis`` for its labels, and for its grid where it lies in a plane.

@@ -132,7 +132,7 @@ def test_attend_computes_what_its_paper_writes():
     h, c = decoder.begin_h(mean).tanh(), decoder.begin_c(mean).tanh()
     score = decoder.cross_attention.score
     e = score(h[:, None, None], a[:, None])[:, 0, 0]
-    z = decoder.gate(h).sigmoid() * (e.softmax(dim=-1).unsqueeze(1) @ a).squeeze(1)
+    z = decoder.gate(h) * (e.softmax(dim=-1).unsqueeze(1) @ a).squeeze(1)
     y = decoder.tokens(torch.tensor([5, 6, 7]))
     cell = decoder.cell
     gates = cell.words(y) + cell.context(z) + cell.state(h)

@@ -8,8 +8,8 @@ from regard.data.examples import Example
 from regard.data.pair_batches import collate_pairs, packed_stream
 from regard.models.presets import build
 from regard.models.settings import TransformerConfig
-from regard.tasks.translation import TokenLoss
 from regard.training.settings import TrainSettings
+from regard.training.token_loss import TokenLoss
 
 V = 50
 

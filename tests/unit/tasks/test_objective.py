@@ -9,10 +9,10 @@ from regard.data.examples import Example
 from regard.data.pair_batches import collate_pairs
 from regard.layers.draw import Draw
 from regard.models.presets import ModelSettings, build, resolve
-from regard.tasks.translation import TokenLoss
 from regard.training import reinforce
 from regard.training.losses import token_log_probs
 from regard.training.settings import TrainSettings
+from regard.training.token_loss import TokenLoss
 
 SOURCE, TARGET = [5, 6], [7]  # with the end token three keys to look at and two steps
 

@@ -12,10 +12,10 @@ from torch.nn.parallel import DistributedDataParallel
 from regard.checkpoints.run_folder import SnapshotStore
 from regard.data.examples import Example
 from regard.data.pair_batches import padded_stream
-from regard.tasks.translation import TokenLoss
 from regard.training.distributed import Ranks, unwrapped
 from regard.training.loop import Setup, Trainer
 from regard.training.settings import TrainSettings
+from regard.training.token_loss import TokenLoss
 from regard.training.update import Update
 
 CPU = torch.device("cpu")

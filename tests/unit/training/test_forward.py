@@ -18,8 +18,8 @@ from regard.tasks.classification import LabelLoss
 from regard.tasks.language import NextTokenLoss
 from regard.tasks.masked import MaskedLoss
 from regard.tasks.similarity import SimilarityLoss
-from regard.tasks.translation import TokenLoss
 from regard.training.settings import TrainSettings
+from regard.training.token_loss import TokenLoss
 
 SETTINGS = TrainSettings(max_steps=1)
 PAIRS = [Example([4, 5, 6][: n % 3 + 1], [7, 8, 4, 5][: n % 4 + 1]) for n in range(12)]

@@ -7,8 +7,8 @@ from tiny import tiny_config
 from regard.data.examples import Example
 from regard.data.pair_batches import packed_stream, padded_stream
 from regard.models.transformer import Transformer
-from regard.tasks.translation import TokenLoss
 from regard.training.settings import TrainSettings
+from regard.training.token_loss import TokenLoss
 from regard.training.update import CapturedUpdate, Update, batch_tensors
 
 CPU = torch.device("cpu")

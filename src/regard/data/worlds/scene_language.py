@@ -242,6 +242,36 @@ def caption(claim: Claim, scene: Scene, language: Language, draw: StableRandom) 
     return Caption(join([word.text for word in words]), claim, tuple(word.about for word in words))
 
 
+def spoken(text: str, scene: Scene, language: Language) -> Caption | None:
+    """A caption that somebody wrote about a scene, or None where it is none of this grammar.
+
+    Where it is false, its words may be about nothing.
+    """
+    claim = claim_of(text, language)
+    if claim is None:
+        return None
+    relations = RELATION_WORDS[language][claim.relation] if claim.relation else ("",)
+    about, written = _about(claim, scene), split(text)
+    for template, relation in product(TEMPLATES[language][claim.kind], relations):
+        words = _said(claim, template, relation, language, about)
+        if [word.text for word in words] == written:
+            return Caption(text, claim, tuple(word.about for word in words))
+    return None
+
+
+@lru_cache
+def looked_for(language: Language) -> frozenset[str]:
+    """The words for colours and shapes, one and several: those that are seen in one place."""
+    nouns = [noun for name, noun in NOUNS[language].items() if name != THING]
+    found = {form for noun in nouns for form in (noun.one, noun.many)}
+    if language == "en":
+        return frozenset({*found, *COLOURS})
+    forms = [FRENCH_ADJECTIVES[colour] for colour in COLOURS]
+    return frozenset(
+        {*found, *(form + end for *both, s in forms for form in both for end in ("", s))}
+    )
+
+
 def _about(claim: Claim, scene: Scene) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The objects that the two descriptions of a true claim are about."""
     first = claim.a.among(scene)
