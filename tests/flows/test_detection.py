@@ -6,8 +6,9 @@ import shutil
 
 import numpy as np
 import pytest
+from detectors import recipe, write_shapes
 from fastapi.testclient import TestClient
-from PIL import Image, ImageDraw
+from PIL import Image
 
 import regard
 from regard.cli.main import main
@@ -16,53 +17,11 @@ from regard.runs.heads import head_measures
 from regard.runs.train import train
 from regard.server.app import make_app
 from regard.tasks.base import TASKS
-from regard.tasks.recipe import recipe_from
-
-SIZE = 48
-MODEL = {"d_model": 32, "n_layers": 2, "n_heads": 4, "d_ff": 64, "dropout": 0.0, "n_queries": 8}
-
-
-def draw(path, seed, n):
-    """A picture of light discs and dark squares on grey; -> lines of its boxes."""
-    rng = np.random.default_rng(seed)
-    picture = Image.new("RGB", (96, 64), (120, 120, 120))
-    pen, lines = ImageDraw.Draw(picture), []
-    for i in range(n):
-        left, top = 4 + 46 * i + int(rng.integers(0, 16)), int(rng.integers(4, 34))
-        box = (left, top, left + 22, top + 22)
-        kind = ("disc", "square")[int(rng.integers(2))]
-        if kind == "disc":
-            pen.ellipse(box, fill=(240, 220, 60))
-        else:
-            pen.rectangle(box, fill=(20, 30, 110))
-        lines.append(f"{path.name}\t96\t64\t{kind}\t{left}\t{top}\t{left + 23}\t{top + 23}")
-    picture.save(path)
-    return lines
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("shapes")
-    rows = ["image\twidth\theight\tlabel\txmin\tymin\txmax\tymax\tsplit"]
-    for number, split in enumerate(["train"] * 48 + ["val"] * 8 + ["test"] * 8):
-        drawn = draw(folder / f"{number}.png", number, 1 + number % 2)
-        rows += [f"{line}\t{split}" for line in drawn]
-    (folder / "boxes.tsv").write_text("\n".join(rows) + "\n")
-    return folder
-
-
-def recipe(folder, **changes):
-    return recipe_from(
-        {
-            "task": "detection",
-            "data": {"folder": str(folder), "train": "boxes.tsv", "image_size": SIZE,
-                     "fit": "squash", "augment": {"flip": True}, **changes.pop("data", {})},
-            "model": {"preset": "detr2020", **MODEL, "n_groups": 2, **changes.pop("model", {})},
-            "train": {"max_steps": 250, "batch_size": 8, "lr": 2e-3, "warmup_steps": 20,
-                      "schedule": "cosine", "eval_every": 125, "save_every": 125,
-                      "criterion": "ap50", **changes.pop("train", {})},
-        }
-    )  # fmt: skip
+    return write_shapes(tmp_path_factory.mktemp("shapes"))
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +153,13 @@ def test_a_look_is_drawn_with_a_map_for_every_object(path, run, data, tmp_path, 
     assert main(["explain", str(path), str(data / "57.png"), "--out", str(tmp_path / "a.png")]) == 0
     assert main(["explain", str(path), str(data / "57.png")]) == 0
     assert look.boxes[0]["label"] in capsys.readouterr().out
+
+
+def test_a_look_that_finds_nothing_says_so(run, data):
+    look = run.explain(data / "57.png", threshold=1.0)
+    assert look.as_json()["boxes"] == []
+    assert (look.answer, look.outcome.text) == ("", "0 objects")
+    assert look.as_file("svg").startswith("<svg")
 
 
 def test_an_edit_changes_what_is_found(run, data):
