@@ -55,6 +55,11 @@ def cider(predictions: Sequence[str], references: Several) -> float:
 
     The rarity of an n-gram is counted over the references that are given: a score depends on them.
     """
+    return float(np.mean(cider_each(predictions, references)))
+
+
+def cider_each(predictions: Sequence[str], references: Several) -> list[float]:
+    """The CIDEr-D of each caption, all of them given."""
     pairs = [
         (n_grams(said), [n_grams(one) for one in some])
         for said, some in _split(predictions, references)
@@ -70,11 +75,10 @@ def cider(predictions: Sequence[str], references: Several) -> float:
             found[len(ngram) - 1][ngram] = count * rarity
         return found
 
-    scores = [
-        np.mean([_similarity(weighted(said), weighted(one), said, one) for one in some])
+    return [
+        10 * float(np.mean([_similarity(weighted(said), weighted(x), said, x) for x in some]))
         for said, some in pairs
     ]
-    return 10 * float(np.mean(scores))
 
 
 def n_grams(words: Words) -> NGrams:

@@ -14,15 +14,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-import regard.evaluation.captions  # noqa: F401  its metrics are entered
+from regard.core.errors import RegardError
+from regard.core.files import write_whole
 from regard.data.picture_records import CaptionedPicture
 from regard.data.worlds.scene_language import Caption, looked_for, spoken
 from regard.data.worlds.scenes import SceneRecord
+from regard.evaluation.captions import cider_each
 from regard.evaluation.metrics import computed, perplexity
 from regard.evaluation.saliency import looking, pointing_accuracy
 from regard.inspection.capture import viewpoints, watch
 from regard.text import words
 from regard.text.tokenizer import Tokenizer
+from regard.visual.gallery import GalleryItem, best_and_worst, gallery_page
 
 TEST_METRICS = ("bleu", "cider", "rouge_l_coco", "meteor_stem")
 CROSS = "decoder.cross"
@@ -51,6 +54,50 @@ def _likelihood(run: Any, examples: Sequence[CaptionedPicture]) -> dict[str, flo
     right = sum(int(one.right.sum()) for one in judged)
     known = {"loss": -total / n_tokens, "perplexity": perplexity(total, n_tokens)}
     return {**known, "accuracy": right / n_tokens}
+
+
+GALLERY, SHOWN = "gallery.html", 6
+"""A page beside the run, and how many of the best and of the worst captions are in it."""
+
+
+def write_gallery(
+    run: Any, examples: Sequence[CaptionedPicture], said: Sequence[str], split: str
+) -> str:
+    """The best and the worst captions by CIDEr, with where each word looked -> a note."""
+    scores = cider_each(said, [list(one.captions) for one in examples])
+    best, worst = (
+        [_item(run, examples[i], said[i], scores[i]) for i in some]
+        for some in best_and_worst(scores, SHOWN)
+    )
+    path = run.folder.path / GALLERY
+    page = gallery_page(
+        f"Captions of {split}: {run.folder.path.name}",
+        best=best,
+        worst=worst,
+        score="CIDEr-D",
+        about=f"{len(examples):,} pictures, described by {run.recipe.model.preset}.",
+    )
+    try:
+        write_whole(path, page)
+    except RegardError as error:  # somebody else's run can be scored, too
+        return f"no {GALLERY}: {error}"
+    return f"the best and the worst captions: {path}"
+
+
+def _item(run: Any, example: CaptionedPicture, text: str, score: float) -> GalleryItem:
+    look = run.explain(example, text)
+    layers = look.attentions.get(CROSS, ())
+    n = len(look.target_tokens) - 1  # the end token is no word
+    maps = np.concatenate(layers).mean(axis=0)[:n] if layers else ()
+    return GalleryItem(
+        pixels=look.picture,
+        caption=text,
+        references=example.captions,
+        score=score,
+        words=look.target_tokens[:n] if layers else (),
+        maps=[one.reshape(run.config.grid) for one in maps],
+        gates=look.gates[:n] or None,
+    )
 
 
 # ------------------------------------------------------------------ truth

@@ -30,7 +30,7 @@ from regard.tasks.look import Look, Prediction
 from regard.tasks.opening import one_or_many, one_text
 from regard.tasks.pictures import READ_AT_ONCE, PictureRun, is_one
 from regard.tasks.recipe import Recipe
-from regard.tasks.texts import Reading, padded
+from regard.tasks.texts import PatchGrid, Reading, padded
 from regard.tasks.translating import (
     OneSource,
     SourceBatch,
@@ -271,7 +271,8 @@ class CaptionWriter(PictureRun):
                 "decoder.self": (read, read),
                 CROSS: (words[:, 1:], patches),
             }
-            yield Reading((pixels, targets[:, :-1]), ids.__getitem__)
+            grids = {"encoder.self": PatchGrid(self.config.grid, self.cell)}
+            yield Reading((pixels, targets[:, :-1]), ids.__getitem__, grids)
 
     @override
     def facts(self) -> dict[str, Any]:

@@ -25,8 +25,15 @@ from regard.functional.attend import is_drawn
 from regard.inspection.capture import kept_weights, viewpoints
 from regard.models.captioner import CaptioningConfig, CaptionModel, doubly_stochastic
 from regard.models.presets import build, resolve_for
-from regard.tasks.base import TASKS, TOKEN, Form, JudgedRun
-from regard.tasks.caption_scores import CROSS, pointing_by_head, share_true, understood
+from regard.tasks.base import TASKS, TOKEN, Evaluation, Form, JudgedRun
+from regard.tasks.caption_scores import (
+    CROSS,
+    GALLERY,
+    pointing_by_head,
+    share_true,
+    understood,
+    write_gallery,
+)
 from regard.tasks.caption_writer import CaptionWriter
 from regard.tasks.opening import (
     SHARED,
@@ -190,6 +197,14 @@ class PreparedCaptions(PreparedPictures):
         return len(batch.pixels) * read + len(batch.target) * written
 
     @override
+    def scored(self, run: CaptionWriter, split: str) -> Evaluation:
+        """Of the first test set with a gallery."""
+        found = PreparedPictures.scored(self, run, split)
+        if split == self.test_sets[0]:
+            write_gallery(run, self.data.split(split), found.outputs, split)
+        return found
+
+    @override
     def judged(self, out: Path, test_sets: Sequence[str] | None) -> JudgedRun:
         """With some captions of each test set beside the first of their references."""
         found, samples = PreparedPictures.judged(self, out, test_sets), []
@@ -208,7 +223,7 @@ class CaptioningTask(PictureTask):
 
     name, unit, records = "captioning", TOKEN, "caption"
     verbs, config, attends = (CAPTION,), CaptioningConfig, "show-attend-tell2015"
-    files = TOKENIZER_FILES
+    files = (*TOKENIZER_FILES, GALLERY)
     heeds = PICTURE_SETTINGS | {
         "data.columns",
         "data.language",
@@ -268,6 +283,13 @@ class CaptioningTask(PictureTask):
         return CaptionWriter(folder, recipe, model, place, tokenizer)
 
     @override
+    def shown(
+        self, run: CaptionWriter, examples: Sequence[CaptionedPicture], found: Evaluation
+    ) -> Evaluation:
+        note = write_gallery(run, examples, found.outputs, found.scores["split"])
+        return replace(found, notes=(*found.notes, note))
+
+    @override
     def check_look(self, run: CaptionWriter, at_most: int, source: Any, **more: Any) -> None:
         run.fitted(source)
         target = more.get("target") or ""
@@ -295,7 +317,7 @@ class CaptioningTask(PictureTask):
             judge,
             split,
             len(examples),
-            known=lambda: {"pointing_accuracy": pointing_by_head(run, examples)},
+            known=lambda: {"pointing": pointing_by_head(run, examples)},
             facts={"n_bleu": len(few)},
         )
 

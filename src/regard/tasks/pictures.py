@@ -297,7 +297,7 @@ class PictureTask(Task):
         check_data(run.folder, run.recipe.data, ELSEWHERE)
         data = self.kept_data(run.recipe, split)
         name = split or data.test_sets[0]
-        found: Evaluation = run.scored(data.split(name), name, **given)
+        found = self.shown(run, data.split(name), run.scored(data.split(name), name, **given))
         notes = (NO_TEST,) if split is None and name == "valid" else ()
         return replace(found, notes=(*notes, *found.notes))
 
@@ -306,7 +306,12 @@ class PictureTask(Task):
         given = self.options_of(options)
         corpus = read_corpus(str(path), self.records, run.recipe.data)
         found = run.scored(corpus.examples, path.name, **given)
-        return replace(found, notes=tuple(corpus.notes(path.name)))
+        found = self.shown(run, corpus.examples, found)
+        return replace(found, notes=(*corpus.notes(path.name), *found.notes))
+
+    def shown(self, run: Any, examples: Sequence[Any], found: Evaluation) -> Evaluation:
+        """What was found, once a task has written a page about it beside the run; most do not."""
+        return found
 
     def options_of(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of an evaluation that are given; most are not for pictures, and refused."""

@@ -43,6 +43,7 @@ COLUMNS = (
     HeadColumn("pointing", "point", 100, ".1f", "largest weight on an object that is meant, in %"),
     HeadColumn("loss_change", "Δloss", 1, "+.3f", "nats a token, when the head is ablated"),
     HeadColumn("bleu_change", "ΔBLEU", 1, "+.1f", "of greedy search, when the head is ablated"),
+    HeadColumn("true_captions_change", "Δtrue", 100, "+.1f", "true in %, when it is ablated"),
     HeadColumn("accuracy_change", "Δacc", 100, "+.1f", "accuracy in %, when the head is ablated"),
     HeadColumn("spearman_change", "Δrho", 1, "+.3f", "Spearman, when the head is ablated"),
     HeadColumn("exact_match_change", "ΔEM", 100, "+.1f", "exact in %, when the head is ablated"),

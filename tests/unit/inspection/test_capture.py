@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.inspection.capture import place, watch
+from regard.inspection.capture import kept_weights, place, viewpoints, watch
 from regard.layers.viewpoint import Viewpoint
 
 
@@ -52,3 +52,17 @@ def test_weights_show_the_masks(model, source, target):
     assert (cross[1, :, :, 4:] == 0).all()
     assert (views["decoder.self", 0].weights().triu(1) == 0).all()
     torch.testing.assert_close(cross.sum(-1), torch.ones(3, 3, 6, dtype=torch.float64))
+
+
+def test_kept_weights_are_those_in_use_and_can_be_learned_through(model, source, target):
+    with watch(model) as views:
+        plain = model(source, target)
+    with kept_weights(model, "decoder.cross") as kept:
+        again = model(source, target)
+    torch.testing.assert_close(again, plain)
+    assert sorted(kept) == [layer for name, layer in views if name == "decoder.cross"]
+    for layer, calls in kept.items():
+        found = torch.cat([one.weights for one in calls], dim=2)
+        torch.testing.assert_close(found, views["decoder.cross", layer].weights())
+        assert found.requires_grad
+    assert not any(view.watched for _, view in viewpoints(model))

@@ -12,6 +12,7 @@ from regard.data.worlds.scene_language import claim_of, looked_for
 from regard.data.worlds.scenes import build_scenes
 from regard.inspection.capture import watch
 from regard.models.captioner import doubly_stochastic
+from regard.runs.heads import measured
 from regard.runs.prepare import prepare
 from regard.runs.train import train
 from regard.tasks import caption_scores
@@ -226,7 +227,12 @@ def test_heads_are_measured(run):
     assert rows.shape == reading.inputs[1].shape
     assert columns.shape == (6, 16)
     assert {"loss", "bleu"} <= subject.judge().keys()
-    assert subject.known() == {"pointing_accuracy": {}}
+    assert subject.known() == {"pointing": {}}
+    found = measured(run, subject)
+    (row,) = found.rows
+    assert (row["name"], row["layer"], row["head"]) == ("decoder.cross", 0, 0)
+    assert row["loss_change"] != 0
+    assert "cross" in str(found)
 
 
 def test_evaluation_takes_a_beam_and_no_stride(run):
@@ -238,6 +244,10 @@ def test_evaluation_takes_a_beam_and_no_stride(run):
     )
     assert {"bleu", "cider", "rouge_l_coco", "meteor_stem", "loss"} <= found.scores.keys()
     assert "true_captions" not in found.scores
+    page = (run.folder.path / "gallery.html").read_text()
+    assert str(run.folder.path / "gallery.html") in found.notes[-1]
+    assert page.count("<article") == 8
+    assert all(text in page for text in found.outputs)
     with pytest.raises(ConfigError, match="--stride"):
         task.evaluate(run, "valid", stride=3)
 
