@@ -183,6 +183,11 @@ def test_a_look_under_an_edit_says_so(run, files, preset):
     ablate = {"kind": "ablate", "name": name, "layer": 1, "head": 0}
     look = run.explain(files / "test" / "0.png", "what colour?", edit=ablate)
     assert look.edits[0]["name"] == name
+    swap = {"kind": "swap", "first": 0, "second": 1}
+    assert run.explain(files / "test" / "0.png", "colour what?", edit=swap).source == "what colour?"
+    forced = {"kind": "force_token", "position": 0, "token": "a"}
+    with pytest.raises(ConfigError, match="writes no words"):
+        run.explain(files / "test" / "0.png", "what colour?", edit=forced)
 
 
 def test_heads_are_measured_on_questions(run, preset):

@@ -152,6 +152,8 @@ class PictureAnswerer(PictureRun):
         if other is None:
             raise ConfigError("what is asked? Give a question beside the picture")
         changes = edits.edits_from(edit)
+        if edits.forced_tokens(changes):
+            raise ConfigError("force_token: this run chooses an answer and writes no words")
         question = edits.swapped(one_text(other, "a question"), changes)
         seen = self.seen(picture, changes)
         ids = self.ids(question)
