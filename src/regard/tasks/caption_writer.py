@@ -197,7 +197,7 @@ class CaptionWriter(PictureRun):
         """
         changes = _changes(edit)
         given = None if target is None else one_text(target)
-        seen = self.fitted(picture)
+        seen = self.seen(picture, changes)
         source = self._one(seen)
         with edited(self.model, edits.of_model(changes)), gates_of(self.model) as gates:
             own = self._own(seen) if given is None else self.tokenizer.encode(given)
@@ -227,7 +227,7 @@ class CaptionWriter(PictureRun):
     ) -> Tree:
         """How a caption is searched for: every hypothesis, what was pruned, and why."""
         changes = _changes(edit)
-        seen = self.fitted(picture)
+        seen = self.seen(picture, changes)
         source, asked = self._one(seen), prefix_ids(prefix, self.tokenizer)
         with edited(self.model, edits.of_model(changes)):
             given = source.begun(asked, changes, lambda: self._own(seen))

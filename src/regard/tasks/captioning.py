@@ -45,7 +45,9 @@ from regard.tasks.opening import (
 )
 from regard.tasks.picture_verbs import CAPTION
 from regard.tasks.pictures import (
+    PICTURE_EDITS,
     PICTURE_SETTINGS,
+    PICTURE_VIEWS,
     READ_AT_ONCE,
     Augmenting,
     PictureTask,
@@ -330,8 +332,9 @@ class CaptioningTask(PictureTask):
             about="says what a picture shows",
             stands="The caption stands.",
             language=run.language or "",
-            views=("lines", "matrix", "grid", "beam", "heads"),
-            edits=("ablate", "force", "temperature", "force_token"),
+            view="caption",
+            views=PICTURE_VIEWS,
+            edits=(*PICTURE_EDITS, "force_token"),
         )
 
     @override

@@ -204,6 +204,10 @@ def test_a_word_can_be_forced_and_a_swap_cannot(run):
     assert look.target_tokens[0] == "two"
     with pytest.raises(ConfigError, match="a picture has no words"):
         run.explain(picture, edit={"kind": "swap", "first": 0, "second": 1})
+    hidden = run.explain(picture, "two squares", {"kind": "occlude", "row": 0, "column": 0})
+    assert (hidden.picture != picture).any()
+    plain = run.explain(picture, "two squares")
+    assert not np.array_equal(hidden.weights("decoder.cross"), plain.weights("decoder.cross"))
     tree = run.beam(picture, n_beams=3)
     assert run.tokenizer.decode(run.tokenizer.encode(" ".join(tree.best[:-1]))) in run.caption(
         picture, n_best=3
