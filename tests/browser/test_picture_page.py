@@ -270,3 +270,31 @@ def test_a_narrow_page_does_not_scroll_sideways(visit, at, view):
     page.wait_for_timeout(300)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.locator("#view svg").bounding_box()["width"] >= 200
+
+
+def test_the_head_map_shows_how_far_heads_look_and_which_positions_are_alike(visit, at):
+    page = visit(link(view="heads"), at=at)
+    page.wait_for_selector("#view .figures img")
+    figures = page.locator("#view .figures img")
+    expect(figures).to_have_count(2)
+    assert "Mean attention distance" in figures.nth(0).get_attribute("alt")
+    assert "Similarity of learned positions" in figures.nth(1).get_attribute("alt")
+    assert figures.evaluate_all("all => all.every(one => one.complete && one.naturalWidth > 0)")
+    expect(page.locator("#view thead")).to_contain_text("px")
+
+
+def test_a_map_is_saved_with_its_picture(visit, at, example):
+    page = visit(link(patches=True, head=0, layer=1), at=at)
+    page.wait_for_selector(READY)
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save PNG").click()
+    found = np.asarray(Image.open(saved.value.path()).convert("RGB"))
+    weights = page.eval_on_selector_all(
+        "#view rect[data-s]", "all => all.map(({dataset: d}) => +d.weight)"
+    )
+    where = page.locator("#view rect[data-s]").nth(int(np.argmax(weights)))
+    x, y, side = (float(where.get_attribute(key)) for key in ("x", "y", "width"))
+    cell = found[int(2 * y) + 4 : int(2 * (y + side)) - 4, int(2 * x) + 4 : int(2 * (x + side)) - 4]
+    row, column = divmod(int(np.argmax(weights)), N)
+    patch = example[8 * row : 8 * row + 8, 8 * column : 8 * column + 8]
+    np.testing.assert_allclose(cell.mean(axis=(0, 1)), patch.mean(axis=(0, 1)), atol=6)

@@ -1,6 +1,8 @@
 """Pictures over HTTP are data URLs, never paths; runs refuse what others read."""
 
+import html
 import json
+import re
 
 import pytest
 from fastapi.testclient import TestClient
@@ -112,3 +114,10 @@ def test_a_run_whose_data_is_gone_still_tells_its_attentions(run, monkeypatch):
         info = client.get("/api/info").json()
     assert info["examples"] == []
     assert info["attentions"] == [{"name": "encoder.self", "layers": 2, "heads": 2}]
+
+
+def test_the_manual_shows_a_command_that_works_with_a_small_picture(client):
+    text = html.unescape(client.get("/docs").text)
+    (command,) = re.findall(r"curl .*?-d '(\{.*?\})' localhost/api/classify", text)
+    assert len(command) < 400
+    assert client.post("/api/classify", json=json.loads(command)).status_code == 200

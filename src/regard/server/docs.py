@@ -18,7 +18,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
 from regard.server.api import verb_path
-from regard.server.service import Service, typed_fields
+from regard.server.service import NO_PICTURE, Service, typed_fields
 from regard.tasks.base import Verb
 
 Schema = Mapping[str, Any]
@@ -44,6 +44,8 @@ def add_docs(app: FastAPI, service: Service) -> None:
 def samples(service: Service) -> Mapping[str, Schema]:
     """Path → fields that this very run can answer; a path that takes none has none."""
     example = service.first_of(service.examples())
+    if service.reads_pictures:
+        example = {**example, "text": NO_PICTURE}  # a small one: a command has no room for others
     text, named = example["text"], {"model": service.name}
     source, _, target = service.run.recipe.data.direction.partition("-")
     edits = [{"kind": "temperature", "value": 2}]

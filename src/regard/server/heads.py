@@ -31,7 +31,7 @@ class HeadMeasuring:
         self._closing = False
 
     async def result(self) -> bytes:
-        """The JSON of ``regard heads``."""
+        """The JSON of ``regard heads``, and ``figures`` beside the map, as SVG."""
         if self._going is None or _failed(self._going):
             self._going = asyncio.create_task(self._measured())
             self._going.add_done_callback(_failed)  # perhaps nobody waits for its error any more
@@ -94,6 +94,7 @@ def _failed(going: asyncio.Task[bytes]) -> bool:
 def main(path: str, device: str, *plugins: str) -> int:
     """What the process does: the measures as JSON on standard output."""
     from regard.runs.heads import head_measures
+    from regard.visual.patch_figures import head_figures
 
     load_plugins(plugins)
     try:
@@ -101,7 +102,8 @@ def main(path: str, device: str, *plugins: str) -> int:
     except RegardError as error:
         print(error, file=sys.stderr)
         return CANNOT
-    sys.stdout.buffer.write(as_json(found.as_json()))
+    told = found.as_json()
+    sys.stdout.buffer.write(as_json({**told, "figures": head_figures(told)[1:]}))
     return 0
 
 

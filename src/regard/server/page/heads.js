@@ -32,12 +32,21 @@ export async function showHeads(box, measures, change) {
     const shown = ordered.filter(({ key }) => heads.rows.some((row) => isKnown(row[key])));
     const worth = shown.find(isWorth);
     const [hint, caveat] = [el("p", { class: "hint" }, hintOn(worth)), el("p", { class: "caveat" }, heads.caveat)];
-    box.replaceChildren(canvas, hint, caveat, table(heads, shown, pick), meanings(shown));
+    box.replaceChildren(canvas, hint, caveat, ...figuresOf(heads), table(heads, shown, pick), meanings(shown));
     const cost = (row) => (worth ? signOf(worth) * worth.unit * (row[worth.key] ?? 0) : 0);
     drawHeadMap(canvas, heads, { onPick: pick, told: (row, cluster) => told(row, cluster, shown), cost });
   } catch (error) {
     box.replaceChildren(el("p", { class: "trouble", role: "alert" }, error.message));
   }
+}
+
+/** How far heads look in a picture, and the like: drawn by the server, shown as pictures. */
+function figuresOf({ figures = [] }) {
+  const pictures = figures.map((svg) => {
+    const alt = svg.match(/aria-label="([^"]*)"/)?.[1] ?? "";
+    return el("img", { src: `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`, alt });
+  });
+  return pictures.length ? [el("div", { class: "figures" }, ...pictures)] : [];
 }
 
 const isKnown = (value) => value !== null && value !== undefined;
