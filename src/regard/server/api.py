@@ -19,7 +19,13 @@ from regard.core.errors import RegardError
 from regard.server.errors import as_json, json_response
 from regard.server.heads import HeadMeasuring
 from regard.server.limits import MAX_WORDS
-from regard.server.schemas import ExplainRequest, NonemptyExplainRequest, PictureExplainRequest
+from regard.server.schemas import (
+    BeamRequest,
+    ExplainRequest,
+    NonemptyExplainRequest,
+    PictureBeamRequest,
+    PictureExplainRequest,
+)
 from regard.server.service import EVENT_STREAM, Event, Service, stream_response, typed_fields
 from regard.tasks.base import Verb
 from regard.tasks.requests import MAX_NAME
@@ -142,6 +148,24 @@ def _explain(service: Service, asked: ExplainRequest) -> bytes:
     if asked.rollout is not None:
         answer["rollout"] = look.rollout(asked.rollout).tolist()
     return as_json(answer)
+
+
+def beam_routes(service: Service) -> APIRouter:
+    """``/api/beam``: beam search as a tree, of a run whose page has that view."""
+    router, run = APIRouter(prefix="/api", tags=["look inside"]), service.run
+
+    def tree(asked: BeamRequest) -> bytes:
+        service.task.check_look(run, service.limits.look_tokens, asked.source)
+        edits = tuple(edit.model_dump() for edit in asked.edits)
+        found = run.beam(asked.source, n_beams=asked.n_beams, prefix=(*asked.prefix,), edit=edits)
+        return as_json(found.as_json())
+
+    async def beam(asked: Any) -> Response:
+        return json_response(await service.worker.call(partial(tree, asked)))
+
+    beam.__annotations__["asked"] = PictureBeamRequest if service.reads_pictures else BeamRequest
+    router.add_api_route("/beam", beam, methods=["POST"], summary="A beam search as a tree.")
+    return router
 
 
 def _add_words(router: APIRouter, tokenizer: Tokenizer) -> None:

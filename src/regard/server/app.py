@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from regard import __version__
-from regard.server.api import explain_routes, verb_routes
+from regard.server.api import beam_routes, explain_routes, verb_routes
 from regard.server.batcher import Worker
 from regard.server.docs import add_docs
 from regard.server.errors import add_error_handlers
@@ -90,6 +90,8 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
     if TRANSLATE in service.task.verbs:
         app.include_router(libretranslate_routes(service))  # looks for the key in forms, too
         app.include_router(decoding_routes(service), dependencies=keyed)
+    if "beam" in service.task.form(service.run).views:
+        app.include_router(beam_routes(service), dependencies=keyed)
     app.include_router(verb_routes(service), dependencies=keyed)
     if has_openai_routes(service.task):
         app.include_router(openai_routes(service), dependencies=keyed)

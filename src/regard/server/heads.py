@@ -31,7 +31,7 @@ class HeadMeasuring:
         self._closing = False
 
     async def result(self) -> bytes:
-        """The JSON of ``regard heads``, and ``figures`` beside the map, as SVG."""
+        """The JSON of ``regard heads``, and of pictures ``figures`` beside the map, as SVG."""
         if self._going is None or _failed(self._going):
             self._going = asyncio.create_task(self._measured())
             self._going.add_done_callback(_failed)  # perhaps nobody waits for its error any more
@@ -103,7 +103,8 @@ def main(path: str, device: str, *plugins: str) -> int:
         print(error, file=sys.stderr)
         return CANNOT
     told = found.as_json()
-    sys.stdout.buffer.write(as_json({**told, "figures": head_figures(told)[1:]}))
+    figures = head_figures(told)[1:]
+    sys.stdout.buffer.write(as_json(told | ({"figures": figures} if figures else {})))
     return 0
 
 

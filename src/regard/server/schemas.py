@@ -160,3 +160,9 @@ class BeamRequest(Request):
     n_beams: int = Field(4, ge=1, le=MAX_BEAMS, description="Hypotheses kept open.")
     prefix: list[Name] = Field([], max_length=MAX_EDITS * 8, description="Target tokens to begin.")
     edits: list[Edit] = Field([], max_length=MAX_EDITS, description="What if?")
+
+
+class PictureBeamRequest(BeamRequest):
+    """A picture whose caption is searched for."""
+
+    source: Image

@@ -23,7 +23,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.server.errors import RefusedError, as_json, json_response, problems
 from regard.server.limits import MAX_ALTERNATIVES, MAX_TEXTS
 from regard.server.middleware import bearer, check_key
-from regard.server.schemas import BeamRequest, listed, texts_check
+from regard.server.schemas import listed, texts_check
 from regard.server.service import EVENT_STREAM, Event, Service, stream_response
 from regard.tasks.requests import MAX_CHARACTERS, MAX_LINES, MAX_NAME, Name, Numbered, Text
 from regard.tasks.translating import target_ids
@@ -239,7 +239,7 @@ def _checked_lines(service: Service, texts: Iterable[str]) -> list[str]:
 
 
 def decoding_routes(service: Service) -> APIRouter:
-    """``/api/stream``: greedy search, token by token; ``/api/beam``: beam search, as a tree."""
+    """``/api/stream``: greedy search, token by token."""
     router = APIRouter(prefix="/api", tags=["look inside"])
     run = service.run
 
@@ -257,16 +257,6 @@ def decoding_routes(service: Service) -> APIRouter:
         _checked_lines(service, [source])
         events, dropped = greedy_events(run, source), threading.Event()
         return await stream_response(service.worker, events, "GET /api/stream", dropped)
-
-    def tree(asked: BeamRequest) -> bytes:
-        edits = tuple(edit.model_dump() for edit in asked.edits)
-        found = run.beam(asked.source, n_beams=asked.n_beams, prefix=(*asked.prefix,), edit=edits)
-        return as_json(found.as_json())
-
-    @router.post("/beam", summary="A beam search as a tree.")
-    async def beam(asked: BeamRequest) -> Response:
-        service.task.check_look(run, service.limits.look_tokens, asked.source)
-        return json_response(await service.worker.call(partial(tree, asked)))
 
     return router
 

@@ -333,7 +333,7 @@ class CaptioningTask(PictureTask):
             stands="The caption stands.",
             language=run.language or "",
             view="caption",
-            views=PICTURE_VIEWS,
+            views=(*PICTURE_VIEWS[:-1], "beam", "heads"),
             edits=(*PICTURE_EDITS, "force_token"),
         )
 
