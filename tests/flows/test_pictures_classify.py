@@ -63,12 +63,12 @@ def recipe(pictures, tmp_path_factory):
             "dropout": 0.0,
         },
         "train": {
-            "max_steps": 60,
+            "max_steps": 120,
             "batch_size": 16,
             "lr": 3e-3,
             "warmup_steps": 5,
-            "save_every": 30,
-            "eval_every": 30,
+            "save_every": 40,
+            "eval_every": 40,
             "log_every": 10,
             "precision": "fp32",
         },
@@ -99,7 +99,7 @@ def test_it_learns(run):
 
 def test_a_training_that_was_stopped_goes_on_bit_for_bit(recipe, run, tmp_path):
     def stop(event):
-        if event["step"] >= 40:
+        if event["step"] >= 60:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -2,7 +2,8 @@
 
 What is drawn by chance is drawn on the host from a seed and the numbers of the batch's examples:
 the same on every device, and the same again after a training was resumed, while another epoch, in
-another order, draws anew. All of it is small; the pictures never leave their device.
+another order, draws anew. The draws are a few small tensors that travel with the batch; what is
+done with them is the same for every batch, so that it can be recorded with the rest of an update.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ class Augmented(NamedTuple):
     picture's sides; turns and shears of RandAugment are not told."""
 
 
+Draws = Mapping[str, Tensor]
+"""What was drawn for a batch, by the name of the change."""
+
+
 class Augmentation:
     """Changes the pictures of a batch by the numbers of its examples, in their order."""
 
@@ -56,97 +61,129 @@ class Augmentation:
         self.seed = seed
 
     def __call__(self, pixels: Tensor, numbers: Sequence[int]) -> Augmented:
-        """Pictures (B, 3, H, W) of bytes, which have these numbers."""
+        """Pictures (B, 3, H, W) of bytes, which have these numbers, or begin with them."""
+        drawn = self.draw(numbers, len(pixels))
+        return self.apply(pixels, {name: x.to(pixels.device) for name, x in drawn.items()})
+
+    def draw(self, numbers: Sequence[int], n: int) -> Draws:
+        """For ``n`` pictures, on the host."""
         settings, rng = self.settings, np.random.default_rng((self.seed, *numbers))
-        x, placements = placed(pixels.to(torch.float32) / 255, settings, rng)
+        found: dict[str, np.ndarray] = {}
+        if settings.flip or settings.flip_down:
+            asked = np.array([[settings.flip], [settings.flip_down]])
+            found["flips"] = (rng.random((2, n)) < 0.5) & asked
+        if settings.crop:
+            found["shifts"] = rng.integers(-settings.crop, settings.crop + 1, (2, n))
+        if settings.zoom < 1:
+            side = rng.uniform(settings.zoom, 1, (n, 1))
+            found["sides"], found["corners"] = side, (1 - side) * rng.random((n, 2))
         if settings.colour:
-            tones = 1 + settings.colour * rng.uniform(-1, 1, (3, len(x)))
-            for change, amounts in zip((brightness, contrast, saturation), tones, strict=True):
-                x = change(x, _on(amounts, x)).clamp(0, 1)
-        for _ in range(settings.randaugment):
-            x = randaugmented(x, settings.magnitude / 10, rng)
-        return Augmented(*mixed(x, settings, rng), torch.from_numpy(placements).to(x))
+            found["tones"] = 1 + settings.colour * rng.uniform(-1, 1, (3, n))
+        if settings.randaugment:
+            found["changes"] = rng.integers(len(CHANGES), size=(settings.randaugment, n))
+            found["signs"] = np.where(rng.random((settings.randaugment, n)) < 0.5, -1.0, 1.0)
+        if settings.mixes:
+            found |= _drawn_partners(settings, n, rng)
+        return {name: torch.from_numpy(np.ascontiguousarray(x)) for name, x in found.items()}
+
+    def apply(self, pixels: Tensor, draws: Draws) -> Augmented:
+        """Pictures (B, 3, H, W) of bytes, and draws on their device."""
+        settings = self.settings
+        x, placements = placed(pixels.to(torch.float32) / 255, settings, draws)
+        if settings.colour:
+            for change, amounts in zip(
+                (brightness, contrast, saturation), draws["tones"], strict=True
+            ):
+                x = change(x, _wide(amounts, x)).clamp(0, 1)
+        for i in range(settings.randaugment):
+            x = randaugmented(x, settings.magnitude / 10, draws["changes"][i], draws["signs"][i])
+        return Augmented(*mixed(x, settings, draws), placements)
 
 
-def placed(
-    x: Tensor, settings: AugmentSettings, rng: np.random.Generator
-) -> tuple[Tensor, np.ndarray]:
+def placed(x: Tensor, settings: AugmentSettings, draws: Draws) -> tuple[Tensor, Tensor]:
     """Pictures mirrored, shifted and enlarged; their placements (B, 2, 2), see ``Augmented``."""
-    placements = np.tile([1.0, 0.0], (len(x), 2, 1))
-    for axis, flips in enumerate((settings.flip, settings.flip_down)):
-        if flips:
-            chosen = rng.random(len(x)) < 0.5
-            x = _chosen(x, chosen, x.flip(3 - axis))
-            placements[chosen, axis] = -1, 1
+    placements = torch.tensor([1.0, 0.0], device=x.device).expand(len(x), 2, 2)
+    if settings.flip or settings.flip_down:
+        for axis, chosen in enumerate(draws["flips"]):
+            x = torch.where(chosen.view(-1, 1, 1, 1), x.flip(3 - axis), x)
+        turned = draws["flips"].T.unsqueeze(-1)  # (B, 2, 1)
+        placements = torch.where(turned, torch.tensor([-1.0, 1.0], device=x.device), placements)
     if settings.crop:
-        down, right = rng.integers(-settings.crop, settings.crop + 1, (2, len(x)))
+        down, right = draws["shifts"]
         x = shifted(x, settings.crop, down, right)
-        offset = np.stack((right / x.shape[3], down / x.shape[2]), axis=1)
-        placements = _within(placements, np.ones_like(offset), offset)
+        offset = torch.stack((right / x.shape[3], down / x.shape[2]), dim=1)
+        placements = _within(placements, torch.ones_like(offset), offset)
     if settings.zoom < 1:
-        side = np.repeat(rng.uniform(settings.zoom, 1, (len(x), 1)), 2, axis=1)
-        corner = (1 - side) * rng.random(side.shape)
+        side = draws["sides"].to(x.dtype).expand(-1, 2)
+        corner = draws["corners"].to(x.dtype)
         x = cut_out(x, side, corner)
         placements = _within(placements, side, corner)
     return x, placements
 
 
-def _within(placements: np.ndarray, scale: np.ndarray, offset: np.ndarray) -> np.ndarray:
+def _within(placements: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
     """Placements (B, 2, 2) of pictures of which parts (B, 2), (B, 2) are then shown."""
-    a, b = placements[..., 0], placements[..., 1]
-    return np.stack((a * scale, a * offset + b), axis=-1)
+    a, b = placements.unbind(-1)
+    return torch.stack((a * scale, a * offset + b), dim=-1)
 
 
-def cut_out(x: Tensor, side: np.ndarray, corner: np.ndarray) -> Tensor:
+def cut_out(x: Tensor, side: Tensor, corner: Tensor) -> Tensor:
     """The part of each picture from a corner (B, 2) on, x and y, as large as the sides (B, 2)."""
-    affine = torch.zeros(len(x), 2, 3)
-    affine[:, (0, 1), (0, 1)] = torch.from_numpy(side).float()
-    affine[:, :, 2] = torch.from_numpy(2 * corner + side - 1).float()
-    return moved(x, affine.to(x))
+    middle = (2 * corner + side - 1).unsqueeze(-1)
+    return moved(x, torch.cat((torch.diag_embed(side), middle), dim=-1))
 
 
-def shifted(x: Tensor, most: int, down: np.ndarray, right: np.ndarray) -> Tensor:
+def shifted(x: Tensor, most: int, down: Tensor, right: Tensor) -> Tensor:
     """Pictures seen from so many pixels (B,) further down and right; what is new is mirrored.
 
     None is moved by more than ``most``.
     """
     B, _, H, W = x.shape
-    first_row, first_column = (torch.from_numpy(by + most).to(x.device) for by in (down, right))
     padded = F.pad(x, (most,) * 4, mode="reflect")
-    rows = (first_row[:, None] + torch.arange(H, device=x.device))[:, None, :, None]
-    columns = (first_column[:, None] + torch.arange(W, device=x.device))[:, None, None, :]
+    rows = (down[:, None] + most + torch.arange(H, device=x.device))[:, None, :, None]
+    columns = (right[:, None] + most + torch.arange(W, device=x.device))[:, None, None, :]
     picture = torch.arange(B, device=x.device)[:, None, None, None]
     channel = torch.arange(x.shape[1], device=x.device)[None, :, None, None]
     return padded[picture, channel, rows, columns]
 
 
-def mixed(x: Tensor, settings: AugmentSettings, rng: np.random.Generator) -> Mixed:
-    """Mixup (Zhang et al. 2018) or CutMix (Yun et al. 2019); of both, one by chance a batch."""
-    B, device = len(x), x.device
+def _drawn_partners(
+    settings: AugmentSettings, n: int, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """With whom pictures are mixed, and how much is kept; of both ways, one by chance a batch."""
     alphas = {"mixup": settings.mixup, "cutmix": settings.cutmix}
     able = [name for name, alpha in alphas.items() if alpha]
-    if not able or B < 2:
-        return Mixed(x, torch.arange(B, device=device), torch.ones(B, device=device))
     kind = able[int(rng.integers(len(able)))]
-    partners = torch.from_numpy(rng.permutation(B)).to(device)
-    shares = rng.beta(alphas[kind], alphas[kind], B)
-    if kind == "mixup":
-        kept = _on(shares, x)
-        return Mixed(x * kept + x[partners] * (1 - kept), partners, kept.flatten())
-    inside = _rectangles(shares, x.shape[2], x.shape[3], rng).to(device)  # (B, 1, H, W)
-    kept = 1 - inside.float().mean(dim=(1, 2, 3))
-    return Mixed(torch.where(inside, x[partners], x), partners, kept)
+    kept = rng.beta(alphas[kind], alphas[kind], n) if n > 1 else np.ones(n)
+    return {
+        "partners": rng.permutation(n),
+        "kept": kept,
+        "blends": np.array(kind == "mixup"),
+        "middles": rng.random((2, n)),
+    }
 
 
-def _rectangles(shares: np.ndarray, height: int, width: int, rng: np.random.Generator) -> Tensor:
-    """(B, 1, H, W): a rectangle a picture, at its edge cut off, of 1 - share of its area."""
-    side = np.sqrt(1 - shares)
-    inside = []
-    for length in (height, width):
-        middle = rng.uniform(0, length, len(shares))
-        at = np.arange(length) + 0.5
-        inside.append(np.abs(at - middle[:, None]) < side[:, None] * length / 2)
-    return torch.from_numpy(inside[0][:, None, :, None] & inside[1][:, None, None, :])
+def mixed(x: Tensor, settings: AugmentSettings, draws: Draws) -> Mixed:
+    """Mixup (Zhang et al. 2018) or CutMix (Yun et al. 2019), as it was drawn."""
+    if not settings.mixes:
+        B, device = len(x), x.device
+        return Mixed(x, torch.arange(B, device=device), torch.ones(B, device=device))
+    partners, kept, blends = draws["partners"], draws["kept"].to(x.dtype), draws["blends"]
+    others, inside = x[partners], _rectangles(kept, draws["middles"].to(x.dtype), x)
+    share = _wide(kept, x)
+    found = torch.where(blends, x * share + others * (1 - share), torch.where(inside, others, x))
+    left = 1 - inside.to(x.dtype).mean(dim=(1, 2, 3))
+    return Mixed(found, partners, torch.where(blends, kept, left))
+
+
+def _rectangles(kept: Tensor, middles: Tensor, x: Tensor) -> Tensor:
+    """(B, 1, H, W): a rectangle a picture, at its edge cut off, of 1 - ``kept`` of its area."""
+    half = (1 - kept).sqrt()[:, None] / 2
+    down, across = (
+        (((torch.arange(n, device=x.device) + 0.5) / n - middle[:, None]).abs() < half)
+        for n, middle in zip(x.shape[2:], middles, strict=True)
+    )
+    return down[:, None, :, None] & across[:, None, None, :]
 
 
 # ------------------------------------------------------------------ RandAugment (Cubuk et al. 2020)
@@ -226,40 +263,38 @@ MOVES: tuple[Move, ...] = ("rotate", "shear_x", "shear_y", "translate_x", "trans
 CHANGES = ("identity", *TONES, *REDUCTIONS, *MOVES)
 
 
-def randaugmented(x: Tensor, magnitude: float, rng: np.random.Generator) -> Tensor:
-    """Each picture is changed in one way of ``CHANGES``, by the magnitude from 0 to 1."""
-    which = rng.integers(len(CHANGES), size=len(x))
-    signs = np.where(rng.random(len(x)) < 0.5, -1.0, 1.0)
-    moves = np.array(
-        [_affine(CHANGES[i], magnitude * s) for i, s in zip(which, signs, strict=True)]
-    )
-    moving = np.isin(which, [CHANGES.index(name) for name in MOVES])
-    if moving.any():
-        rows = torch.from_numpy(np.flatnonzero(moving)).to(x.device)
-        x = x.index_copy(0, rows, moved(x[rows], torch.from_numpy(moves[moving]).to(x)))
+def randaugmented(x: Tensor, magnitude: float, changes: Tensor, signs: Tensor) -> Tensor:
+    """Each picture is changed in one way of ``CHANGES`` (B,), by the magnitude from 0 to 1.
+
+    All changes are made of all pictures, and one is taken: which ones were drawn, no host needs to
+    know.
+    """
+    signs = signs.to(x.dtype)
+    found = moved(x, affine_maps(changes, magnitude * signs))
     for name, change in {**TONES, **REDUCTIONS}.items():
-        chosen = np.flatnonzero(which == CHANGES.index(name))
-        if len(chosen):
-            far = np.full(len(chosen), magnitude)
-            by = 1 + MOST_TONE * magnitude * signs[chosen] if name in TONES else far
-            rows = torch.from_numpy(chosen).to(x.device)
-            x = x.index_copy(0, rows, change(x[rows], _on(by, x)).clamp(0, 1))
-    return x
+        far = 1 + MOST_TONE * magnitude * signs if name in TONES else signs.abs() * magnitude
+        chosen = changes == CHANGES.index(name)
+        found = torch.where(_wide(chosen), change(x, _wide(far, x)).clamp(0, 1), found)
+    return torch.where(_wide(changes == CHANGES.index("identity")), x, found)
 
 
-def _affine(name: str, by: float) -> list[list[float]]:
-    """2 × 3: where the points of a new picture lie in the old one, sides being from -1 to 1."""
-    turn = MOST_TURN * by if name == "rotate" else 0.0
-    found = [[math.cos(turn), -math.sin(turn), 0.0], [math.sin(turn), math.cos(turn), 0.0]]
-    if name == "shear_x":
-        found[0][1] = MOST_SHEAR * by
-    if name == "shear_y":
-        found[1][0] = MOST_SHEAR * by
-    if name == "translate_x":
-        found[0][2] = 2 * MOST_SHIFT * by
-    if name == "translate_y":
-        found[1][2] = 2 * MOST_SHIFT * by
-    return found
+def affine_maps(changes: Tensor, by: Tensor) -> Tensor:
+    """(B, 2, 3): where the points of new pictures lie in the old ones, sides being from -1 to 1.
+
+    ``changes`` (B,) that are no moves leave everything where it is.
+    """
+
+    def far(name: Move, most: float) -> Tensor:
+        return torch.where(changes == CHANGES.index(name), most * by, torch.zeros_like(by))
+
+    turn = far("rotate", MOST_TURN)
+    across = (turn.cos(), far("shear_x", MOST_SHEAR) - turn.sin())
+    down = (far("shear_y", MOST_SHEAR) + turn.sin(), turn.cos())
+    offsets = (far("translate_x", 2 * MOST_SHIFT), far("translate_y", 2 * MOST_SHIFT))
+    rows = [
+        torch.stack((*row, off), dim=-1) for row, off in zip((across, down), offsets, strict=True)
+    ]
+    return torch.stack(rows, dim=-2)
 
 
 def moved(x: Tensor, affine: Tensor) -> Tensor:
@@ -276,10 +311,6 @@ def _grey(x: Tensor) -> Tensor:
     return (x * torch.tensor(LUMA, device=x.device).view(3, 1, 1)).sum(dim=1, keepdim=True)
 
 
-def _on(numbers: np.ndarray, x: Tensor) -> Tensor:
-    """Numbers (B,) as (B, 1, 1, 1), where the pictures are."""
-    return torch.from_numpy(np.array(numbers)).to(x).view(-1, 1, 1, 1)
-
-
-def _chosen(x: Tensor, rows: np.ndarray, other: Tensor) -> Tensor:
-    return torch.where(torch.from_numpy(rows).to(x.device).view(-1, 1, 1, 1), other, x)
+def _wide(numbers: Tensor, x: Tensor | None = None) -> Tensor:
+    """Numbers (B,) as (B, 1, 1, 1), of the type of the pictures."""
+    return (numbers if x is None else numbers.to(x.dtype)).view(-1, 1, 1, 1)

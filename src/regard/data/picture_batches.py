@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.data.augmentation import Augmentation, Draws
 from regard.data.batch import Batch, pad_sequences
 from regard.data.examples import Ints
 from regard.data.picture_records import PictureRecord
@@ -19,6 +20,8 @@ from regard.data.pictures import Picture, Pixels, all_pixels, stored_pixels
 from regard.data.records import Fit
 from regard.data.stream import Stream
 
+DRAWN = "drawn_"
+"""How the names of tensors begin that say how pictures are changed."""
 Column = Any
 """An array (N, …) of which rows are stacked; N arrays of different lengths, which are padded; or N
 tuples of such arrays, several a row."""
@@ -84,11 +87,22 @@ class PictureTable:
         n = int((tensors[f"{self.counts}_lengths"] - 1).sum()) if self.counts else len(rows)
         return Batch(tensors, tuple(rows.tolist()), count=n)
 
-    def stream(self, *, batch_size: int, seed: int) -> Stream:
+    def stream(
+        self, *, batch_size: int, seed: int, augmentation: Augmentation | None = None
+    ) -> Stream:
         """Batches of ``batch_size`` rows without end, or of so many pictures where they are shared.
 
-        What is left of an epoch is left out.
+        What is left of an epoch is left out. What an ``augmentation`` draws for the pictures of a
+        batch travels with it (``drawn_in``).
         """
+
+        def collate(table: PictureTable, rows: Ints) -> Batch:
+            batch = table.batch(rows)
+            if augmentation is None:
+                return batch
+            drawn = augmentation.draw(batch.numbers, len(batch.pixels))
+            named = {f"{DRAWN}{name}": x for name, x in drawn.items()}
+            return replace(batch, tensors={**batch.tensors, **named})
 
         def plan(table: PictureTable, rng: np.random.Generator) -> Sequence[Ints]:
             order = rng.permutation(len(table.pixels) if table.shared else len(table))
@@ -97,7 +111,7 @@ class PictureTable:
             return [table.rows_of(some) for some in chosen] if table.shared else chosen
 
         depends_on = {"batch_size": batch_size}
-        return Stream(self, plan, PictureTable.batch, seed=seed, depends_on=depends_on)
+        return Stream(self, plan, collate, seed=seed, depends_on=depends_on)
 
     def rows_of(self, pictures: Ints) -> Ints:
         """All rows that show one of these pictures."""
@@ -114,6 +128,13 @@ class PictureTable:
         """All rows once, in their order: for scoring."""
         rows = np.arange(len(self))
         return [self.batch(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size)]
+
+
+def drawn_in(batch: Batch) -> Draws:
+    """What was drawn to change the pictures of a batch."""
+    return {
+        name.removeprefix(DRAWN): x for name, x in batch.tensors.items() if name.startswith(DRAWN)
+    }
 
 
 def picture_table(

@@ -91,6 +91,7 @@ class CaptionLoss(TokenLoss, Augmenting):
 
     @override
     def __call__(self, model: CaptionModel, batch: Batch) -> Losses:  # type: ignore[override]
+        batch = self.augmented(batch)
         strength = self.settings.doubly_stochastic if model.training else 0.0
         if not strength:
             return super().__call__(model, batch)

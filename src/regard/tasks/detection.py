@@ -50,17 +50,17 @@ class SetLoss(Augmenting):
         self._call = torch.compile(_call) if compiled else _call
 
     @override
-    def augmented(self, batch: Batch, device: torch.device) -> Batch:
+    def augmented(self, batch: Batch) -> Batch:
         """Boxes go where their pixels go; those that are hardly seen any more are left out."""
-        made = super().augmented(batch, device)
-        if self.augmentation is None:
+        made = super().augmented(batch)
+        if "placements" not in made.tensors:
             return made
         labels, boxes = moved_boxes(made.labels, made.boxes, made.placements)
         return replace(made, tensors={**made.tensors, "labels": labels, "boxes": boxes})
 
     def __call__(self, model: Detector, batch: Batch) -> Losses:
         """Of a batch."""
-        config = unwrapped(model).config
+        config, batch = unwrapped(model).config, self.augmented(batch)
         n_groups = config.n_groups if model.training else 1
         return detection_losses(
             self._call(model, batch.pixels),

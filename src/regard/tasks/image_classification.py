@@ -150,6 +150,8 @@ class ImageClassifier(PictureRun):
 class PictureLabelLoss(Augmenting):
     """Cross-entropy, summed over the pictures of a batch; of mixed ones, of both labels."""
 
+    mixes = True
+
     def __init__(self, recipe: Recipe, *, compiled: bool = False) -> None:
         super().__init__(recipe)
         self.smoothing = recipe.train.label_smoothing
@@ -157,6 +159,7 @@ class PictureLabelLoss(Augmenting):
 
     def __call__(self, model: VisionTransformer, batch: Batch) -> Losses:
         """Of a batch."""
+        batch = self.augmented(batch)
         logits = self._logits(model, batch.pixels)
         if "shares" in batch.tensors:
             each = F.cross_entropy(

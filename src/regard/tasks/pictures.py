@@ -19,7 +19,7 @@ from regard.core.errors import ConfigError, DataError
 from regard.data.augmentation import Augmentation
 from regard.data.batch import Batch
 from regard.data.corpora import read_corpus
-from regard.data.picture_batches import PictureTable, picture_table
+from regard.data.picture_batches import PictureTable, drawn_in, picture_table
 from regard.data.picture_records import PictureRecord
 from regard.data.pictures import (
     ArrayPicture,
@@ -181,21 +181,36 @@ class PictureRun(TrainedRun):
         raise NotImplementedError
 
 
+def augmentation_of(recipe: Recipe) -> Augmentation | None:
+    """How the pictures of a recipe are changed; None where they are not."""
+    settings = recipe.data.augment
+    changes = settings != type(settings)()
+    return Augmentation(settings, recipe.train.seed) if changes else None
+
+
 class Augmenting(Objective):
-    """An objective whose pictures are changed before they are read, on the device."""
+    """An objective whose pictures are changed before they are read, as was drawn for the batch."""
+
+    mixes: ClassVar[bool] = False
+    """Whether a picture may have a part of another, with a share of what is learned of that."""
 
     def __init__(self, recipe: Recipe) -> None:
-        settings = recipe.data.augment
-        changes = settings != type(settings)()
-        self.augmentation = Augmentation(settings, recipe.train.seed) if changes else None
+        if recipe.data.augment.mixes and not self.mixes:
+            raise ConfigError(
+                "data.augment: mixup and cutmix mix pictures and their labels, and the task "
+                f"{recipe.task} has no labels of whole pictures; leave them out"
+            )
+        self.augmentation = augmentation_of(recipe)
 
-    @override
-    def augmented(self, batch: Batch, device: torch.device) -> Batch:
-        """Pixels from 0 to 1; where pictures are mixed, ``partners`` and ``shares`` (B,)."""
-        if self.augmentation is None:
+    def augmented(self, batch: Batch) -> Batch:
+        """Pixels from 0 to 1; where pictures are mixed, ``partners`` and ``shares`` (B,).
+
+        A batch for which nothing was drawn, such as one of a validation, is as it is.
+        """
+        drawn = drawn_in(batch)
+        if self.augmentation is None or not drawn:
             return batch
-        batch = batch.to(device)
-        made = self.augmentation(batch.pixels, batch.numbers)
+        made = self.augmentation.apply(batch.pixels, drawn)
         mixed = {"partners": made.partners, "shares": made.shares}
         more = mixed if self.augmentation.settings.mixes else {}
         more["placements"] = made.placements
@@ -219,7 +234,10 @@ class PreparedPictures(Prepared):
     @override
     def stream(self) -> Stream:
         settings = self.recipe.train
-        return self.train.stream(batch_size=settings.batch_size, seed=settings.seed)
+        draw = augmentation_of(self.recipe)
+        return self.train.stream(
+            batch_size=settings.batch_size, seed=settings.seed, augmentation=draw
+        )
 
     def valid_batches(self) -> list[Batch]:
         """The validation set, on the device."""

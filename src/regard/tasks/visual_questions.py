@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from typing_extensions import override
 
-from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.core.errors import CheckpointError, DataError
 from regard.core.numbers import counted
 from regard.data.batch import Batch
 from regard.evaluation.metrics import values
@@ -67,16 +67,11 @@ class QuestionLoss(Augmenting):
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
-        if recipe.data.augment.mixes:
-            raise ConfigError(
-                "data.augment: mixup and cutmix mix the labels of pictures, and a question is "
-                "about one picture; leave them out"
-            )
         self.smoothing = recipe.train.label_smoothing
 
     def __call__(self, model: Any, batch: Batch) -> Losses:
         """Of a batch."""
-        inner = unwrapped(model)
+        inner, batch = unwrapped(model), self.augmented(batch)
         if getattr(inner, "examples", None) is None:
             logits = model(batch.pixels, batch.ids, batch.pictures)
             return self._answers(logits, batch)

@@ -62,10 +62,6 @@ class Objective(Protocol):
         """The losses of a batch, summed over its target tokens."""
         ...
 
-    def augmented(self, batch: Any, device: torch.device) -> Any:
-        """A batch as it is learned from, where it is changed by chance; most are taken as is."""
-        return batch
-
     def state(self) -> dict[str, Any]:
         """What it remembers, as JSON."""
         return {}

@@ -73,9 +73,8 @@ class Update:
         """Change the weights once. An observer that raises leaves them as they are."""
         n_local = sum(batch.count for batch in batches)
         n_tokens = int(self.ranks.add([n_local], self.device)[0])
-        first, *others = (self.objective.augmented(batch, self.device) for batch in batches)
-        losses = self.backward(first.to(self.device), n_tokens)
-        for batch in others:
+        losses = self.backward(batches[0].to(self.device), n_tokens)
+        for batch in batches[1:]:
             losses += self.backward(batch.to(self.device), n_tokens)
         self.ranks.add_gradients(self.model)
         observe(UpdateResult(losses, n_tokens, self.clip()))
@@ -125,7 +124,7 @@ class CapturedUpdate(Update):
         if self._n_steps <= EAGER_STEPS:
             super().__call__(batches, lr, observe)
             return
-        (batch,) = (self.objective.augmented(batch, self.device) for batch in batches)
+        (batch,) = batches
         if self._graph is None:
             self._record(batch)
         for here, there in zip(batch_tensors(self._batch), batch_tensors(batch), strict=True):

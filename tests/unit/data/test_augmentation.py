@@ -11,6 +11,7 @@ from regard.data.augmentation import (
     MOVES,
     Augmentation,
     AugmentSettings,
+    affine_maps,
     cut_out,
     mixed,
     moved,
@@ -84,7 +85,7 @@ def test_half_of_the_pictures_are_mirrored():
 def test_pictures_are_shifted_and_mirrored_at_the_edge():
     x = shares()
     down, right = np.random.default_rng(4).integers(0, 7, (2, 8))
-    found = shifted(x, 3, down - 3, right - 3)
+    found = shifted(x, 3, torch.from_numpy(down - 3), torch.from_numpy(right - 3))
     for i in range(8):
         padded = np.pad(x[i].numpy(), ((0, 0), (3, 3), (3, 3)), mode="reflect")
         expected = padded[:, down[i] : down[i] + 16, right[i] : right[i] + 16]
@@ -94,7 +95,8 @@ def test_pictures_are_shifted_and_mirrored_at_the_edge():
 
 def test_a_part_is_cut_out_and_enlarged():
     x = shares(2)
-    found = cut_out(x, np.array([[0.5, 0.5], [1.0, 1.0]]), np.array([[0.25, 0.5], [0.0, 0.0]]))
+    sides, corners = torch.tensor([[0.5, 0.5], [1.0, 1.0]]), torch.tensor([[0.25, 0.5], [0.0, 0.0]])
+    found = cut_out(x, sides, corners)
     part = Image.fromarray((x[0].permute(1, 2, 0) * 255).round().byte().numpy())
     part = part.resize((16, 16), Image.Resampling.BILINEAR, box=(4, 8, 12, 16))
     apart = (found[0] - torch.from_numpy(np.array(part)).permute(2, 0, 1) / 255).abs()
@@ -113,8 +115,8 @@ def test_placements_say_where_everything_was(settings):
     share = (torch.arange(size) + 0.5) / size
     x = torch.stack((share.expand(size, size), share[:, None].expand(size, size)))  # (2, H, W)
     x = torch.cat((x, torch.zeros(1, size, size))).expand(8, -1, -1, -1)
-    found, placements = placed(x, settings, np.random.default_rng(2))
-    a, b = torch.from_numpy(placements).float().unbind(-1)
+    found, placements = placed(x, settings, Augmentation(settings, 5).draw([1], 8))
+    a, b = placements.unbind(-1)
     for axis, place in enumerate((share, share[:, None])):
         was = a[:, axis, None, None] * place + b[:, axis, None, None]
         inside = ((was > 0.1) & (was < 0.9)).expand(8, size, size)  # what is outside is mirrored
@@ -122,10 +124,7 @@ def test_placements_say_where_everything_was(settings):
         apart = (found[:, axis] - was).abs()[inside]
         assert apart.max() < 0.002
     given = Augmentation(settings, 5)((255 * x).byte(), [1])
-    torch.testing.assert_close(
-        given.placements,
-        torch.from_numpy(placed(x, settings, np.random.default_rng((5, 1)))[1]).float(),
-    )
+    torch.testing.assert_close(given.placements, placements)
 
 
 def test_upside_down_is_upside_down():
@@ -182,18 +181,18 @@ def test_reductions_are_those_of_pillow(name, change, by, amount):
 @pytest.mark.parametrize("name", MOVES)
 def test_a_move_and_its_opposite_leave_the_middle_where_it_was(name):
     large = torch.nn.functional.interpolate(shares(2), size=64, mode="bilinear")
-    there, back = (torch.tensor([augmentation._affine(name, by)] * 2) for by in (0.5, -0.5))
+    which = torch.full((2,), CHANGES.index(name))
+    there, back = (affine_maps(which, torch.full((2,), by)) for by in (0.5, -0.5))
     found = moved(moved(large, there), back)
     assert (found - large)[:, :, 24:40, 24:40].abs().max() < 0.05
     assert (moved(large, there) - large).abs().max() > 0.1
-    assert torch.allclose(
-        moved(large, torch.tensor([augmentation._affine(name, 0.0)] * 2)), large, atol=1e-5
-    )
+    assert torch.allclose(moved(large, affine_maps(which, torch.zeros(2))), large, atol=1e-5)
 
 
 def test_every_change_of_randaugment_is_drawn():
     x = shares(4).repeat(64, 1, 1, 1)
-    found = randaugmented(x, 0.9, np.random.default_rng(0))
+    drawn = Augmentation(AugmentSettings(randaugment=1), 0).draw([0], len(x))
+    found = randaugmented(x, 0.9, drawn["changes"][0], drawn["signs"][0])
     same = (found == x).flatten(1).all(dim=1)
     assert 0.02 < same.float().mean() < 0.35  # the identity, and what is equalised already
     assert len(CHANGES) == 14
@@ -204,7 +203,8 @@ def test_labels_are_shared_as_pixels_are(kind):
     """Pictures of one colour each: the colour of a mixture tells the share."""
     n = 64
     tones = torch.linspace(0, 1, n).view(n, 1, 1, 1).expand(n, 3, 16, 16)
-    found = mixed(tones, AugmentSettings(**{kind: 1.0}), np.random.default_rng(0))
+    settings = AugmentSettings(**{kind: 1.0})
+    found = mixed(tones, settings, Augmentation(settings, 0).draw([0], n))
     own, other = tones[:, 0, 0, 0], tones[found.partners, 0, 0, 0]
     expected = found.shares * own + (1 - found.shares) * other
     torch.testing.assert_close(found.pixels.mean(dim=(1, 2, 3)), expected, atol=1e-5, rtol=1e-5)
@@ -215,7 +215,8 @@ def test_labels_are_shared_as_pixels_are(kind):
 
 
 def test_a_lone_picture_has_no_partner():
-    found = mixed(shares(1), AugmentSettings(mixup=1.0), np.random.default_rng(0))
+    settings = AugmentSettings(mixup=1.0)
+    found = mixed(shares(1), settings, Augmentation(settings, 0).draw([0], 1))
     assert torch.equal(found.pixels, shares(1))
     assert found.shares.tolist() == [1.0]
 
@@ -225,3 +226,31 @@ def test_settings_are_bounded():
         AugmentSettings(magnitude=11)
     assert not AugmentSettings(flip=True).mixes
     assert AugmentSettings(cutmix=0.5).mixes
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_one_change_of_randaugment_is_that_change(name):
+    """All are computed and one is taken: it is the one that was drawn, whatever the others do."""
+    x, which = shares(6), torch.full((6,), CHANGES.index(name))
+    signs = torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0, -1.0])
+    found = randaugmented(x, 0.5, which, signs)
+    by = signs.view(-1, 1, 1, 1)
+    if name == "identity":
+        expected = x
+    elif name in augmentation.TONES:
+        expected = augmentation.TONES[name](x, 1 + 0.45 * by).clamp(0, 1)
+    elif name in augmentation.REDUCTIONS:
+        expected = augmentation.REDUCTIONS[name](x, 0.5 * by.abs()).clamp(0, 1)
+    else:
+        expected = moved(x, affine_maps(which, 0.5 * signs))
+    torch.testing.assert_close(found, expected)
+
+
+def test_what_is_done_needs_nothing_of_the_host():
+    """The same code for every draw: traced once, it does what another batch's draws say."""
+    one = Augmentation(ALL, 3)
+    first, second = (one.draw([number], 8) for number in (1, 2))
+    traced = torch.fx.experimental.proxy_tensor.make_fx(
+        lambda x, draws: one.apply(x, draws).pixels
+    )(pixels(), first)
+    torch.testing.assert_close(traced(pixels(), second), one(pixels(), [2]).pixels)

@@ -6,6 +6,7 @@ import torch
 
 from regard.core.errors import ConfigError, DataError
 from regard.data.batch import Batch
+from regard.data.picture_batches import DRAWN
 from regard.data.picture_records import BoxedPicture
 from regard.data.pictures import ArrayPicture
 from regard.functional.boxes import to_corners, to_middles
@@ -47,7 +48,7 @@ def prepared():
 
 def test_nothing_moves_where_nothing_is_changed(prepared):
     batch = prepared.train.batch(np.arange(4))
-    assert SetLoss(prepared.recipe).augmented(batch, torch.device("cpu")) is batch
+    assert SetLoss(prepared.recipe).augmented(batch) is batch
 
 
 def test_a_fresh_detector_sees_augmented_boxes_where_the_pixels_are():
@@ -61,8 +62,10 @@ def test_a_fresh_detector_sees_augmented_boxes_where_the_pixels_are():
         "labels": torch.tensor([[2, NO_OBJECT]]).expand(16, 2),
         "boxes": to_middles(torch.stack((box, torch.zeros(4))).expand(16, 2, 4)),
     }
-    batch = Batch(tensors, tuple(range(16)), count=16)
-    found = SetLoss(settings).augmented(batch, torch.device("cpu"))
+    loss = SetLoss(settings)
+    drawn = loss.augmentation.draw(range(16), 16)
+    tensors |= {f"{DRAWN}{name}": x for name, x in drawn.items()}
+    found = loss.augmented(Batch(tensors, tuple(range(16)), count=16))
     white = (found.pixels[:, 0] > 0.5).numpy()
     for i in range(16):
         rows, columns = np.flatnonzero(white[i].any(axis=1)), np.flatnonzero(white[i].any(axis=0))
