@@ -70,6 +70,11 @@ def test_explain_and_evaluate_know_captioners(folder, files, capsys):
     assert shown["target_tokens"] == ["two", "squares", "</s>"]
     assert main(["evaluate", str(folder), "--split", "valid", "--beam", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["task"] == "captioning"
+    assert main(["evaluate", str(folder), "--split", "valid"]) == 0
+    out = capsys.readouterr().out
+    assert "CIDEr" in out
+    assert "chrF" not in out
+    assert "nrefs:" in out
 
 
 def test_a_path_captions_pictures(client, run):

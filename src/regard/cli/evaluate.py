@@ -186,7 +186,7 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
     from rich.console import Console
 
     console = Console(markup=False, highlight=False, soft_wrap=True)
-    translated = all("bleu" in one for one in scores.values())
+    translated = all("chrf" in one for one in scores.values())
     console.print(_table(scores, TRANSLATION if translated else _numbers_in(scores)))
     parts: dict[str, Mapping[str, Any]] = {}
     for name, one in scores.items():
@@ -198,7 +198,8 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
             console.print(f"{name}: {line}")
     if signatures:
         one = next(iter(scores.values()))
-        console.print(one["bleu_signature"], one["chrf_signature"], sep="\n")
+        known = ("bleu_signature", "chrf_signature")  # captions have no chrF
+        console.print(*(one[name] for name in known if name in one), sep="\n")
 
 
 def _numbers_in(scores: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:

@@ -260,13 +260,16 @@ export function operable({ svg, held }, items, { move, act, reveal, first = 0 })
   if (held) (items.find((item) => placeOf(item) === held) ?? current).focus({ preventScroll: true });
 }
 
+// With a rim in the colour of the page, so that it shows on pictures, too.
 function ringAround(item) {
   const { x, y, width, height } = item.getBBox();
-  const ring = make("rect", {
-    x: x - 2, y: y - 2, width: width + 4, height: height + 4, rx: 3, fill: "none",
-    stroke: "currentColor", "stroke-width": 2, "pointer-events": "none", "data-ring": "",
-    transform: item.getAttribute("transform"),
+  const place = { x: x - 2, y: y - 2, width: width + 4, height: height + 4, rx: 3 };
+  const ring = make("g", {
+    fill: "none", "pointer-events": "none", "data-ring": "", transform: item.getAttribute("transform"),
   });
+  ring.append(
+    make("rect", { ...place, stroke: paperOf(item.ownerSVGElement.parentElement), "stroke-width": 5 }),
+    make("rect", { ...place, stroke: "currentColor", "stroke-width": 2 }));
   item.after(ring);
   return ring;
 }
