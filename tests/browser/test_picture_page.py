@@ -144,6 +144,9 @@ def test_a_patch_is_occluded_and_the_answer_follows(visit, at, run, example):
         "aria-label", "encoder.self, layer 1, head 1: Where <cls> looks"
     )
     same(large(page), class_row(both, 1, 1))
+    page.get_by_role("button", name="Example 2").click()  # its patches show something else
+    expect(page.locator(".active li")).to_have_count(1)
+    expect(page.locator(".active li")).to_contain_text("ablated")
 
 
 def test_all_heads_and_the_rollout_are_maps_too(visit, at, run, example):
