@@ -61,7 +61,7 @@ def _given(where: str, values: Mapping[str, Any]) -> tuple[Sequence[Any], tuple[
             raise DataError(f"{where}: expected lists of 'boxes' and of their 'labels'")
     if len(boxes) != len(labels):
         raise DataError(f"{where}: {len(boxes)} boxes, but {len(labels)} labels")
-    names = tuple(str(label).strip() for label in labels)
+    names = tuple("" if label is None else str(label).strip() for label in labels)
     if not all(names):
         raise DataError(f"{where}: a box without a label")
     return boxes, names

@@ -27,7 +27,7 @@ from regard.data.picture_records import (
     PictureQuestion,
     PictureRecord,
 )
-from regard.data.readers import Row, an_object, ending
+from regard.data.readers import Row, an_object, ending, text_value
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tbz2", ".txz")
 NAMES_OF_IMAGES = ("image", "image_name", "file_name", "file")
@@ -40,11 +40,12 @@ R = TypeVar("R", bound=PictureRecord)
 def picture_fields(where: str, values: Values, album: Album) -> dict[str, Any]:
     """The fields that all records with a picture have."""
     given = values["image"]
-    picture = album.find(given, where) if isinstance(given, str) else given
-    name = str(values.get("split", "")).strip().lower()
+    if not hasattr(given, "pixels"):
+        given = album.find(text_value(given, "image", where), where)
+    name = str(values.get("split") or "").strip().lower()
     if name and name not in SPLIT_NAMES:
         raise DataError(f"{where}: split {name!r} is none of {', '.join(SPLIT_NAMES)}")
-    return {"picture": picture, "where": where, "split": SPLIT_NAMES.get(name, "")}
+    return {"picture": given, "where": where, "split": SPLIT_NAMES.get(name, "")}
 
 
 def labelled_picture(where: str, values: Values, album: Album) -> LabelledPicture | None:
@@ -56,8 +57,9 @@ def labelled_picture(where: str, values: Values, album: Album) -> LabelledPictur
 def captioned_picture(where: str, values: Values, album: Album) -> CaptionedPicture | None:
     """One caption, or a list of them; None where there is none."""
     given = values["caption"]
-    texts = [given] if isinstance(given, str) else given
-    found = tuple(text.strip() for text in texts if text.strip())
+    texts = given if isinstance(given, list) else [given]
+    said = [text_value(text, "caption", where).strip() for text in texts]
+    found = tuple(text for text in said if text)
     return (
         CaptionedPicture(**picture_fields(where, values, album), captions=found) if found else None
     )
@@ -121,17 +123,35 @@ def coco_rows(path: Path) -> Iterator[Row]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON ({error})") from None
     known = an_object(whole, ("images",), str(path))
-    categories = {one["id"]: one["name"] for one in known.get("categories", ())}
+    named = (
+        an_object(one, ("id", "name"), str(path)) for one in _listed(known, "categories", path)
+    )
+    categories = {one["id"]: one["name"] for one in named}
     said: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
-    lists = (known.get(name, ()) for name in ("annotations", "captions", "boxes"))
+    images = _listed(known, "images", path)
+    ids = {json.dumps(one.get("id")) for one in images if isinstance(one, dict)}
+    lists = (_listed(known, name, path) for name in ("annotations", "captions", "boxes"))
     for one in chain(*lists):
-        said[an_object(one, ("image_id",), str(path))["image_id"]].append(one)
-    for number, image in enumerate(known["images"], start=1):
+        about = an_object(one, ("image_id",), str(path))["image_id"]
+        if json.dumps(about) not in ids:
+            raise DataError(f"{path}: an annotation of image_id {about!r}, and no image has it")
+        said[about].append(one)
+    for number, image in enumerate(images, start=1):
         where = f"{path}: image number {number}"
-        name = next((image[key] for key in NAMES_OF_IMAGES if key in image), None)
+        keys = NAMES_OF_IMAGES if isinstance(image, dict) else ()
+        name = next((image[key] for key in keys if key in image), None)
         if name is None or "id" not in image:
             raise DataError(f"{where}: no 'id' or no 'file_name' in {excerpt(json.dumps(image))}")
         yield Row(f"{path}: image {name}", values=_coco_values(image, name, said, categories))
+
+
+def _listed(known: Mapping[str, Any], key: str, path: Path) -> list[Any]:
+    """What stands in a list of COCO's JSON; nothing where the key is missing."""
+    found = known.get(key, [])
+    if not isinstance(found, list):
+        shown = excerpt(json.dumps(found))
+        raise DataError(f"{path}: expected a list of {key!r}, but found {shown}")
+    return found
 
 
 def _coco_values(
@@ -149,15 +169,25 @@ def _coco_values(
     sides = [one.get("bbox", one.get("bbox_xywh")) for one in mine]
     boxed = [one for one, side in zip(mine, sides, strict=True) if side is not None]
     sides = [side for side in sides if side is not None]
-    values["boxes"] = [[x, y, x + w, y + h] for x, y, w, h in sides]
+    values["boxes"] = [_corners(side) for side in sides]
     values["labels"] = [_category(one, categories) for one in boxed]
     return values
+
+
+def _corners(side: Any) -> Any:
+    """Left, top, width, height -> left, top, right, bottom; what is no box is left to be told."""
+    numbers = isinstance(side, list) and all(isinstance(x, int | float) for x in side)
+    if not numbers or len(side) != 4:
+        return side
+    x, y, w, h = side
+    return [x, y, x + w, y + h]
 
 
 def _category(annotation: Mapping[str, Any], categories: Mapping[Any, str]) -> str:
     named = annotation.get("category") or annotation.get("label")
     number = annotation.get("category_id")
-    return str(named if named is not None else categories.get(number, number))
+    found = named if named is not None else categories.get(number, number)
+    return "" if found is None else str(found)
 
 
 def album_of(images: str | Mapping[Any, str] | None, split: str, folder: str, path: str) -> Album:

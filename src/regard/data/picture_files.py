@@ -68,7 +68,8 @@ def _in_tar(path: Path) -> Iterator[tuple[str, Picture]]:
                 if file is not None:
                     yield member.name, EncodedPicture(file.read(), f"{path}/{member.name}")
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(f"{path}: neither a tar nor a zip archive, or damaged ({error})") from None
+        told = str(error).splitlines()[0].rstrip(":")  # more lines say what each packing found
+        raise DataError(f"{path}: neither a tar nor a zip archive, or damaged ({told})") from None
 
 
 def _is_picture(name: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.pictures import Picture
+from regard.data.pictures import Picture, content_of
 
 Boxes = NDArray[np.float32]
 """(n, 4): left, top, right, bottom, as shares of the picture's width and height."""
@@ -26,7 +26,7 @@ class PictureRecord:
     @property
     def source(self) -> str:
         """A picture is either learned from or scored: all that is said of it stays together."""
-        return self.picture.fingerprint.hex()
+        return content_of(self.picture).hex()
 
     @property
     def target(self) -> str:

@@ -78,6 +78,14 @@ class PictureFile:
             raise DataError(f"{self.where}: {error.strerror}: {self.path}") from None
         return f"{self.path} {known.st_size} {known.st_mtime_ns}".encode()
 
+    @property
+    def content(self) -> bytes:
+        """Of the file's bytes: the same wherever it lies, and whenever it was written."""
+        try:
+            return blake2b(self.path.read_bytes(), digest_size=16).digest()
+        except OSError as error:
+            raise DataError(f"{self.where}: {error.strerror}: {self.path}") from None
+
     def pixels(self) -> Pixels:
         """Read and decode it."""
         return read_picture(self.path, self.where)
@@ -116,6 +124,11 @@ class ArrayPicture:
         """Grey is red, green and blue alike."""
         grey = self.array.ndim == 2
         return np.repeat(self.array[..., None], 3, axis=2) if grey else self.array
+
+
+def content_of(picture: Picture) -> bytes:
+    """A fingerprint that goes neither by a picture's name nor by when it was written."""
+    return picture.content if isinstance(picture, PictureFile) else picture.fingerprint
 
 
 def read_picture(path: str | Path, where: str | None = None) -> Pixels:
@@ -187,6 +200,9 @@ def fitted(pixels: Pixels, size: int, fit: Fit = "crop") -> Pixels:
 
     if pixels.shape[:2] == (size, size):
         return pixels
+    thin, long = sorted(pixels.shape[:2])
+    if fit == "pad" and thin * size < long:  # less than a pixel wide: made one
+        pixels = pixels.repeat(-(-long // (thin * size)), axis=pixels.shape[:2].index(thin))
     picture, square = Image.fromarray(pixels), (size, size)
     if fit == "crop":
         found = ImageOps.fit(picture, square, Image.Resampling.BICUBIC)

@@ -111,6 +111,8 @@ def _divided(splits: dict[str, Corpus[Any]]) -> dict[str, Corpus[Any]]:
         )
         for name in NAMES
     }
+    if not parts["train"]:
+        raise DataError(f"{whole[0].where}: no line is of the split train; nothing can be learned")
     return {name: replace(splits["train"], examples=part) for name, part in parts.items() if part}
 
 

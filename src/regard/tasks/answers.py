@@ -365,7 +365,7 @@ class AnswersTask(EncodingTask):
 
     name, run = "answers", Answerer
     verbs = (ANSWER, EMBED, NEAREST)
-    heeds = frozenset({"data.columns", "train.label_smoothing", "train.metrics"})
+    heeds = frozenset({"data.columns", "train.init", "train.label_smoothing", "train.metrics"})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9, "head": "spans"}
     head_scores = ("exact_match", "f1")
     well_known = (

@@ -230,6 +230,7 @@ class CaptioningTask(PictureTask):
     heeds = PICTURE_SETTINGS | {
         "data.columns",
         "data.language",
+        "train.init",
         "train.label_smoothing",
         "train.metrics",
         "train.teacher_forcing",

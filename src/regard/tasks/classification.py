@@ -239,7 +239,7 @@ class ClassificationTask(EncodingTask):
     name, run = "classification", Classifier
     verbs = (CLASSIFY, EMBED, NEAREST)
     files = (*TOKENIZER_FILES, LABELS)
-    heeds = frozenset({"data.columns", "train.label_smoothing", "train.metrics"})
+    heeds = frozenset({"data.columns", "train.init", "train.label_smoothing", "train.metrics"})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9, "head": "classify", "n_labels": 2}
     head_scores = ("loss", "accuracy")
     well_known = ({"text": "A film that stays with you."},)

@@ -266,7 +266,9 @@ class LanguageTask(TextTask):
     name, unit = "language", TOKEN
     verbs = (GENERATE,)
     files = (*TOKENIZER_FILES, TEMPLATE)
-    heeds = frozenset({"data.columns", "data.prompt", "train.label_smoothing", *GENERATING})
+    heeds = frozenset(
+        {"data.columns", "data.prompt", "train.init", "train.label_smoothing", *GENERATING}
+    )
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9}
     attends, looks = "gpt", frozenset({"target", "max_tokens"})
     evaluation_options = frozenset({"stride"})

@@ -196,7 +196,7 @@ class MaskedTask(EncodingTask):
 
     name, run, unit = "masked", Filler, Unit("guess", "guesses")
     verbs = (FILL, EMBED, NEAREST)
-    heeds = frozenset({"train.label_smoothing"})
+    heeds = frozenset({"train.init", "train.label_smoothing"})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9, "head": "masked"}
     head_scores = ("loss", "accuracy")
     of_sentences = (

@@ -291,6 +291,11 @@ class PictureTask(Task):
         """
         counts, shared = columns.pop("counts", ""), columns.pop("shared", False)
         size = image_size(recipe, data)
+        if (crop := recipe.data.augment.crop) >= size:
+            raise ConfigError(
+                f"data.augment.crop={crop} shifts pictures of {size} pixels out of sight; choose "
+                f"at most {size - 1}"
+            )
         made = {
             name: picture_table(
                 data.splits[name],

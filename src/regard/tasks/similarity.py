@@ -211,7 +211,7 @@ class SimilarityTask(EncodingTask):
     name, run, unit = "similarity", Embedder, Unit("pair", "pairs")
     verbs = (EMBED, NEAREST)
     loss_unit = "loss"  # cosines are no nats
-    heeds = frozenset({"data.columns", "train.metrics"})
+    heeds = frozenset({"data.columns", "train.init", "train.metrics"})
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9}
     head_scores = ("spearman", "accuracy")
     of_sentences = (

@@ -369,6 +369,7 @@ class TranslationTask(TextTask):
             "data.long_lines",
             "text.shared",
             "text.bpe_dropout",
+            "train.init",
             "train.label_smoothing",
             "train.metrics",
             "train.teacher_forcing",

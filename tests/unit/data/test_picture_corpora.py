@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import shutil
 import tarfile
 
 import numpy as np
@@ -87,6 +89,73 @@ def test_a_column_divides_a_file(classes):
     (classes / "all.tsv").write_text("image\tlabel\tsplit\n0.png\tcat\tholdout\n")
     with pytest.raises(DataError, match="all.tsv:2: split 'holdout' is none of train"):
         load_records(settings(train="all.tsv", folder=str(classes)), "image_label")
+
+
+def test_a_column_that_leaves_nothing_to_train_on_is_told(classes):
+    (classes / "all.tsv").write_text("image\tlabel\tsplit\n0.png\tcat\ttest\n")
+    with pytest.raises(DataError, match="no line is of the split train"):
+        load_records(settings(train="all.tsv", folder=str(classes)), "image_label")
+
+
+def test_what_is_held_out_goes_by_pixels_and_not_by_names_or_dates(classes):
+    def held(folder):
+        data = load_records(settings(train="train", folder=str(folder)), "image_label")
+        return tones(data.splits["valid"])
+
+    moved = classes / "moved"
+    shutil.copytree(classes / "train", moved / "train")
+    for i, path in enumerate(sorted((moved / "train").rglob("*.png"))):
+        os.utime(path, (i, i))
+        path.rename(path.with_stem(f"other{i}"))
+    assert held(moved) == held(classes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "told"),
+    [
+        ("caption", {"image": 5, "caption": "a"}, "'image' must be a string, but is '5'"),
+        ("caption", {"image": None, "caption": "a"}, "'image' must be a string"),
+        ("caption", {"image": "0.png", "caption": 5}, "'caption' must be a string, but is '5'"),
+        ("caption", {"image": "0.png", "caption": ["a", 5]}, "'caption' must be a string"),
+        ("caption", {"image": "0.png", "caption": {"a": 1}}, "'caption' must be a string"),
+        ("boxes", {"image": "0.png", "boxes": [[0, 0, 4, 4]], "labels": [None]}, "without a label"),
+    ],
+)
+def test_values_of_another_kind_are_told_with_their_line(classes, kind, said, told):
+    (classes / "a.jsonl").write_text(json.dumps(said))
+    with pytest.raises(DataError, match=f"a.jsonl:1: .*{told}"):
+        read_corpus(str(classes / "a.jsonl"), kind)
+
+
+def test_a_split_of_null_is_none(classes):
+    said = {"image": "0.png", "caption": "a", "split": None}
+    (classes / "a.jsonl").write_text(json.dumps(said))
+    (found,) = read_corpus(str(classes / "a.jsonl"), "caption").examples
+    assert found.split == ""
+
+
+IMAGES = [{"id": 1, "file_name": "0.png"}]
+
+
+@pytest.mark.parametrize(
+    ("whole", "told"),
+    [
+        ({"images": {"a": 1}}, "expected a list of 'images'"),
+        ({"images": ["a"]}, "image number 1: no 'id' or no 'file_name'"),
+        ({"images": IMAGES, "annotations": None}, "expected a list of 'annotations'"),
+        ({"images": IMAGES, "categories": ["x"]}, "expected an object with 'id' and 'name'"),
+        ({"bbox": [0, 0, 4], "category": "x"}, "expected a box as left, top, right, bottom"),
+        ({"bbox": ["a", 0, 4, 4], "category": "x"}, "expected a box as left, top, right, bottom"),
+        ({"bbox": [0, 0, 4, 4]}, "a box without a label"),
+        ({"bbox": [0, 0, 4, 4], "image_id": 7}, "of image_id 7, and no image has it"),
+    ],
+)
+def test_coco_that_is_broken_is_told(classes, whole, told):
+    if "bbox" in whole:
+        whole = {"images": IMAGES, "annotations": [{"image_id": 1, **whole}]}
+    (classes / "a.json").write_text(json.dumps(whole))
+    with pytest.raises(DataError, match=f"a.json: .*{told}"):
+        read_corpus(str(classes / "a.json"), "boxes")
 
 
 def test_captions_of_one_picture_are_one_record(classes):

@@ -133,6 +133,21 @@ def some(n):
     return [ArrayPicture(rng.integers(0, 256, (6, 6), np.uint8), f"number {i}") for i in range(n)]
 
 
+@pytest.mark.parametrize("shape", [(1, 3000, 3), (3000, 1, 3), (2, 3000, 3)])
+@pytest.mark.parametrize("fit", ["crop", "squash", "pad"])
+def test_pictures_as_thin_as_a_thread_are_fitted(shape, fit):
+    found = fitted(np.full(shape, 7, np.uint8), 16, fit)
+    assert found.shape == (16, 16, 3)
+    assert (found == 7).all(axis=2).any()  # something of it is seen
+
+
+def test_a_damaged_archive_is_told_in_one_line(tmp_path):
+    (tmp_path / "a.tar").write_bytes(b"nothing")
+    with pytest.raises(DataError) as caught:
+        pictures_in(tmp_path / "a.tar")
+    assert "\n" not in str(caught.value)
+
+
 def test_workers_decode_what_one_process_does(monkeypatch):
     many = some(200)
     alone = all_pixels(many, 4)

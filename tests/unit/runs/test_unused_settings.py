@@ -61,11 +61,19 @@ def test_all_of_it_is_told_at_once_and_before_files_are_opened():
     with pytest.raises(ConfigError) as caught:
         prepare(asked, torch.device("cpu"))
     assert str(caught.value) == (
-        "decode.beam=4 does nothing in the task masked, being for translation and language; "
-        "leave it out; "
-        "decode.max_len=9 does nothing in the task masked, being for translation and language; "
-        "leave it out"
+        "decode.beam=4 does nothing in the task masked, being for translation, language and "
+        "captioning; leave it out; "
+        "decode.max_len=9 does nothing in the task masked, being for translation, language and "
+        "captioning; leave it out"
     )
+
+
+@pytest.mark.parametrize("task", ["image_classification", "visual_questions", "detection"])
+def test_tasks_that_start_from_no_other_run_refuse_one(task):
+    with pytest.raises(ConfigError, match=f"^train.init=runs/a does nothing in the task {task}, "):
+        check_used(recipe(task, "train", max_steps=3, init="runs/a"))
+    for able in (*ALL, "captioning"):
+        check_used(recipe(able, "train", max_steps=3, init="runs/a"))
 
 
 def test_no_smoothing_is_what_similarity_has():
