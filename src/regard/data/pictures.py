@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -38,6 +39,18 @@ MOST_PIXELS = 50_000_000
 """A picture that says it is larger is not decoded."""
 PAPER, GREY = (255, 255, 255), (128, 128, 128)
 """What shows through where a picture is transparent; what stands beside one that is padded."""
+BROKEN = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    struct.error,
+)
+"""What Pillow's decoders raise when the bytes of a picture are not what its head says."""
 ALONE = 2000
 """Fewer pictures than this are decoded here: workers take a second to start."""
 AT_ONCE = 64
@@ -146,6 +159,7 @@ def decode(data: bytes, where: str) -> Pixels:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of tags that are broken
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
             with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
@@ -160,7 +174,7 @@ def decode(data: bytes, where: str) -> Pixels:
             raise
         except UnidentifiedImageError:
             raise DataError(f"{where}: {_not_a_picture(data)}") from None
-        except (OSError, SyntaxError, ValueError, EOFError) as error:
+        except BROKEN as error:
             raise DataError(f"{where}: the picture is damaged or cut off ({error})") from None
 
 

@@ -5,6 +5,7 @@ import io
 import struct
 import tarfile
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -97,6 +98,20 @@ def test_the_first_frame_of_an_animation_counts():
 def test_what_is_no_picture_is_refused(data, message):
     with pytest.raises(DataError, match=f"^{message}"):
         decode(data, "x")
+
+
+def test_any_broken_tag_is_told_and_none_is_warned_of(recwarn):
+    whole = io.BytesIO()
+    Image.new("RGB", (5, 4)).save(whole, "TIFF")
+    data = whole.getvalue()
+    first = struct.unpack("<I", data[4:8])[0]
+    for tag in range(struct.unpack("<H", data[first : first + 2])[0]):
+        for kind in range(14):  # bytes, ratios, floats, …
+            broken = bytearray(data)
+            broken[first + 4 + 12 * tag] = kind
+            with suppress(DataError):
+                decode(bytes(broken), "a.tif")
+    assert not recwarn.list
 
 
 def test_a_bomb_is_not_decoded(monkeypatch):
