@@ -77,6 +77,11 @@ def test_the_command_prints_json_and_draws(path, data, capsys, tmp_path):
     with Image.open(out / "56.png") as found:
         assert found.size == (384, 256)
     capsys.readouterr()
+    other = tmp_path / "56.jpg"
+    with Image.open(data / "56.png") as picture:
+        picture.convert("RGB").save(other)
+    assert main(["detect", str(path), str(data / "56.png"), str(other), "--out", str(out)]) == 2
+    assert "two pictures would be 56.png" in capsys.readouterr().err
     assert main(["detect", str(path), str(data / "56.png"), "--out", str(tmp_path / "a.svg")]) == 0
     assert (tmp_path / "a.svg").read_text().startswith("<svg")
     assert main(["evaluate", str(path), "--json"]) == 0

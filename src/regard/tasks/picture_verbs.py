@@ -220,7 +220,7 @@ class Detect(PictureVerb):
 
     @override
     def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:
-        out, n = options.out, 0
+        out, n, drawn = options.out, 0, set[Path]()
         for answered in super().lines(run, chunks, options, note=note):
             n += len(answered)
             if out is not None and out.suffix and n > 1:
@@ -229,6 +229,12 @@ class Detect(PictureVerb):
                 )
             for request, answer in answered if out is not None else ():
                 path = out if out.suffix else out / f"{request.image.stem}.png"
+                if path in drawn:
+                    raise ConfigError(
+                        f"--out {out}: two pictures would be {path.name}, {request.image} being "
+                        "the second; draw them into different folders"
+                    )
+                drawn.add(path)
                 _draw(path, request.image, answer)
             yield answered
 
