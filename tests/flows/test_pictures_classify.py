@@ -166,3 +166,12 @@ def test_over_http_a_picture_is_a_data_url_and_no_file_is_read(run, pictures):
         assert "not a picture" in bad.text
         form = client.get("/api/info").json()["form"]
         assert form["fields"][0]["kind"] == "image"
+
+
+def test_patches_fit_the_pictures_that_are_asked_for(recipe):
+    """Whatever divides data.image_size will do; what does not is told."""
+    sets = ["data.image_size=20", "model.patch_size=5"]
+    assert load_recipe(str(recipe), sets).data.image_size == 20
+    assert load_recipe(str(recipe), ["model.patch_size=7"]).data.image_size is None
+    with pytest.raises(ConfigError, match="no whole number of patches"):
+        load_recipe(str(recipe), ["data.image_size=20", "model.patch_size=7"])

@@ -84,7 +84,7 @@ def _check_model(raw: Mapping[str, Any]) -> None:
         model = parse(ModelSettings, raw.get("model") or {}, "model")
     except ConfigError:
         return
-    resolve_for(task.name, task.config, model, **task.smallest)
+    resolve_for(task.name, task.config, model, **task.stand_ins(raw))
 
 
 def overrides_of(sections: Collection[str], overrides: Iterable[str]) -> list[str]:

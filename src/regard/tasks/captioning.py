@@ -237,7 +237,7 @@ class CaptioningTask(PictureTask):
         "train.doubly_stochastic",
         *GENERATING,
     }
-    smallest: ClassVar[Mapping[str, Any]] = {"n_target_vocab": 9, "image_size": 64}
+    smallest: ClassVar[Mapping[str, Any]] = {"n_target_vocab": 9}
     looks, evaluation_options = frozenset({"target"}), frozenset({"beam"})
 
     @override

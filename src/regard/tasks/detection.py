@@ -152,7 +152,7 @@ class DetectionTask(PictureTask):
     verbs, config, attends = (DETECT,), DetectionConfig, "detr2020"
     files = (LABELS,)
     loss_unit = "a {}"
-    smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 1, "image_size": 64}
+    smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 1}
 
     @override
     def prepare(

@@ -231,7 +231,7 @@ class ImageClassificationTask(PictureTask):
     verbs, config, attends = (CLASSIFY_PICTURE,), VisionConfig, "vit2021"
     files = (LABELS,)
     heeds = PICTURE_SETTINGS | {"data.columns", "train.label_smoothing", "train.metrics"}
-    smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 2, "image_size": 64}
+    smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 2}
 
     @override
     def prepare(

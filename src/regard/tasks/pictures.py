@@ -52,6 +52,8 @@ from regard.visual.payload import Axis
 PICTURE = Unit("picture", "pictures")
 READ_AT_ONCE = 64
 """Pictures that are read in one batch where nothing is learned."""
+SIDE = 64
+"""Pixels of a side, while it is not known yet."""
 LARGEST = 224
 """Pixels of a side, where nothing is said and pictures are larger."""
 N_EXAMPLES = 6
@@ -309,6 +311,14 @@ class PictureTask(Task):
             for name in ("train", "valid")
         }
         return {"data": data, **made}
+
+    @override
+    def stand_ins(self, raw: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Pictures are as large as it is said, or of whole patches."""
+        model, data = (raw.get(name) or {} for name in ("model", "data"))
+        patch, said = model.get("patch_size"), data.get("image_size")
+        side = said if type(said) is int else 8 * patch if type(patch) is int else SIDE
+        return {**self.smallest, "image_size": side}
 
     def load_data(self, recipe: Recipe) -> Data[Any]:
         """The records of a recipe."""

@@ -165,7 +165,7 @@ class VisualQuestionsTask(PictureTask):
     heeds = PICTURE_SETTINGS | {
         *("data.columns", "data.question_kind", "train.label_smoothing", "train.metrics"),
     }
-    smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 2, "image_size": 64, "n_vocab": 9}
+    smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 2, "n_vocab": 9}
     looks = frozenset({"other"})
 
     @override
