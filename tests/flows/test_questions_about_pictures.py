@@ -246,7 +246,7 @@ def test_over_http(run, files):
 
 
 def test_what_cannot_be_is_refused(recipe, tmp_path):
-    with pytest.raises(ConfigError, match="mixup and cutmix mix the labels"):
+    with pytest.raises(ConfigError, match="mixup and cutmix mix pictures and their labels"):
         train(load_recipe(str(recipe), ["augment={mixup: 0.2}"]), tmp_path / "a")
     with pytest.raises(ConfigError, match="margin would do nothing"):
         load_recipe(str(recipe), ["margin=0.5"])

@@ -282,7 +282,10 @@ LOOK_COMPLAINTS = {
     "source must not be empty": {"source": ""},
     "unknown is not known here": {"source": "a", "unknown": 1},
     "edits.0 has no known kind; it must be one of 'ablate', 'force', 'temperature', "
-    "'no_positions', 'swap', 'force_token'": {"source": "a", "edits": [{"kind": "melt"}]},
+    "'no_positions', 'swap', 'force_token', 'occlude'": {
+        "source": "a",
+        "edits": [{"kind": "melt"}],
+    },
     "edits.0 needs a field kind": {"source": "a", "edits": [{}]},
     "edits.0.swap.first must be at least 0": {
         "source": "a",

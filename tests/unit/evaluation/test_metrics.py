@@ -26,6 +26,10 @@ from regard.evaluation.metrics import (
 
 KNOWN = {
     "top5",
+    "true_captions",
+    "pointing_accuracy",
+    "mass_inside",
+    "rank_correlation",
     "loss",
     "perplexity",
     "bleu",
