@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -182,7 +183,7 @@ def test_a_picture_is_chosen_dropped_or_pasted(visit, at, run, how):
             }""",
             [base64.b64encode(png(given)).decode(), how],
         )
-    page.wait_for_function("location.hash.includes('own')")
+    expect(page).to_have_url(re.compile("own"))
     look = run.explain(given)
     expect(page.locator("#said")).to_have_text(look.answer)
     page.wait_for_function(
