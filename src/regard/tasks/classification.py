@@ -86,6 +86,17 @@ def load_labels(folder: Path) -> Labels:
     return Labels(tuple(names), pairs)
 
 
+def fitting_labels(folder: Path, known: int | None) -> Labels:
+    """The labels of a run, which must be as many as its model knows."""
+    labels = load_labels(folder)
+    if len(labels.names) != known:
+        raise CheckpointError(
+            f"{folder / LABELS} has {len(labels.names)} labels, but the model knows {known}: they "
+            "belong to different runs"
+        )
+    return labels
+
+
 class Classified(NamedTuple):
     """A label, and how sure the model is of it."""
 
@@ -268,12 +279,7 @@ class ClassificationTask(EncodingTask):
     @override
     def load(self, path: str | Path, *, device: str | None = None) -> Classifier:
         folder, recipe, tokenizer, model, place = open_encoder(path, self.name, device)
-        labels, known = load_labels(folder.path), model.config.n_labels
-        if len(labels.names) != known:
-            raise CheckpointError(
-                f"{folder.path / LABELS} has {len(labels.names)} labels, but the model knows "
-                f"{known}: they belong to different runs"
-            )
+        labels = fitting_labels(folder.path, model.config.n_labels)
         return Classifier(folder, recipe, tokenizer, model, place, labels)
 
     @override

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.core.errors import ConfigError, DataError
 from regard.data.batch import Batch
 from regard.data.picture_boxes import LEAST_SEEN
 from regard.data.picture_records import BoxedPicture
@@ -22,7 +22,7 @@ from regard.functional.boxes import replaced, to_corners, to_middles
 from regard.models.detection import DetectionConfig, Detections, Detector
 from regard.models.presets import build, resolve_for
 from regard.tasks.base import TASKS, Form, Scoring
-from regard.tasks.classification import LABELS, Labels, load_labels
+from regard.tasks.classification import LABELS, Labels, fitting_labels, load_labels
 from regard.tasks.detector import METRICS, DetectorRun, PictureBatch, column_of, judged
 from regard.tasks.opening import check_memory, open_run
 from regard.tasks.picture_verbs import DETECT
@@ -35,7 +35,6 @@ from regard.tasks.pictures import (
     image_size,
 )
 from regard.tasks.recipe import Recipe
-from regard.tasks.texts import TEXTS_INSTEAD, Subject, check_data
 from regard.training.distributed import unwrapped
 from regard.training.flops import CallFlops
 from regard.training.losses import Losses
@@ -153,6 +152,7 @@ class DetectionTask(PictureTask):
     files = (LABELS,)
     loss_unit = "a {}"
     smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 1}
+    head_scores = ("loss", *METRICS)
 
     @override
     def prepare(
@@ -191,32 +191,8 @@ class DetectionTask(PictureTask):
     @override
     def load(self, path: str | Path, *, device: str | None = None) -> DetectorRun:
         folder, recipe, model, place = open_run(path, self.name, f"one of {self.name}", device)
-        labels, known = load_labels(folder.path), model.config.n_labels
-        if len(labels.names) != known:
-            raise CheckpointError(
-                f"{folder.path / LABELS} has {len(labels.names)} labels, but the model knows "
-                f"{known}: they belong to different runs"
-            )
+        labels = fitting_labels(folder.path, model.config.n_labels)
         return DetectorRun(folder, recipe, model, place, labels)
-
-    @override
-    def subject(self, run: DetectorRun, split: str, n: int) -> Subject:
-        check_data(run.folder, run.recipe.data, TEXTS_INSTEAD)
-        examples = self.load_data(run.recipe).split(split)[:n]
-
-        def judge() -> dict[str, float]:
-            found = run.scored(examples, split).scores
-            return {name: found[name] for name in ("loss", *METRICS)}
-
-        return Subject(
-            run.model,
-            run.device,
-            lambda: run.readings(examples),
-            judge,
-            split,
-            len(examples),
-            known=lambda: run.pointing(examples),
-        )
 
     @override
     def form(self, run: DetectorRun) -> Form:

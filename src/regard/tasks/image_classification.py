@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from regard.checkpoints.run_folder import RunFolder
-from regard.core.errors import CheckpointError, DataError
+from regard.core.errors import DataError
 from regard.data.batch import Batch
 from regard.data.picture_records import LabelledPicture
 from regard.data.records import numbered
@@ -25,7 +25,14 @@ from regard.models.presets import build, resolve_for
 from regard.models.vision import VisionConfig, VisionTransformer
 from regard.tasks import edits
 from regard.tasks.base import TASKS, Evaluation, Form, Scoring
-from regard.tasks.classification import LABELS, OWN_METRICS, Classified, Labels, load_labels
+from regard.tasks.classification import (
+    LABELS,
+    OWN_METRICS,
+    Classified,
+    Labels,
+    fitting_labels,
+    load_labels,
+)
 from regard.tasks.look import Choice, Look, Prediction, TopChoices
 from regard.tasks.opening import check_memory, open_run
 from regard.tasks.picture_verbs import CLASSIFY_PICTURE
@@ -41,7 +48,7 @@ from regard.tasks.pictures import (
     is_one,
 )
 from regard.tasks.recipe import Recipe
-from regard.tasks.texts import TEXTS_INSTEAD, PatchGrid, Reading, Subject, check_data
+from regard.tasks.texts import PatchGrid, Reading, Subject
 from regard.text.specials import BEGIN_ID, UNKNOWN_ID
 from regard.training.flops import CallFlops
 from regard.training.losses import Losses, cross_entropy
@@ -232,6 +239,7 @@ class ImageClassificationTask(PictureTask):
     files = (LABELS,)
     heeds = PICTURE_SETTINGS | {"data.columns", "train.label_smoothing", "train.metrics"}
     smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 2}
+    head_scores = ("loss", "accuracy")
 
     @override
     def prepare(
@@ -274,33 +282,15 @@ class ImageClassificationTask(PictureTask):
     @override
     def load(self, path: str | Path, *, device: str | None = None) -> ImageClassifier:
         folder, recipe, model, place = open_run(path, self.name, f"one of {self.name}", device)
-        labels, known = load_labels(folder.path), model.config.n_labels
-        if len(labels.names) != known:
-            raise CheckpointError(
-                f"{folder.path / LABELS} has {len(labels.names)} labels, but the model knows "
-                f"{known}: they belong to different runs"
-            )
+        labels = fitting_labels(folder.path, model.config.n_labels)
         return ImageClassifier(folder, recipe, model, place, labels)
 
     @override
     def subject(self, run: ImageClassifier, split: str, n: int) -> Subject:
-        check_data(run.folder, run.recipe.data, TEXTS_INSTEAD)
-        examples = self.load_data(run.recipe).split(split)[:n]
-
-        def judge() -> dict[str, float]:
-            found = run.scored(examples, split).scores
-            return {name: found[name] for name in ("loss", "accuracy")}
-
-        alike = run.position_similarities()
-        return Subject(
-            run.model,
-            run.device,
-            lambda: run.readings(examples),
-            judge,
-            split,
-            len(examples),
-            facts={} if alike is None else {"position_similarities": alike.round(4).tolist()},
-        )
+        found, alike = super().subject(run, split, n), run.position_similarities()
+        if alike is None:
+            return found
+        return replace(found, facts={"position_similarities": alike.round(4).tolist()})
 
     @override
     def form(self, run: ImageClassifier) -> Form:

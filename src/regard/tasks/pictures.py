@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -42,7 +43,7 @@ from regard.tasks.base import Evaluation, JudgedRun, Prepared, Task, Unit
 from regard.tasks.opening import TrainedRun
 from regard.tasks.recipe import Recipe
 from regard.tasks.requests import URL
-from regard.tasks.texts import ELSEWHERE, NO_TEST, check_data, has_data
+from regard.tasks.texts import ELSEWHERE, NO_TEST, TEXTS_INSTEAD, Subject, check_data, has_data
 from regard.training.flops import CallFlops
 from regard.training.losses import Objective
 from regard.visual.heat_maps import data_uri
@@ -280,6 +281,8 @@ class PictureTask(Task):
     records: ClassVar[str]
     """What a line of its data is: an entry of ``data.corpora.SCHEMAS``."""
     unit, heeds = PICTURE, PICTURE_SETTINGS
+    head_scores: ClassVar[tuple[str, ...]] = ("loss",)
+    """What is told of a run without one of its heads."""
     evaluation_options: ClassVar[frozenset[str]] = frozenset()
     """What an evaluation may be told."""
 
@@ -353,6 +356,27 @@ class PictureTask(Task):
         if wrong is not None:
             raise ConfigError(f"--{wrong} is for texts: leave it out with {self.name}")
         return given
+
+    @override
+    def subject(self, run: Any, split: str, n: int) -> Subject:
+        """Held-out pictures; where heads point, of runs that know what is where."""
+        check_data(run.folder, run.recipe.data, TEXTS_INSTEAD)
+        examples = self.kept_data(run.recipe, split).split(split)[:n]
+
+        def judge() -> dict[str, float]:
+            found = self.head_judge(run, examples)
+            return {name: found[name] for name in self.head_scores if name in found}
+
+        def known() -> Mapping[str, Any]:
+            return run.pointing(examples) if hasattr(run, "pointing") else {}
+
+        readings = partial(run.readings, examples)
+        return Subject(run.model, run.device, readings, judge, split, len(examples), known=known)
+
+    def head_judge(self, run: Any, examples: Sequence[Any]) -> Mapping[str, Any]:
+        """The scores of a run of which a head may be ablated."""
+        found: Evaluation = run.scored(examples, "")
+        return found.scores
 
     def kept_data(self, recipe: Recipe, split: str | None) -> Data[Any]:
         """The records to score on; a world makes no training set where another is asked for."""
