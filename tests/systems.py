@@ -6,7 +6,14 @@ import torch
 from letters import LETTERS
 
 from regard.checkpoints.run_folder import RunFolder
-from regard.models.presets import ModelSettings, build, presets_for, resolve
+from regard.models.presets import (
+    FAMILIES,
+    PRESETS,
+    ModelSettings,
+    build,
+    presets_for,
+    resolve,
+)
 from regard.models.settings import SequenceConfig
 from regard.tasks.opening import Tokenizers
 from regard.tasks.recipe import recipe_from
@@ -26,6 +33,7 @@ SYSTEMS = [
     ("luong2015", {"window": "local_p"}),
     ("luong2015", {"window": "local_m", "input_feeding": False}),
     ("cheng2016", {"fusion": "shallow", "score": "dot"}),
+    ("deep-att2016", {"peepholes": True}),
 ]
 """(preset, changes)"""
 NOTHING = {"data": {"world": "copy"}, "train": {"max_steps": 1}}
@@ -37,8 +45,8 @@ def system(preset, *, n_vocab=13, **changes):
     sizes = {"d_model": 12, "max_len": 24, "half_width": 2}
     if preset == "transformer":
         sizes |= {"n_layers": 2, "n_heads": 3, "d_ff": 20}
-    if preset == "cheng2016":
-        del sizes["half_width"]  # it has no local windows
+    known = FAMILIES[PRESETS[preset].family].config.model_fields
+    sizes = {name: size for name, size in sizes.items() if name in known}
     settings = ModelSettings(preset=preset, **{**sizes, **changes})
     config = resolve(settings, n_source_vocab=n_vocab, n_target_vocab=n_vocab, shared_vocab=True)
     torch.manual_seed(1)

@@ -21,15 +21,35 @@ from regard.kernels.call import may_fuse
 
 @dataclass(frozen=True, slots=True)
 class CellState:
-    """h and, for an LSTM, c: (B, N, D), where N counts layers, directions side by side."""
+    """h and, for an LSTM, c: (B, N, D), where N counts layers, directions side by side.
+
+    Of an LSTM with a projection, h is narrower than c.
+    """
 
     h: Tensor
     c: Tensor | None
+
+    def layers(self, first: int, end: int) -> CellState:
+        """Some of the layers, counted from 0."""
+        c = None if self.c is None else self.c[:, first:end]
+        return CellState(self.h[:, first:end], c)
+
+    def followed_by(self, *others: CellState) -> CellState:
+        """These layers, then those of the others."""
+        every = (self, *others)
+        c = [one.c for one in every if one.c is not None]
+        h = torch.cat([one.h for one in every], dim=1)
+        return CellState(h, torch.cat(c, dim=1) if c else None)
 
     def select(self, rows: Tensor) -> CellState:
         """Rows of the batch by index, in that order."""
         c = None if self.c is None else self.c.index_select(0, rows)
         return CellState(self.h.index_select(0, rows), c)
+
+
+def one_layer(s: Tensor, c: Tensor | None) -> CellState:
+    """s and c (B, D) as the state of one layer."""
+    return CellState(s.unsqueeze(1), None if c is None else c.unsqueeze(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +89,28 @@ CELLS.add("gru")(CellKind(nn.GRU, _gru))
 CELLS.add("tanh")(CellKind(nn.RNN, _tanh))
 
 
+FORGET_BIAS = 1.0
+"""Of a fresh LSTM's forget gates: what is in c stays there until something is learned (Gers 2000,
+Jozefowicz et al. 2015). Without it half of c is gone after a step, and so is the gradient."""
+
+
+@torch.no_grad()
+def open_forget_gates(bias: Tensor, *others: Tensor) -> None:
+    """Gates (4D,) in the order i, f, …: the forget gates' biases begin with ``FORGET_BIAS`` in all.
+
+    The others are added to the first.
+    """
+    d = len(bias) // 4
+    for one, value in ((bias, FORGET_BIAS), *((other, 0.0) for other in others)):
+        one[d : 2 * d] = value
+
+
 class Recurrence(nn.Module):
-    """x (B, T, d_in) -> (B, T, D), or (B, T, 2D) when read in both directions."""
+    """x (B, T, d_in) -> (B, T, D), or (B, T, 2D) when read in both directions.
+
+    An LSTM whose memory is wider than what it tells has ``d_out``: h = W (o ∘ tanh(c)) is so wide
+    (Sak et al. 2014).
+    """
 
     def __init__(
         self,
@@ -81,9 +121,11 @@ class Recurrence(nn.Module):
         n_layers: int = 1,
         bidirectional: bool = False,
         dropout: float = 0.0,
+        d_out: int | None = None,
     ) -> None:
         super().__init__()
         self.kind = CELLS[cell]
+        self.d_out = d_hidden if d_out is None else d_out
         self.inner = self.kind.fused(
             d_in,
             d_hidden,
@@ -91,30 +133,45 @@ class Recurrence(nn.Module):
             batch_first=True,
             bidirectional=bidirectional,
             dropout=dropout if n_layers > 1 else 0.0,
+            **({} if d_out is None else {"proj_size": d_out}),
         )
+        if self.kind.has_c:
+            biases = dict(self.inner.named_parameters())
+            for name in [name for name in biases if name.startswith("bias_ih")]:
+                open_forget_gates(biases[name], biases[name.replace("_ih", "_hh")])
 
     def forward(
-        self, x: Tensor, mask: Tensor | None = None, state: CellState | None = None
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        state: CellState | None = None,
+        lengths: Tensor | None = None,
     ) -> tuple[Tensor, CellState]:
         """Outputs, and the state after each row's last real position.
 
-        ``mask`` (B, T) is True at real positions, which come first; others give zeros.
+        ``mask`` (B, T) is True at real positions, which come first; others give zeros. Who calls
+        several layers counts them once: ``lengths`` (B,) on the CPU, which waits for a GPU.
         """
         state = state or self.start(x)
-        return self._fused(x, mask, state) if may_fuse() else self._by_steps(x, mask, state)
+        if not may_fuse():
+            return self._by_steps(x, mask, state)
+        return self._fused(x, mask, state, lengths)
 
     def start(self, x: Tensor) -> CellState:
         """Zeros for each row of x."""
         n = self.inner.num_layers * (2 if self.inner.bidirectional else 1)
-        h = x.new_zeros(x.shape[0], n, self.inner.hidden_size)
-        return CellState(h, h if self.kind.has_c else None)
+        h = x.new_zeros(x.shape[0], n, self.d_out)
+        c = x.new_zeros(x.shape[0], n, self.inner.hidden_size) if self.kind.has_c else None
+        return CellState(h, c)
 
-    def _fused(self, x: Tensor, mask: Tensor | None, state: CellState) -> tuple[Tensor, CellState]:
+    def _fused(
+        self, x: Tensor, mask: Tensor | None, state: CellState, lengths: Tensor | None
+    ) -> tuple[Tensor, CellState]:
         before = _torch_state(state)
         if mask is None:
             out, after = self.inner(x, before)
         else:
-            lengths = mask.sum(dim=1).cpu()
+            lengths = mask.sum(dim=1).cpu() if lengths is None else lengths
             packed = pack_padded_sequence(
                 x, lengths.clamp(min=1), batch_first=True, enforce_sorted=False
             )
@@ -148,11 +205,12 @@ class Recurrence(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         w_x, w_h, b_x, b_h = (getattr(self.inner, name + suffix) for name in names)
+        w_out = getattr(self.inner, f"weight_hr{suffix}", None)
         outputs: dict[int, Tensor] = {}
         times = range(x.shape[1])
         for t in reversed(times) if suffix.endswith("reverse") else times:
             h, c = self.kind.step(F.linear(x[:, t], w_x, b_x), F.linear(state[0], w_h, b_h), *state)
-            outputs[t] = h
+            outputs[t] = h = h if w_out is None else F.linear(h, w_out)
             if mask is not None:
                 real = mask[:, t, None]
                 outputs[t] = h * real
@@ -180,6 +238,38 @@ def _our_state(state: Tensor | tuple[Tensor, Tensor]) -> CellState:
 def _torch_state(state: CellState) -> Tensor | tuple[Tensor, Tensor]:
     h = state.h.transpose(0, 1).contiguous()
     return h if state.c is None else (h, state.c.transpose(0, 1).contiguous())
+
+
+class BothWays(nn.Module):
+    """The last states of reading forwards and backwards to one state a layer: tanh(W [h→; h←]).
+
+    h, and c where there is one, are ``d_h`` and ``d_c`` wide each way; what is made of them may be
+    as wide, or wider.
+    """
+
+    def __init__(
+        self, d_h: int, d_c: int | None, *, d_out: int | None = None, d_memory: int | None = None
+    ) -> None:
+        super().__init__()
+        self.h = nn.Linear(2 * d_h, d_out or d_h)
+        self.c = None if d_c is None else nn.Linear(2 * d_c, d_memory or d_c)
+
+    def forward(self, last: CellState) -> CellState:
+        """(B, 2N, D), directions side by side -> (B, N, D)"""
+        h = self.h(last.h.unflatten(1, (-1, 2)).flatten(2)).tanh()
+        if self.c is None or last.c is None:
+            return CellState(h, None)
+        return CellState(h, self.c(last.c.unflatten(1, (-1, 2)).flatten(2)))
+
+
+def turned_round(x: Tensor, mask: Tensor) -> Tensor:
+    """(B, S) or (B, S, D): each row's real positions turned round, its padding left at the end."""
+    at = torch.arange(mask.shape[1], device=x.device)
+    turned = mask.sum(dim=1, keepdim=True) - 1 - at  # (B, S)
+    index = torch.where(mask, turned, at)
+    if x.dim() == 3:
+        return x.gather(1, index.unsqueeze(2).expand_as(x))
+    return x.gather(1, index)
 
 
 class ContextCell(nn.Module):
@@ -243,10 +333,30 @@ class ContextGRU(ContextCell):
 
 
 class ContextLSTM(ContextCell):
-    """An LSTM whose four parts read word, state and context."""
+    """An LSTM whose four parts read word, state and context.
+
+    With ``d_out`` its memory is wider than what it tells: s = W (o ∘ tanh(c)) is so wide.
+    """
 
     cell = CELLS["lstm"]
     n_parts = 4
+
+    def __init__(
+        self, d_word: int, d_hidden: int, d_context: int, *, d_out: int | None = None
+    ) -> None:
+        super().__init__(d_word, d_hidden, d_context)
+        open_forget_gates(self.words.bias)
+        self.to_out: nn.Linear | None = None
+        if d_out is not None:
+            self.state = nn.Linear(d_out, 4 * d_hidden, bias=False)
+            self.to_out = nn.Linear(d_hidden, d_out, bias=False)
+
+    @override
+    def forward(
+        self, read: Tensor, remembered: Tensor, s: Tensor, c: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        s, c = super().forward(read, remembered, s, c)
+        return s if self.to_out is None else self.to_out(s), c
 
 
 CONTEXT_CELLS = {"tanh": ContextCell, "gru": ContextGRU, "lstm": ContextLSTM}

@@ -25,7 +25,7 @@ from regard.layers.attention import MemoryAttention
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import token_embedding
 from regard.layers.key_values import DecoderState, KeyValues, SourceMemory
-from regard.layers.recurrence import ContextLSTM
+from regard.layers.recurrence import ContextLSTM, open_forget_gates
 from regard.layers.settings import Count
 from regard.models.base import LazyLogits, Output, SequenceModel
 from regard.models.settings import EncoderDecoderConfig
@@ -135,8 +135,7 @@ class TellDecoder(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.from_input, self.from_state = nn.Linear(d, 4 * d), nn.Linear(d, 4 * d, bias=False)
         self.to_logits = nn.Linear(d, config.n_target_vocab)
-        with torch.no_grad():
-            self.from_input.bias[d : 2 * d] = 1.0  # an LSTM that begins by remembering
+        open_forget_gates(self.from_input.bias)
 
     def remember(self, states: Tensor) -> KeyValues:
         """Nothing of the grid (B, N, D) is looked at later."""

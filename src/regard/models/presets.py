@@ -37,8 +37,10 @@ from regard.models.captioner import (
 from regard.models.decoder import LanguageModel
 from regard.models.detection import DetectionConfig, Detector
 from regard.models.encoder import Encoder
+from regard.models.fast_forward import FastForwardConfig, FastForwardTranslator
 from regard.models.memory_network import MemoryNetwork
 from regard.models.recurrent import RecurrentTranslator
+from regard.models.residual_recurrent import ResidualRecurrentConfig, ResidualTranslator
 from regard.models.settings import (
     DecoderConfig,
     EncoderConfig,
@@ -85,6 +87,8 @@ FAMILIES: Registry[Family] = Registry("family of models")
 FAMILIES.add("transformer")(Family(TransformerConfig, Transformer))
 FAMILIES.add("recurrent")(Family(RecurrentConfig, RecurrentTranslator))
 FAMILIES.add("memory_network")(Family(MemoryNetworkConfig, MemoryNetwork))
+FAMILIES.add("residual_recurrent")(Family(ResidualRecurrentConfig, ResidualTranslator))
+FAMILIES.add("fast_forward")(Family(FastForwardConfig, FastForwardTranslator))
 FAMILIES.add("encoder")(Family(EncoderConfig, Encoder))
 FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel))
 FAMILIES.add("vision")(Family(VisionConfig, VisionTransformer))
@@ -106,6 +110,12 @@ def _recurrent(summary: str, family: str = "recurrent", **system: Any) -> Preset
     widths = {"tiny": 128, "small": 256, "base": 512}
     sizes = {size: {"d_model": width, **system} for size, width in widths.items()}
     return Preset(family, summary, sizes)
+
+
+def _stacked(*numbers: int, **others: Any) -> dict[str, Any]:
+    """A size of a deep recurrent system."""
+    names = ("d_model", "n_layers", "n_decoder_layers")
+    return dict(zip(names, numbers, strict=True), **others)
 
 
 _LUONG: dict[str, Any] = {"decoder": "luong", "n_layers": 2, "input_feeding": True}
@@ -153,6 +163,25 @@ for _name, _preset in {
     "cheng2016": _recurrent(
         "LSTMs with self-attention to all their states, deep or shallow fusion (Cheng et al. 2016)",
         family="memory_network",
+    ),
+    "gnmt2016": Preset(
+        "residual_recurrent",
+        "Deep LSTMs with residuals; the lowest decoder layer attends for all (Wu et al. 2016)",
+        {
+            "tiny": _stacked(128, 4, 4),
+            "small": _stacked(256, 4, 4),
+            "base": _stacked(512, 8, 8),
+            "big": _stacked(1024, 8, 8),
+        },
+    ),
+    "deep-att2016": Preset(
+        "fast_forward",
+        "Deep LSTMs of alternating directions, fast-forward connections (Zhou et al. 2016)",
+        {
+            "tiny": _stacked(128, 3, 3),
+            "small": _stacked(256, 5, 4),
+            "base": _stacked(512, 9, 7),
+        },
     ),
     "bert": Preset(
         "encoder",

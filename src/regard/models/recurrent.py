@@ -22,9 +22,17 @@ from typing_extensions import override
 
 from regard.functional import masks
 from regard.layers.attention import MemoryAttention
+from regard.layers.attentive_cell import unroll_attending
 from regard.layers.dropout import Dropout
 from regard.layers.key_values import KeyValues
-from regard.layers.recurrence import CONTEXT_CELLS, CellState, Recurrence
+from regard.layers.recurrence import (
+    CONTEXT_CELLS,
+    BothWays,
+    CellState,
+    Recurrence,
+    one_layer,
+    turned_round,
+)
 from regard.models.base import SequenceModel
 from regard.models.settings import RecurrentConfig
 
@@ -79,10 +87,10 @@ class RecurrentEncoder(nn.Module):
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, CellState]:
         """ids (B, S), mask (B, S) -> states (B, S, d_memory) and the last one."""
         if self.reverse_source:
-            ids = _reversed(ids, mask)
+            ids = turned_round(ids, mask)
         states, last = self.recurrence(self.dropout(self.tokens(ids)), mask)
         # Reversed reading, but states stand where their words stand: attention sees no difference.
-        return (_reversed(states, mask) if self.reverse_source else states), last
+        return (turned_round(states, mask) if self.reverse_source else states), last
 
 
 class LuongDecoder(nn.Module):
@@ -105,7 +113,9 @@ class LuongDecoder(nn.Module):
         self.join = nn.Linear(d_both, d, bias=False) if is_luong else None
         d_out = d if is_luong or self.cross_attention is None else d_both
         self.to_logits = nn.Linear(d_out, config.n_target_vocab)
-        self.begin = _BothWays(d, config.cell) if config.bidirectional else None
+        self.begin = (
+            BothWays(d, d if config.cell == "lstm" else None) if config.bidirectional else None
+        )
 
     def start(self, memory: RecurrentMemory) -> RecurrentState:
         """The encoder's last state; of one that read both ways, what is made of its two."""
@@ -143,22 +153,6 @@ class LuongDecoder(nn.Module):
         return both if self.join is None else self.join(both).tanh()
 
 
-class _BothWays(nn.Module):
-    """The last states of reading forwards and backwards to one state a layer: tanh(W [h→; h←])."""
-
-    def __init__(self, d: int, cell: str) -> None:
-        super().__init__()
-        self.h = nn.Linear(2 * d, d)
-        self.c = nn.Linear(2 * d, d) if cell == "lstm" else None
-
-    def forward(self, last: CellState) -> CellState:
-        """(B, 2N, D), directions side by side -> (B, N, D)"""
-        h = self.h(last.h.unflatten(1, (-1, 2)).flatten(2)).tanh()
-        if self.c is None or last.c is None:
-            return CellState(h, None)
-        return CellState(h, self.c(last.c.unflatten(1, (-1, 2)).flatten(2)))
-
-
 class BahdanauDecoder(nn.Module):
     """The decoder ``bahdanau``: attention comes before the recurrence, and into it."""
 
@@ -178,7 +172,7 @@ class BahdanauDecoder(nn.Module):
     def start(self, memory: RecurrentMemory) -> RecurrentState:
         """s_0 = tanh(W h), where h is the last state of reading backwards: it saw word 1 last."""
         s = self.begin(memory.last.h[:, -1]).tanh()
-        return RecurrentState(_one_layer(s, self.cell.start(s)), torch.zeros_like(s))
+        return RecurrentState(one_layer(s, self.cell.start(s)), torch.zeros_like(s))
 
     def remember(self, states: Tensor) -> KeyValues:
         """The encoder's states (B, S, d_memory) as attention wants them.
@@ -195,21 +189,21 @@ class BahdanauDecoder(nn.Module):
         """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         assert memory.keys_values is not None, "the configuration sees to it"
         words = self.dropout(self.tokens(ids))
-        s, c = state.cell.h[:, 0], None if state.cell.c is None else state.cell.c[:, 0]
-        states, shown = [], []
-        for t, read in enumerate(self.cell.words(words).unbind(dim=1)):
-            context = self.cross_attention.look(
-                s.unsqueeze(1), memory.keys_values, mask=memory.mask, first=state.length + t
-            ).squeeze(1)
-            remembered, output = context.split((read.shape[-1], 2 * s.shape[-1]), dim=-1)
-            states.append(s)
-            shown.append(output)
-            s, c = self.cell(read, remembered, s, c)
+        read = self.cell.words(words)
+        steps = unroll_attending(
+            self.cross_attention,
+            self.cell,
+            read,
+            memory.keys_values,
+            memory.mask,
+            state.cell,
+            first=state.length,
+        )
         # Maxout over pairs of U_o s_{t-1} + V_o y_{t-1} + C_o c_t.
-        before = self.from_state(torch.stack(states, 1))
-        pairs = before + self.from_word(words) + torch.stack(shown, 1)
+        shown = steps.contexts[..., read.shape[-1] :]
+        pairs = self.from_state(steps.before) + self.from_word(words) + shown
         out = self.dropout(pairs.unflatten(-1, (-1, 2)).amax(dim=-1))
-        return out, RecurrentState(_one_layer(s, c), state.fed, state.length + ids.shape[1])
+        return out, RecurrentState(steps.last, state.fed, state.length + ids.shape[1])
 
 
 class RecurrentTranslator(SequenceModel):
@@ -232,17 +226,3 @@ class RecurrentTranslator(SequenceModel):
     @override
     def start(self, memory: RecurrentMemory) -> RecurrentState:
         return self.decoder.start(memory)
-
-
-def _one_layer(s: Tensor, c: Tensor | None) -> CellState:
-    return CellState(s.unsqueeze(1), None if c is None else c.unsqueeze(1))
-
-
-def _reversed(x: Tensor, mask: Tensor) -> Tensor:
-    """(B, S) or (B, S, D): each row's real positions turned round, its padding left at the end."""
-    at = torch.arange(mask.shape[1], device=x.device)
-    turned = mask.sum(dim=1, keepdim=True) - 1 - at  # (B, S)
-    index = torch.where(mask, turned, at)
-    if x.dim() == 3:
-        return x.gather(1, index.unsqueeze(2).expand_as(x))
-    return x.gather(1, index)

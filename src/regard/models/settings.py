@@ -307,9 +307,20 @@ class RecurrentAttentionConfig(SequenceConfig):
     beta: Beta = Field("fixed", description="Sharpness of the score content.")
 
     def problems(self) -> Iterator[str]:
-        """A sharpness that the score has not."""
+        """A sharpness that the score has not, and widths that it cannot match."""
+        if self.score in ("dot", "scaled_dot", "content") and self.d_memory != self.d_model:
+            yield (
+                f"score {self.score!r} needs states of one width, and the encoder's are "
+                f"{self.d_memory} wide, the decoder's {self.d_model}; 'general' and 'additive' "
+                "take them"
+            )
         if self.beta != "fixed" and self.score != "content":
             yield f"beta sharpens the score 'content', not {self.score!r}"
+
+    @property
+    def d_memory(self) -> int:
+        """Width of the encoder's states."""
+        return self.d_model
 
     @property
     def attention(self) -> dict[str, Any]:
@@ -339,11 +350,6 @@ class RecurrentConfig(RecurrentAttentionConfig):
             yield f"decoder {self.decoder!r} attends: give a score"
         if self.decoder == "bahdanau" and self.n_layers != 1:
             yield "decoder 'bahdanau' is one cell: n_layers must be 1"
-        if self.bidirectional and self.score in ("dot", "scaled_dot", "content"):
-            yield (
-                f"score {self.score!r} needs states of one width, and those of a two-way encoder "
-                "are twice as wide; 'general' and 'additive' take them"
-            )
         if self.score is None and (self.window, self.normaliser) != ("global", "softmax"):
             yield "window and normaliser are of an attention, and there is none"
         if self.window == "causal":

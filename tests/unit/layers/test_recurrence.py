@@ -4,7 +4,17 @@ import pytest
 import torch
 
 from regard.kernels.call import reference_only
-from regard.layers.recurrence import CellState, ContextCell, ContextGRU, ContextLSTM, Recurrence
+from regard.layers.recurrence import (
+    BothWays,
+    CellState,
+    ContextCell,
+    ContextGRU,
+    ContextLSTM,
+    Recurrence,
+    turned_round,
+)
+from regard.models.captioner import Captioner, CaptionerConfig
+from regard.models.memory_network import TapeCell
 
 KINDS = [
     {"cell": "lstm"},
@@ -13,6 +23,8 @@ KINDS = [
     {"cell": "gru", "n_layers": 3, "bidirectional": True},
     {"cell": "tanh"},
     {"cell": "tanh", "n_layers": 2, "bidirectional": True},
+    {"cell": "lstm", "d_out": 2},
+    {"cell": "lstm", "n_layers": 2, "bidirectional": True, "d_out": 3},
 ]
 
 
@@ -113,3 +125,84 @@ def test_the_plain_cell_with_context_is_the_equation(rng):
     found, none = cell(cell.words(y[None, None])[:, 0], cell.context(c[None]), s[None], None)
     torch.testing.assert_close(found[0], wanted)
     assert none is None
+
+
+def test_a_projection_narrows_what_the_lstm_tells_and_reads_of_itself(rng):
+    cell = ContextLSTM(3, 4, 5, d_out=2).double()
+    y, found, s, kept = (
+        torch.randn(1, n, generator=rng, dtype=torch.float64) for n in (3, 5, 2, 4)
+    )
+    gates = cell.words(y) + cell.context(found) + s @ cell.state.weight.T
+    i, f, g, o = gates.chunk(4, dim=-1)
+    c = f.sigmoid() * kept + i.sigmoid() * g.tanh()
+    wanted = (o.sigmoid() * c.tanh()) @ cell.to_out.weight.T
+    got = cell(cell.words(y), cell.context(found), s, kept)
+    torch.testing.assert_close(got, (wanted, c))
+    assert got[0].shape == (1, 2)
+
+
+def forget_gates(model):
+    """The sum of the biases of each LSTM's forget gates; i comes before f everywhere."""
+    for module in model.modules():
+        if isinstance(module, Recurrence):
+            names = [name for name, _ in module.inner.named_parameters()]
+            for name in [name for name in names if name.startswith("bias_ih")]:
+                both = module.inner.get_parameter(name) + module.inner.get_parameter(
+                    name.replace("_ih", "_hh")
+                )
+                yield both.chunk(4)[1]
+        if isinstance(module, ContextLSTM | TapeCell):
+            yield module.words.bias.chunk(4)[1]
+        if hasattr(module, "from_input"):
+            yield module.from_input.bias.chunk(4)[1]
+
+
+def lstms():
+    yield Recurrence("lstm", 3, 4, n_layers=2, bidirectional=True)
+    yield Recurrence("lstm", 3, 4, d_out=2)
+    yield ContextLSTM(3, 4, 5)
+    yield TapeCell(3, 4)
+    for decoder in ("tell", "attend"):
+        sizes = {"n_target_vocab": 9, "d_model": 8, "image_size": 32}
+        yield Captioner(CaptionerConfig(**sizes, encoder="conv", decoder=decoder))
+
+
+def test_every_fresh_lstm_begins_by_remembering():
+    for model in lstms():
+        gates = list(forget_gates(model))
+        assert gates
+        for bias in gates:
+            torch.testing.assert_close(bias, torch.ones_like(bias))
+
+
+def test_other_cells_have_no_forget_gate_to_open():
+    torch.manual_seed(3)
+    ours = made("gru").inner
+    torch.manual_seed(3)
+    theirs = torch.nn.GRU(3, 4).double()
+    assert torch.equal(ours.bias_ih_l0, theirs.bias_ih_l0)
+
+
+def test_a_text_turned_round_keeps_its_padding_at_the_end(rng):
+    ids = torch.tensor([[5, 6, 7, 0], [8, 0, 0, 0], [0, 0, 0, 0], [1, 2, 3, 4]])
+    turned = turned_round(ids, ids != 0)
+    assert turned.tolist() == [[7, 6, 5, 0], [8, 0, 0, 0], [0, 0, 0, 0], [4, 3, 2, 1]]
+    x = torch.randn(4, 4, 3, generator=rng)
+    assert torch.equal(turned_round(x, ids != 0)[0], x[0, [2, 1, 0, 3]])
+
+
+def test_layers_of_a_state_are_taken_and_put_together():
+    h, c = torch.arange(24.0).view(2, 3, 4), torch.arange(30.0).view(2, 3, 5)
+    state = CellState(h, c)
+    again = state.layers(0, 1).followed_by(state.layers(1, 3))
+    assert torch.equal(again.h, h)
+    assert torch.equal(again.c, c)
+    assert state.layers(1, 2).c.tolist() == c[:, 1:2].tolist()
+    assert CellState(h, None).layers(0, 2).followed_by(CellState(h, None)).c is None
+
+
+def test_two_directions_become_one_state_of_another_width():
+    begin = BothWays(2, 3, d_out=4, d_memory=6)
+    state = begin(CellState(torch.ones(1, 4, 2), torch.ones(1, 4, 3)))
+    assert state.h.shape == (1, 2, 4)
+    assert state.c.shape == (1, 2, 6)

@@ -212,7 +212,7 @@ def test_cs224ns_decoder_reads_words_off_both(source, target):
     [
         ({"decoder": "luong"}, "give a score"),
         ({"decoder": "bahdanau", "score": "dot", "n_layers": 2}, "n_layers must be 1"),
-        ({"decoder": "luong", "score": "dot", "bidirectional": True}, "of a two-way encoder"),
+        ({"decoder": "luong", "score": "dot", "bidirectional": True}, "are 512 wide, the"),
         ({"decoder": "plain", "input_feeding": True}, "no attentional state"),
     ],
 )
