@@ -69,8 +69,7 @@ class FastForwardLayer(nn.Module):
 
     def forward(self, x: Tensor, state: CellState | None = None) -> tuple[Passed, CellState]:
         """x after ``state`` -> what is passed upwards, and the new state."""
-        inner = self.recurrence.inner
-        f = F.linear(x, inner.weight_ih_l0, inner.bias_ih_l0)
+        f = self._product(x, "ih")
         state = state or self.recurrence.start(x)
         if self.peepholes is None and may_fuse():
             h, state = self.recurrence(x, None, state)
@@ -80,15 +79,22 @@ class FastForwardLayer(nn.Module):
 
     def _by_steps(self, f: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         assert state.c is not None, "an LSTM has one"
-        inner, h, c, outputs = self.recurrence.inner, state.h[:, 0], state.c[:, 0], []
+        h, c, outputs = state.h[:, 0], state.c[:, 0], []
         for read in f.unbind(dim=1):
-            of_state = F.linear(h, inner.weight_hh_l0, inner.bias_hh_l0)
+            of_state = self._product(h, "hh")
             if self.peepholes is None:
                 h, c = self.recurrence.kind.step(read, of_state, h, c)
             else:
                 h, c = peephole_step(read + of_state, self.peepholes, c)
             outputs.append(h)
         return torch.stack(outputs, dim=1), one_layer(h, c)
+
+    def _product(self, x: Tensor, name: str) -> Tensor:
+        """With the LSTM's matrix for inputs (``ih``) or for states (``hh``)."""
+        inner = self.recurrence.inner
+        return F.linear(
+            x, *(inner.get_parameter(f"{kind}_{name}_l0") for kind in ("weight", "bias"))
+        )
 
 
 class FastForwardStack(nn.Module):

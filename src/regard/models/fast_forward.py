@@ -98,8 +98,7 @@ class FastForwardDecoder(nn.Module):
         cell = PeepholeContextLSTM if config.peepholes else ContextLSTM
         self.cell = cell(config.d_word, d, config.d_memory)
         above = [3 * d] * (config.n_decoder_layers - 1)
-        same = {"dropout": config.dropout, "peepholes": config.peepholes}
-        self.above = FastForwardStack(above, d, **same)
+        self.above = FastForwardStack(above, d, dropout=config.dropout, peepholes=config.peepholes)
         self.to_logits = nn.Linear(d, config.n_target_vocab)
         self.state_shape = (config.n_decoder_layers, d)
 
