@@ -12,6 +12,8 @@ import regard
 from regard.checkpoints.run_folder import fill
 from regard.core.errors import CheckpointError, ConfigError
 from regard.data.picture_corpora import idx_rows
+from regard.data.settings import DataSettings
+from regard.interop.exporting import export
 from regard.interop.importing import import_model
 from regard.interop.onnx import write_onnx_vision
 from regard.interop.vit import read_timm, read_vit, write_vit
@@ -32,6 +34,7 @@ SIZES = {
     "initializer_range": 0.5,
 }
 NAMES = ("ape", "bee", "cow")
+DATA_SETTINGS = DataSettings(train="train")
 DATA = Path(__file__).parents[3] / "shared" / "data"
 CHECKPOINT = DATA / "checkpoints" / "vit-mnist" / "vit_mnist_gpu.pt"
 
@@ -75,7 +78,7 @@ def test_what_we_wrote_computes_the_same_there(tmp_path, rng):
     ours = VisionTransformer(config).eval()
     for parameter in ours.parameters():
         torch.nn.init.normal_(parameter, std=0.4)
-    write_vit(config, dict(ours.named_parameters()), tmp_path, NAMES)
+    write_vit(config, dict(ours.named_parameters()), tmp_path, NAMES, DATA_SETTINGS)
     theirs = transformers.AutoModelForImageClassification.from_pretrained(tmp_path).eval()
     x = pixels(rng, 10)
     torch.testing.assert_close(
@@ -83,7 +86,7 @@ def test_what_we_wrote_computes_the_same_there(tmp_path, rng):
     )
     assert theirs.config.id2label == dict(enumerate(NAMES))
     with pytest.raises(ConfigError, match="pooling='mean'"):
-        write_vit(config.model_copy(update={"pooling": "mean"}), {}, tmp_path, NAMES)
+        write_vit(config.model_copy(update={"pooling": "mean"}), {}, tmp_path, NAMES, DATA_SETTINGS)
 
 
 @torch.inference_mode()
@@ -144,6 +147,48 @@ def test_an_imported_folder_is_a_run_that_classifies(tmp_path):
     picture = np.zeros((30, 40, 3), np.uint8)
     assert run.classify(picture) in NAMES
     assert run.explain(picture).weights("encoder.self", 1).shape == (5, 10, 10)
+
+
+PREPARED = {
+    "usual": {},
+    "bicubic": {"resample": 3},
+    "other numbers": {"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0.5, 0.6]},
+    "not normalised": {"do_normalize": False},
+    "not scaled": {"do_rescale": False},
+    "neither": {"do_normalize": False, "do_rescale": False},
+    "another factor": {"rescale_factor": 1 / 127.5},
+}
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("how", PREPARED)
+def test_pictures_are_prepared_as_the_folder_says_and_again_when_exported(how, theirs, tmp_path):
+    processing = pytest.importorskip("transformers.models.vit.image_processing_pil_vit")
+    said = {"size": {"height": 21, "width": 21}, **PREPARED[how]}
+    processing.ViTImageProcessorPil(**said).save_pretrained(tmp_path / "hf")
+    import_model(tmp_path / "hf", tmp_path / "run")
+    run = regard.load(tmp_path / "run", device="cpu")
+    picture = np.arange(30 * 44 * 3).reshape(30, 44, 3).astype(np.uint8)
+    export(run, "hf", tmp_path / "again")
+    for folder in ("hf", "again"):
+        processor = processing.ViTImageProcessorPil.from_pretrained(tmp_path / folder)
+        seen = processor(picture, return_tensors="pt")["pixel_values"].float()
+        pixels = run.pixels(run.fitted(picture)[None])
+        torch.testing.assert_close(run.model.encoder.pixel_norm(pixels), seen, atol=1e-4, rtol=1e-5)
+        torch.testing.assert_close(run.model(pixels), theirs(seen).logits, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("theirs")
+def test_pictures_cut_out_of_larger_ones_are_told_and_other_sizes_refused(tmp_path):
+    path = tmp_path / "hf" / "preprocessor_config.json"
+    path.write_text(json.dumps({"size": {"shortest_edge": 24}, "do_center_crop": True}))
+    found = read_vit(tmp_path / "hf")
+    assert found.data["fit"] == "crop"
+    assert "cut out of the middle of larger ones" in found.notes[0]
+    for said in ({"height": 21, "width": 28}, {"height": 28, "width": 28}, 28):
+        path.write_text(json.dumps({"size": said}))
+        with pytest.raises(CheckpointError, match="a height and a width of 21"):
+            read_vit(tmp_path / "hf")
 
 
 @pytest.mark.slow

@@ -81,13 +81,15 @@ def export(
 
     CTranslate2 gives the same translations: load DIR with its Translator, hand over the tokens of
     tokenizer.json, and join what comes back. hf writes a folder that transformers loads by its Auto
-    classes: a translator as Marian, an encoder as BERT, a language model as GPT-2 or LLaMA. Only
-    plain attention can go to either. onnx writes an encoder as encoder.onnx, a translator as that
-    and decoder.onnx, which gives the logits of all positions at once.
+    classes: a translator as Marian, an encoder as BERT, a language model as GPT-2 or LLaMA, models
+    of pictures as ViT or DETR. Only plain attention can go to either. onnx writes an encoder as
+    encoder.onnx, a translator as that and decoder.onnx, which gives the logits of all positions at
+    once.
     """
     from regard.interop.exporting import export as write
     from regard.tasks.opening import load
 
-    write(load(path, device="cpu"), to, folder)
+    for line in write(load(path, device="cpu"), to, folder):
+        note(line)
     size = sum(file.stat().st_size for file in folder.iterdir())
     print(f"{folder}: {to}, {size / 1e6:.1f} MB")

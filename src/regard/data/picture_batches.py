@@ -17,7 +17,7 @@ from regard.data.batch import Batch, pad_sequences
 from regard.data.examples import Ints
 from regard.data.picture_records import PictureRecord
 from regard.data.pictures import Picture, Pixels, all_pixels, stored_pixels
-from regard.data.records import Fit
+from regard.data.records import Fit, Resample
 from regard.data.stream import Stream
 
 DRAWN = "drawn_"
@@ -144,6 +144,7 @@ def picture_table(
     cache: Path | None,
     columns: Mapping[str, Column],
     *,
+    resample: Resample = "bicubic",
     counts: str = "",
     shared: bool = False,
 ) -> PictureTable:
@@ -156,7 +157,7 @@ def picture_table(
             pictures.append(record.picture)
     rows = np.array([numbers[id(record.picture)] for record in records], np.int64)
     if cache is None:
-        pixels = all_pixels(pictures, size, fit)
+        pixels = all_pixels(pictures, size, fit, resample)
     else:
-        pixels = stored_pixels(pictures, size, cache, fit)
+        pixels = stored_pixels(pictures, size, cache, fit, resample)
     return PictureTable(pixels, rows, columns, counts, shared)

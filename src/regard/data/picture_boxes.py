@@ -118,7 +118,7 @@ def _placement(aspect: float, fit: Fit) -> tuple[Boxes, Boxes]:
 
     ``aspect`` is width / height before. A side is cut or filled up at both ends alike.
     """
-    if fit == "squash":
+    if fit in ("squash", "keep"):  # all of the picture is there, whatever its sides
         return np.ones(4, np.float32), np.zeros(4, np.float32)
     sides = np.array([aspect, 1.0, aspect, 1.0], np.float32)
     square = sides.min() if fit == "crop" else sides.max()

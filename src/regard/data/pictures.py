@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from regard.core.errors import DataError
 from regard.core.files import telling, whole_file
-from regard.data.records import Fit
+from regard.data.records import Fit, Resample
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -208,55 +208,94 @@ def _on_paper(picture: Image.Image) -> Image.Image:
     return picture.convert("RGB")
 
 
-def fitted(pixels: Pixels, size: int, fit: Fit = "crop") -> Pixels:
-    """A picture of any size -> (size, size, 3)."""
+def fitted(
+    pixels: Pixels,
+    size: int,
+    fit: Fit = "crop",
+    resample: Resample = "bicubic",
+    longest: int | None = None,
+) -> Pixels:
+    """A picture of any size -> (size, size, 3), or as ``kept_size`` says with the fit ``keep``."""
     from PIL import Image, ImageOps
 
-    if pixels.shape[:2] == (size, size):
+    height, width = pixels.shape[:2]
+    rows = columns = size
+    if fit == "keep":
+        assert longest is not None, "the settings have asked for it"
+        rows, columns = kept_size(height, width, size, longest)
+    if (height, width) == (rows, columns):
         return pixels
     thin, long = sorted(pixels.shape[:2])
     if fit == "pad" and thin * size < long:  # less than a pixel wide: made one
         pixels = pixels.repeat(-(-long // (thin * size)), axis=pixels.shape[:2].index(thin))
-    picture, square = Image.fromarray(pixels), (size, size)
+    picture, how = Image.fromarray(pixels), Image.Resampling[resample.upper()]
     if fit == "crop":
-        found = ImageOps.fit(picture, square, Image.Resampling.BICUBIC)
+        found = ImageOps.fit(picture, (columns, rows), how)
     elif fit == "pad":
-        found = ImageOps.pad(picture, square, Image.Resampling.BICUBIC, color=GREY)
+        found = ImageOps.pad(picture, (columns, rows), how, color=GREY)
     else:
-        found = picture.resize(square, Image.Resampling.BICUBIC)
+        found = picture.resize((columns, rows), how)
     return np.asarray(found)
 
 
-def all_pixels(pictures: Sequence[Picture], size: int, fit: Fit = "crop") -> Pixels:
+def kept_size(height: int, width: int, shortest: int, longest: int) -> tuple[int, int]:
+    """Rows and columns of a picture in proportion: its shorter side is ``shortest`` long.
+
+    It is less where the other side would be longer than ``longest``. The fractions are cut off, as
+    those who trained detectors with it do.
+
+    >>> kept_size(480, 640, 800, 1333), kept_size(100, 1000, 800, 1333)
+    ((800, 1066), (133, 1333))
+    """
+    thin, long = sorted((height, width))
+    side: float = shortest
+    if long / thin * shortest > longest:
+        side = longest * thin / long
+    short, other = round(side), int(side * long / thin)
+    if thin == short:
+        return height, width
+    short, other = max(1, short), max(1, other)
+    return (short, other) if height <= width else (other, short)
+
+
+def all_pixels(
+    pictures: Sequence[Picture], size: int, fit: Fit = "crop", resample: Resample = "bicubic"
+) -> Pixels:
     """(N, size, size, 3): every picture, decoded by worker processes where there are many."""
     found = np.empty((len(pictures), size, size, 3), np.uint8)
-    for i, pixels in enumerate(_decoded(pictures, size, fit)):
+    for i, pixels in enumerate(_decoded(pictures, size, fit, resample)):
         found[i] = pixels
     return found
 
 
-def _decoded(pictures: Sequence[Picture], size: int, fit: Fit) -> Iterable[Pixels]:
-    workers = os.cpu_count() or 1
+def _decoded(
+    pictures: Sequence[Picture], size: int, fit: Fit, resample: Resample
+) -> Iterable[Pixels]:
+    workers, told = os.cpu_count() or 1, (repeat(size), repeat(fit), repeat(resample))
     if len(pictures) < ALONE or workers == 1:
-        yield from map(_one, pictures, repeat(size), repeat(fit))
+        yield from map(_one, pictures, *told)
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_one, pictures, repeat(size), repeat(fit), chunksize=AT_ONCE)
+        yield from pool.map(_one, pictures, *told, chunksize=AT_ONCE)
 
 
-def _one(picture: Picture, size: int, fit: Fit) -> Pixels:
-    return fitted(picture.pixels(), size, fit)
+def _one(picture: Picture, size: int, fit: Fit, resample: Resample) -> Pixels:
+    return fitted(picture.pixels(), size, fit, resample)
 
 
 def stored_pixels(
-    pictures: Sequence[Picture], size: int, folder: Path, fit: Fit = "crop"
+    pictures: Sequence[Picture],
+    size: int,
+    folder: Path,
+    fit: Fit = "crop",
+    resample: Resample = "bicubic",
 ) -> Pixels:
     """The same from the file in ``folder``, which is made if it is not there.
 
     It is named after the pictures, so it is never out of date; it is written whole or not at all,
     and one that is damaged is made again. Other files of pixels there are deleted.
     """
-    hashed = blake2b(f"{size} {fit} ".encode(), digest_size=16)
+    hashed = blake2b(f"{size} {fit} {resample} ".encode(), digest_size=16)
     for picture in pictures:
         hashed.update(picture.fingerprint)
     path = folder / f"{hashed.hexdigest()}.pixels.npy"
@@ -266,7 +305,7 @@ def stored_pixels(
     with telling(folder):
         for other in folder.glob("*.pixels.npy"):
             other.unlink()
-    found = all_pixels(pictures, size, fit)
+    found = all_pixels(pictures, size, fit, resample)
     with whole_file(path) as file:
         np.save(file, found)
     return found

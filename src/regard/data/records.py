@@ -8,8 +8,11 @@ from typing import Any, Generic, Literal, TypeVar
 
 from regard.core.errors import DataError
 
-Fit = Literal["crop", "squash", "pad"]
-"""How a picture becomes square: cut out of its middle, scaled in each direction, or grey added."""
+Fit = Literal["crop", "squash", "pad", "keep"]
+"""How a picture becomes square: cut out of its middle, scaled in each direction, or grey added.
+With ``keep`` it does not: its sides stay in proportion, and the shorter one gets the size."""
+Resample = Literal["bicubic", "bilinear"]
+"""How new pixels are computed from old ones."""
 Links = tuple[tuple[int, int], ...]
 """Pairs of word positions, from 0, in the words of ``regard.text.words.split``."""
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from regard.core.registry import did_you_mean
-from regard.data.records import Fit
+from regard.data.records import Fit, Resample
 from regard.data.worlds.registry import WORLDS, WorldRequest
 
 Files = str | tuple[str, str]
@@ -123,10 +123,18 @@ class DataSettings(BaseModel):
     image_size: int | None = Field(
         None, ge=4, le=1024, description="Pixels of a side that every picture is brought to."
     )
+    longest_edge: int | None = Field(
+        None, ge=4, le=4096, description="With fit keep, the most pixels of the longer side."
+    )
     fit: Fit = Field(
         "crop",
+        validate_default=True,
         description="How a picture becomes square: cut out of its middle, scaled in each "
-        "direction (squash), or with grey beside it (pad).",
+        "direction (squash), or with grey beside it (pad). With keep it stays in proportion, its "
+        "shorter side being image_size: for detectors that others have trained.",
+    )
+    resample: Resample = Field(
+        "bicubic", description="How pixels are computed where a picture changes its size."
     )
     augment: AugmentSettings = Field(
         AugmentSettings(), description="How pictures are changed while training."
@@ -248,6 +256,22 @@ class DataSettings(BaseModel):
         if n is not None and info.data.get("valid") and info.data.get("test"):
             raise ValueError("data.valid and data.test name files, so nothing is to be held out")
         return n
+
+    @field_validator("fit")
+    @classmethod
+    def _sides_of_pictures_in_proportion(cls, fit: Fit, info: ValidationInfo) -> Fit:
+        shortest, longest = (info.data.get(name) for name in ("image_size", "longest_edge"))
+        if fit != "keep" and longest is not None:
+            raise ValueError(
+                f"data.longest_edge={longest} is for pictures that keep their proportions: set "
+                "fit=keep, or leave it out"
+            )
+        if fit == "keep" and not 1 <= (shortest or 0) <= (longest or 0):
+            raise ValueError(
+                "'keep' needs data.image_size, the pixels of the shorter side, and a "
+                f"data.longest_edge that is no less; found {shortest} and {longest}"
+            )
+        return fit
 
     @field_validator("n_train")
     @classmethod

@@ -9,15 +9,18 @@ from typing import Any
 import tokenizers
 from tokenizers import processors
 
+from regard.checkpoints.run_folder import model_tensors
 from regard.core.errors import ConfigError
 from regard.core.files import write_whole
 from regard.core.registry import Registry
 from regard.interop import gpt2, llama
 from regard.interop.bert import write_bert
 from regard.interop.ctranslate2 import write_ctranslate2
+from regard.interop.detr import write_detr
 from regard.interop.folders import CONFIG, read_config, whole_folder, write_json
 from regard.interop.marian import write_marian
 from regard.interop.onnx import write_onnx, write_onnx_encoder, write_onnx_vision
+from regard.interop.preprocessing import squashed
 from regard.interop.vit import write_vit
 from regard.tasks.opening import SHARED, TARGET
 from regard.text.chat import TEMPLATE
@@ -25,13 +28,14 @@ from regard.text.pretrained import PretrainedTokenizer
 from regard.text.specials import BEGIN, END, END_ID, PAD, UNKNOWN
 from regard.text.tokenizer import Tokenizer
 
-Writer = Callable[[Any, Path], None]
+Notes = tuple[str, ...]  # what a user should know, a sentence each
+Writer = Callable[[Any, Path], Notes | None]
 """Writes a run into an empty folder."""
 FORMATS: Registry[Mapping[str, Writer]] = Registry("export format")
 """By name: families of models, and what writes their runs."""
 
 
-def export(run: Any, to: str, folder: Path) -> None:
+def export(run: Any, to: str, folder: Path) -> Notes:
     """Write a run in a format, into a folder that is new or empty; whole or not at all."""
     writers, family = FORMATS[to], run.model.config.family
     if family not in writers:
@@ -40,7 +44,7 @@ def export(run: Any, to: str, folder: Path) -> None:
             f"{' or '.join(writers)}, and this is one of the family {family!r}"
         )
     with whole_folder(folder) as inside:
-        writers[family](run, inside)
+        return writers[family](run, inside) or ()
 
 
 def _encoder(run: Any, folder: Path) -> None:
@@ -67,10 +71,18 @@ def _encoder(run: Any, folder: Path) -> None:
     )
 
 
-def _vision(run: Any, folder: Path) -> None:
+def _vision(run: Any, folder: Path) -> Notes:
     """A ViT folder."""
     weights = dict(run.model.named_parameters())
-    write_vit(run.model.config, weights, folder, run.labels.names)
+    write_vit(run.model.config, weights, folder, run.labels.names, run.recipe.data)
+    return squashed(run.recipe.data)
+
+
+def _detector(run: Any, folder: Path) -> Notes:
+    """A DETR folder."""
+    tensors = model_tensors(run.model)
+    write_detr(run.model.config, tensors, folder, run.labels.names, run.recipe.data)
+    return squashed(run.recipe.data)
 
 
 def _language_model(run: Any, folder: Path) -> None:
@@ -191,6 +203,7 @@ FORMATS.add("hf")(
         "decoder": _language_model,
         "transformer": _translator,
         "vision": _vision,
+        "detection": _detector,
     }
 )
 FORMATS.add("ctranslate2")({"transformer": _ctranslate2})

@@ -6,7 +6,7 @@ What a folder holds is told by its files, and each kind has one function that fi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from regard.interop import naming
 from regard.interop.bert import READING, check_pooling, max_tokens, read_bert
 from regard.interop.ctranslate2_reading import MODEL as CTRANSLATE2_MODEL
 from regard.interop.ctranslate2_reading import read_ctranslate2
+from regard.interop.detr import read_detr
 from regard.interop.folders import CONFIG, GENERATION, read_config, read_json, whole_folder
 from regard.interop.gguf import read_gguf, read_gguf_tokenizer
 from regard.interop.gpt2 import read_gpt2
@@ -27,6 +28,7 @@ from regard.interop.llama import read_llama
 from regard.interop.marian import marian_numbering, read_marian
 from regard.interop.naming import Imported
 from regard.interop.vit import read_timm, read_vit, read_vit_pytorch
+from regard.models.detection import DetectionConfig
 from regard.models.settings import DecoderConfig, EncoderConfig, TransformerConfig
 from regard.models.vision import VisionConfig
 from regard.tasks.classification import Labels
@@ -59,9 +61,11 @@ PIECE_MARKERS = ("▁", "@@", "￭", "##", "Ġ")
 """What tokenizers put before or after pieces of words."""
 SUPPORTED = (
     "supported are folders in the layout of Hugging Face (config.json with model_type "
-    "marian, bert, gpt2, llama or vit), timm folders of vit models, CTranslate2 folders "
+    "marian, bert, gpt2, llama, vit or detr), timm folders of vit models, CTranslate2 folders "
     "(model.bin), .gguf files, and state dicts of vit-pytorch (.pt, .pth, .safetensors)"
 )
+UNUSED = "N/A"
+"""What COCO's numbers without a category are called, eleven of them alike."""
 STATE_DICTS = (".pt", ".pth", ".safetensors")
 UNKNOWN_LANGUAGES = "und-und"  # ISO 639's code for a language that nobody told
 
@@ -246,14 +250,35 @@ def _vision(
     config = model.config
     assert isinstance(config, VisionConfig)
     said = read_config(source) if source.is_dir() else {}
-    names = said.get("id2label") or dict(enumerate(said.get("label_names") or ()))
-    found = {str(number): str(name) for number, name in names.items()}
-    labels = [found.get(str(i), str(i)) for i in range(config.n_labels)]
-    _unique(labels, source).save(folder.path)
-    data = {"train": "train", "image_size": config.image_size}
+    _unique(_named(said, config.n_labels), source).save(folder.path)
+    data = {"train": "train", "image_size": config.image_size, **model.data}
     return _write_run(
         folder, model, task="image_classification", preset="vit2021", n_vocab=0, data=data
     )
+
+
+def _named(said: Mapping[str, Any], n: int) -> list[str]:
+    """The names of n labels; those without one are numbers."""
+    names = said.get("id2label") or dict(enumerate(said.get("label_names") or ()))
+    found = {str(number): str(name) for number, name in names.items()}
+    return [found.get(str(i), str(i)) for i in range(n)]
+
+
+@IMPORTERS.add("detr")
+def _detr(source: Path, folder: RunFolder, _direction: str | None) -> Notes:
+    """A detector; numbers that stand for nothing are all called N/A, and here N/A and the number.
+
+    Its pictures keep their proportions, so that it can be used but not trained on: with another
+    ``data.fit`` it can.
+    """
+    model = read_detr(source)
+    config = model.config
+    assert isinstance(config, DetectionConfig)
+    names = _named(read_config(source), config.n_labels)
+    labels = [f"{name} {i}" if name == UNUSED else name for i, name in enumerate(names)]
+    _unique(labels, source).save(folder.path)
+    data = {"train": "boxes.tsv", **model.data}
+    return _write_run(folder, model, task="detection", preset="detr2020", n_vocab=0, data=data)
 
 
 IMPORTERS.add("vit")(partial(_vision, read_vit))

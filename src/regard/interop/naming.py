@@ -11,7 +11,7 @@ the softmax, so that the log-probabilities of all other tokens stay what they we
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
@@ -19,6 +19,7 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
+from regard.checkpoints.run_folder import model_tensors
 from regard.core.errors import CheckpointError, ConfigError
 from regard.interop.folders import CONFIG
 from regard.models.presets import build
@@ -59,9 +60,11 @@ class Imported:
 
     config: ModelConfig
     weights: dict[str, Tensor]
-    """Float32, under the names of our model's parameters, each of them."""
+    """Float32, under the names of our model's parameters and buffers, each of them."""
     notes: tuple[str, ...] = ()
     """What a user should know about the way, a sentence each."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the recipe's data that the model comes with: how pictures are prepared."""
 
 
 class Description(BaseModel):
@@ -197,16 +200,21 @@ def _no_numbers(tensors: Weights) -> list[str]:
 
 
 def shapes(config: ModelConfig, *, tied: bool = False) -> dict[str, Shape]:
-    """What each parameter is called, and its shape; those that are ``tied`` under each name."""
+    """What each parameter is called, and its shape; those that are ``tied`` under each name.
+
+    Buffers that a model keeps are among them.
+    """
     try:
         with torch.device("meta"):
-            every = build(config).named_parameters(remove_duplicate=not tied)
+            model = build(config)
+            parameters = dict(model.named_parameters(remove_duplicate=not tied))
     except (RuntimeError, TypeError, OverflowError) as error:  # more than torch can count
         sizes, reason = _sizes(config), str(error).partition("\n")[0]
         raise CheckpointError(
             f"no model can have the sizes {listed(sizes, sizes)} ({reason})"
         ) from None
-    return {name: tuple(one.shape) for name, one in every}
+    every = {**parameters, **model_tensors(model)}
+    return {name: tuple(one.shape) for name, one in every.items()}
 
 
 def zeros_beyond(config: ModelConfig, full: ModelConfig) -> dict[str, Tensor]:

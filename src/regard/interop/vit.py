@@ -16,12 +16,13 @@ from torch import Tensor
 
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.settings import parse
-from regard.interop import folders, naming
+from regard.data.settings import DataSettings
+from regard.interop import folders, naming, preprocessing
 from regard.interop.naming import Imported, Names
+from regard.interop.preprocessing import vit_preparation
 from regard.models.vision import CHANNELS, VisionConfig
 
 NAME = "ViT"
-PREPROCESSOR = "preprocessor_config.json"
 LAYER: tuple[Names, ...] = (
     ("layernorm_before", "around_self.norm"),
     ("attention.attention.query", "self_attention.to_q"),
@@ -117,15 +118,9 @@ def read_vit(folder: Path) -> Imported:
     ours = {ours: raw.get(theirs, default) for theirs, (ours, default) in FIELDS.items()}
     ours |= {"activation": folders.ACTIVATIONS[raw.get("hidden_act", "gelu")]}
     ours |= {"n_labels": len(raw.get("id2label") or ()) or raw.get("num_labels", 2)}
-    return _imported(ours | _pixels(folder), folders.read_tensors(folder), folder)
-
-
-def _pixels(folder: Path) -> dict[str, Any]:
-    """What is taken away from pixels and what they are divided by, where it is said."""
-    path = folder / PREPROCESSOR
-    said = folders.read_json(path) if path.exists() else {}
-    names = {"image_mean": "pixel_mean", "image_std": "pixel_std"}
-    return {ours: tuple(said[theirs]) for theirs, ours in names.items() if theirs in said}
+    prepared = vit_preparation(folder, ours["image_size"])
+    found = _imported(ours | prepared.pixels, folders.read_tensors(folder), folder)
+    return replace(found, notes=prepared.notes, data=prepared.data)
 
 
 def read_timm(folder: Path) -> Imported:
@@ -236,7 +231,11 @@ def _flat(name: str, tensor: Tensor) -> Tensor:
 
 
 def write_vit(
-    config: VisionConfig, weights: Mapping[str, Tensor], folder: Path, labels: tuple[str, ...]
+    config: VisionConfig,
+    weights: Mapping[str, Tensor],
+    folder: Path,
+    labels: tuple[str, ...],
+    data: DataSettings,
 ) -> None:
     """A folder that ``transformers`` reads, with how pixels are to be prepared."""
     known = {
@@ -265,19 +264,6 @@ def write_vit(
     described |= {"id2label": dict(enumerate(labels))}
     described |= {"label2id": {name: i for i, name in enumerate(labels)}}
     folders.write_hf(folder, described, {name: x.contiguous() for name, x in found.items()})
-    folders.write_json(folder / PREPROCESSOR, _preparing(config))
-
-
-def _preparing(config: VisionConfig) -> dict[str, Any]:
-    """As ``transformers`` reads it: bicubic to the size, divided by 255, mean and deviation."""
-    return {
-        "image_processor_type": "ViTImageProcessor",
-        "do_resize": True,
-        "size": {"height": config.image_size, "width": config.image_size},
-        "resample": 3,
-        "do_rescale": True,
-        "rescale_factor": 1 / 255,
-        "do_normalize": True,
-        "image_mean": list(config.pixel_mean),
-        "image_std": list(config.pixel_std),
-    }
+    folders.write_json(
+        folder / preprocessing.FILE, preprocessing.written("ViTImageProcessor", config, data)
+    )

@@ -23,9 +23,10 @@ from torch import Tensor, nn
 
 from regard.functional.positions import sinusoid
 from regard.layers.blocks import DecoderBlock, EncoderBlock
+from regard.layers.resnet import REDUCTION, BlockKind, ResNet, resnet_stride
 from regard.layers.settings import Count
 from regard.models.base import last_norm, stream_norm
-from regard.models.vision import PictureConfig, PictureEncoder
+from regard.models.vision import CHANNELS, PictureConfig, PictureEncoder
 
 TURN = 2 * math.pi
 CODE_TURNS = 1
@@ -47,10 +48,24 @@ class DetectionConfig(PictureConfig):
 
     family: Literal["detection"] = "detection"
     n_labels: Count = 1
-    encoder: Literal["patches", "conv"] = Field(
+    encoder: Literal["patches", "conv", "resnet"] = Field(  # type: ignore[assignment]
         "conv",
         description="What a picture becomes cells by: a small convolutional network (one cell for "
-        "8 × 8 pixels), or patches; n_layers blocks of attention read them in either case.",
+        "8 × 8 pixels), patches, or a ResNet as in the paper (one cell for 32 × 32 pixels, norms "
+        "frozen); n_layers blocks of attention read them in any case.",
+    )
+    resnet_block: BlockKind = Field(
+        "basic", description="Of a ResNet: two convolutions a block, or three with a bottleneck."
+    )
+    resnet_depths: tuple[Count, ...] = Field(
+        (2, 2, 2, 2), min_length=1, description="Blocks of each stage of a ResNet."
+    )
+    resnet_widths: tuple[Count, ...] = Field(
+        (64, 128, 256, 512), min_length=1, description="Channels that each of these stages gives."
+    )
+    resnet_stem: Count = Field(64, description="Channels before the first stage of a ResNet.")
+    n_decoder_layers: Count | None = Field(
+        None, description="Layers of the decoder; n_layers where it is not given."
     )
     positions: str = Field("sinusoidal", description="How a cell's place is told: by sines.")
     n_queries: Count = Field(30, description="The most objects that can be found in a picture.")
@@ -76,6 +91,24 @@ class DetectionConfig(PictureConfig):
             yield f"window {self.window!r} goes by order, and objects have none: leave it 'global'"
         if self.normaliser == "hard":
             yield "normaliser 'hard' is trained by rewards, which detection has not"
+        if len(self.resnet_depths) != len(self.resnet_widths):
+            yield (
+                f"resnet_depths={list(self.resnet_depths)} and resnet_widths="
+                f"{list(self.resnet_widths)} are of different numbers of stages"
+            )
+        if self.resnet_block == "bottleneck" and min(self.resnet_widths) < REDUCTION:
+            yield f"resnet_block 'bottleneck' needs resnet_widths of {REDUCTION} at least"
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """Only a ResNet has its sizes."""
+        resnet = ("resnet_block", "resnet_depths", "resnet_widths", "resnet_stem")
+        return () if self.encoder == "resnet" else resnet
+
+    @property
+    def cell(self) -> int:
+        """Pixels of a side that one cell stands for."""
+        return resnet_stride(len(self.resnet_widths)) if self.encoder == "resnet" else super().cell
 
     @property
     def n_outputs(self) -> int:
@@ -109,7 +142,9 @@ class CellEncoder(nn.Module):
     def __init__(self, config: DetectionConfig) -> None:
         super().__init__()
         n = config.n_layers
-        self.cells = PictureEncoder(config.model_copy(update={"n_layers": 0, "positions": "none"}))
+        self.cells = PictureEncoder(
+            config.model_copy(update={"n_layers": 0, "positions": "none"}), backbone=_resnet(config)
+        )
         # Anchors are compared with middles of cells; the paper's code counts to their far ends.
         self.at = 0.5 if config.queries == "anchors" else 1.0
         self.layers = nn.ModuleList(EncoderBlock(config, layer=i, n_layers=n) for i in range(n))
@@ -124,6 +159,15 @@ class CellEncoder(nn.Module):
         for layer in self.layers:
             x = layer(x, None, codes)
         return Cells(self.norm(x), codes, (rows, columns))
+
+
+def _resnet(config: DetectionConfig) -> tuple[nn.Module, int] | None:
+    """The ResNet that a detector reads pictures with, and its width; None where it has none."""
+    if config.encoder != "resnet":
+        return None
+    sizes = config.resnet_depths, config.resnet_widths
+    made = ResNet(*sizes, stem=config.resnet_stem, kind=config.resnet_block, channels=CHANNELS)
+    return made, config.resnet_widths[-1]
 
 
 class BoxBias(nn.Module):
@@ -168,7 +212,8 @@ class QueryDecoder(nn.Module):
     def __init__(self, config: DetectionConfig) -> None:
         super().__init__()
         self.config = config
-        n, d, total = config.n_layers, config.d_model, config.n_groups * config.n_queries
+        n, d = config.n_decoder_layers or config.n_layers, config.d_model
+        total = config.n_groups * config.n_queries
         self.layers = nn.ModuleList(
             DecoderBlock(config, cross_after="attention", layer=i, n_layers=n) for i in range(n)
         )

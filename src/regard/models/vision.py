@@ -57,29 +57,47 @@ class PictureConfig(BlocksConfig):
             yield "positions are added to patches: join 'concat' and 'index' are for texts"
 
     @property
+    def cell(self) -> int:
+        """Pixels of a side that one vector stands for."""
+        return STRIDE if self.encoder == "conv" else self.patch_size
+
+    @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of patches, or of what a convolutional network gives."""
-        side = -(-self.image_size // (STRIDE if self.encoder == "conv" else self.patch_size))
-        return side, side
+        return self.grid_of(self.image_size, self.image_size)
+
+    def grid_of(self, height: int, width: int) -> tuple[int, int]:
+        """The same of a picture of so many pixels."""
+        return -(-height // self.cell), -(-width // self.cell)
 
 
 class PictureEncoder(nn.Module):
-    """Pixels to vectors, one a patch, row by row; with a class token before them if it is asked."""
+    """Pixels to vectors, one a patch, row by row; with a class token before them if it is asked.
 
-    def __init__(self, config: PictureConfig, *, class_token: bool = False) -> None:
+    A ``backbone`` is a convolutional network in place of patches, with the width that it gives.
+    """
+
+    def __init__(
+        self,
+        config: PictureConfig,
+        *,
+        class_token: bool = False,
+        backbone: tuple[nn.Module, int] | None = None,
+    ) -> None:
         super().__init__()
         rows, columns = config.grid
         positions = make_positions(
             config.positions, config.d_model, join="add", max_len=rows * columns + class_token
         )
-        self.cell = STRIDE if config.encoder == "conv" else config.patch_size
+        self.cell = config.cell
         self.pixel_norm = PixelNorm(config.pixel_mean, config.pixel_std)
-        conv = config.encoder == "conv"
-        self.conv = ConvNet(config.d_model, channels=CHANNELS) if conv else None
+        if config.encoder == "conv":
+            backbone = ConvNet(config.d_model, channels=CHANNELS), config.d_model
+        self.conv, width = backbone or (None, CHANNELS)
         self.embedding = PatchEmbedding(
             config.d_model,
-            patch_size=1 if conv else config.patch_size,
-            channels=config.d_model if conv else CHANNELS,
+            patch_size=config.patch_size if backbone is None else 1,
+            channels=width,
             grid=config.grid,
             positions=positions,
             class_token=class_token,

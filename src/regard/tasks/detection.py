@@ -28,6 +28,7 @@ from regard.tasks.opening import check_memory, open_run
 from regard.tasks.picture_verbs import DETECT
 from regard.tasks.pictures import (
     PICTURE_EDITS,
+    PICTURE_SETTINGS,
     PICTURE_VIEWS,
     Augmenting,
     PictureTask,
@@ -149,7 +150,7 @@ class DetectionTask(PictureTask):
 
     name, records = "detection", "boxes"
     verbs, config, attends = (DETECT,), DetectionConfig, "detr2020"
-    files = (LABELS,)
+    files, heeds = (LABELS,), PICTURE_SETTINGS | {"data.longest_edge"}
     loss_unit = "a {}"
     smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 1}
     head_scores = ("loss", *METRICS)

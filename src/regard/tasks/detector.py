@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +20,12 @@ from regard.core.numbers import counted
 from regard.core.registry import did_you_mean
 from regard.data.picture_boxes import fitted_boxes, original_boxes, seen_boxes
 from regard.data.picture_records import BoxedPicture
-from regard.data.pictures import fitted
 from regard.data.records import Fit
 from regard.evaluation.detection import Boxes
 from regard.evaluation.metrics import computed
-from regard.evaluation.saliency import Maps, Masks, pointing_accuracy
+from regard.evaluation.saliency import Masks, pointing_accuracy
 from regard.functional.boxes import to_corners, to_middles
-from regard.inspection.capture import Place, watch
+from regard.inspection.capture import watch
 from regard.inspection.edits import edited
 from regard.inspection.records import recorded_call
 from regard.models.detection import Detections, Detector, chances
@@ -98,7 +98,7 @@ class PictureBatch(NamedTuple):
     """Pictures as a detector reads them, and what is in them."""
 
     pixels: Tensor
-    """(B, 3, S, S)"""
+    """(B, 3, H, W)"""
     labels: Tensor
     """(B, M); NO_OBJECT is padding."""
     boxes: Tensor
@@ -151,12 +151,12 @@ class DetectorRun(PictureRun):
 
     def found(self, pictures: Sequence[Any], threshold: float = SURE) -> Iterator[FoundObjects]:
         """Of each picture its size and its objects."""
-        size, fit = self.config.image_size, self.recipe.data.fit
+        fit = self.recipe.data.fit
         for i in range(0, len(pictures), READ_AT_ONCE):
             originals = [as_picture(one).pixels() for one in pictures[i : i + READ_AT_ONCE]]
-            seen = np.stack([fitted(one, size, fit) for one in originals])
-            said = zip(originals, *self.said(self.pixels(seen)), strict=True)
-            for pixels, corners, labels, scores in said:
+            said = map(self.said, self.batches(originals))
+            each = chain.from_iterable(zip(*one, strict=True) for one in said)
+            for pixels, (corners, labels, scores) in zip(originals, each, strict=True):
                 height, width = pixels.shape[:2]
                 boxes = original_boxes(corners, width / height, fit)
                 objects = [
@@ -168,7 +168,7 @@ class DetectorRun(PictureRun):
 
     @torch.inference_mode()
     def said(self, pixels: Tensor) -> Said:
-        """What all queries say of fitted pictures (B, 3, S, S)."""
+        """What all queries say of fitted pictures (B, 3, H, W)."""
         return said(self.model(pixels), self.model.config.classes)
 
     def explain(self, picture: Any, edit: Any = (), *, threshold: float = SURE) -> Look:
@@ -191,7 +191,7 @@ class DetectorRun(PictureRun):
             (i for i, name in enumerate(names) if name != NOTHING),
             key=lambda i: -choices[i][0].probability,
         )
-        grid = self.patches()
+        grid = self.patches(grid=self.config.grid_of(*seen.shape[:2]))
         return Look.of(
             found,
             changes,
@@ -248,10 +248,10 @@ class DetectorRun(PictureRun):
 
     def readings(self, examples: Sequence[BoxedPicture]) -> Iterator[Reading]:
         """Pictures in batches, as heads are measured on them."""
-        rows, columns = self.config.grid
-        sizes = {"source": rows * columns, "target": self.model.config.n_queries}
-        patches = {"encoder.self": PatchGrid((rows, columns), self.cell)}
         for pixels in self.batches(examples):
+            rows, columns = grid = self._grid(pixels)
+            patches = {"encoder.self": PatchGrid(grid, pixels.shape[-1] / columns)}
+            sizes = {"source": rows * columns, "target": self.model.config.n_queries}
             ids = {side: np.full((len(pixels), n), UNKNOWN_ID) for side, n in sizes.items()}
             yield Reading((pixels,), partial(_ids_of, ids), patches)
 
@@ -261,28 +261,32 @@ class DetectorRun(PictureRun):
 
         That is where its largest weight lies: on a cell that the object's box touches.
         """
-        maps: dict[Place, list[Maps]] = {}
-        masks: list[Masks] = []
-        classes, grid = self.model.config.classes, self.config.grid
+        hits: dict[str, float] = {}
+        n, classes = 0, self.model.config.classes
         for pixels, labels, boxes in self._batches(examples):
+            grid = self._grid(pixels)
             with watch(self.model.decoder) as views:
                 output = self.model(pixels)
             row, query, one = match(
                 output.logits[-1], output.boxes[-1], labels, boxes, classes=classes
             )
-            masks.append(box_masks(to_corners(boxes[row, one]).cpu().numpy(), grid))
-            for place, view in views.items():
-                if place[0] == "cross":
+            if not len(row):
+                continue
+            n += len(row)
+            there = box_masks(to_corners(boxes[row, one]).cpu().numpy(), grid)
+            for (name, layer), view in views.items():
+                if name == "cross":
                     seen = view.weights()[row, :, query].unflatten(-1, grid)  # (n, H, R, C)
-                    maps.setdefault(place, []).append(seen.float().cpu().numpy())
-        there = np.concatenate(masks)
-        found = {
-            f"decoder.cross layer {layer} head {head}": pointing_accuracy(some[:, head], there)
-            for (_, layer), parts in maps.items()
-            for some in [np.concatenate(parts)]
-            for head in range(some.shape[1])
-        }
-        return {"pointing": found} if len(there) else {}
+                    for head, maps in enumerate(seen.float().cpu().numpy().swapaxes(0, 1)):
+                        key = f"decoder.cross layer {layer} head {head}"
+                        found = len(row) * pointing_accuracy(maps, there)
+                        hits[key] = hits.get(key, 0.0) + found
+        return {"pointing": {key: x / n for key, x in hits.items()}} if n else {}
+
+    def _grid(self, pixels: Tensor) -> tuple[int, int]:
+        """Rows and columns of cells of fitted pictures (B, 3, H, W)."""
+        height, width = pixels.shape[-2:]
+        return self.config.grid_of(height, width)
 
     def _told(self, found: Boxes) -> str:
         """The objects of a picture in a line: labels with their chances."""

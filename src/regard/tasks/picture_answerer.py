@@ -18,7 +18,6 @@ from regard.core.numbers import counted
 from regard.data.batch import pad_sequences
 from regard.data.examples import Ints
 from regard.data.picture_records import PictureQuestion
-from regard.data.pictures import all_pixels
 from regard.data.worlds.scene_records import mask_of
 from regard.evaluation.metrics import computed
 from regard.evaluation.saliency import Maps, looking, pointing_accuracy
@@ -31,7 +30,7 @@ from regard.tasks.base import Evaluation
 from regard.tasks.classification import Labels
 from regard.tasks.look import MOST, Choice, Look, Prediction, TopChoices
 from regard.tasks.opening import one_or_many, one_text
-from regard.tasks.pictures import PictureRun, as_picture, is_one
+from regard.tasks.pictures import PictureRun, is_one
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import Reading
 from regard.text.settings import TextSettings
@@ -122,8 +121,7 @@ class PictureAnswerer(PictureRun):
             given = {id(picture): picture for picture, _ in some}
             places = {key: place for place, key in enumerate(given)}
             which = [places[id(picture)] for picture, _ in some]
-            shown = [as_picture(picture) for picture in given.values()]
-            pixels = self.pixels(all_pixels(shown, self.config.image_size, self.recipe.data.fit))
+            pixels = self.pixels(np.stack([*map(self.fitted, given.values())]))
             ids, _ = pad_sequences([self.ids(question) for _, question in some])
             yield pixels, ids.to(self.device), torch.tensor(which, device=self.device)
 

@@ -7,6 +7,7 @@ import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,7 +29,6 @@ from regard.data.pictures import (
     Picture,
     PictureFile,
     Pixels,
-    all_pixels,
     fitted,
 )
 from regard.data.splits import Data, load_records
@@ -53,6 +53,8 @@ from regard.visual.payload import Axis
 PICTURE = Unit("picture", "pictures")
 READ_AT_ONCE = 64
 """Pictures that are read in one batch where nothing is learned."""
+PIXELS_AT_ONCE = 64 * 256 * 256
+"""The most pixels that such a batch has, if it has more than one picture."""
 SIDE = 64
 """Pixels of a side, while it is not known yet."""
 LARGEST = 224
@@ -64,7 +66,8 @@ PICTURE_VIEWS = ("picture", "grid", "rollout", "matrix", "heads")
 """Of the page; the first is what it begins with."""
 PICTURE_EDITS = ("ablate", "force", "temperature", "occlude")
 PICTURE_SETTINGS = frozenset(
-    {"data.images", "data.image_size", "data.fit", "data.augment", "train.batch_size"}
+    {"data.images", "data.image_size", "data.fit", "data.resample", "data.augment"}
+    | {"train.batch_size"}
 )
 """What all tasks of pictures heed."""
 
@@ -121,26 +124,33 @@ class PictureRun(TrainedRun):
         return config
 
     def fitted(self, given: Any) -> Pixels:
-        """A picture in any form as the model sees it, (S, S, 3)."""
-        return fitted(as_picture(given).pixels(), self.config.image_size, self.recipe.data.fit)
+        """A picture in any form as the model sees it, (S, S, 3), or (H, W, 3) with fit keep."""
+        data = self.recipe.data
+        how = data.fit, data.resample, data.longest_edge
+        return fitted(as_picture(given).pixels(), self.config.image_size, *how)
 
     def seen(self, given: Any, changes: Sequence[edits.AnyEdit]) -> Pixels:
         """The same under what-ifs that change the picture."""
-        return edits.occluded(self.fitted(given), self.config.grid, changes)
+        pixels = self.fitted(given)
+        return edits.occluded(pixels, self.config.grid_of(*pixels.shape[:2]), changes)
 
     def batches(self, pictures: Sequence[Any], size: int = READ_AT_ONCE) -> Iterator[Tensor]:
-        """Pictures as the model reads them, (B, 3, S, S) of bytes on its device."""
-        for i in range(0, len(pictures), size):
-            some = [as_picture(one) for one in pictures[i : i + size]]
-            yield self.pixels(all_pixels(some, self.config.image_size, self.recipe.data.fit))
+        """Pictures as the model reads them, (B, 3, H, W) of bytes on its device, in their order.
+
+        The pictures of a batch are of one size. The larger they are, the fewer they are.
+        """
+        for shape, some in groupby(map(self.fitted, pictures), key=np.shape):
+            at_once = max(1, min(size, PIXELS_AT_ONCE // (shape[0] * shape[1])))
+            while several := [*islice(some, at_once)]:
+                yield self.pixels(np.stack(several))
 
     def pixels(self, found: Pixels) -> Tensor:
-        """Fitted pictures (B, S, S, 3) -> (B, 3, S, S) on the device."""
+        """Fitted pictures (B, H, W, 3) -> (B, 3, H, W) on the device."""
         return torch.from_numpy(np.array(found)).permute(0, 3, 1, 2).to(self.device)
 
-    def patches(self, *before: str) -> Axis:
+    def patches(self, *before: str, grid: tuple[int, int] | None = None) -> Axis:
         """The axis of the model's patches, or of the cells of its convolutional network."""
-        return Axis.patches(*self.config.grid, before=before)
+        return Axis.patches(*(grid or self.config.grid), before=before)
 
     @property
     def cell(self) -> float:
@@ -296,6 +306,11 @@ class PictureTask(Task):
         """
         counts, shared = columns.pop("counts", ""), columns.pop("shared", False)
         size = image_size(recipe, data)
+        if recipe.data.fit == "keep":
+            raise ConfigError(
+                "data.fit=keep leaves pictures of many sizes, and training reads them in batches "
+                "of one: set data.fit to pad, crop or squash"
+            )
         if (crop := recipe.data.augment.crop) >= size:
             raise ConfigError(
                 f"data.augment.crop={crop} shifts pictures of {size} pixels out of sight; choose "
@@ -308,6 +323,7 @@ class PictureTask(Task):
                 recipe.data.fit,
                 None if cache is None else cache / name,
                 {key: column(data.splits[name]) for key, column in columns.items()},
+                resample=recipe.data.resample,
                 counts=counts,
                 shared=shared,
             )
