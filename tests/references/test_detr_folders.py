@@ -53,14 +53,21 @@ def their_model(resnet="basic", **changes):
     )  # fmt: skip
     config.id2label = dict(enumerate(NAMES))
     model = transformers.DetrForObjectDetection(config).eval()
-    for name, one in model.state_dict().items():
-        if "convolution" in name:
-            torch.nn.init.kaiming_normal_(one, mode="fan_out")
-        elif "running_var" in name:
-            one.uniform_(0.5, 2.0)
-        elif one.is_floating_point():
-            one.normal_(std=0.3)
+    stirred(model.state_dict())
     return model
+
+
+def stirred(tensors):
+    """Numbers with which each query looks somewhere else, so that being the same says something."""
+    for name, one in tensors.items():
+        if one.ndim == 4:
+            torch.nn.init.kaiming_normal_(one, mode="fan_out")
+        elif "norm" in name and name.endswith(("weight", "running_var")):
+            one.uniform_(0.5, 1.5)
+        elif re.search(r"[qk]_proj\.weight|to_[qk]\.weight|quer.*(weight|queries)", name):
+            one.normal_(std=1.0)
+        else:
+            one.normal_(std=0.3)
 
 
 def saved(model, folder, **says):
@@ -127,7 +134,11 @@ TIMM = (
 def test_what_they_wrote_computes_the_same_here(resnet, tmp_path, rng):
     theirs = their_model(resnet)
     ours, x = ours_from(read_detr(saved(theirs, tmp_path))), pixels(rng)
-    assert_same(ours(x), theirs(normed(x)))
+    expected = theirs(normed(x))
+    assert_same(ours(x), expected)
+    for told in (expected.logits, expected.pred_boxes):  # else the same would say little
+        assert told.std(dim=1).mean() > 0.003  # from query to query
+        assert (told[0] - told[1]).abs().mean() > 0.003  # from picture to picture
 
 
 @torch.inference_mode()
@@ -157,11 +168,7 @@ def our_run(folder, config, **data):
 
     torch.manual_seed(1)
     model = Detector(config).eval()
-    for name, one in model_tensors(model).items():
-        if name.endswith("running_var"):
-            one.uniform_(0.5, 2.0)
-        elif ".conv." not in name:
-            one.normal_(std=0.3)
+    stirred(model_tensors(model))
     folder.mkdir()
     asked = config.model_dump(exclude=set(config.FROM_DATA), exclude_none=True)
     if config.encoder != "resnet":

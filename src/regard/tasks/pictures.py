@@ -309,7 +309,7 @@ class PictureTask(Task):
         if recipe.data.fit == "keep":
             raise ConfigError(
                 "data.fit=keep leaves pictures of many sizes, and training reads them in batches "
-                "of one: set data.fit to pad, crop or squash"
+                "of one: set data.fit to pad, crop or squash, and data.longest_edge to null"
             )
         if (crop := recipe.data.augment.crop) >= size:
             raise ConfigError(

@@ -92,3 +92,21 @@ def test_all_problems_are_told_at_once():
     )
     for part in ("data.direction", "data.train", "data.valid", "'data.long_line' (did you mean"):
         assert part in message
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"fit": "keep", "image_size": 8},
+        {"fit": "keep", "longest_edge": 8},
+        {"fit": "keep", "image_size": 8, "longest_edge": 7},
+        {"longest_edge": 8},
+        {"fit": "pad", "image_size": 8, "longest_edge": 9},
+    ],
+)
+def test_sides_in_proportion_are_told_together(given):
+    with pytest.raises(ConfigError, match=r"data\.fit: .*longest_edge"):
+        parse(DataSettings, {"train": "a.tsv", **given}, "data")
+    parse(
+        DataSettings, {"train": "a.tsv", "fit": "keep", "image_size": 8, "longest_edge": 8}, "data"
+    )

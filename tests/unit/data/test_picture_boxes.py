@@ -162,3 +162,9 @@ def test_boxes_that_are_hardly_seen_are_left_out():
     inside, seen = seen_boxes(boxes)
     assert seen.tolist() == [True, True, False, False]
     np.testing.assert_allclose(inside[1], [0, 0, 0.2, 1])
+
+
+def test_boxes_of_pictures_in_proportion_are_where_they_were():
+    box = np.array([[0.1, 0.2, 0.6, 0.9]], np.float32)
+    assert np.array_equal(fitted_boxes(box, 1.7, "keep"), box)
+    assert np.array_equal(original_boxes(box, 1.7, "keep"), box)

@@ -271,3 +271,26 @@ def test_idx_files_hold_pictures_and_labels(tmp_path):
     labels.write_bytes(b"text")
     with pytest.raises(DataError, match="not an IDX file"):
         read_idx(labels)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((480, 640), (60, 80)), ((640, 480), (80, 60)), ((60, 70), (60, 70)), ((20, 200), (10, 100)),
+     ((1, 2000), (1, 100)), ((7, 7), (60, 60))],
+)  # fmt: skip
+@pytest.mark.parametrize("resample", ["bicubic", "bilinear"])
+def test_pictures_may_keep_their_proportions(shape, expected, resample):
+    pixels = np.random.default_rng(0).integers(0, 256, (*shape, 3), np.uint8)
+    found = fitted(pixels, 60, "keep", resample, 100)
+    assert found.shape == (*expected, 3)
+    how = Image.Resampling[resample.upper()]
+    scaled = np.asarray(Image.fromarray(pixels).resize(expected[::-1], how))
+    assert np.array_equal(found, scaled)
+
+
+def test_stored_pixels_go_by_how_they_were_resampled(tmp_path):
+    many = [ArrayPicture(np.random.default_rng(0).integers(0, 256, (9, 9, 3), np.uint8), "here")]
+    cubic, linear = (
+        stored_pixels(many, 4, tmp_path, "crop", how) for how in ("bicubic", "bilinear")
+    )
+    assert not np.array_equal(cubic, linear)

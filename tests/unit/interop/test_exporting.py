@@ -10,7 +10,7 @@ from regard.models.captioner import CaptionerConfig
 from regard.models.presets import FAMILIES
 
 FAMILIES_OF = {
-    "hf": {"encoder", "decoder", "transformer", "vision"},
+    "hf": {"encoder", "decoder", "transformer", "vision", "detection"},
     "ctranslate2": {"transformer"},
     "onnx": {"encoder", "transformer", "vision"},
 }

@@ -249,7 +249,9 @@ def test_a_folder_without_a_tokenizer_is_refused(bert, tmp_path):
 
 def test_an_unknown_kind_is_told_with_what_is_known(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "mamba"}')
-    with pytest.raises(ConfigError, match=r"model_type='mamba'; supported are .* llama or vit"):
+    with pytest.raises(
+        ConfigError, match=r"model_type='mamba'; supported are .* llama, vit or detr"
+    ):
         import_model(tmp_path, tmp_path / "run")
 
 

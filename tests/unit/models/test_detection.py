@@ -318,3 +318,59 @@ def test_a_configuration_comes_back_from_json():
 def test_what_cannot_be_built_is_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         model(**settings)
+
+
+# ------------------------------------------------------------------ a ResNet
+
+
+RESNET = {"encoder": "resnet", "resnet_depths": (1, 1, 1), "resnet_widths": (8, 10, 12),
+          "resnet_stem": 6}  # fmt: skip
+
+
+@pytest.mark.parametrize("queries", ["anchors", "learned"])
+def test_a_resnet_makes_the_cells_that_the_settings_tell(queries):
+    one = model(**RESNET, queries=queries, n_decoder_layers=3)
+    assert (one.config.cell, one.config.grid) == (16, (2, 2))
+    assert one.config.grid_of(17, 41) == (2, 3)
+    x = pixels(height=17, width=41)
+    assert one.encoder(x).grid == (2, 3)
+    assert one(x).boxes.shape == (3, 2, 5, 4)
+
+
+def test_norms_of_a_resnet_are_kept_and_do_not_learn(tmp_path):
+    from regard.checkpoints.run_folder import RunFolder, load_model, model_tensors, save_model
+
+    one = model(**RESNET).train()
+    norms = {name: x for name, x in model_tensors(one).items() if ".norm.running" in name}
+    assert len(norms) == 2 * (1 + 3 * 2 + 3)  # the stem; two a block; one beside each
+    for x in norms.values():
+        x.uniform_(0.5, 2.0)
+    before = {name: x.clone() for name, x in norms.items()}
+    one(pixels()).logits.sum().backward()
+    assert all(torch.equal(before[name], x) for name, x in norms.items())
+    save_model(RunFolder(tmp_path), one.config, model_tensors(one))
+    again = load_model(RunFolder(tmp_path)).eval()
+    assert torch.equal(again(pixels()).logits, one.eval()(pixels()).logits)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"resnet_depths": (1, 1)}, "different numbers of stages"),
+        ({"resnet_block": "bottleneck", "resnet_widths": (3, 8, 8)}, "of 4 at least"),
+    ],
+)
+def test_a_resnet_that_cannot_be_is_refused(settings, told):
+    with pytest.raises(ValueError, match=told):
+        model(**RESNET | settings)
+
+
+def test_sizes_of_a_resnet_are_for_a_resnet():
+    from regard.core.errors import ConfigError
+    from regard.models.presets import ModelSettings, resolve_for
+
+    asked = ModelSettings(preset="detr2020", resnet_stem=8)
+    with pytest.raises(ConfigError, match="resnet_stem would do nothing"):
+        resolve_for("detection", DetectionConfig, asked)
+    asked = ModelSettings(preset="detr2020", resnet_stem=8, encoder="resnet")
+    assert resolve_for("detection", DetectionConfig, asked).resnet_stem == 8
