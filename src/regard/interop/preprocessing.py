@@ -158,7 +158,7 @@ def written(processor: str, config: PictureConfig, data: DataSettings) -> dict[s
     A picture that we cut or pad to a square is squashed there: their processors have neither.
     """
     side = config.image_size
-    size = {"height": side, "width": side}
+    size: dict[str, int | None] = {"height": side, "width": side}
     if data.fit == "keep":
         size = {"shortest_edge": side, "longest_edge": data.longest_edge}
     return {

@@ -119,7 +119,7 @@ def read_vit(folder: Path) -> Imported:
     ours |= {"activation": folders.ACTIVATIONS[raw.get("hidden_act", "gelu")]}
     ours |= {"n_labels": len(raw.get("id2label") or ()) or raw.get("num_labels", 2)}
     prepared = vit_preparation(folder, ours["image_size"])
-    found = _imported(ours | prepared.pixels, folders.read_tensors(folder), folder)
+    found = _imported({**ours, **prepared.pixels}, folders.read_tensors(folder), folder)
     return replace(found, notes=prepared.notes, data=prepared.data)
 
 

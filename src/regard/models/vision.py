@@ -93,11 +93,11 @@ class PictureEncoder(nn.Module):
         self.pixel_norm = PixelNorm(config.pixel_mean, config.pixel_std)
         if config.encoder == "conv":
             backbone = ConvNet(config.d_model, channels=CHANNELS), config.d_model
-        self.conv, width = backbone or (None, CHANNELS)
+        self.conv = None if backbone is None else backbone[0]
         self.embedding = PatchEmbedding(
             config.d_model,
             patch_size=config.patch_size if backbone is None else 1,
-            channels=width,
+            channels=CHANNELS if backbone is None else backbone[1],
             grid=config.grid,
             positions=positions,
             class_token=class_token,
