@@ -121,6 +121,15 @@ def test_pictures_come_in_many_forms(run, pictures):
         run.classify(3.5)
 
 
+def test_an_image_of_pillow_is_turned_as_its_camera_was(run, pictures, tmp_path):
+    with Image.open(pictures / "test" / "left" / "0.png") as picture:
+        exif = picture.getexif()
+        exif[0x0112] = 3  # upside down
+        picture.save(tmp_path / "turned.png", exif=exif)
+    with Image.open(tmp_path / "turned.png") as turned:
+        assert run.classify([turned, tmp_path / "turned.png"]) == ["right"] * 2
+
+
 def test_a_look_is_of_patches_over_the_picture(run, pictures):
     look = run.explain(pictures / "test" / "left" / "0.png")
     assert look.weights("encoder.self").shape == (2, 5, 5)

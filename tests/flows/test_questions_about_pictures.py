@@ -212,7 +212,12 @@ def test_the_command_line(run, files, capsys, monkeypatch):
     assert main(["ask", folder, path]) == 2
     assert "input 1: expected a picture's file and a question" in capsys.readouterr().err
     assert main(["explain", folder, path, "what colour?"]) == 0
-    assert "red" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "red" in shown
+    assert main(["explain", folder, path, "--question", "what colour?"]) == 0
+    assert capsys.readouterr().out == shown
+    assert main(["explain", folder, path, "which side?", "--question", "what colour?"]) == 2
+    assert "the question is given twice" in capsys.readouterr().err
     assert main(["evaluate", folder]) == 0
     assert re.search(r"colour\s.*100", capsys.readouterr().out)
 

@@ -122,6 +122,7 @@ def test_a_conversation_can_be_streamed_and_sampled(client, run):
     ("content", "told"),
     [
         ("hello", "there is no picture"),
+        ([PICTURE, PICTURE], "one picture a message, but there are 2; send one of them"),
         ([{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}], "data:image"),
         ([{"type": "input_audio", "input_audio": {}}], "image_url"),
         ([{**PICTURE, "image_url": {"url": data_url(b"no")}}], "not a picture"),

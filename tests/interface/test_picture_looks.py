@@ -51,6 +51,26 @@ def test_files_are_written_by_their_ending(folder, picture, tmp_path, form):
         assert '"token":7' in out.read_text()
 
 
+@pytest.mark.parametrize("verb", ["translate", "explain"])
+def test_a_picture_for_a_run_of_texts_is_refused(run_path, picture, verb, capsys):
+    assert main([verb, str(run_path), str(picture)]) == 2
+    told = f"regard: {picture} is a picture's file, and this run reads texts\n"
+    assert capsys.readouterr() == ("", told)
+    assert main([verb, str(run_path), "nowhere.png"]) == 0
+
+
+def test_a_text_for_a_run_of_pictures_is_refused(folder, capsys):
+    assert main(["explain", str(folder), "a red square"]) == 2
+    assert capsys.readouterr().err == (
+        "regard: a red square: no picture a red square: No such file or directory\n"
+    )
+    assert main(["explain", str(folder), "a.png", "--question", "what?"]) == 2
+    assert capsys.readouterr().err == (
+        "regard: a run of the task image_classification answers no questions about pictures: leave "
+        "out --question\n"
+    )
+
+
 def test_numbers_of_a_row_are_still_its_steps(folder, picture, capsys):
     assert main(["explain", str(folder), str(picture), "--token", "<cls>", "--format", "csv"]) == 0
     assert capsys.readouterr().out.startswith("quantity,token,position,index,value")

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.terminal import Device, Json, RunPath, chosen_format, note, note_unknown, write
+from regard.cli.terminal import (
+    Device,
+    Json,
+    RunPath,
+    chosen_format,
+    note,
+    note_unknown,
+    refuse_pictures,
+    write,
+)
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,6 +50,9 @@ def explain(
     other: Annotated[
         str | None,
         typer.Argument(metavar="[TEXT]", help="The second text, where a run reads pairs."),
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option(help="What is asked about a picture; or give it as second text.")
     ] = None,
     target: Annotated[
         str | None,
@@ -86,7 +98,9 @@ def explain(
 
     shown = chosen_format(LookFormat, asked, out)
     run = load(path, device=device)
-    more = {"other": other, "target": target}
+    if not TASKS[run.task].verb.reads_files:
+        refuse_pictures([text])
+    more = {"other": other, "question": question, "target": target}
     more = {name: _readable(said) for name, said in more.items() if said is not None}
     look: Look = TASKS[run.task].explain(run, _readable(text), max_tokens=max_tokens, **more)
     if attention is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from enum import StrEnum
 from io import BufferedReader
 from pathlib import Path
@@ -76,6 +77,19 @@ def note_unknown(words: Iterable[str]) -> None:
     if unknown:
         shown = ", ".join(unknown[:10]) + (", …" if len(unknown) > 10 else "")
         note(f"{counted(len(unknown), 'unknown word')} read as <unk>: {shown}")
+
+
+# ------------------------------------------------------------------ texts and files
+
+
+def refuse_pictures(texts: Iterable[str]) -> None:
+    """Refuse files of pictures where a run reads texts: their names would be taken for texts."""
+    from regard.data.picture_files import is_picture
+
+    for text in filter(is_picture, texts):
+        with suppress(OSError):  # too long for a name
+            if Path(text).is_file():
+                raise DataError(f"{text} is a picture's file, and this run reads texts")
 
 
 # ------------------------------------------------------------------ lines as they arrive

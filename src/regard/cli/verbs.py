@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import typer
 
-from regard.cli.terminal import Device, Json, RunPath, arriving_lines, note
+from regard.cli.terminal import Device, Json, RunPath, arriving_lines, note, refuse_pictures
 from regard.core.errors import ConfigError, DataError
 from regard.tasks.base import Chunks, Verb
 from regard.tasks.verbs import verbs
@@ -144,6 +144,8 @@ def answer_lines(
 
     run = load(path, device=device, verb=verb)
     verb = next(one for one in TASKS[run.task].verbs if one.name == verb.name)
+    if not verb.reads_files:
+        refuse_pictures(inputs)
     chunks = _chunks(verb, inputs)
     if hasattr(options, "engine"):  # of another project
         from regard.interop.ctranslate2_engine import engine_for

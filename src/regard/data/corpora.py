@@ -23,11 +23,13 @@ from regard.data.picture_corpora import (
     album_of,
     captioned_picture,
     idx_rows,
+    is_pictures,
     labelled_picture,
     picture_question,
     picture_rows,
     together,
 )
+from regard.data.picture_files import Album
 from regard.data.readers import READERS, TABLES, Row, an_object, ending, text_value
 from regard.data.records import Corpus, Labelled, Pair, Question
 from regard.data.settings import DataSettings, Files
@@ -116,7 +118,9 @@ def _maker(
         return schema.make
     path = files if isinstance(files, str) else files[0]
     images, folder = (None, "") if settings is None else (settings.images, settings.folder or "")
-    return partial(schema.make, album=album_of(images, split, folder, path))
+    beside = Album(Path(path).parent)
+    album = beside if is_pictures(files) else album_of(images, split, folder, path)
+    return partial(schema.make, album=album)
 
 
 def check_alike(examples: Iterable[Any]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from regard.core.errors import DataError
+from regard.core.errors import ConfigError, DataError
 from regard.data.lines import excerpt, read_bytes
 from regard.data.picture_files import Album, by_class, idx_pictures
 from regard.data.picture_records import (
@@ -28,6 +28,7 @@ from regard.data.picture_records import (
     PictureRecord,
 )
 from regard.data.readers import Row, an_object, ending, text_value
+from regard.data.settings import DataSettings, Files
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tbz2", ".txz")
 NAMES_OF_IMAGES = ("image", "image_name", "file_name", "file")
@@ -100,9 +101,32 @@ def _joined(group: Sequence[Any]) -> Any:
 # ------------------------------------------------------------------ rows
 
 
+def is_pictures(files: Files) -> bool:
+    """Whether files are pictures with their classes, and no lines that name pictures."""
+    if not isinstance(files, str):
+        return True  # of IDX
+    return Path(files).is_dir() or ending(Path(files)) in ARCHIVES
+
+
+def check_lines(settings: DataSettings, files: Mapping[str, Files]) -> None:
+    """Refuse settings about lines of a split's files where these are pictures."""
+    for split, some in files.items():
+        images = settings.images
+        if isinstance(images, Mapping) and split not in images:
+            images = None
+        about = {"images": images, "columns": settings.columns}
+        asked = next((name for name, value in about.items() if value is not None), None)
+        if asked is not None and is_pictures(some):
+            named = some if isinstance(some, str) else " and ".join(some)
+            raise ConfigError(
+                f"data.{asked}={about[asked]} is about pictures that lines name, and {named} is "
+                "pictures by itself; leave it out"
+            )
+
+
 def picture_rows(path: Path) -> Iterator[Row] | None:
     """Those of a folder or an archive of classes, or of COCO's JSON; None of any other file."""
-    if path.is_dir() or ending(path) in ARCHIVES:
+    if is_pictures(str(path)):
         return (
             Row(picture.where, values={"image": picture, "label": label})
             for label, picture in by_class(path)

@@ -46,14 +46,14 @@ def pictures_in(path: Path) -> dict[str, Picture]:
 
 def _in_folder(path: Path) -> Iterator[tuple[str, Picture]]:
     for file in path.rglob("*"):
-        if _is_picture(file.name):
+        if is_picture(file.name):
             yield file.relative_to(path).as_posix(), PictureFile(file, str(file))
 
 
 def _in_zip(path: Path) -> Iterator[tuple[str, Picture]]:
     try:
         with zipfile.ZipFile(path) as archive:
-            for name in filter(_is_picture, archive.namelist()):
+            for name in filter(is_picture, archive.namelist()):
                 yield name, EncodedPicture(archive.read(name), f"{path}/{name}")
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         raise DataError(f"{path}: the archive is damaged or locked ({error})") from None
@@ -64,7 +64,7 @@ def _in_tar(path: Path) -> Iterator[tuple[str, Picture]]:
     try:
         with tarfile.open(path) as archive:
             for member in archive:
-                file = archive.extractfile(member) if _is_picture(member.name) else None
+                file = archive.extractfile(member) if is_picture(member.name) else None
                 if file is not None:
                     yield member.name, EncodedPicture(file.read(), f"{path}/{member.name}")
     except (tarfile.TarError, EOFError, OSError) as error:
@@ -72,7 +72,8 @@ def _in_tar(path: Path) -> Iterator[tuple[str, Picture]]:
         raise DataError(f"{path}: neither a tar nor a zip archive, or damaged ({told})") from None
 
 
-def _is_picture(name: str) -> bool:
+def is_picture(name: str) -> bool:
+    """Whether a file is one by its name; hidden files are none."""
     last = PurePosixPath(name)
     return last.suffix.lower() in ENDINGS and not last.name.startswith(".")
 
@@ -116,7 +117,7 @@ def by_class(path: Path) -> list[tuple[str, Picture]]:
     """Class -> picture, for every picture of a folder or an archive that lies in a folder."""
     found = []
     for folder in sorted(path.iterdir()) if path.is_dir() else ():
-        if folder.is_dir() and not any(_is_picture(file.name) for file in folder.rglob("*")):
+        if folder.is_dir() and not any(is_picture(file.name) for file in folder.rglob("*")):
             raise DataError(f"{folder}: a class without pictures; add some, or take it away")
     for name, picture in pictures_in(path).items():
         parent = PurePosixPath(name).parent.name

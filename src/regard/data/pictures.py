@@ -156,7 +156,7 @@ def read_picture(path: str | Path, where: str | None = None) -> Pixels:
 
 def decode(data: bytes, where: str) -> Pixels:
     """A PNG, JPEG, WebP, GIF, BMP or TIFF: its first frame, as its camera was held, on white."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image, UnidentifiedImageError
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of tags that are broken
@@ -165,7 +165,7 @@ def decode(data: bytes, where: str) -> Pixels:
             with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
                 _check_size(picture.size, where)
                 picture.seek(0)
-                return np.asarray(_on_paper(ImageOps.exif_transpose(picture)))
+                return pillow_pixels(picture, where)
         except (Image.DecompressionBombWarning, Image.DecompressionBombError):
             raise DataError(
                 f"{where}: more than {MOST_PIXELS:,} pixels; make the picture smaller"
@@ -175,7 +175,21 @@ def decode(data: bytes, where: str) -> Pixels:
         except UnidentifiedImageError:
             raise DataError(f"{where}: {_not_a_picture(data)}") from None
         except BROKEN as error:
-            raise DataError(f"{where}: the picture is damaged or cut off ({error})") from None
+            raise _damaged(where, error) from None
+
+
+def pillow_pixels(picture: Image.Image, where: str) -> Pixels:
+    """An image of Pillow, as its camera was held, on white."""
+    from PIL import ImageOps
+
+    try:
+        return np.asarray(_on_paper(ImageOps.exif_transpose(picture)))
+    except BROKEN as error:
+        raise _damaged(where, error) from None
+
+
+def _damaged(where: str, error: Exception) -> DataError:
+    return DataError(f"{where}: the picture is damaged or cut off ({error})")
 
 
 def _not_a_picture(data: bytes) -> str:

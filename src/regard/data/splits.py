@@ -16,8 +16,9 @@ from typing import Any, Generic, TypeVar
 
 from regard.core.errors import ConfigError, DataError
 from regard.core.registry import did_you_mean
-from regard.data.corpora import check_alike, read_corpus
+from regard.data.corpora import SCHEMAS, check_alike, read_corpus
 from regard.data.lines import present
+from regard.data.picture_corpora import check_lines
 from regard.data.records import Corpus, Labelled, Pair
 from regard.data.settings import DataSettings, Files
 from regard.data.worlds.registry import world_records
@@ -82,6 +83,8 @@ def read_splits(settings: DataSettings, kind: str) -> dict[str, Corpus[Any]]:
     """
     assert settings.train is not None, "a world has no files"
     files = located_splits(settings)
+    if SCHEMAS[kind].pictures:
+        check_lines(settings, files)
     splits = {name: read_corpus(some, kind, settings, name) for name, some in files.items()}
     splits = _divided(splits)
     check_alike(corpus.examples[0] for corpus in splits.values())

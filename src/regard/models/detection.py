@@ -101,9 +101,10 @@ class DetectionConfig(PictureConfig):
 
     @property
     def idle(self) -> tuple[str, ...]:
-        """Only a ResNet has its sizes."""
+        """Only a ResNet has its sizes, and only a score that knows places a length."""
         resnet = ("resnet_block", "resnet_depths", "resnet_widths", "resnet_stem")
-        return () if self.encoder == "resnet" else resnet
+        length = () if self.score == "location" else ("max_len",)
+        return (*length, *(() if self.encoder == "resnet" else resnet))
 
     @property
     def cell(self) -> int:

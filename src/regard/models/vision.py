@@ -155,6 +155,11 @@ class VisionConfig(PictureConfig):
     activation: str = Field("gelu", description="Of the feed-forward.")
     eps: float = Field(1e-6, gt=0, description="Of the norms.")
 
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """Nothing is as long as a text, but for a score that knows so many places."""
+        return () if self.score == "location" else ("max_len",)
+
 
 class VisionTransformer(nn.Module):
     """Pixels to vectors to a score a label."""

@@ -196,6 +196,10 @@ class PictureChatRequest(ChatRequest):
     def asked(self) -> tuple[str, str]:
         """The last picture of the conversation, and the last text of the user."""
         turns = [turn for turn in self.messages if turn.role == "user"]
+        if (most := max((len(turn.images) for turn in turns), default=0)) > 1:
+            raise RefusedError(
+                422, f"this run reads one picture a message, but there are {most}; send one of them"
+            )
         images = [image for turn in turns for image in turn.images]
         if not images:
             raise RefusedError(

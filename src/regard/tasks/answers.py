@@ -38,6 +38,7 @@ from regard.tasks.encoding import READ_TOKENS, EncoderInput, EncoderRun, Texts, 
 from regard.tasks.look import MOST, Choice, Prediction, TopChoices
 from regard.tasks.opening import one_or_many
 from regard.tasks.verbs import ANSWER, EMBED, NEAREST
+from regard.text.settings import TEXT_SETTINGS
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrapped
 from regard.training.losses import Losses, Objective, choice_cross_entropy
@@ -365,7 +366,9 @@ class AnswersTask(EncodingTask):
 
     name, run = "answers", Answerer
     verbs = (ANSWER, EMBED, NEAREST)
-    heeds = frozenset({"data.columns", "train.init", "train.label_smoothing", "train.metrics"})
+    heeds = TEXT_SETTINGS | {
+        *("data.columns", "train.init", "train.label_smoothing", "train.metrics"),
+    }
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9, "head": "spans"}
     head_scores = ("exact_match", "f1")
     well_known = (

@@ -149,6 +149,8 @@ class Verb(ABC):
     """What a remark counts."""
     chunk: ClassVar[int] = 1024
     """Lines that the command line answers together."""
+    reads_files: ClassVar[bool] = False
+    """Whether an input of the command line names a file, such as a picture's; else it is a text."""
     unasked: ClassVar[tuple[str, ...]] = ()
     """Lines that are answered where nobody pipes anything in; none: they are waited for."""
 
@@ -389,7 +391,7 @@ class Task(ABC):
     smallest: ClassVar[Mapping[str, Any]] = {}
     """Stands in for what the data decides about a model, to see whether its settings fit."""
     looks: ClassVar[frozenset[str]] = frozenset()
-    """What a look takes besides the source: ``other``, ``target``, ``max_tokens``."""
+    """What a look takes besides the source: ``other``, ``target``, ``max_tokens``, ``question``."""
     config: ClassVar[type[Any]]
     """The configuration that models of this task have; a family with it can learn the task."""
     files: ClassVar[tuple[str, ...]] = ()
@@ -450,7 +452,7 @@ class Task(ABC):
     def explain(self, run: Any, source: Any, *, edit: Any = (), **more: Any) -> Any:
         """A look at a run while it reads ``source``, and perhaps ``other``, or writes ``target``.
 
-        ``more`` are ``other``, ``target`` and ``max_tokens``; what is not in ``looks`` is refused.
+        ``more`` are named in ``looks``; what is not there is refused.
         """
         given = {name: value for name, value in more.items() if value is not None}
         for name in given:
@@ -494,6 +496,7 @@ _NO_USE = {
     "other": "reads one text: give one, not two",
     "target": "writes nothing: leave out --target",
     "max_tokens": "writes no text of any length: leave out --max-tokens",
+    "question": "answers no questions about pictures: leave out --question",
 }
 
 

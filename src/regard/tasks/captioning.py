@@ -58,6 +58,7 @@ from regard.tasks.recipe import Recipe
 from regard.tasks.texts import TEXTS_INSTEAD, Subject, check_data
 from regard.tasks.translating import SourceBatch, searched
 from regard.tasks.verbs import check_side
+from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrapped
@@ -235,6 +236,7 @@ class CaptioningTask(PictureTask):
         "train.metrics",
         "train.teacher_forcing",
         "train.doubly_stochastic",
+        *TEXT_SETTINGS,
         *GENERATING,
     }
     smallest: ClassVar[Mapping[str, Any]] = {"n_target_vocab": 9}

@@ -28,6 +28,7 @@ from regard.tasks.encoding import EncoderInput, EncoderRun, Texts, Vectors, open
 from regard.tasks.look import Choice, Prediction, TopChoices
 from regard.tasks.opening import TOKENIZER_FILES, listed, one_or_many
 from regard.tasks.verbs import CLASSIFY, EMBED, NEAREST
+from regard.text.settings import TEXT_SETTINGS
 from regard.training.distributed import unwrapped
 from regard.training.losses import Losses, Objective, cross_entropy
 
@@ -250,7 +251,9 @@ class ClassificationTask(EncodingTask):
     name, run = "classification", Classifier
     verbs = (CLASSIFY, EMBED, NEAREST)
     files = (*TOKENIZER_FILES, LABELS)
-    heeds = frozenset({"data.columns", "train.init", "train.label_smoothing", "train.metrics"})
+    heeds = TEXT_SETTINGS | {
+        *("data.columns", "train.init", "train.label_smoothing", "train.metrics"),
+    }
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9, "head": "classify", "n_labels": 2}
     head_scores = ("loss", "accuracy")
     well_known = ({"text": "A film that stays with you."},)

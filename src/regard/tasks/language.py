@@ -54,6 +54,7 @@ from regard.tasks.texts import (
 from regard.tasks.verbs import GENERATE
 from regard.tasks.writer import Writer, load_writer
 from regard.text.chat import TEMPLATE
+from regard.text.settings import TEXT_SETTINGS
 from regard.text.tokenizer import Tokenizer
 from regard.text.words import spans
 from regard.training.flops import TextFlops, text_flops
@@ -266,8 +267,10 @@ class LanguageTask(TextTask):
     name, unit = "language", TOKEN
     verbs = (GENERATE,)
     files = (*TOKENIZER_FILES, TEMPLATE)
-    heeds = frozenset(
-        {"data.columns", "data.prompt", "train.init", "train.label_smoothing", *GENERATING}
+    heeds = (
+        TEXT_SETTINGS
+        | GENERATING
+        | {"data.columns", "data.prompt", "train.init", "train.label_smoothing"}
     )
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9}
     attends, looks = "gpt", frozenset({"target", "max_tokens"})

@@ -29,6 +29,7 @@ from regard.tasks.look import MOST, Choice, Prediction, TopChoices
 from regard.tasks.opening import one_text
 from regard.tasks.texts import PageExample, Subject, given_texts
 from regard.tasks.verbs import EMBED, FILL, NEAREST
+from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import MASK
 from regard.text.words import spans
 from regard.training.distributed import unwrapped
@@ -196,7 +197,7 @@ class MaskedTask(EncodingTask):
 
     name, run, unit = "masked", Filler, Unit("guess", "guesses")
     verbs = (FILL, EMBED, NEAREST)
-    heeds = frozenset({"train.init", "train.label_smoothing"})
+    heeds = TEXT_SETTINGS | {"train.init", "train.label_smoothing"}
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9, "head": "masked"}
     head_scores = ("loss", "accuracy")
     of_sentences = (

@@ -39,6 +39,7 @@ class PictureVerb(Verb):
 
     unit = "picture"
     chunk = 16
+    reads_files = True
     chats: ClassVar[bool] = False
     """Whether it replies to messages with a picture, as ``/v1/chat/completions`` takes them."""
 

@@ -30,6 +30,7 @@ from regard.data.pictures import (
     PictureFile,
     Pixels,
     fitted,
+    pillow_pixels,
 )
 from regard.data.splits import Data, load_records
 from regard.data.stream import Stream
@@ -86,7 +87,8 @@ def as_picture(given: Any) -> Picture:
         return given
     if isinstance(given, torch.Tensor):
         given = given.detach().cpu().numpy()
-    array = np.asarray(given.convert("RGB")) if hasattr(given, "convert") else np.asarray(given)
+    pillow = hasattr(given, "getexif")
+    array = pillow_pixels(given, "the picture") if pillow else np.asarray(given)
     if array.dtype != np.uint8 or not (array.ndim == 2 or array.shape[2:] == (3,)):
         raise DataError(
             "expected a picture (a file's name, bytes, an image of Pillow, or an array (H, W, 3) "

@@ -32,6 +32,7 @@ from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, wi
 from regard.tasks.encoding import EncoderRun, Texts, Vectors
 from regard.tasks.texts import PageExample
 from regard.tasks.verbs import EMBED, NEAREST
+from regard.text.settings import TEXT_SETTINGS
 from regard.training.distributed import unwrapped
 from regard.training.losses import Losses, Objective
 
@@ -211,7 +212,7 @@ class SimilarityTask(EncodingTask):
     name, run, unit = "similarity", Embedder, Unit("pair", "pairs")
     verbs = (EMBED, NEAREST)
     loss_unit = "loss"  # cosines are no nats
-    heeds = frozenset({"data.columns", "train.init", "train.metrics"})
+    heeds = TEXT_SETTINGS | {"data.columns", "train.init", "train.metrics"}
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9}
     head_scores = ("spearman", "accuracy")
     of_sentences = (

@@ -60,6 +60,7 @@ from regard.tasks.translation_scores import (
 )
 from regard.tasks.translator import Run, load_translator
 from regard.tasks.verbs import TRANSLATE, check_side, unknown_note
+from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
 from regard.training.flops import FlopFormula, flop_formula
@@ -375,6 +376,7 @@ class TranslationTask(TextTask):
             "train.teacher_forcing",
             "decode.replace_unknown",
             "decode.coverage_penalty",
+            *TEXT_SETTINGS,
             *GENERATING,
         }
     )

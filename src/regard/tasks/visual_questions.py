@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from typing_extensions import override
 
-from regard.core.errors import DataError
+from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
 from regard.data.batch import Batch
 from regard.evaluation.metrics import values
@@ -48,6 +48,7 @@ from regard.tasks.pictures import (
     image_size,
 )
 from regard.tasks.recipe import Recipe
+from regard.text.settings import TEXT_SETTINGS
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrapped
 from regard.training.flops import CallFlops
@@ -163,9 +164,10 @@ class VisualQuestionsTask(PictureTask):
     files = (*TOKENIZER_FILES, LABELS)
     heeds = PICTURE_SETTINGS | {
         *("data.columns", "data.question_kind", "train.label_smoothing", "train.metrics"),
+        *TEXT_SETTINGS,
     }
     smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 2, "n_vocab": 9}
-    looks = frozenset({"other"})
+    looks = frozenset({"other", "question"})
     head_scores = ("loss", "accuracy")
 
     @override
@@ -232,6 +234,17 @@ class VisualQuestionsTask(PictureTask):
         check_vocabulary(folder, tokenizer, model.config.n_vocab)
         labels = fitting_labels(folder.path, model.config.n_labels)
         return PictureAnswerer(folder, recipe, model, place, tokenizer, labels)
+
+    @override
+    def explain(self, run: PictureAnswerer, source: Any, *, edit: Any = (), **more: Any) -> Any:
+        """A question is the second text, or has its own name."""
+        if (question := more.pop("question", None)) is not None:
+            if more.get("other") is not None:
+                raise ConfigError(
+                    "the question is given twice, beside the picture and by --question: give one"
+                )
+            more["other"] = question
+        return super().explain(run, source, edit=edit, **more)
 
     @override
     def head_judge(self, run: PictureAnswerer, examples: Sequence[Any]) -> Mapping[str, Any]:

@@ -10,6 +10,8 @@ from regard.text.specials import SPECIALS
 
 Kind = Literal["word", "char", "bpe"]
 
+TEXT_SETTINGS = frozenset({"text.kind", "text.vocab_size", "text.lowercase"})
+"""Settings that every task which reads or writes text knows."""
 N_BYTES = 256
 """Byte-level pieces can spell any text because every byte is a piece of its own."""
 

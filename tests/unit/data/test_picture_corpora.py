@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.core.errors import DataError
+from regard.core.errors import ConfigError, DataError
 from regard.core.settings import parse
 from regard.data.corpora import read_corpus
 from regard.data.settings import DataSettings
@@ -69,6 +69,25 @@ def test_lines_name_pictures_beside_them_or_where_it_is_said(classes):
     said = settings(folder=str(classes), train="elsewhere/b.tsv", images={"train": "train"})
     found = read_corpus(str(classes / "elsewhere" / "b.tsv"), "image_label", said, "train")
     assert tones(found.examples) == [30]
+
+
+@pytest.mark.parametrize("images", ["elsewhere", {"train": "elsewhere"}])
+def test_pictures_that_lie_in_their_classes_are_nowhere_else(classes, images):
+    said = settings(folder=str(classes), train="train", images=images)
+    told = r"^data\.images=.* lines name, and .*train is pictures by itself; leave it out$"
+    with pytest.raises(ConfigError, match=told):
+        load_records(said, "image_label")
+    (classes / "a.tsv").write_text("0.png\ttom\n7.png\trex\n")
+    both = settings(folder=str(classes), train="train", valid="a.tsv", images={"valid": "train"})
+    assert tones(load_records(both, "image_label").splits["valid"]) == [0, 70]
+    assert len(read_corpus(str(classes / "train"), "image_label", both).examples) == 9
+
+
+def test_columns_are_of_lines(classes):
+    with pytest.raises(
+        ConfigError, match=r"^data\.columns=.* is pictures by itself; leave it out$"
+    ):
+        load_records(settings(folder=str(classes), train="train", columns=[1, 2]), "image_label")
 
 
 def test_a_picture_that_is_missing_is_told_with_its_line(classes):

@@ -21,6 +21,7 @@ from regard.data.pictures import (
     all_pixels,
     decode,
     fitted,
+    pillow_pixels,
     read_picture,
     stored_pixels,
 )
@@ -76,6 +77,24 @@ def test_a_picture_is_turned_as_its_camera_was():
     exif[0x0112] = 6  # the camera was held with its right side down
     found = decode(packed(halves(), exif=exif.tobytes()), "x")
     assert np.array_equal(found, np.rot90(np.asarray(halves()), -1))
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_an_image_of_pillow_is_read_as_its_file_is(mode):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = packed(halves(mode), exif=exif.tobytes())
+    with Image.open(io.BytesIO(data)) as opened:
+        assert np.array_equal(pillow_pixels(opened, "x"), decode(data, "x"))
+    clear = Image.new("RGBA", (2, 2), (*RED, 0))
+    assert (pillow_pixels(clear, "x") == 255).all()
+
+
+def test_an_image_of_pillow_that_is_cut_off_is_told():
+    noise = np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)
+    cut = Image.open(io.BytesIO(packed(Image.fromarray(noise))[:-2000]))
+    with cut, pytest.raises(DataError, match="^x: the picture is damaged or cut off"):
+        pillow_pixels(cut, "x")
 
 
 def test_the_first_frame_of_an_animation_counts():

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from regard.core.errors import ConfigError
-from regard.models.presets import n_parameters
+from regard.core.settings import parse
+from regard.models.presets import ModelSettings, n_parameters, resolve_for
 from regard.models.vision import VisionConfig, VisionTransformer
 
 
@@ -34,6 +35,16 @@ def test_as_many_parameters_as_in_the_papers(width, heads, millions):
 
 def test_a_fresh_model_says_every_label_alike():
     assert torch.equal(model()(pixels()), torch.zeros(2, 3))
+
+
+def test_a_length_of_texts_is_refused_unless_a_table_of_places_has_it():
+    asked = {"preset": "vit2021", "max_len": 99}
+    with pytest.raises(ConfigError, match="^model: max_len would do nothing in this model"):
+        resolve_for("image_classification", VisionConfig, parse(ModelSettings, asked, "model"))
+    asked |= {"score": "location"}
+    found = resolve_for("image_classification", VisionConfig, parse(ModelSettings, asked, "model"))
+    table = VisionTransformer(found).encoder.layers[0].self_attention.score.table
+    assert table.shape[1] == 99
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])

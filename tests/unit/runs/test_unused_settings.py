@@ -10,6 +10,7 @@ from regard.tasks.recipe import recipe_from
 
 ENCODERS = ("classification", "masked", "similarity", "answers")
 ALL = ("translation", "language", *ENCODERS)
+WORDLESS = ("image_classification", "detection")
 
 
 def recipe(task, section="data", **settings):
@@ -66,6 +67,17 @@ def test_all_of_it_is_told_at_once_and_before_files_are_opened():
         "decode.max_len=9 does nothing in the task masked, being for translation, language and "
         "captioning; leave it out"
     )
+
+
+@pytest.mark.parametrize(
+    "setting", [{"kind": "word"}, {"vocab_size": 500}, {"lowercase": True}], ids=str
+)
+def test_tasks_without_words_refuse_to_be_told_how_text_becomes_ids(setting):
+    for task in (*ALL, "captioning", "visual_questions"):
+        check_used(recipe(task, "text", **setting))
+    for task in WORDLESS:
+        with pytest.raises(ConfigError, match=rf"^text\..*=.* does nothing in the task {task}, "):
+            check_used(recipe(task, "text", **setting))
 
 
 @pytest.mark.parametrize("task", ["image_classification", "visual_questions", "detection"])
