@@ -19,7 +19,6 @@ from regard.data.lines import excerpt
 from regard.data.picture_corpora import picture_fields
 from regard.data.picture_files import Album
 from regard.data.picture_records import BoxedPicture, Boxes
-from regard.data.pictures import Picture
 from regard.data.records import Fit
 
 CORNERS = ("xmin", "ymin", "xmax", "ymax")
@@ -35,7 +34,8 @@ def boxed_picture(where: str, values: Mapping[str, Any], album: Album) -> BoxedP
     """One box, or all boxes of a picture; boxes that cannot be are refused."""
     fields = picture_fields(where, values, album)
     boxes, labels = _given(where, values)
-    width, height = _size(where, values, fields["picture"])
+    width, height = album.size(fields["picture"])
+    _check_size(where, values, width, height)
     corners = [_checked(where, box, width, height) for box in boxes]
     found = np.array(corners, np.float32).reshape(-1, 4)
     return BoxedPicture(**fields, boxes=found, labels=labels, aspect=width / height)
@@ -67,16 +67,16 @@ def _given(where: str, values: Mapping[str, Any]) -> tuple[Sequence[Any], tuple[
     return boxes, names
 
 
-def _size(where: str, values: Mapping[str, Any], picture: Picture) -> tuple[float, float]:
-    """Width and height in pixels, as the line says or as the picture is."""
+def _check_size(where: str, values: Mapping[str, Any], width: int, height: int) -> None:
+    """Refuse a size that is not the picture's: boxes would be those of another picture."""
     told = [values.get(name) for name in ("width", "height")]
     if any(side in (None, "") for side in told):
-        height, width = picture.pixels().shape[:2]
-        return width, height
-    width, height = (_number(side) for side in told)
-    if not (width > 0 and height > 0 and math.isfinite(width * height)):
-        raise DataError(f"{where}: a picture of {told[0]} × {told[1]} pixels cannot be")
-    return width, height
+        return
+    if [_number(side) for side in told] != [width, height]:
+        raise DataError(
+            f"{where}: a picture of {told[0]} × {told[1]} pixels is said to be there, but it has "
+            f"{width} × {height}; bring its boxes to that size"
+        )
 
 
 def _checked(where: str, box: Any, width: float, height: float) -> list[float]:

@@ -150,15 +150,15 @@ def coco_rows(path: Path) -> Iterator[Row]:
     named = (
         an_object(one, ("id", "name"), str(path)) for one in _listed(known, "categories", path)
     )
-    categories = {one["id"]: one["name"] for one in named}
-    said: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
+    categories = {json.dumps(one["id"]): one["name"] for one in named}
+    said: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     images = _listed(known, "images", path)
     ids = {json.dumps(one.get("id")) for one in images if isinstance(one, dict)}
     lists = (_listed(known, name, path) for name in ("annotations", "captions", "boxes"))
     for one in chain(*lists):
-        about = an_object(one, ("image_id",), str(path))["image_id"]
-        if json.dumps(about) not in ids:
-            raise DataError(f"{path}: an annotation of image_id {about!r}, and no image has it")
+        about = json.dumps(an_object(one, ("image_id",), str(path))["image_id"])
+        if about not in ids:
+            raise DataError(f"{path}: an annotation of image_id {about}, and no image has it")
         said[about].append(one)
     for number, image in enumerate(images, start=1):
         where = f"{path}: image number {number}"
@@ -166,7 +166,8 @@ def coco_rows(path: Path) -> Iterator[Row]:
         name = next((image[key] for key in keys if key in image), None)
         if name is None or "id" not in image:
             raise DataError(f"{where}: no 'id' or no 'file_name' in {excerpt(json.dumps(image))}")
-        yield Row(f"{path}: image {name}", values=_coco_values(image, name, said, categories))
+        where = f"{path}: image {name}"
+        yield Row(where, values=_coco_values(image, name, said, categories, where))
 
 
 def _listed(known: Mapping[str, Any], key: str, path: Path) -> list[Any]:
@@ -181,11 +182,12 @@ def _listed(known: Mapping[str, Any], key: str, path: Path) -> list[Any]:
 def _coco_values(
     image: Mapping[str, Any],
     name: str,
-    said: Mapping[Any, Sequence[Mapping[str, Any]]],
-    categories: Mapping[Any, str],
+    said: Mapping[str, Sequence[Mapping[str, Any]]],
+    categories: Mapping[str, Any],
+    where: str,
 ) -> dict[str, Any]:
-    """COCO's boxes are left, top, width, height in pixels."""
-    mine = said.get(image["id"], ())
+    """COCO's boxes are left, top, width, height in pixels; ids are compared as JSON."""
+    mine = said.get(json.dumps(image["id"]), ())
     values: dict[str, Any] = {"image": name}
     values |= {key: image[key] for key in ("split", "width", "height") if key in image}
     if texts := [one["caption"] for one in mine if "caption" in one]:
@@ -194,7 +196,7 @@ def _coco_values(
     boxed = [one for one, side in zip(mine, sides, strict=True) if side is not None]
     sides = [side for side in sides if side is not None]
     values["boxes"] = [_corners(side) for side in sides]
-    values["labels"] = [_category(one, categories) for one in boxed]
+    values["labels"] = [_category(one, categories, where) for one in boxed]
     return values
 
 
@@ -207,11 +209,17 @@ def _corners(side: Any) -> Any:
     return [x, y, x + w, y + h]
 
 
-def _category(annotation: Mapping[str, Any], categories: Mapping[Any, str]) -> str:
+def _category(annotation: Mapping[str, Any], categories: Mapping[str, Any], where: str) -> str:
+    """Its name, of an annotation that has a name or a number; empty where it has neither."""
     named = annotation.get("category") or annotation.get("label")
-    number = annotation.get("category_id")
-    found = named if named is not None else categories.get(number, number)
-    return "" if found is None else str(found)
+    if named is not None or annotation.get("category_id") is None:
+        return str(named or "")
+    number = json.dumps(annotation["category_id"])
+    if number not in categories:
+        raise DataError(
+            f"{where}: a box with category_id {number}, and no entry of 'categories' has that id"
+        )
+    return str(categories[number])
 
 
 def album_of(images: str | Mapping[Any, str] | None, split: str, folder: str, path: str) -> Album:

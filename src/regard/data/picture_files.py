@@ -18,7 +18,14 @@ import numpy as np
 from regard.core.errors import DataError
 from regard.core.registry import did_you_mean
 from regard.data.lines import read_bytes
-from regard.data.pictures import ArrayPicture, EncodedPicture, Picture, PictureFile, Pixels
+from regard.data.pictures import (
+    ArrayPicture,
+    EncodedPicture,
+    Picture,
+    PictureFile,
+    Pixels,
+    picture_size,
+)
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 IDX_TYPES = {0x08: np.uint8}
@@ -83,6 +90,13 @@ class Album:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._sizes: dict[str, tuple[int, int]] = {}
+
+    def size(self, picture: Picture) -> tuple[int, int]:
+        """Width and height of one of them, which many lines may be about."""
+        if picture.where not in self._sizes:
+            self._sizes[picture.where] = picture_size(picture)
+        return self._sizes[picture.where]
 
     @cached_property
     def _pictures(self) -> dict[str, Picture]:

@@ -12,8 +12,9 @@ import io
 import os
 import struct
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import repeat
@@ -53,6 +54,8 @@ BROKEN = (
 """What Pillow's decoders raise when the bytes of a picture are not what its head says."""
 ALONE = 2000
 """Fewer pictures than this are decoded here: workers take a second to start."""
+TURNED, SIDEWAYS = 0x0112, (5, 6, 7, 8)
+"""The tag that says how a camera was held, and its values where width and height change places."""
 AT_ONCE = 64
 """Pictures that a worker is handed together."""
 
@@ -94,10 +97,7 @@ class PictureFile:
     @property
     def content(self) -> bytes:
         """Of the file's bytes: the same wherever it lies, and whenever it was written."""
-        try:
-            return blake2b(self.path.read_bytes(), digest_size=16).digest()
-        except OSError as error:
-            raise DataError(f"{self.where}: {error.strerror}: {self.path}") from None
+        return blake2b(_bytes_of(self), digest_size=16).digest()
 
     def pixels(self) -> Pixels:
         """Read and decode it."""
@@ -139,6 +139,13 @@ class ArrayPicture:
         return np.repeat(self.array[..., None], 3, axis=2) if grey else self.array
 
 
+def _bytes_of(picture: PictureFile) -> bytes:
+    try:
+        return picture.path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{picture.where}: {error.strerror}: {picture.path}") from None
+
+
 def content_of(picture: Picture) -> bytes:
     """A fingerprint that goes neither by a picture's name nor by when it was written."""
     return picture.content if isinstance(picture, PictureFile) else picture.fingerprint
@@ -156,6 +163,24 @@ def read_picture(path: str | Path, where: str | None = None) -> Pixels:
 
 def decode(data: bytes, where: str) -> Pixels:
     """A PNG, JPEG, WebP, GIF, BMP or TIFF: its first frame, as its camera was held, on white."""
+    with _opened(data, where) as picture:
+        return pillow_pixels(picture, where)
+
+
+def picture_size(picture: Picture) -> tuple[int, int]:
+    """Width and height, upright; of many files the head alone is decoded."""
+    if not isinstance(picture, PictureFile | EncodedPicture):
+        height, width = picture.pixels().shape[:2]
+        return width, height
+    data = picture.data if isinstance(picture, EncodedPicture) else _bytes_of(picture)
+    with _opened(data, picture.where) as opened:
+        width, height = opened.size
+        return (height, width) if opened.getexif().get(TURNED) in SIDEWAYS else (width, height)
+
+
+@contextmanager
+def _opened(data: bytes, where: str) -> Iterator[Image.Image]:
+    """The first frame of a file; what is wrong with it inside the block is told in one line."""
     from PIL import Image, UnidentifiedImageError
 
     with warnings.catch_warnings():
@@ -165,7 +190,7 @@ def decode(data: bytes, where: str) -> Pixels:
             with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
                 _check_size(picture.size, where)
                 picture.seek(0)
-                return pillow_pixels(picture, where)
+                yield picture
         except (Image.DecompressionBombWarning, Image.DecompressionBombError):
             raise DataError(
                 f"{where}: more than {MOST_PIXELS:,} pixels; make the picture smaller"

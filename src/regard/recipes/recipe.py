@@ -14,9 +14,9 @@ from regard.core.errors import ConfigError
 from regard.core.plugins import load_plugins, loaded_plugins, module_name
 from regard.core.registry import did_you_mean
 from regard.core.settings import parse
-from regard.models.presets import PRESETS, ModelSettings, presets_for, resolve_for
+from regard.models.presets import ModelSettings, resolve_for
 from regard.tasks.base import TASKS
-from regard.tasks.recipe import SECTIONS, Recipe, recipe_from
+from regard.tasks.recipe import SECTIONS, Recipe, meant_task, recipe_from
 
 
 def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
@@ -32,7 +32,7 @@ def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     for override in overrides:
         with _noting(problems):
             _override(raw, override)
-    raw |= _task_of(raw)
+    raw |= meant_task(raw)
     with _noting(problems):
         recipe = recipe_from(raw, f"recipe {name}")
     with _noting(problems):
@@ -54,18 +54,6 @@ def _resize(raw: dict[str, Any], overrides: Sequence[str]) -> None:
         raise ConfigError("the recipe's sizes must be sections of settings by the name of a size")
     for section, settings in sections.items():
         raw[section] = {**(raw.get(section) or {}), **settings}
-
-
-def _task_of(raw: Mapping[str, Any]) -> dict[str, str]:
-    """The task whose models have the preset, where the one that is named stands for several."""
-    name, model = raw.get("task"), raw.get("model")
-    preset = model.get("preset") if isinstance(model, Mapping) else None
-    if not isinstance(name, str) or name not in TASKS or preset not in PRESETS:
-        return {}
-    if preset in presets_for(TASKS[name].config):
-        return {}
-    meant = (task for task in TASKS.values() if task.plain_name == name)
-    return next(({"task": x.name} for x in meant if preset in presets_for(x.config)), {})
 
 
 def _check_model(raw: Mapping[str, Any]) -> None:
@@ -147,14 +135,21 @@ class _OnceOnly(yaml.SafeLoader):
 
 
 def _override(raw: dict[str, Any], override: str) -> None:
-    section, key, value = _parts(override)
-    inside = raw.get(section) or {}
-    if not isinstance(inside, dict):
-        raise ConfigError(f"section {section} of the recipe must hold settings")
+    """Sections may lie in sections: ``data.augment.flip=true`` changes one setting of many."""
+    section, name, value = _parts(override)
     try:
-        raw[section] = {**inside, key: yaml.safe_load(value)}
+        found = yaml.safe_load(value)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError(f"--set {override}: {value!r} is no YAML value") from None
+    *outer, key = section, *name.split(".")
+    inside = raw
+    for i, part in enumerate(outer, start=1):
+        there = inside.get(part) or {}
+        if not isinstance(there, dict):
+            raise ConfigError(f"section {'.'.join(outer[:i])} of the recipe must hold settings")
+        inside[part] = {**there}
+        inside = inside[part]
+    inside[key] = found
 
 
 def _parts(override: str) -> tuple[str, str, str]:

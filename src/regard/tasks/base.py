@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from regard.data.stream import Stream
     from regard.evaluation.metrics import Takes
     from regard.models.settings import ModelConfig
-    from regard.tasks.recipe import Recipe
+    from regard.tasks.settings import Recipe
     from regard.text.tokenizer import Tokenizer
     from regard.training.losses import Objective
 

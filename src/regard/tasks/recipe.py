@@ -1,45 +1,36 @@
-"""A recipe: everything that is asked of a run, in five sections."""
+"""Recipes from plain data, and those that runs were asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from regard.checkpoints.run_folder import RunFolder, load_settings
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.plugins import require_plugins
 from regard.core.settings import parse
-from regard.data.settings import DataSettings
-from regard.decoding.settings import DecodeSettings
-from regard.models.presets import ModelSettings
-from regard.text.settings import TextSettings
-from regard.training.settings import TrainSettings
+from regard.models.presets import PRESETS, presets_for
+from regard.tasks.base import TASKS
+from regard.tasks.settings import SECTIONS, Recipe
 
-
-class Recipe(BaseModel):
-    """A YAML file, checked."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    task: str = Field("translation", description="What is learned: an entry of TASKS.")
-    plugins: tuple[str, ...] = Field(
-        (), description="Files or modules that bring tasks, models and so on of others."
-    )
-    data: DataSettings = Field(description="What to learn from.")
-    text: TextSettings = Field(TextSettings.model_construct(), description="How text becomes ids.")
-    model: ModelSettings = Field(ModelSettings.model_construct(), description="What learns.")
-    train: TrainSettings = Field(description="How it learns.")
-    decode: DecodeSettings = Field(DecodeSettings.model_construct(), description="How it writes.")
-
-
-SECTIONS = tuple(name for name in Recipe.model_fields if name not in ("task", "plugins"))
+__all__ = ["SECTIONS", "Recipe", "meant_task", "recipe_from", "recipe_in"]
 
 
 def recipe_from(raw: Mapping[str, Any], called: str = "the recipe") -> Recipe:
     """A recipe from plain data; all problems are told at once."""
-    return parse(Recipe, raw, "", whole=called)
+    return parse(Recipe, {**raw, **meant_task(raw)}, "", whole=called)
+
+
+def meant_task(raw: Mapping[str, Any]) -> dict[str, str]:
+    """The task whose models have the preset, where the one that is named stands for several."""
+    name, model = raw.get("task"), raw.get("model")
+    preset = model.get("preset") if isinstance(model, Mapping) else None
+    if not isinstance(name, str) or name not in TASKS or preset not in PRESETS:
+        return {}
+    if preset in presets_for(TASKS[name].config):
+        return {}
+    meant = (task for task in TASKS.values() if task.plain_name == name)
+    return next(({"task": x.name} for x in meant if preset in presets_for(x.config)), {})
 
 
 def recipe_in(folder: RunFolder) -> Recipe:

@@ -79,6 +79,36 @@ def test_cocos_boxes_are_a_corner_and_a_size(folder):
     assert empty.labels == ()
 
 
+def test_what_coco_does_not_know_is_told_with_its_image(folder):
+    coco = {
+        "images": [{"id": 7, "file_name": "a.png"}],
+        "annotations": [{"image_id": 7, "bbox": [10, 5, 20, 15], "category_id": 9}],
+        "categories": [{"id": 3, "name": "cell"}],
+    }
+    with pytest.raises(DataError, match=r"boxes\.json: image a\.png: a box with category_id 9, "):
+        read(folder, "boxes.json", json.dumps(coco))
+
+
+@pytest.mark.parametrize("size", [(80, 40), (20, 40), (40.5, 20), ("x", 20), (0, 0)])
+def test_a_size_that_the_picture_has_not_is_told(folder, size):
+    width, height = size
+    image = {"id": 7, "file_name": "a.png", "width": width, "height": height}
+    told = rf"{width} × {height} pixels is said to be there, but it has 40 × 20"
+    with pytest.raises(DataError, match=rf"boxes\.json: image a\.png: a picture of {told}"):
+        read(folder, "boxes.json", json.dumps({"images": [image]}))
+    with pytest.raises(DataError, match=rf"boxes\.csv:2: a picture of {told}"):
+        read(folder, "boxes.csv", f"{HEADER}\na.png,{width},{height},star,0,0,4,2\n")
+
+
+def test_a_picture_that_is_turned_has_the_size_that_is_seen(folder):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (40, 20)).save(folder / "a.jpg", exif=exif)
+    (one,) = read(folder, "boxes.csv", f"{HEADER}\na.jpg,20,40,cell,5,10,15,40\n")
+    np.testing.assert_allclose(one.boxes, [[0.25, 0.25, 0.75, 1.0]])
+    assert one.aspect == 0.5
+
+
 def test_a_pixel_over_the_edge_is_cut_off_and_nothing_is_something(folder):
     lines = "a.png,40,20,cell,-0.5,5,40.8,21\nb.png,40,20,,,,,\n"
     first, empty = read(folder, "boxes.csv", f"{HEADER}\n{lines}")

@@ -3,12 +3,13 @@ import re
 from importlib.resources import files
 
 import pytest
+import yaml
 
 from regard.core.errors import ConfigError
 from regard.data.records import Corpus, Pair
 from regard.data.splits import read_splits
 from regard.recipes.recipe import builtin_recipes, load_recipe
-from regard.tasks.recipe import Recipe
+from regard.tasks.recipe import Recipe, recipe_from
 
 
 @pytest.mark.parametrize("name", builtin_recipes())
@@ -92,6 +93,35 @@ def test_set_overrides_by_full_name_and_by_bare_name_where_that_is_clear():
     assert recipe.train.lr == 3e-4
     assert recipe.train.seed == 9
     assert recipe.model.bias is False
+
+
+def test_set_reaches_into_sections_of_sections():
+    before = load_recipe("cifar10").data.augment
+    assert before.crop
+    found = load_recipe("cifar10", ["data.augment.mixup=0.7", "data.augment.flip=false"])
+    changes = {"mixup": 0.7, "flip": False}
+    assert found.data.augment == before.model_copy(update=changes)
+    first = load_recipe("counting", ["data.augment.colour=0.5"]).data.augment
+    assert first.colour == 0.5
+    for override, message in (
+        ("data.augment.mixupp=1", r"'data\.augment\.mixupp' \(did you mean 'mixup'\?\)"),
+        ("data.folder.a=1", r"^section data\.folder of the recipe must hold settings$"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            load_recipe("cifar10", ["folder=x", override])
+
+
+def test_plain_data_names_a_task_as_a_file_does(tmp_path):
+    raw = {
+        "task": "classification",
+        "data": {"train": "pictures"},
+        "model": {"preset": "vit2021"},
+        "train": {"max_steps": 1},
+    }
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(raw))
+    assert recipe_from(raw) == load_recipe(str(tmp_path / "a.yaml"))
+    assert recipe_from(raw).task == "image_classification"
+    assert recipe_from({**raw, "model": {"preset": "bert"}}).task == "classification"
 
 
 @pytest.mark.parametrize(
