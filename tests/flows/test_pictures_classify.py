@@ -3,6 +3,9 @@
 import base64
 import io
 import json
+import re
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -175,6 +178,36 @@ def test_over_http_a_picture_is_a_data_url_and_no_file_is_read(run, pictures):
         assert "not a picture" in bad.text
         form = client.get("/api/info").json()["form"]
         assert form["fields"][0]["kind"] == "image"
+
+
+def archived(folder, kind):
+    """A folder of classes, or an archive of it; -> its name."""
+    if kind == "folder":
+        return folder.name
+    return Path(shutil.make_archive(str(folder), kind, folder.parent, folder.name)).name
+
+
+@pytest.mark.parametrize("workers", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "zip", "gztar"])
+def test_a_damaged_picture_is_told_in_one_line(
+    recipe, pictures, kind, workers, tmp_path, capsys, monkeypatch
+):
+    folder = tmp_path / "some"
+    shutil.copytree(pictures / "train", folder)
+    noise = np.random.default_rng(1).integers(0, 255, (40, 40, 3), np.uint8)
+    Image.fromarray(noise).save(folder / "left" / "6.png")
+    data = (folder / "left" / "6.png").read_bytes()
+    (folder / "left" / "6.png").write_bytes(data[: len(data) // 2])
+    given = archived(folder, kind)
+    if workers:
+        monkeypatch.setattr("regard.data.pictures.ALONE", 1)
+    asked = [f"folder={tmp_path}", f"train={given}", "test=null", f"image_size={SIDE}"]
+    flags = [word for one in asked for word in ("--set", one)]
+    assert main(["train", str(recipe), "--out", str(tmp_path / "run"), *flags]) == 2
+    inside = "" if kind == "folder" else "some/"
+    where = re.escape(f"{tmp_path / given}/{inside}left/6.png")
+    told = rf"regard: {where}: the picture is damaged or cut off \(.*\)\n"
+    assert re.fullmatch(told, capsys.readouterr().err)
 
 
 def test_patches_fit_the_pictures_that_are_asked_for(recipe):

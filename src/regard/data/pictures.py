@@ -13,12 +13,10 @@ import os
 import struct
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
-from itertools import repeat
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,6 +26,7 @@ from numpy.typing import NDArray
 from regard.core.errors import DataError
 from regard.core.files import telling, whole_file
 from regard.data.records import Fit, Resample
+from regard.data.workers import mapped
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -310,15 +309,13 @@ def all_pixels(
 def _decoded(
     pictures: Sequence[Picture], size: int, fit: Fit, resample: Resample
 ) -> Iterable[Pixels]:
-    workers, told = os.cpu_count() or 1, (repeat(size), repeat(fit), repeat(resample))
-    if len(pictures) < ALONE or workers == 1:
-        yield from map(_one, pictures, *told)
-        return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_one, pictures, *told, chunksize=AT_ONCE)
+    one = partial(_fitted_picture, size=size, fit=fit, resample=resample)
+    if len(pictures) < ALONE or os.cpu_count() == 1:
+        return map(one, pictures)
+    return mapped(one, pictures, at_once=AT_ONCE)
 
 
-def _one(picture: Picture, size: int, fit: Fit, resample: Resample) -> Pixels:
+def _fitted_picture(picture: Picture, size: int, fit: Fit, resample: Resample) -> Pixels:
     return fitted(picture.pixels(), size, fit, resample)
 
 
