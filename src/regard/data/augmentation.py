@@ -102,12 +102,14 @@ class Augmentation:
 
 def placed(x: Tensor, settings: AugmentSettings, draws: Draws) -> tuple[Tensor, Tensor]:
     """Pictures mirrored, shifted and enlarged; their placements (B, 2, 2), see ``Augmented``."""
-    placements = torch.tensor([1.0, 0.0], device=x.device).expand(len(x), 2, 2)
+    placements = x.new_zeros(len(x), 2, 2)
+    placements[..., 0] = 1
     if settings.flip or settings.flip_down:
         for axis, chosen in enumerate(draws["flips"]):
             x = torch.where(chosen.view(-1, 1, 1, 1), x.flip(3 - axis), x)
         turned = draws["flips"].T.unsqueeze(-1)  # (B, 2, 1)
-        placements = torch.where(turned, torch.tensor([-1.0, 1.0], device=x.device), placements)
+        a, b = placements.unbind(-1)
+        placements = torch.where(turned, torch.stack((-a, 1 - b), dim=-1), placements)
     if settings.crop:
         down, right = draws["shifts"]
         x = shifted(x, settings.crop, down, right)
@@ -209,7 +211,9 @@ def saturation(x: Tensor, by: Tensor) -> Tensor:
 
 def sharpness(x: Tensor, by: Tensor) -> Tensor:
     """Towards a blurred picture below 1, away from it above; the edge stays as it is."""
-    kernel = torch.tensor([[1.0, 1, 1], [1, 5, 1], [1, 1, 1]], device=x.device) / 13
+    kernel = x.new_ones(3, 3)
+    kernel[1, 1] = 5
+    kernel /= 13
     soft = x.clone()
     soft[:, :, 1:-1, 1:-1] = F.conv2d(x, kernel.expand(x.shape[1], 1, 3, 3), groups=x.shape[1])
     return _blend(soft, x, by)
@@ -308,7 +312,8 @@ def _blend(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
 
 
 def _grey(x: Tensor) -> Tensor:
-    return (x * torch.tensor(LUMA, device=x.device).view(3, 1, 1)).sum(dim=1, keepdim=True)
+    red, green, blue = (share * x[:, i : i + 1] for i, share in enumerate(LUMA))
+    return red + green + blue
 
 
 def _wide(numbers: Tensor, x: Tensor | None = None) -> Tensor:

@@ -254,3 +254,25 @@ def test_what_is_done_needs_nothing_of_the_host():
         lambda x, draws: one.apply(x, draws).pixels
     )(pixels(), first)
     torch.testing.assert_close(traced(pixels(), second), one(pixels(), [2]).pixels)
+
+
+class NothingFromTheHost(torch.overrides.TorchFunctionMode):
+    """What a recorded graph of kernels cannot contain: copies from the host and to it."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        assert func not in {
+            torch.tensor,
+            torch.as_tensor,
+            torch.from_numpy,
+            torch.Tensor.new_tensor,
+            torch.Tensor.item,
+            torch.Tensor.tolist,
+        }
+        return func(*args, **(kwargs or {}))
+
+
+def test_no_number_travels_from_the_host_while_pictures_are_changed():
+    one = Augmentation(ALL, 3)
+    draws = one.draw([1], 8)
+    with NothingFromTheHost():
+        one.apply(pixels(), draws)
