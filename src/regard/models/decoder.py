@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.core.errors import ShapeError
+from regard.kernels.call import product_type
 from regard.layers.blocks import DecoderBlock
 from regard.layers.key_values import DecoderState, KeyValues
 from regard.models.base import (
@@ -92,6 +93,8 @@ class LanguageModel(GenerativeModel):
         self, ids: Tensor, memory: NoMemory, state: DecoderState
     ) -> tuple[Tensor, DecoderState]:
         x = self.embedding(ids, state.length)
+        if self.training:  # the stream in bf16 where products are: it is read and written most
+            x = x.to(product_type(x))
         present = []
         for layer, past in zip(self.layers, state.layers, strict=True):
             x, now = layer(x, past)
