@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -84,6 +84,17 @@ def kept_weights(model: nn.Module, name: str) -> Iterator[dict[int, list[Remembe
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def kept_outputs(module: nn.Module) -> Iterator[list[Any]]:
+    """What a module gives inside the block, call by call, to learn through."""
+    kept: list[Any] = []
+    handle = module.register_forward_hook(lambda _module, _inputs, out: kept.append(out))
+    try:
+        yield kept
+    finally:
+        handle.remove()
 
 
 def _remembering(kept: list[Remembered]) -> Callable[[nn.Module, object, Seen], Seen]:

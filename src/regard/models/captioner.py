@@ -11,6 +11,7 @@ the protocol of ``regard.decoding``: a source is pixels (B, 3, H, W).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -39,6 +40,13 @@ class CaptioningConfig(PictureConfig):
     LOOKS_ACROSS = True
 
     n_target_vocab: Count
+    concepts: float = Field(
+        0.0,
+        ge=0,
+        description="Weight of a second loss: which words stand in the captions of a picture, each "
+        "read off some place of it (Fang et al. 2015). What encodes the picture learns by it long "
+        "before what writes has learned to look.",
+    )
 
 
 class CaptionerConfig(CaptioningConfig):
@@ -68,8 +76,38 @@ class TransformerCaptionerConfig(EncoderDecoderConfig, CaptioningConfig):
             yield "memory 'each' is for texts: leave it out"
 
 
+class ConceptHead(nn.Linear):
+    """Which words a picture brings to mind, by multiple-instance learning.
+
+    Every place of the grid votes for every word, and a word's logit is log mean exp of its votes:
+    one place that shows it is enough.
+    """
+
+    @override
+    def forward(self, states: Tensor) -> Tensor:
+        """(B, N, D) -> (B, V)"""
+        votes = super().forward(states).float()
+        return votes.logsumexp(dim=1) - math.log(votes.shape[1])
+
+    def loss(self, states: Tensor, target: Tensor, of: Tensor) -> Tensor:
+        """Summed over pictures and words. Grids (B, N, D); ids (R, T), each of picture ``of`` (R,).
+
+        >>> head = ConceptHead(4, 7)
+        >>> ids, of = torch.tensor([[3, 5], [5, 6]]), torch.tensor([0, 0])
+        >>> head.loss(torch.zeros(1, 9, 4), ids, of).dim()
+        0
+        """
+        logits = self(states)
+        said = torch.zeros_like(logits)
+        said[of.unsqueeze(1), target] = 1.0
+        return F.binary_cross_entropy_with_logits(logits, said, reduction="sum")
+
+
 class CaptionModel(SequenceModel):
     """A model of pictures (B, 3, H, W) to captions, of which a picture may have several."""
+
+    encoder: PictureEncoder
+    concepts: ConceptHead | None
 
     @override
     def forward(
@@ -177,7 +215,8 @@ class AttendDecoder(nn.Module):
     """Show, Attend and Tell: h_{t-1} asks; what is found enters the LSTM's gates and the output.
 
     ẑ_t = β_t Σ α_ti a_i with β_t = σ(w h_{t-1} + b). A word is read off E y_{t-1} + L_h h_t +
-    L_z ẑ_t through a tanh.
+    L_z ẑ_t, as the paper writes it. The tanh of its authors' code, once saturated by the words,
+    hides what is seen: colours of small pictures are then learned twice as late.
     """
 
     def __init__(self, config: CaptionerConfig) -> None:
@@ -223,7 +262,7 @@ class AttendDecoder(nn.Module):
         said, seen = self.dropout(torch.stack(states, dim=1)), torch.stack(shown, dim=1)
         deep = words + self.from_state(said) + self.from_context(seen)
         assert c is not None, "an LSTM has one"
-        return self.dropout(deep.tanh()), CaptionState(h, c, state.length + ids.shape[1])
+        return self.dropout(deep), CaptionState(h, c, state.length + ids.shape[1])
 
 
 class Captioner(CaptionModel):
@@ -235,6 +274,7 @@ class Captioner(CaptionModel):
         self.encoder = PictureEncoder(config)
         kind = TellDecoder if config.decoder == "tell" else AttendDecoder
         self.decoder: TellDecoder | AttendDecoder = kind(config)
+        self.concepts = concept_head(config)
 
     @override
     def encode(self, source: Tensor) -> PictureMemory:
@@ -255,6 +295,7 @@ class TransformerCaptioner(CaptionModel):
         self.encoder = PictureEncoder(config)
         tokens = token_embedding(config.n_target_vocab, config.d_tokens)
         self.decoder: TransformerDecoder = TransformerDecoder(config, tokens)
+        self.concepts = concept_head(config)
 
     @override
     def output(self) -> Output:
@@ -268,6 +309,11 @@ class TransformerCaptioner(CaptionModel):
     @override
     def start(self, memory: SourceMemory) -> DecoderState:
         return DecoderState(tuple(layer.emptied() for layer in memory.layers))
+
+
+def concept_head(config: CaptioningConfig) -> ConceptHead | None:
+    """What the second loss is read from, where there is one."""
+    return ConceptHead(config.d_model, config.n_target_vocab) if config.concepts else None
 
 
 def _all_seen(states: Tensor) -> Tensor:

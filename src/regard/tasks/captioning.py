@@ -22,7 +22,7 @@ from regard.data.worlds.scenes import SceneRecord
 from regard.decoding.settings import GENERATING, DecodeSettings
 from regard.evaluation.metrics import bleu, values
 from regard.functional.attend import is_drawn
-from regard.inspection.capture import kept_weights, viewpoints
+from regard.inspection.capture import kept_outputs, kept_weights, viewpoints
 from regard.models.captioner import CaptioningConfig, CaptionModel, doubly_stochastic
 from regard.models.presets import build, resolve_for
 from regard.tasks.base import TASKS, TOKEN, Evaluation, Form, JudgedRun
@@ -76,10 +76,10 @@ N_SAMPLES = 8
 
 
 class CaptionLoss(TokenLoss, Augmenting):
-    """Cross-entropy of the words, what hard attention learns, and the doubly stochastic term.
+    """Cross-entropy of the words, what hard attention learns, and up to two terms beside it.
 
-    The term is that of Xu et al. 2015: Σ_i (1 − Σ_t α_ti)² a caption, times λ; α is the mean of all
-    heads and layers, where there are several.
+    The doubly stochastic one is that of Xu et al. 2015: Σ_i (1 − Σ_t α_ti)² a caption, times λ; α
+    is the mean of all heads and layers, where there are several. The other is that of concepts.
     """
 
     def __init__(self, recipe: Recipe, *, compiled: bool = False) -> None:
@@ -92,7 +92,17 @@ class CaptionLoss(TokenLoss, Augmenting):
 
     @override
     def __call__(self, model: CaptionModel, batch: Batch) -> Losses:  # type: ignore[override]
-        batch = self.augmented(batch)
+        batch, inner = self.augmented(batch), unwrapped(model)
+        if not model.training or inner.concepts is None:
+            return self._written(model, batch)
+        with kept_outputs(inner.encoder) as grids:
+            losses = self._written(model, batch)
+        term = inner.concepts.loss(grids[0], batch.target, batch.target_of)
+        weighted = inner.config.concepts * term
+        return losses + Losses.of("concepts", weighted, len(batch.target))
+
+    def _written(self, model: CaptionModel, batch: Batch) -> Losses:
+        """Of the words, with the doubly stochastic term where it is asked for."""
         strength = self.settings.doubly_stochastic if model.training else 0.0
         if not strength:
             return super().__call__(model, batch)

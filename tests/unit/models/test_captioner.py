@@ -139,7 +139,7 @@ def test_attend_computes_what_its_paper_writes():
     i, f, g, o = gates.chunk(4, dim=-1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
     h = o.sigmoid() * c.tanh()
-    deep = (y + decoder.from_state(h) + decoder.from_context(z)).tanh()
+    deep = y + decoder.from_state(h) + decoder.from_context(z)
     memory = model.encode(pixels())
     found, _ = model.step(torch.tensor([5, 6, 7]), memory, model.start(memory))
     torch.testing.assert_close(found, decoder.to_logits(deep), atol=1e-5, rtol=1e-5)

@@ -84,6 +84,25 @@ def test_the_doubly_stochastic_term_is_that_of_the_weights_in_use(tmp_path, mode
     assert "doubly_stochastic" not in prepared.objective()(model.eval(), batch).sums
 
 
+@pytest.mark.parametrize("model", [{}, TRANSFORMER, {"decoder": "tell"}, {"normaliser": "hard"}])
+def test_concepts_are_the_words_of_all_captions_of_a_picture(tmp_path, model):
+    """By loops: log mean exp of a word's votes, and whether any caption has the word."""
+    prepared = _prepared(tmp_path, concepts=0.5, **model)
+    model, batch = prepared.model.train(), prepared.valid.ordered(4)[0]
+    losses = prepared.objective()(model, batch)
+    grids, head, wanted = model.encoder(batch.pixels).detach(), model.concepts, 0.0
+    for picture, grid in enumerate(grids):
+        rows = batch.target[batch.target_of == picture]
+        for word in range(prepared.tokenizer.n_vocab):
+            votes = (grid @ head.weight[word] + head.bias[word]).tolist()
+            chance = 1 / (1 + 1 / np.mean(np.exp(votes)))
+            wanted -= np.log(chance if (rows == word).any() else 1 - chance)
+    assert losses.sums["concepts"].item() == pytest.approx(0.5 * wanted, rel=1e-4)
+    losses.sums["concepts"].backward()
+    assert any(p.grad is not None and p.grad.any() for p in model.encoder.parameters())
+    assert "concepts" not in prepared.objective()(model.eval(), batch).sums
+
+
 @pytest.mark.parametrize("model", [{"normaliser": "hard"}, {"decoder": "tell"}])
 def test_the_term_is_refused_where_no_weights_learn_by_it(tmp_path, model):
     with pytest.raises(ConfigError, match="doubly_stochastic is for soft attention"):
