@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from detectors import write_shapes
+from fastapi.testclient import TestClient
 from safetensors.torch import load_file, save_file
 
 import regard
@@ -17,6 +18,8 @@ from regard.interop.detr import read_detr
 from regard.interop.exporting import export
 from regard.interop.importing import import_model
 from regard.models.detection import DetectionConfig, Detector
+from regard.server.app import make_app
+from regard.visual.heat_maps import data_uri
 
 transformers = pytest.importorskip("transformers", reason="the package transformers is not there")
 transformers.utils.logging.disable_progress_bar()
@@ -336,6 +339,48 @@ def test_an_imported_folder_is_a_run_that_detects_explains_and_is_scored(tmp_pat
     found = TASKS["detection"].score_file(run, shapes / "boxes.tsv")
     assert found.scores["n"] == 64
     assert 0 <= found.scores["ap"] <= found.scores["ap50"] <= 1
+
+
+def test_the_server_detects_and_explains_with_it(tmp_path):
+    import_model(saved(their_model(), tmp_path / "hf"), tmp_path / "run")
+    run = regard.load(tmp_path / "run", device="cpu")
+    client = TestClient(make_app(run), base_url="http://127.0.0.1:8000")
+    picture = rng_picture(50, 80)
+    uri = data_uri(picture)
+    found = client.post("/api/detect", json={"image": uri, "threshold": 0.0}).json()
+    assert (found["width"], found["height"]) == (80, 50)
+    expected = [list(one.box) for one in run.detect(picture, threshold=0.0)]
+    assert [one["box"] for one in found["objects"]] == expected
+    look = client.post("/api/explain", json={"source": uri}).json()
+    assert look["sides"]["source"]["grid"] == [3, 4]
+
+
+def test_heads_are_measured_in_pictures_of_many_sizes(tmp_path):
+    from regard.data.picture_records import BoxedPicture
+    from regard.data.pictures import ArrayPicture
+    from regard.runs.heads import groups
+
+    import_model(saved(their_model(), tmp_path / "hf"), tmp_path / "run")
+    run = regard.load(tmp_path / "run", device="cpu")
+    whole = np.array([[0.0, 0.0, 1.0, 1.0]], np.float32)
+    corner = np.array([[0.0, 0.0, 0.4, 0.5]], np.float32)
+    shapes = [(50, 80), (80, 50), (60, 60)]
+
+    def examples(box):
+        for i, (height, width) in enumerate(shapes):
+            seen = ArrayPicture(rng_picture(height, width, i), "here")
+            yield BoxedPicture(picture=seen, boxes=box, labels=("disc",), aspect=width / height)
+
+    assert {*run.pointing([*examples(whole)])["pointing"].values()} == {1.0}
+    all_heads = run.pointing([*examples(corner)])["pointing"]
+    each = [run.pointing([one])["pointing"] for one in examples(corner)]
+    for head, share in all_heads.items():
+        assert share == pytest.approx(np.mean([one[head] for one in each]))
+    assert len({*all_heads.values()}) > 1
+    names = {
+        group.name for group in groups(run.model, run.readings([*examples(whole)]), run.device)
+    }
+    assert names == {"encoder.self", "decoder.self", "decoder.cross"}
 
 
 def test_training_asks_for_squares(tmp_path):

@@ -28,7 +28,7 @@ from regard.tasks.caption_scores import CROSS, caption_scores
 from regard.tasks.generation import Sampling, text_pieces
 from regard.tasks.look import Look, Prediction
 from regard.tasks.opening import one_or_many, one_text
-from regard.tasks.pictures import READ_AT_ONCE, PictureRun, is_one
+from regard.tasks.picture_run import READ_AT_ONCE, PictureRun, is_one
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import PatchGrid, Reading, padded
 from regard.tasks.translating import (

@@ -43,12 +43,12 @@ from regard.tasks.opening import (
     load_tokenizer,
     open_run,
 )
+from regard.tasks.picture_run import READ_AT_ONCE
 from regard.tasks.picture_verbs import CAPTION
 from regard.tasks.pictures import (
     PICTURE_EDITS,
     PICTURE_SETTINGS,
     PICTURE_VIEWS,
-    READ_AT_ONCE,
     Augmenting,
     PictureTask,
     PreparedPictures,

@@ -33,12 +33,7 @@ from regard.tasks import edits
 from regard.tasks.base import Evaluation
 from regard.tasks.classification import Labels
 from regard.tasks.look import Choice, Look, Prediction, TopChoices
-from regard.tasks.pictures import (
-    READ_AT_ONCE,
-    PictureRun,
-    as_picture,
-    is_one,
-)
+from regard.tasks.picture_run import READ_AT_ONCE, PictureRun, as_picture, is_one
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import PatchGrid, Reading
 from regard.text.specials import UNKNOWN_ID

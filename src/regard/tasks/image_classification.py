@@ -35,17 +35,16 @@ from regard.tasks.classification import (
 )
 from regard.tasks.look import Choice, Look, Prediction, TopChoices
 from regard.tasks.opening import check_memory, open_run
+from regard.tasks.picture_run import PictureRun, is_one
 from regard.tasks.picture_verbs import CLASSIFY_PICTURE
 from regard.tasks.pictures import (
     PICTURE_EDITS,
     PICTURE_SETTINGS,
     PICTURE_VIEWS,
     Augmenting,
-    PictureRun,
     PictureTask,
     PreparedPictures,
     image_size,
-    is_one,
 )
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import PatchGrid, Reading, Subject

@@ -30,7 +30,7 @@ from regard.tasks.base import Evaluation
 from regard.tasks.classification import Labels
 from regard.tasks.look import MOST, Choice, Look, Prediction, TopChoices
 from regard.tasks.opening import one_or_many, one_text
-from regard.tasks.pictures import PictureRun, is_one
+from regard.tasks.picture_run import PictureRun, is_one
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import Reading
 from regard.text.settings import TextSettings
