@@ -395,6 +395,9 @@ def test_training_asks_for_squares(tmp_path):
     recipe = load_recipe(str(tmp_path / "run" / "config.yaml"), changes)
     with pytest.raises(ConfigError, match=r"data.fit=keep .* pad, crop or squash"):
         train(recipe, tmp_path / "more")
+    squares = [*changes, "data.fit=pad", "data.longest_edge=null", "train.batch_size=4"]
+    train(load_recipe(str(tmp_path / "run" / "config.yaml"), squares), tmp_path / "more")
+    assert regard.load(tmp_path / "more").model.config.encoder == "resnet"
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,8 @@ def _write_run(
     The training file is a name without a file: whoever trains on gives their own.
     """
     config = model.config
-    known = config.model_dump(exclude=set(config.FROM_DATA), exclude_none=True)
+    unsaid = {*config.FROM_DATA, *config.idle}  # which a recipe that says them is refused for
+    known = config.model_dump(exclude=unsaid, exclude_none=True)
     file = "train.txt" if task in ("language", "masked") else "train.tsv"
     least = N_BYTES + len(SPECIALS)  # what settings of pieces ask for
     asked = {
