@@ -111,11 +111,18 @@ def kind_of(source: Path) -> str:
 
 
 def _write_run(
-    folder: RunFolder, model: Imported, *, task: str, preset: str, n_vocab: int, **sections: Any
+    folder: RunFolder,
+    model: Imported,
+    *,
+    task: str,
+    preset: str,
+    n_vocab: int | None = None,
+    **sections: Any,
 ) -> Notes:
     """Write a model and the recipe that describes it; ``sections`` say what only its kind has.
 
-    The training file is a name without a file: whoever trains on gives their own.
+    The training file is a name without a file: whoever trains on gives their own. A model of
+    pictures has no vocabulary.
     """
     config = model.config
     unsaid = {*config.FROM_DATA, *config.idle}  # which a recipe that says them is refused for
@@ -128,8 +135,10 @@ def _write_run(
         "train": TRAIN,
         **sections,
         "data": {"train": file, **sections.get("data", {})},
-        "text": {"kind": "bpe", "vocab_size": max(n_vocab, least), **sections.get("text", {})},
     }
+    if n_vocab is not None:
+        pieces = {"kind": "bpe", "vocab_size": max(n_vocab, least)}
+        asked["text"] = {**pieces, **sections.get("text", {})}
     save_settings(folder, recipe_from(asked, "the imported run").model_dump(mode="json"))
     save_model(folder, config, model.weights)
     return model.notes
@@ -253,9 +262,7 @@ def _vision(
     said = read_config(source) if source.is_dir() else {}
     _unique(_named(said, config.n_labels), source).save(folder.path)
     data = {"train": "train", "image_size": config.image_size, **model.data}
-    return _write_run(
-        folder, model, task="image_classification", preset="vit2021", n_vocab=0, data=data
-    )
+    return _write_run(folder, model, task="image_classification", preset="vit2021", data=data)
 
 
 def _named(said: Mapping[str, Any], n: int) -> list[str]:
@@ -279,7 +286,7 @@ def _detr(source: Path, folder: RunFolder, _direction: str | None) -> Notes:
     labels = [f"{name} {i}" if name == UNUSED else name for i, name in enumerate(names)]
     _unique(labels, source).save(folder.path)
     data = {"train": "boxes.tsv", **model.data}
-    return _write_run(folder, model, task="detection", preset="detr2020", n_vocab=0, data=data)
+    return _write_run(folder, model, task="detection", preset="detr2020", data=data)
 
 
 IMPORTERS.add("vit")(partial(_vision, read_vit))
