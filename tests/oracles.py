@@ -71,6 +71,15 @@ def _additive(q, k, p, _s):
     return inner(p["v"], hidden)
 
 
+def _tanh_product(q, k, p, _s):
+    return sum(
+        p["v"][a]
+        * math.tanh(sum(q[i] * p["w_query"][i][a] for i in range(len(q))))
+        * math.tanh(sum(k[i] * p["w_key"][i][a] for i in range(len(k))))
+        for a in range(len(p["v"]))
+    )
+
+
 def _location(q, _k, p, s):
     return inner(p["table"][s], q) if s < len(p["table"]) else -math.inf
 
@@ -78,6 +87,7 @@ def _location(q, _k, p, s):
 PAIR_SCORES = {
     "content": _content,
     "additive": _additive,
+    "tanh_product": _tanh_product,
     "location": _location,
     "general": _general,
     "dot": _dot,

@@ -34,6 +34,7 @@ SYSTEMS = [
     ("luong2015", {"window": "local_m", "input_feeding": False}),
     ("cheng2016", {"fusion": "shallow", "score": "dot"}),
     ("deep-att2016", {"peepholes": True}),
+    ("transformer", {"experts": 4}),
 ]
 """(preset, changes)"""
 NOTHING = {"data": {"world": "copy"}, "train": {"max_steps": 1}}

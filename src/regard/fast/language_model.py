@@ -24,7 +24,7 @@ from regard.kernels import small_batch
 from regard.kernels.attention import attention
 from regard.kernels.small_batch import Then
 from regard.kernels.steps import attend_own, heads
-from regard.layers.blocks import ACTIVATIONS, GATED
+from regard.layers.feed_forward import ACTIVATIONS, GATED
 from regard.models.decoder import LanguageModel
 
 MOST_CACHES = 2

@@ -72,7 +72,7 @@ def _transformer(model: Transformer, weight: Tensor) -> Make | None:
         and (config.embedding_scale, config.output_bias, config.tied_output) == (True, False, True)
         and (config.memory, config.cross_after, config.norm) == ("last", "attention", "layer")
         and (config.kv_heads, config.d_positions) == (config.n_heads, None)
-        and config.d_head is None
+        and (config.d_head, config.experts) == (None, None)
     )
     if not plain or not _has_kernels(weight, config.d_model // config.n_heads):
         return None
@@ -87,7 +87,7 @@ def _language_model(model: LanguageModel, weight: Tensor) -> Make | None:
         and (config.joined_by, config.norm_first) == ("add", True)
         and config.norm in ("layer", "rms")
         and config.activation in get_args(Then)
-        and config.d_head is None
+        and (config.d_head, config.experts) == (None, None)
     )
     return StaticLanguageModel if plain and _has_kernels(weight, config.head_width) else None
 

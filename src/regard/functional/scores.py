@@ -9,7 +9,7 @@ here or in a plug-in: a ``ScoreKind``, which says all that is to be known of it.
     def manhattan(q, k):
         return -torch.cdist(q, k, p=1)
 
-Four of the six are inner products in disguise: of transformed queries and keys. Those are written
+Five of the seven are inner products in disguise: of transformed queries and keys. Those are written
 as their ``factors``, from which both the readable score and the fused kernels follow.
 
 What a score does to keys alone is its ``prepare``: a decoder that asks one query after another
@@ -59,7 +59,7 @@ class ScoreSizes:
     d_query: int
     d_key: int
     d_hidden: int
-    """Inner width of ``additive``."""
+    """Inner width of ``additive`` and ``tanh_product``."""
     max_len: int
     """Rows of the table of ``location``."""
     beta: str = "fixed"
@@ -128,6 +128,16 @@ def content_factors(
     return Factors(sharp, k, 1.0)
 
 
+def tanh_product_factors(
+    q: Tensor, k: Tensor, *, w_query: Tensor, v: Tensor, **_: Tensor
+) -> Factors:
+    """Σ v ∘ tanh(W_q q) ∘ tanh(W_k k) of tanh(W_k k) (…, S, A) (Shazeer et al. 2017).
+
+    w_query (…, Dq, A), v (…, A).
+    """
+    return Factors((q @ w_query).tanh() * v.unsqueeze(-2), k, 1.0)
+
+
 def _content_shapes(sizes: ScoreSizes) -> Mapping[str, Shape]:
     if sizes.beta == "learned":
         return {"log_beta": Shape((), 0.0)}
@@ -190,10 +200,17 @@ def _projected(k: Tensor, *, w_key: Tensor, **_: Tensor) -> Tensor:
     return k @ w_key  # (…, S, Dk) -> (…, S, A)
 
 
+def _squashed(k: Tensor, *, w_key: Tensor, **_: Tensor) -> Tensor:
+    return (k @ w_key).tanh()  # (…, S, Dk) -> (…, S, A)
+
+
 SCORES.add("content")(
     _product(content_factors, shapes=_content_shapes, prepare=_unit_length, equal_widths=True)
 )
 SCORES.add("additive")(ScoreKind(additive, shapes=_additive_shapes, prepare=_projected))
+SCORES.add("tanh_product")(
+    _product(tanh_product_factors, shapes=_additive_shapes, prepare=_squashed)
+)
 SCORES.add("location")(ScoreKind(location, shapes=_location_shapes))
 SCORES.add("general")(_product(general_factors, shapes=_general_shapes))
 SCORES.add("dot")(_product(dot_factors, equal_widths=True))

@@ -50,6 +50,7 @@ OURS: Supported = {
     "memory": ("last",),
     "cross_after": ("attention",),
     "d_head": (None,),
+    "experts": (None,),
 }
 """Settings that formats of others do not have, with what is computed there."""
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from regard.core.errors import ConfigError
 from regard.layers.key_values import SourceMemory
 from regard.models.encoder import Encoder
+from regard.models.settings import BlocksConfig
 from regard.models.transformer import Transformer
 from regard.models.vision import VisionTransformer
 
@@ -63,6 +64,7 @@ def write_onnx_encoder(model: Encoder, folder: Path) -> None:
             f"this model cannot be exported: {NAME} export is for encoders that attend, and this "
             f"one reads with cell={model.config.cell}"
         )
+    _check_experts(model.config)
     ids = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]).remainder(model.config.n_vocab)
     inputs = model.inputs(ids, torch.zeros_like(ids))
     given = dict(zip(("ids", "segments")[: len(inputs)], inputs, strict=True))
@@ -71,6 +73,7 @@ def write_onnx_encoder(model: Encoder, folder: Path) -> None:
 
 def write_onnx_vision(model: VisionTransformer, folder: Path) -> None:
     """Write encoder.onnx with its weights into a folder that exists."""
+    _check_experts(model.config)
     size = model.config.image_size
     pixels = torch.arange(2 * 3 * size * size).remainder(256).to(torch.uint8)
     given = {"pixels": pixels.view(2, 3, size, size)}
@@ -79,6 +82,7 @@ def write_onnx_vision(model: VisionTransformer, folder: Path) -> None:
 
 def write_onnx(model: Transformer, folder: Path) -> None:
     """Write encoder.onnx and decoder.onnx, with their weights, into a folder that exists."""
+    _check_experts(model.config)
     source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]).remainder(model.config.n_source_vocab)
     target = torch.tensor([[1, 4, 3], [1, 3, 0]]).remainder(model.config.n_target_vocab)
     encoder, decoder = EncoderHalf(model).eval(), DecoderHalf(model).eval()
@@ -86,6 +90,14 @@ def write_onnx(model: Transformer, folder: Path) -> None:
     with torch.no_grad():
         given = {"target": target, "encoded": encoder(source), "source": source}
     _write(decoder, given, "logits", folder / DECODER)
+
+
+def _check_experts(config: BlocksConfig) -> None:
+    if config.experts is not None:
+        raise ConfigError(
+            f"this model cannot be exported: {NAME} cannot express experts={config.experts}, whose "
+            "products depend on where tokens are sent"
+        )
 
 
 def _write(

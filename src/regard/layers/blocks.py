@@ -9,28 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.registry import Registry
 from regard.functional.attend import is_drawn
 from regard.functional.masks import Mask
 from regard.functional.packing import PackedMask
-from regard.kernels.activations import gelu
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.dropout import Dropout, DropPath
+from regard.layers.experts import Experts
+from regard.layers.feed_forward import FeedForward
 from regard.layers.key_values import KeyValues
 from regard.layers.positions import is_relative
 from regard.layers.settings import BlockSettings
-
-ACTIVATIONS: Registry[Callable[[Tensor], Tensor]] = Registry("activation")
-ACTIVATIONS.add("relu")(F.relu)
-ACTIVATIONS.add("gelu")(gelu)
-ACTIVATIONS.add("gelu_tanh")(partial(F.gelu, approximate="tanh"))
-ACTIVATIONS.add("silu")(F.silu)
-ACTIVATIONS.add("swiglu")(F.silu)
-GATED = ("swiglu",)
-"""Those whose result is multiplied with a second projection."""
 
 NORMS: Registry[Callable[..., nn.Module]] = Registry("norm")
 NORMS.add("layer")(nn.LayerNorm)
@@ -40,29 +31,6 @@ NORMS.add("rms")(nn.RMSNorm)
 def make_norm(kind: str, width: int, *, eps: float = 1e-5) -> nn.Module:
     """``layer`` takes the mean away and divides by the deviation; ``rms`` only divides."""
     return NORMS[kind](width, eps=eps)
-
-
-class FeedForward(nn.Module):
-    """W₂ f(W₁ x) or W₂ (f(W₁ x) · W₃ x), at every position: the nonlinearity between attentions."""
-
-    def __init__(
-        self, d_model: int, d_ff: int, *, bias: bool = True, activation: str = "relu"
-    ) -> None:
-        super().__init__()
-        self.activation = ACTIVATIONS[activation]
-        self.inner = nn.Linear(d_model, d_ff, bias=bias)
-        self.beside = nn.Linear(d_model, d_ff, bias=bias) if activation in GATED else None
-        self.outer = nn.Linear(d_ff, d_model, bias=bias)
-        for linear in (self.inner, self.beside, self.outer):
-            if linear is not None:
-                nn.init.xavier_uniform_(linear.weight)
-                if bias:
-                    nn.init.zeros_(linear.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(…, D) -> (…, D)."""
-        y = self.activation(self.inner(x))
-        return self.outer(y if self.beside is None else y * self.beside(x))
 
 
 class Residual(nn.Module):
@@ -120,9 +88,7 @@ class TransformerBlock(nn.Module):
         drop_path = settings.drop_path * (layer + 1) / n_layers
         self.self_attention = _attention(settings)
         self.cross_attention = _attention(settings, cross=True) if cross else None
-        self.feed_forward = FeedForward(
-            settings.d_model, settings.d_ff, bias=settings.bias, activation=settings.activation
-        )
+        self.feed_forward = _feed_forward(settings, layer)
         same = settings.model_dump(include={"dropout", "norm_first", "norm", "eps"})
         around = partial(Residual, settings.d_model, drop_path=drop_path, **same)
         self.around_self = around()
@@ -136,9 +102,11 @@ class TransformerBlock(nn.Module):
         found = attention.look(placed, attention.project(placed, y), mask=mask)
         return self.around_self.leave(x, found)
 
-    def _fed_forward(self, x: Tensor) -> Tensor:
-        around = self.around_feed_forward
-        return around.leave(x, self.feed_forward(around.enter(x)))
+    def _fed_forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        around, feed_forward = self.around_feed_forward, self.feed_forward
+        y = around.enter(x)
+        y = feed_forward(y, real) if isinstance(feed_forward, Experts) else feed_forward(y)
+        return around.leave(x, y)
 
 
 class EncoderBlock(TransformerBlock):
@@ -149,7 +117,8 @@ class EncoderBlock(TransformerBlock):
 
         ``positions`` (B, S, D) join queries and keys, not values, as every layer of DETR has it.
         """
-        return self._fed_forward(self._look_around(x, mask, positions))
+        real = mask[:, 0, 0].expand(x.shape[:2]) if isinstance(mask, Tensor) else None
+        return self._fed_forward(self._look_around(x, mask, positions), real)
 
     def first(self, x: Tensor) -> Tensor:
         """What ``forward`` gives at the first position alone, which sees all: (B, S, D) -> (B, D).
@@ -171,8 +140,12 @@ class DecoderBlock(TransformerBlock):
         source: KeyValues | None = None,
         source_mask: Mask = None,
         mask: PackedMask | None = None,
+        real: Tensor | None = None,
     ) -> tuple[Tensor, KeyValues]:
-        """x (B, T, D) after the ``past`` -> (B, T, D) and the past with x in it."""
+        """x (B, T, D) after the ``past`` -> (B, T, D) and the past with x in it.
+
+        ``real`` (B, T) is False at padding, which experts are not asked about.
+        """
         first = past.k.shape[-2]
         y = self.around_self.enter(x)
         new = self.self_attention.project(y)
@@ -180,10 +153,12 @@ class DecoderBlock(TransformerBlock):
         found = self.self_attention.look(y, present, mask=mask, causal=True, first=first)
         x = self.around_self.leave(x, found)
         if source is None:
-            return self._fed_forward(x), present
+            return self._fed_forward(x, real), present
         if self.source_last:
-            return self._look_across(self._fed_forward(x), source, source_mask, first), present
-        return self._fed_forward(self._look_across(x, source, source_mask, first)), present
+            x = self._fed_forward(x, real)
+            return self._look_across(x, source, source_mask, first), present
+        x = self._look_across(x, source, source_mask, first)
+        return self._fed_forward(x, real), present
 
     def together(
         self,
@@ -216,6 +191,20 @@ class DecoderBlock(TransformerBlock):
         y = _placed(self.around_cross.enter(x), positions)
         found = self.cross_attention.look(y, source, mask=mask, first=first, bias=bias)
         return self.around_cross.leave(x, found)
+
+
+def _feed_forward(settings: BlockSettings, layer: int) -> FeedForward | Experts:
+    same = {"bias": settings.bias, "activation": settings.activation}
+    if settings.experts is None or not settings.has_experts(layer):
+        return FeedForward(settings.d_model, settings.d_ff, **same)
+    return Experts(
+        settings.d_model,
+        settings.expert_width,
+        n_experts=settings.experts,
+        top_k=settings.top_k,
+        balance=settings.balance,
+        **same,
+    )
 
 
 def _placed(x: Tensor, positions: Tensor | None) -> Tensor:

@@ -6,6 +6,7 @@ comparing), the same weights run step by step; both are tested to agree.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ from typing_extensions import override
 
 from regard.core.registry import Registry
 from regard.kernels.call import may_fuse
+
+# Torch says on a CPU which of its kernels it takes for an LSTM with a projection.
+warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
 
 
 @dataclass(frozen=True, slots=True)

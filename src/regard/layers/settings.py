@@ -6,6 +6,7 @@ looked up where the layer is built, so that names which a plug-in entered will d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -38,7 +39,39 @@ class AttentionSettings(BaseModel):
     max_len: Count = Field(512, description="Longest text in tokens, specials included.")
 
 
-class BlockSettings(AttentionSettings):
+MORE_THAN_THERE_ARE = "a token cannot be sent to more experts than there are"
+
+
+class ExpertSettings(BaseModel):
+    """Feed-forwards to choose from, in place of one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    experts: Count | None = Field(
+        None, description="Feed-forwards to choose from, in place of one; left out, there is one."
+    )
+    top_k: Count = Field(2, description="Experts that a token is sent to.")
+    d_expert: Count | None = Field(
+        None,
+        description="Inner width of an expert; left out, d_ff / top_k: a token then costs what it "
+        "costs without experts.",
+    )
+    balance: float = Field(
+        0.01, ge=0.0, description="Weight of the losses that keep experts equally busy."
+    )
+
+    def expert_problems(self) -> Iterator[str]:
+        """More experts than there are."""
+        if self.experts is not None and self.top_k > self.experts:
+            yield f"top_k={self.top_k} of experts={self.experts}: {MORE_THAN_THERE_ARE}"
+
+    @property
+    def idle_expert_settings(self) -> tuple[str, ...]:
+        """What says nothing where there are no experts."""
+        return () if self.experts is not None else ("top_k", "d_expert", "balance")
+
+
+class BlockSettings(ExpertSettings, AttentionSettings):
     """What one block of a Transformer differs in from another."""
 
     d_model: Count = Field(256, description="Width of the residual stream.")
@@ -55,3 +88,30 @@ class BlockSettings(AttentionSettings):
     drop_path: Share = Field(
         0.0, description="Share of texts that skip sub-layers; less in earlier layers."
     )
+    expert_layers: tuple[Count, ...] | None = Field(
+        None, description="Layers that have experts, counted from 1; left out, all have them."
+    )
+
+    @property
+    def expert_width(self) -> int:
+        """Inner width of an expert, given or not."""
+        return self.d_expert or self.d_ff // self.top_k
+
+    def has_experts(self, layer: int) -> bool:
+        """Whether a layer, counted from 0, has experts."""
+        return self.experts is not None and layer + 1 in (self.expert_layers or (layer + 1,))
+
+    def expert_problems(self) -> Iterator[str]:
+        """Those of experts, widths that do not divide, and layers that are not there."""
+        yield from super().expert_problems()
+        if self.experts is not None and self.d_expert is None and self.d_ff % self.top_k:
+            yield (
+                f"d_ff={self.d_ff} does not divide among top_k={self.top_k} experts: choose a "
+                "multiple, or give d_expert"
+            )
+
+    @property
+    def idle_expert_settings(self) -> tuple[str, ...]:
+        """Where there are no experts, which layers have them besides."""
+        idle = super().idle_expert_settings
+        return (*idle, "expert_layers") if idle else ()

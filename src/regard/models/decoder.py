@@ -7,6 +7,7 @@ what is added to the residual stream, the more layers there are.
 from __future__ import annotations
 
 import math
+import re
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,8 @@ from regard.models.settings import DecoderConfig
 
 STD = 0.02
 """Of the weights at the beginning."""
+_KEPT = re.compile(r"\.(score|window|gate)\.|\.bias$")
+"""Parameters that begin as their layers make them."""
 
 
 class LanguageModel(GenerativeModel):
@@ -95,18 +98,18 @@ class LanguageModel(GenerativeModel):
         x = self.embedding(ids, state.length)
         if self.training:  # the stream in bf16 where products are: it is read and written most
             x = x.to(product_type(x))
-        present = []
+        real, present = ids != self.config.pad_id, []
         for layer, past in zip(self.layers, state.layers, strict=True):
-            x, now = layer(x, past)
+            x, now = layer(x, past, real=real)
             present.append(now)
         return self.norm(x), DecoderState(tuple(present))
 
     @torch.no_grad()
     def _initialise(self) -> None:
-        """Biases stay 0, norms 1 and scores as they are; each layer adds to the stream twice."""
+        """Biases stay 0, norms 1, ``_KEPT`` as they are; each layer adds to the stream twice."""
         added = STD / math.sqrt(2 * self.config.n_layers)
         for name, parameter in self.named_parameters():
             if name.endswith(("to_out.weight", "outer.weight")):
                 parameter.normal_(std=added)
-            elif parameter.dim() == 2 and ".score." not in name and ".window." not in name:
+            elif parameter.dim() > 1 and not _KEPT.search(name):
                 parameter.normal_(std=STD)

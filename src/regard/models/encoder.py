@@ -18,9 +18,11 @@ from torch import Tensor, nn
 
 from regard.functional import masks
 from regard.layers.attention import MemoryAttention
-from regard.layers.blocks import ACTIVATIONS, EncoderBlock
+from regard.layers.blocks import EncoderBlock
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import InputEmbedding
+from regard.layers.experts import ExpertLinear
+from regard.layers.feed_forward import ACTIVATIONS
 from regard.layers.positions import LearnedPositions
 from regard.layers.recurrence import Recurrence
 from regard.models.base import LazyLogits, Output, input_embedding, last_norm, stream_norm, tied
@@ -61,7 +63,7 @@ class Encoder(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
-            if isinstance(module, nn.Linear | nn.Embedding | LearnedPositions):
+            if isinstance(module, nn.Linear | nn.Embedding | LearnedPositions | ExpertLinear):
                 table = module.table if isinstance(module, LearnedPositions) else module.weight
                 nn.init.trunc_normal_(table, std=deviation, a=-2 * deviation, b=2 * deviation)
 

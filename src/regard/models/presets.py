@@ -24,7 +24,8 @@ from regard.core.registry import Registry, did_you_mean
 from regard.core.settings import parse
 from regard.functional.attend import NORMALISERS
 from regard.functional.scores import SCORES
-from regard.layers.blocks import ACTIVATIONS, NORMS
+from regard.layers.blocks import NORMS
+from regard.layers.feed_forward import ACTIVATIONS
 from regard.layers.positions import POSITIONS
 from regard.layers.window import WINDOWS
 from regard.models.base import SequenceModel
@@ -119,6 +120,7 @@ def _stacked(*numbers: int, **others: Any) -> dict[str, Any]:
 
 
 _LUONG: dict[str, Any] = {"decoder": "luong", "n_layers": 2, "input_feeding": True}
+_MOE: dict[str, Any] = {"residual_from": 1, "top_k": 4, "score": "tanh_product"}
 _JOINT: dict[str, Any] = {"reader": "joint", "score": "scaled_dot", "norm_first": True}
 _SAN: dict[str, Any] = {"family": "visual_questions", "encoder": "conv"}
 
@@ -181,6 +183,15 @@ for _name, _preset in {
             "tiny": _stacked(128, 3, 3),
             "small": _stacked(256, 5, 4),
             "base": _stacked(512, 9, 7),
+        },
+    ),
+    "moe2017": Preset(
+        "residual_recurrent",
+        "Experts between layers of projected LSTMs with residuals (Shazeer et al. 2017)",
+        {
+            "tiny": _stacked(128, 3, 2, d_cell=512, experts=8, d_expert=256, **_MOE),
+            "small": _stacked(256, 3, 2, d_cell=1024, experts=16, d_expert=512, **_MOE),
+            "base": _stacked(512, 3, 2, d_cell=2048, experts=32, d_expert=2048, **_MOE),
         },
     ),
     "bert": Preset(

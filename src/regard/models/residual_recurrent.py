@@ -1,4 +1,4 @@
-"""Deep LSTM translators with residual connections: GNMT (Wu et al. 2016).
+"""Deep LSTM translators with residual connections: GNMT (Wu et al. 2016), and with experts.
 
 The encoder's lowest layer reads both ways; those above it read forwards. From the third layer up
 the output of a layer is added to its input, x^i = m^i + x^{i-1}, on both sides. The decoder's
@@ -7,6 +7,12 @@ step: the loop over steps is that of one layer, and all others read all steps in
 
 Decoder layers begin with the last states of the encoder layers of their number, the lowest with a
 projection of those of its two directions.
+
+With ``experts`` a layer of them stands before the last layer of both stacks, x + σ(MoE(x)), as in
+the translators of Shazeer et al. 2017: three layers and two, states projected from a wider memory,
+residual connections around all layers. Their gates were strictly balanced in a batch; here they
+are balanced by losses, as those of their language models, so that a token's way depends on no
+other token.
 """
 
 from __future__ import annotations
@@ -25,15 +31,16 @@ from regard.kernels.call import may_fuse
 from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import unroll_attending
 from regard.layers.dropout import Dropout
+from regard.layers.experts import Experts
 from regard.layers.key_values import KeyValues
 from regard.layers.recurrence import BothWays, CellState, ContextLSTM, Recurrence
-from regard.layers.settings import Count
+from regard.layers.settings import Count, ExpertSettings
 from regard.models.base import SequenceModel
 from regard.models.recurrent import RecurrentMemory, RecurrentState
 from regard.models.settings import RecurrentAttentionConfig
 
 
-class ResidualRecurrentConfig(RecurrentAttentionConfig):
+class ResidualRecurrentConfig(RecurrentAttentionConfig, ExpertSettings):
     """Stacks of LSTMs with residual connections."""
 
     family: Literal["residual_recurrent"] = "residual_recurrent"
@@ -52,13 +59,23 @@ class ResidualRecurrentConfig(RecurrentAttentionConfig):
     )
 
     def problems(self) -> Iterator[str]:
-        """Halves that are none."""
+        """Halves that are none, and experts without a place or a width."""
         yield from super().problems()
+        yield from self.expert_problems()
+        if self.experts is not None and self.d_expert is None:
+            yield f"experts={self.experts} need their inner width: give d_expert"
+        if self.experts is not None and min(self.n_layers, self.n_decoder_layers) < 2:
+            yield "experts stand before a last layer: both stacks must have 2 layers or more"
         if self.halved and (self.d_model % 2 or (self.d_cell or 0) % 2):
             yield (
                 f"residual_from={self.residual_from} halves d_model={self.d_model} and "
                 f"d_cell={self.d_cell} between two directions: choose even ones"
             )
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """What is of experts, where there are none."""
+        return self.idle_expert_settings
 
     @property
     def halved(self) -> bool:
@@ -77,15 +94,28 @@ class ResidualRecurrentConfig(RecurrentAttentionConfig):
 
 
 class ResidualStack(nn.Module):
-    """Layers 2 to n, each a recurrence over all steps in one call."""
+    """Layers 2 to n, each a recurrence over all steps in one call; experts before the last."""
 
-    def __init__(self, config: ResidualRecurrentConfig, widths: Sequence[int]) -> None:
-        """``widths`` are those of what the layers read."""
+    def __init__(
+        self, config: ResidualRecurrentConfig, widths: Sequence[int], d_context: int = 0
+    ) -> None:
+        """``widths`` are those of what layers read of the one below, beside a context."""
         super().__init__()
         d_cell, d_out = config.widths
         self.residual_from = config.residual_from
         self.dropout = Dropout(config.dropout)
-        self.layers = nn.ModuleList(Recurrence("lstm", w, d_cell, d_out=d_out) for w in widths)
+        self.layers = nn.ModuleList(
+            Recurrence("lstm", width + d_context, d_cell, d_out=d_out) for width in widths
+        )
+        self.experts: Experts | None = None
+        if config.experts is not None and config.d_expert is not None:
+            self.experts = Experts(
+                widths[-1],
+                config.d_expert,
+                n_experts=config.experts,
+                top_k=config.top_k,
+                balance=config.balance,
+            )
 
     def added(self, number: int, x: Tensor, y: Tensor) -> Tensor:
         """What layer ``number`` read and what it made of it -> what the next one reads."""
@@ -98,16 +128,19 @@ class ResidualStack(nn.Module):
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
         *,
+        real: Tensor,
         context: Tensor | None = None,
         state: CellState | None = None,
     ) -> tuple[Tensor, list[CellState]]:
         """x (B, T, D) after ``state`` -> (B, T, D) and the layers' new states.
 
-        ``mask`` and ``lengths`` are those of ``Recurrence``. A ``context`` (B, T, d_memory) is read
-        by every layer beside x.
+        ``mask`` and ``lengths`` are those of ``Recurrence``; ``real`` (B, T) says which tokens may
+        be sent to experts. A ``context`` (B, T, d_memory) is read by every layer beside x.
         """
         after = []
         for i, layer in enumerate(self.layers):
+            if self.experts is not None and i == len(self.layers) - 1:
+                x = x + self.dropout(self.experts(x, real).sigmoid())
             read = x if context is None else torch.cat((x, context), dim=-1)
             before = None if state is None else state.layers(i, i + 1)
             y, now = layer(read, mask, before, lengths)
@@ -135,7 +168,7 @@ class ResidualEncoder(nn.Module):
         lengths = mask.sum(dim=1).cpu() if may_fuse() else None
         words = self.dropout(self.tokens(ids))
         y, last = self.both_ways(words, mask, None, lengths)
-        states, ends = self.above(self.above.added(1, words, y), mask, lengths)
+        states, ends = self.above(self.above.added(1, words, y), mask, lengths, real=mask)
         return states, self.begin(last).followed_by(*ends)
 
 
@@ -149,10 +182,10 @@ class ResidualDecoder(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.cross_attention = MemoryAttention(d, config.d_memory, **config.attention)
         self.cell = ContextLSTM(d, d_cell, config.d_memory, d_out=d_out)
-        widths = [d + config.d_memory] * (config.n_decoder_layers - 1)
-        self.above = ResidualStack(config, widths)
+        widths = [d] * (config.n_decoder_layers - 1)
+        self.above = ResidualStack(config, widths, config.d_memory)
         self.to_logits = nn.Linear(d, config.n_target_vocab)
-        self.n_layers = config.n_decoder_layers
+        self.n_layers, self.pad_id = config.n_decoder_layers, config.pad_id
 
     def start(self, memory: RecurrentMemory) -> RecurrentState:
         """The encoder's last states; layers beyond its number begin with zeros."""
@@ -187,7 +220,8 @@ class ResidualDecoder(nn.Module):
         )
         context = steps.contexts[..., read.shape[-1] :]
         x = self.above.added(1, words, steps.after)
-        x, after = self.above(x, context=context, state=state.cell.layers(1, self.n_layers))
+        above = state.cell.layers(1, self.n_layers)
+        x, after = self.above(x, real=ids != self.pad_id, context=context, state=above)
         cells = steps.last.followed_by(*after)
         return x, RecurrentState(cells, state.fed, state.length + ids.shape[1])
 

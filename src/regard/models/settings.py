@@ -92,6 +92,9 @@ class BlocksConfig(ModelConfig, BlockSettings):
 
         yield from self._heads()
         yield from self._joining()
+        yield from self.expert_problems()
+        if beyond := [n for n in self.expert_layers or () if n > self.n_layers]:
+            yield f"expert_layers={beyond} are beyond n_layers={self.n_layers}"
         if is_drawn(self.normaliser) and not self.LOOKS_ACROSS:
             yield (
                 f"normaliser {self.normaliser!r} draws one key a query and is trained where "
@@ -125,6 +128,11 @@ class BlocksConfig(ModelConfig, BlockSettings):
             yield f"d_positions={self.d_positions} leaves no room in d_model for tokens"
         if self.positions == "index" and self.d_positions != 1:
             yield "positions 'index' append one number: d_positions must be 1"
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """What is of experts, where there are none."""
+        return self.idle_expert_settings
 
     @property
     def joined_by(self) -> Literal["add", "concat"]:
@@ -208,13 +216,14 @@ class TransformerConfig(SequenceConfig, EncoderDecoderConfig):
     def packs(self) -> bool:
         """Kernels for packed texts take inner products, a softmax, no window and no bias.
 
-        A packed row is many texts, of which stochastic depth would skip all or none.
+        A packed row is many texts, of which stochastic depth would skip all or none; and experts
+        must be told its padding.
         """
         from regard.functional.scores import SCORES  # needs torch, which a configuration does not
 
         added = self.positions in ("sinusoidal", "learned", "index", "none")
         plain = (self.window, self.normaliser) == ("global", "softmax") and added
-        whole = self.hidden_source_id is None and self.drop_path == 0
+        whole = (self.hidden_source_id, self.experts) == (None, None) and self.drop_path == 0
         return plain and whole and SCORES[self.score].factors is not None
 
 
@@ -278,9 +287,10 @@ class EncoderConfig(TextConfig):
     def idle(self) -> tuple[str, ...]:
         """A recurrence has no attention and no feed-forward."""
         if self.cell is None:
-            return ()
+            return super().idle
         attention = ("score", "window", "half_width", "normaliser", "n_kv_heads", "rotary_base")
-        return ("n_heads", "d_ff", "bias", "norm_first", "drop_path", *attention)
+        experts = ("experts", *self.model_copy(update={"experts": None}).idle_expert_settings)
+        return ("n_heads", "d_ff", "bias", "norm_first", "drop_path", *attention, *experts)
 
     @property
     def n_self_heads(self) -> int:

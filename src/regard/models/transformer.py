@@ -66,7 +66,7 @@ class TransformerDecoder(nn.Module):
         )
         self.norm = last_norm(config)
         self.each = config.memory == "each"
-        self.d_model = config.d_model
+        self.d_model, self.pad_id = config.d_model, config.pad_id
         V, D = config.n_target_vocab, config.d_model
         weight = None if config.tied_output else nn.Parameter(torch.randn(V, D) * D**-0.5)
         self.register_parameter("output_weight", weight)
@@ -92,9 +92,9 @@ class TransformerDecoder(nn.Module):
         """ids (B, T) after ``state`` -> (B, T, D) and the state with them in it."""
         mask = None if packing is None else packing.among_targets()
         x = self.embedding(ids, state.length if packing is None else packing.target.positions)
-        present = []
+        real, present = ids != self.pad_id, []
         for layer, past, source in zip(self.layers, state.layers, memory.layers, strict=True):
-            x, now = layer(x, past, source, memory.mask, mask)
+            x, now = layer(x, past, source, memory.mask, mask, real)
             present.append(now)
         return self.norm(x), DecoderState(tuple(present))
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from regard.kernels.call import product_type
 from regard.layers.blocks import EncoderBlock
 from regard.layers.convolutions import STRIDE, ConvNet
+from regard.layers.experts import ExpertLinear
 from regard.layers.patches import PatchEmbedding, PixelNorm
 from regard.layers.positions import LearnedPositions, make_positions
 from regard.layers.settings import Count
@@ -192,7 +193,7 @@ class VisionTransformer(nn.Module):
 
 
 def _begin(module: nn.Module) -> None:
-    if isinstance(module, nn.Linear):
+    if isinstance(module, nn.Linear | ExpertLinear):
         nn.init.trunc_normal_(module.weight, std=START, a=-2 * START, b=2 * START)
         if module.bias is not None:
             nn.init.zeros_(module.bias)

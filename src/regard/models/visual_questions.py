@@ -84,7 +84,8 @@ class VisualQuestionsConfig(PictureConfig):
         """What is of the other reader, or of another kind of differential attention."""
         looks = () if self.reader == "stacked" else ("n_looks",)
         loss = () if self.differential == "loss" else ("margin", "triplet_weight")
-        return (*looks, *loss, *(() if self.differential == "context" else ("combine",)))
+        context = () if self.differential == "context" else ("combine",)
+        return (*looks, *loss, *context, *super().idle)
 
 
 class Looked(NamedTuple):

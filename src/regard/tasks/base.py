@@ -270,8 +270,17 @@ class Prepared(ABC):
 
     @property
     def compiled(self) -> bool:
-        """Whether kernels are made to measure; by default where that pays in a run so long."""
+        """Whether kernels are made to measure; by default where that pays in a run so long.
+
+        Experts are never compiled: how many tokens each has is known to nobody before.
+        """
         settings = self.recipe.train
+        if getattr(self.config, "experts", None) is not None:
+            if settings.compile is True:
+                raise ConfigError(
+                    "train.compile=true: a model with experts cannot be compiled; leave it at auto"
+                )
+            return False
         if settings.compile != "auto":
             return settings.compile
         return self.same_shapes and (settings.max_steps or SHORT) >= SHORT

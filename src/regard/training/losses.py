@@ -7,15 +7,17 @@ here alone: the wanted distribution is 1 - ε on the target, ε being spread ove
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.kernels.linear_cross_entropy import linear_cross_entropy
+from regard.layers.experts import Balance, BalanceAccount
 from regard.models.base import LazyLogits, SequenceModel
 from regard.training.distributed import unwrapped
 
@@ -69,6 +71,42 @@ class Objective(Protocol):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Remember it again."""
         return
+
+
+def expert_accounts(model: nn.Module) -> list[nn.Module]:
+    """Every place of a model that tells how busy its experts are."""
+    return [one for one in model.modules() if isinstance(one, BalanceAccount)]
+
+
+@contextmanager
+def balances(accounts: Sequence[nn.Module]) -> Iterator[dict[nn.Module, list[Balance]]]:
+    """How unequally busy experts were inside the block, call by call, by ``expert_accounts``."""
+    kept: dict[nn.Module, list[Balance]] = {one: [] for one in accounts}
+
+    def keep(module: nn.Module, _inputs: object, balance: Balance) -> None:
+        kept[module].append(balance)
+
+    handles = [one.register_forward_hook(keep) for one in accounts]
+    try:
+        yield kept
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def balance_losses(kept: Mapping[nn.Module, Sequence[Balance]], count: int) -> Losses:
+    """``importance`` and ``load``, the mean over each layer's calls, for ``count`` tokens.
+
+    They are numbers of a whole batch. Multiplied with its tokens they stand beside sums over
+    tokens, and several batches are weighed by their sizes.
+    """
+    layers = [calls for calls in kept.values() if calls]
+    sums = {
+        name: count * torch.stack([sum(values) / len(values) for values in by_layer]).sum()
+        for name in Balance._fields
+        if (by_layer := [[getattr(one, name) for one in calls] for calls in layers])
+    }
+    return Losses(sums, dict.fromkeys(sums, count))
 
 
 def cross_entropy(

@@ -18,7 +18,13 @@ from typing_extensions import override
 from regard.core.errors import ConfigError
 from regard.data.batch import Batch
 from regard.training.distributed import Ranks
-from regard.training.losses import Losses, Objective
+from regard.training.losses import (
+    Losses,
+    Objective,
+    balance_losses,
+    balances,
+    expert_accounts,
+)
 from regard.training.optimisers import (
     OPTIMISERS,
     freeze,
@@ -59,6 +65,7 @@ class Update:
     ) -> None:
         self.model, self.objective, self.settings = model, objective, settings
         self.device, self.ranks = device, ranks
+        self.accounts = expert_accounts(model)
         freeze(model, settings.freeze)
         groups = parameter_groups(
             model, layer_decay=settings.layer_decay, weight_decay=settings.weight_decay
@@ -84,9 +91,10 @@ class Update:
             optimiser.zero_grad(set_to_none=True)
 
     def backward(self, batch: Batch, n_tokens: int | Tensor) -> Losses:
-        """Add a batch's gradients to the others; its losses."""
-        with autocast(self.device, self.settings.precision):
+        """Add a batch's gradients to the others; its losses, those of busy experts among them."""
+        with autocast(self.device, self.settings.precision), balances(self.accounts) as kept:
             losses = self.objective(self.model, batch)
+        losses += balance_losses(kept, batch.count)
         (losses.total / n_tokens).backward()
         return losses.detached()
 

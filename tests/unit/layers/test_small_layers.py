@@ -3,8 +3,9 @@ import math
 import torch
 from torch import nn
 
-from regard.layers.blocks import ACTIVATIONS, FeedForward, Residual, make_norm
+from regard.layers.blocks import Residual, make_norm
 from regard.layers.embeddings import InputEmbedding, token_embedding
+from regard.layers.feed_forward import ACTIVATIONS, FeedForward
 from regard.layers.positions import make_positions
 
 

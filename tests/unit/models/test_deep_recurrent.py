@@ -21,11 +21,12 @@ def deep(name, **changes):
     model = build(config).double().eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if name.endswith("peepholes"):
+            if name.endswith(("peepholes", "gate.weight")):
                 weight.copy_(torch.randn_like(weight))
     return model
 
 
+SMALL_EXPERTS = {"d_cell": 10, "experts": 5, "top_k": 2, "d_expert": 8}
 SYSTEMS = [
     ("gnmt2016", {}),
     ("gnmt2016", {"n_layers": 1, "n_decoder_layers": 1}),
@@ -33,6 +34,8 @@ SYSTEMS = [
     ("gnmt2016", {"d_cell": 10}),
     ("gnmt2016", {"residual_from": 1, "d_cell": 10}),
     ("gnmt2016", {"score": "general"}),
+    ("moe2017", SMALL_EXPERTS),
+    ("moe2017", {**SMALL_EXPERTS, "residual_from": 3, "n_layers": 2, "d_cell": None}),
     ("deep-att2016", {}),
     ("deep-att2016", {"peepholes": True}),
     ("deep-att2016", {"n_layers": 1, "n_decoder_layers": 1, "score": "general"}),
@@ -79,12 +82,17 @@ def test_the_readable_layers_are_the_fused_ones_with_gradients(source, target, n
 
     def outcome():
         logits = model(source, target)
-        return logits, torch.autograd.grad(logits.pow(2).sum(), list(model.parameters()))
+        return logits, torch.autograd.grad(
+            logits.pow(2).sum(), list(model.parameters()), allow_unused=True
+        )
 
     fused = outcome()
     with reference_only():
         torch.testing.assert_close(outcome(), fused)
-    assert all(gradient.abs().sum() > 0 for gradient in fused[1])
+    unused = ("gate.noise", "inner.bias", "inner.weight", "outer.bias", "outer.weight")
+    for (path, _), gradient in zip(model.named_parameters(), fused[1], strict=True):
+        some = gradient is not None and gradient.abs().sum() > 0
+        assert some or ("experts" in path and path.endswith(unused)), path
 
 
 @every_system
@@ -116,7 +124,7 @@ def test_the_flop_formula_is_exact(name, changes):
     assert formula.forward(15, 11) == pytest.approx(count_forward(model, 15, 11), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["gnmt2016", "deep-att2016"])
+@pytest.mark.parametrize("name", ["gnmt2016", "deep-att2016", "moe2017"])
 @pytest.mark.parametrize("size", ["tiny", "small", "base"])
 def test_every_size_can_be_built(name, size):
     with torch.device("meta"):
@@ -237,6 +245,10 @@ def test_a_decoder_deeper_than_its_encoder_begins_with_zeros_above_it(source):
         ("deep-att2016", {"score": "dot"}, "'dot' needs states of one width"),
         ("gnmt2016", {"residual_from": 1, "d_cell": 9}, "halves d_model=6 and d_cell=9"),
         ("gnmt2016", {"n_layers": 1, "score": "dot"}, "'dot' needs states of one width"),
+        ("gnmt2016", {"experts": 4}, "experts=4 need their inner width: give d_expert"),
+        ("gnmt2016", {"top_k": 3}, "top_k would do nothing in this model"),
+        ("moe2017", {"experts": 3}, "top_k=4 of experts=3: a token cannot be sent to more"),
+        ("moe2017", {"n_decoder_layers": 1}, "both stacks must have 2 layers or more"),
     ],
 )
 def test_what_does_not_fit_together_is_refused_in_a_line(name, changes, message):
@@ -250,3 +262,20 @@ def test_the_presets_are_deep():
     assert (base["d_model"], base["n_layers"], base["n_decoder_layers"]) == (1024, 8, 8)
     paper = PRESETS["deep-att2016"].sizes["base"]
     assert (paper["d_model"], paper["n_layers"], paper["n_decoder_layers"]) == (512, 9, 7)
+
+
+def test_experts_stand_before_the_last_layer_of_both_stacks(source, target):
+    model = deep("moe2017", **SMALL_EXPERTS)
+    target[2, 3:] = 0
+    for stack, real in ((model.encoder.above, source != 0), (model.decoder.above, target != 0)):
+        given, read = [], []
+        stack.experts.register_forward_hook(lambda _m, x, y, to=given: to.append((*x, y)))
+        stack.layers[-1].register_forward_pre_hook(lambda _m, x, to=read: to.append(x[0]))
+        model(source, target)
+        (x, told, y), d = given[0], 6
+        assert torch.equal(told, real)
+        torch.testing.assert_close(read[0][..., :d], x + y.sigmoid())
+    paper = PRESETS["moe2017"].sizes["base"]
+    layers = (paper["n_layers"], paper["n_decoder_layers"])
+    assert (*layers, paper["d_cell"], paper["d_expert"]) == (3, 2, 2048, 2048)
+    assert (paper["experts"], paper["top_k"]) == (32, 4)

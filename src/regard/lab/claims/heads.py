@@ -19,7 +19,7 @@ from regard.inspection.capture import watch
 from regard.lab.result import Result, lines, listed, percent
 from regard.lab.small_models import fit, seeded
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.blocks import FeedForward
+from regard.layers.feed_forward import FeedForward
 from regard.layers.key_values import KeyValues
 from regard.visual.matrix import matrix
 

@@ -19,7 +19,7 @@ from regard.inspection.capture import watch
 from regard.lab.result import Result, lines, percent, share_bars
 from regard.lab.small_models import seeded
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.blocks import FeedForward
+from regard.layers.feed_forward import FeedForward
 
 Function = Callable[[Tensor], Tensor]
 _D = 16

@@ -18,7 +18,7 @@ from regard.functional.masks import Near
 from regard.kernels.attention import attention
 from regard.lab.result import Result, percent, unmet
 from regard.lab.small_models import block_norms, seeded
-from regard.layers.blocks import FeedForward
+from regard.layers.feed_forward import FeedForward
 from regard.visual.matrix import matrix
 from regard.visual.tables import Table
 

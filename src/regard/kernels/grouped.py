@@ -1,0 +1,54 @@
+"""Products of rows with matrices of their groups: what experts compute, each for its own tokens."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.kernels.call import product_type
+
+ALIGNED = 8
+"""Numbers of 16 bits that rows of the GPU's kernel must be a multiple of."""
+
+
+class Groups(NamedTuple):
+    """Rows that are sorted by their group."""
+
+    of_rows: Tensor
+    """(M,): the group of each row, never falling."""
+    counts: Tensor
+    """(E,): rows of each group; 0 for one that has none."""
+
+
+def grouped(groups: Tensor, n_groups: int) -> tuple[Groups, Tensor]:
+    """Groups of rows (M,), in any order -> the sorted ones, and the order that sorts them (M,)."""
+    order = groups.argsort(stable=True)
+    counts = torch.zeros(n_groups, dtype=torch.long, device=groups.device)
+    counts.scatter_add_(0, groups, torch.ones_like(groups))
+    return Groups(groups[order], counts), order
+
+
+def grouped_product(x: Tensor, weight: Tensor, groups: Groups) -> Tensor:
+    """Sorted rows x (M, d_in), weight (E, d_in, d_out) -> (M, d_out), a product a group.
+
+    On a GPU in bf16 it is one kernel for all groups, and nobody waits for their sizes.
+    """
+    if x.is_cuda and product_type(x) == torch.bfloat16 and _is_aligned(weight):
+        return one_kernel(x, weight, groups)
+    sizes = groups.counts.tolist()
+    rows = zip(x.split(sizes), weight.unbind(), strict=True)
+    parts = [one @ matrix for one, matrix in rows if len(one)]
+    return torch.cat(parts) if parts else x @ weight[0]
+
+
+def one_kernel(x: Tensor, weight: Tensor, groups: Groups) -> Tensor:
+    """The same by torch's grouped product, in bf16."""
+    ends = groups.counts.cumsum(dim=0).to(torch.int32)
+    return F.grouped_mm(x.bfloat16(), weight.bfloat16(), offs=ends)
+
+
+def _is_aligned(weight: Tensor) -> bool:
+    return all(width % ALIGNED == 0 for width in weight.shape[1:])
