@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.functional.positions import sinusoid
 from regard.layers.blocks import TransformerBlock
+from regard.layers.feed_forward import FeedForward
 from regard.layers.embeddings import InputEmbedding
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
 from regard.models.transformer import Transformer, TransformerDecoder
@@ -144,6 +145,7 @@ class JoinedLayer(NamedTuple):
     def of(cls, block: TransformerBlock, norms: Iterator[Norm], dtype: torch.dtype) -> JoinedLayer:
         """A block, and of the norms the next ones: those after its sub-layers."""
         own, across, forward = block.self_attention, block.cross_attention, block.feed_forward
+        assert isinstance(forward, FeedForward), "experts have no fast form"
         inner = [forward.inner] if forward.beside is None else [forward.inner, forward.beside]
         return cls(
             to_qkv=Dense.of((own.to_q, own.to_k, own.to_v), dtype),

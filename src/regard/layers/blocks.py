@@ -194,16 +194,17 @@ class DecoderBlock(TransformerBlock):
 
 
 def _feed_forward(settings: BlockSettings, layer: int) -> FeedForward | Experts:
-    same = {"bias": settings.bias, "activation": settings.activation}
+    d_model, bias, activation = settings.d_model, settings.bias, settings.activation
     if settings.experts is None or not settings.has_experts(layer):
-        return FeedForward(settings.d_model, settings.d_ff, **same)
+        return FeedForward(d_model, settings.d_ff, bias=bias, activation=activation)
     return Experts(
-        settings.d_model,
+        d_model,
         settings.expert_width,
         n_experts=settings.experts,
         top_k=settings.top_k,
+        bias=bias,
+        activation=activation,
         balance=settings.balance,
-        **same,
     )
 
 
