@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from regard.functional.positions import sinusoid
 from regard.layers.blocks import TransformerBlock
-from regard.layers.feed_forward import FeedForward
 from regard.layers.embeddings import InputEmbedding
+from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import LearnedPositions, SinusoidalPositions
 from regard.models.transformer import Transformer, TransformerDecoder
 
