@@ -73,18 +73,18 @@ def answers(name, run):
     return kind.get(name, of_letters)(run)
 
 
-def assert_near(found, expected):
+def assert_near(found, expected, tolerance=1e-5):
     """The same texts, numbers to five digits."""
     if isinstance(expected, dict):
         assert found.keys() == expected.keys()
         for key, value in expected.items():
-            assert_near(found[key], value)
+            assert_near(found[key], value, tolerance)
     elif isinstance(expected, list | tuple):
         assert len(found) == len(expected)
         for one, other in zip(found, expected, strict=True):
-            assert_near(one, other)
+            assert_near(one, other, tolerance)
     elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
+        assert found == pytest.approx(expected, rel=tolerance, abs=tolerance)
     else:
         assert found == expected
 
@@ -99,4 +99,5 @@ def test_an_old_training_goes_on(tmp_path, capsys):
     shutil.copytree(OLD / "resumable", out)
     assert main(["train", str(OLD / "resumable.yaml"), "--out", str(out), "--resume"]) == 0
     assert "resuming at step 20" in capsys.readouterr().err
-    assert_near(answers("resumable", regard.load(out)), EXPECTED["resumable"])
+    # Twenty updates: processors with other vector units round otherwise, and that adds up.
+    assert_near(answers("resumable", regard.load(out)), EXPECTED["resumable"], tolerance=1e-3)

@@ -113,12 +113,12 @@ class EncoderBlock(TransformerBlock):
     """Self-attention, then feed-forward."""
 
     def forward(self, x: Tensor, mask: Mask, positions: Tensor | None = None) -> Tensor:
-        """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D).
+        """x (B, S, D), mask that broadcasts to (B, H, S, S) -> (B, S, D).
 
         ``positions`` (B, S, D) join queries and keys, not values, as every layer of DETR has it.
         """
-        real = mask[:, 0, 0].expand(x.shape[:2]) if isinstance(mask, Tensor) else None
-        return self._fed_forward(self._look_around(x, mask, positions), real)
+        seen = self._look_around(x, mask, positions)
+        return self._fed_forward(seen, _real(x, mask))
 
     def first(self, x: Tensor) -> Tensor:
         """What ``forward`` gives at the first position alone, which sees all: (B, S, D) -> (B, D).
@@ -206,6 +206,13 @@ def _feed_forward(settings: BlockSettings, layer: int) -> FeedForward | Experts:
         activation=activation,
         balance=settings.balance,
     )
+
+
+def _real(x: Tensor, mask: Mask) -> Tensor | None:
+    """(B, S): False at padding of x (B, S, D), where a mask (B, 1, 1, S) says which that is."""
+    if isinstance(mask, Tensor) and mask.dim() == 4 and mask.shape[1:3] == (1, 1):
+        return mask[:, 0, 0].expand(x.shape[:2])
+    return None
 
 
 def _placed(x: Tensor, positions: Tensor | None) -> Tensor:
