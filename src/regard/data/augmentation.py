@@ -212,7 +212,7 @@ def saturation(x: Tensor, by: Tensor) -> Tensor:
 def sharpness(x: Tensor, by: Tensor) -> Tensor:
     """Towards a blurred picture below 1, away from it above; the edge stays as it is."""
     kernel = x.new_ones(3, 3)
-    kernel[1, 1] = 5
+    kernel[1, 1].fill_(5)  # not an assignment, which copies from the host
     kernel /= 13
     soft = x.clone()
     soft[:, :, 1:-1, 1:-1] = F.conv2d(x, kernel.expand(x.shape[1], 1, 3, 3), groups=x.shape[1])

@@ -6,10 +6,6 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-STRIDE = 8
-"""Pixels of a side that one vector of the grid stands for."""
-
-
 class ConvBlock(nn.Module):
     """Two 3 × 3 convolutions with a residual connection; the first may halve the grid."""
 
@@ -33,21 +29,26 @@ class ConvBlock(nn.Module):
 
 
 class ConvNet(nn.Module):
-    """Pictures (B, C, H, W) -> a grid of vectors (B, D, H / 8, W / 8)."""
+    """Pictures (B, C, H, W) -> a grid of vectors (B, D, H / stride, W / stride).
 
-    def __init__(self, d_model: int, *, channels: int) -> None:
+    A stage halves the grid and doubles the width, so ``stride`` is a power of two.
+    """
+
+    def __init__(self, d_model: int, *, channels: int, stride: int) -> None:
         super().__init__()
-        widths = (channels, d_model // 4, d_model // 2, d_model)
+        n_stages = stride.bit_length() - 1
+        widths = (channels, *(d_model >> i for i in reversed(range(n_stages))))
         self.stages = nn.Sequential(
             *(ConvBlock(a, b, stride=2) for a, b in pairwise(widths)),
             ConvBlock(d_model, d_model, stride=1),
         )
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """(B, C, H, W) -> (B, D, H / 8, W / 8); sides are rounded up."""
+        """(B, C, H, W) -> (B, D, H / stride, W / stride); sides are rounded up."""
         return self.stages(pixels)
 
 
 def _norm(width: int) -> nn.GroupNorm:
     """A norm that knows nothing of the rest of the batch, so that a picture stands for itself."""
-    return nn.GroupNorm(max(1, width // 16), width)
+    wanted = max(1, width // 16)
+    return nn.GroupNorm(next(n for n in range(wanted, 0, -1) if width % n == 0), width)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.kernels.call import product_type
 from regard.layers.blocks import EncoderBlock
-from regard.layers.convolutions import STRIDE, ConvNet
+from regard.layers.convolutions import ConvNet
 from regard.layers.experts import ExpertLinear
 from regard.layers.patches import PatchEmbedding, PixelNorm
 from regard.layers.positions import LearnedPositions, make_positions
@@ -25,6 +25,8 @@ from regard.models.settings import BlocksConfig
 START = 0.02
 """Deviation of fresh weights."""
 CHANNELS = 3
+CONV_PATCHES = (2, 4, 8, 16, 32)
+"""Sides of a patch that halving comes to."""
 
 
 class PictureConfig(BlocksConfig):
@@ -36,7 +38,8 @@ class PictureConfig(BlocksConfig):
     encoder: Literal["patches", "conv"] = Field(
         "patches",
         description="What a picture becomes vectors by: patches, or a small convolutional network "
-        "(one vector for 8 × 8 pixels); n_layers blocks of attention read them in either case.",
+        "that halves it until a vector stands for a patch; n_layers blocks of attention read them "
+        "in either case.",
     )
     patch_size: Count = Field(8, description="Side of a patch, in pixels.")
     pixel_mean: tuple[float, float, float] = Field(
@@ -54,13 +57,18 @@ class PictureConfig(BlocksConfig):
                 f"a picture of {self.image_size} pixels is no whole number of patches of "
                 f"{self.patch_size}; choose another model.patch_size or data.image_size"
             )
+        if self.encoder == "conv" and self.patch_size not in CONV_PATCHES:
+            yield (
+                f"a convolutional network halves the picture: patch_size={self.patch_size} must be "
+                f"one of {', '.join(map(str, CONV_PATCHES))}"
+            )
         if self.joined_by == "concat":
             yield "positions are added to patches: join 'concat' and 'index' are for texts"
 
     @property
     def cell(self) -> int:
         """Pixels of a side that one vector stands for."""
-        return STRIDE if self.encoder == "conv" else self.patch_size
+        return self.patch_size
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -93,7 +101,8 @@ class PictureEncoder(nn.Module):
         self.cell = config.cell
         self.pixel_norm = PixelNorm(config.pixel_mean, config.pixel_std)
         if config.encoder == "conv":
-            backbone = ConvNet(config.d_model, channels=CHANNELS), config.d_model
+            conv = ConvNet(config.d_model, channels=CHANNELS, stride=config.patch_size)
+            backbone = conv, config.d_model
         self.conv = None if backbone is None else backbone[0]
         self.embedding = PatchEmbedding(
             config.d_model,

@@ -30,7 +30,7 @@ def test_one_vector_gets_worse_with_length_and_attention_less_so():
 def test_where_the_first_system_attends_too_it_does_not_fall_further():
     result = lab.bottleneck(fixed_vector=False, steps=110)
     assert not result.verdict
-    assert result.numbers["right tokens, long: cs224n2019"] > 0.7
+    assert result.numbers["right tokens, long: luong2015"] > 0.7
 
 
 def test_a_fall_is_from_the_mean_of_short_sources_to_that_of_long_ones():

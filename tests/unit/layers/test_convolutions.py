@@ -7,10 +7,12 @@ import torch.nn.functional as F
 from regard.layers.convolutions import ConvBlock, ConvNet
 
 
+@pytest.mark.parametrize("stride", [2, 4, 8])
 @pytest.mark.parametrize(("height", "width"), [(64, 64), (17, 41), (1, 1)])
-def test_a_vector_for_eight_by_eight_pixels_rounded_up(height, width):
-    found = ConvNet(32, channels=3)(torch.randn(2, 3, height, width))
-    assert found.shape == (2, 32, -(-height // 8), -(-width // 8))
+def test_a_vector_for_a_patch_rounded_up(stride, height, width):
+    net = ConvNet(100, channels=3, stride=stride)
+    found = net(torch.randn(2, 3, height, width))
+    assert found.shape == (2, 100, -(-height // stride), -(-width // stride))
 
 
 @pytest.mark.parametrize(("stride", "size"), [(1, 6), (2, 6), (2, 7)])
@@ -25,7 +27,7 @@ def test_the_connection_around_is_a_strided_convolution(stride, size):
 @pytest.mark.parametrize("d_model", [32, 64, 96])
 def test_gradients_do_not_depend_on_which_axis_lies_last(d_model):
     """Pixels come as (B, H, W, C); a strided 1 × 1 convolution of these breaks oneDNN's memory."""
-    net, x = ConvNet(d_model, channels=3), torch.randn(16, 64, 64, 3).permute(0, 3, 1, 2)
+    net, x = ConvNet(d_model, channels=3, stride=8), torch.randn(16, 64, 64, 3).permute(0, 3, 1, 2)
     grads = []
     for pixels in (x, x.contiguous()):
         net.zero_grad()

@@ -44,8 +44,8 @@ class _LearnedLengths(NamedTuple):
 
 def bottleneck(*, fixed_vector: bool = True, steps: int = 250, seed: int = 1) -> Result:
     """Right tokens by the length of the source; without ``fixed_vector`` all may look back."""
-    first = "sutskever2014" if fixed_vector else "cs224n2019"
-    systems = {first: (first,), **ATTENDING}
+    first = "sutskever2014" if fixed_vector else "luong2015"
+    systems = {first: (first, "reverse_source=true"), **ATTENDING}
     learned = {name: _learned(*system, steps=steps, seed=seed) for name, system in systems.items()}
     accuracy = {name: one.accuracy for name, one in learned.items()}
     exact = {name: one.exact for name, one in learned.items()}
