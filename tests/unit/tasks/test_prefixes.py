@@ -5,7 +5,7 @@ from itertools import product, takewhile
 
 import pytest
 import torch
-from systems import ATTENDING, untrained
+from systems import ATTENDING, NOT_ATTENDING, untrained
 
 import regard
 from regard.tasks.opening import Tokenizers
@@ -27,7 +27,7 @@ def shaken(preset="transformer", **changes):
     return run
 
 
-@pytest.mark.parametrize("preset", [*ATTENDING, "sutskever2014"])
+@pytest.mark.parametrize("preset", [*ATTENDING, *NOT_ATTENDING])
 def test_a_prefix_of_the_models_own_words_changes_nothing(preset):
     run = shaken(preset)
     own = run.translate(MANY)
