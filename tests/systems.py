@@ -36,7 +36,7 @@ SYSTEMS = [
     ("cheng2016", {"fusion": "shallow", "score": "dot"}),
     ("deep-att2016", {"peepholes": True}),
     ("convs2s2017", {"score": "additive", "d_embedding": 10, "top_layers": [[14, 1], [9, 5]]}),
-    ("convs2s2017", {"window": "local_p", "normaliser": "hard"}),
+    ("convs2s2017", {"window": "local_p", "kernel": 2}),
     ("transformer", {"experts": 4}),
 ]
 """(preset, changes)"""

@@ -20,7 +20,7 @@ MANY = [" ".join(pair) for pair in product("abcdefgh", repeat=2)]
 def shaken(preset="transformer", **changes):
     """A run with random weights whose translations differ from sentence to sentence."""
     run = untrained(preset, **changes)
-    torch.manual_seed(0)
+    torch.manual_seed(5)
     with torch.no_grad():
         for parameter in run.model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
