@@ -341,9 +341,12 @@ class ModelSettings(BaseModel):
     def _no(
         self, what: str, name: str, known: Iterable[str], key: str, value: object
     ) -> InitErrorDetails:
+        elsewhere = what == "setting" and name in self.names()
+        hint = "" if elsewhere else did_you_mean(name, known)
+        remedy = f"; leave it out, as {name}=null does" if elsewhere else ""
         message = (
-            f"preset {self.preset!r} has no {what} {name!r}{did_you_mean(name, known)}; it has "
-            f"{', '.join(known)}"
+            f"preset {self.preset!r} has no {what} {name!r}{hint}; it has "
+            f"{', '.join(known)}{remedy}"
         )
         kind = PydanticCustomError("of_its_family", message)
         return InitErrorDetails(type=kind, loc=(key,), input=value)

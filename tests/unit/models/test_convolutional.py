@@ -12,6 +12,7 @@ from regard.inspection.capture import watch
 from regard.kernels.call import reference_only
 from regard.models.convs2s import scaled_gradient
 from regard.models.presets import PRESETS, ModelSettings, build, resolve
+from regard.recipes.recipe import load_recipe
 from regard.training.flops import count_forward, flop_formula
 
 V = 13
@@ -200,7 +201,10 @@ def test_convs2s_is_the_paper_unrolled(source, target):
 
     def gated(layer, x, begin):
         """A ⊙ σ(B) of the kernel that begins at position ``begin``."""
-        product, kernel = layer.convolution.convolution.product, layer.convolution.convolution.kernel
+        product, kernel = (
+            layer.convolution.convolution.product,
+            layer.convolution.convolution.kernel,
+        )
         weight = product.weight.unflatten(1, (kernel, -1))
         seen = [(i, begin + i) for i in range(kernel) if 0 <= begin + i < len(x)]
         a, b = (sum(weight[:, i] @ x[s] for i, s in seen) + product.bias).chunk(2)
@@ -298,3 +302,17 @@ def test_what_does_not_fit_together_is_refused_in_a_line(name, changes, message)
     with pytest.raises(ConfigError, match=message) as told:
         convolutional(name, **changes)
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "override", "message"),
+    [
+        ("bytenet2016", "score=dot", "'bytenet2016' has no setting 'score'; it has .*unfold"),
+        ("bytenet2016", "dilations=[]", "dilations"),
+        ("convs2s2017", "kernel=0", "kernel=0: input should be greater than or equal to 1"),
+        ("convs2s2017", "n_heads=2", "'convs2s2017' has no setting 'n_heads'; it has .*top_layers"),
+    ],
+)
+def test_settings_that_a_family_does_not_have_are_refused_with_its_list(name, override, message):
+    with pytest.raises(ConfigError, match=message):
+        load_recipe(name, [override])
