@@ -193,7 +193,8 @@ class ConvS2S(SequenceModel):
     def encode(self, source: Tensor) -> SourceMemory:
         mask = masks.padding(source, pad=self.config.pad_id)
         real = mask[:, 0, 0].unsqueeze(-1)
-        return SourceMemory(self.decoder.project(*self.encoder(source, real), real), mask)
+        z, e = self.encoder(source, real)
+        return SourceMemory(self.decoder.project(z, e, real), mask)
 
     @override
     def start(self, memory: SourceMemory) -> PastInputs:

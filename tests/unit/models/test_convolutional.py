@@ -131,6 +131,24 @@ def test_a_source_of_nothing_gives_finite_numbers(source, target, name, changes)
     assert all(weight.grad.isfinite().all() for weight in model.parameters())
 
 
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("convs2s2017", {"n_layers": 1, "n_decoder_layers": 1}),
+        ("bytenet2016", {"n_sets": 1, "dilations": (1, 2)}),
+    ],
+)
+def test_an_update_can_be_traced_as_one_graph(source, target, name, changes):
+    """No step of it waits for a number: that is what compiling and recording ask for."""
+    model = convolutional(name, **changes).train()
+    traced = torch.compile(model, backend="aot_eager", fullgraph=True)
+    found, expected = traced(source, target), model(source, target)
+    torch.testing.assert_close(found, expected)
+    weights = list(model.parameters())
+    gradients = [torch.autograd.grad(x.pow(2).sum(), weights) for x in (found, expected)]
+    torch.testing.assert_close(*gradients)
+
+
 @every_system
 def test_more_beams_find_no_worse(source, name, changes):
     model = convolutional(name, **changes)
