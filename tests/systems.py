@@ -21,7 +21,8 @@ from regard.tasks.translator import Run
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 
-ATTENDING = [name for name in presets_for(SequenceConfig) if name != "sutskever2014"]
+NOT_ATTENDING = ["sutskever2014", "bytenet2016"]
+ATTENDING = [name for name in presets_for(SequenceConfig) if name not in NOT_ATTENDING]
 SYSTEMS = [
     *((name, {}) for name in ATTENDING),
     *(
@@ -34,6 +35,8 @@ SYSTEMS = [
     ("luong2015", {"window": "local_m", "input_feeding": False}),
     ("cheng2016", {"fusion": "shallow", "score": "dot"}),
     ("deep-att2016", {"peepholes": True}),
+    ("convs2s2017", {"score": "additive", "d_embedding": 10, "top_layers": [[14, 1], [9, 5]]}),
+    ("convs2s2017", {"window": "local_p", "kernel": 2}),
     ("transformer", {"experts": 4}),
 ]
 """(preset, changes)"""

@@ -55,6 +55,11 @@ SYSTEMS: Mapping[str, ModelSettings] = {
     "luong2015, window local_p": ModelSettings(preset="luong2015", window="local_p"),
     "graves2014": ModelSettings(preset="graves2014"),
     "cheng2016": ModelSettings(preset="cheng2016"),
+    "gnmt2016": ModelSettings(preset="gnmt2016"),
+    "deep-att2016": ModelSettings(preset="deep-att2016"),
+    "moe2017": ModelSettings(preset="moe2017"),
+    "bytenet2016": ModelSettings(preset="bytenet2016"),
+    "convs2s2017": ModelSettings(preset="convs2s2017"),
 }
 
 

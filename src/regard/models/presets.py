@@ -29,12 +29,14 @@ from regard.layers.feed_forward import ACTIVATIONS
 from regard.layers.positions import POSITIONS
 from regard.layers.window import WINDOWS
 from regard.models.base import SequenceModel
+from regard.models.bytenet import ByteNet, ByteNetConfig
 from regard.models.captioner import (
     Captioner,
     CaptionerConfig,
     TransformerCaptioner,
     TransformerCaptionerConfig,
 )
+from regard.models.convs2s import ConvS2S, ConvS2SConfig
 from regard.models.decoder import LanguageModel
 from regard.models.detection import DetectionConfig, Detector
 from regard.models.encoder import Encoder
@@ -90,6 +92,8 @@ FAMILIES.add("recurrent")(Family(RecurrentConfig, RecurrentTranslator))
 FAMILIES.add("memory_network")(Family(MemoryNetworkConfig, MemoryNetwork))
 FAMILIES.add("residual_recurrent")(Family(ResidualRecurrentConfig, ResidualTranslator))
 FAMILIES.add("fast_forward")(Family(FastForwardConfig, FastForwardTranslator))
+FAMILIES.add("convs2s")(Family(ConvS2SConfig, ConvS2S))
+FAMILIES.add("bytenet")(Family(ByteNetConfig, ByteNet))
 FAMILIES.add("encoder")(Family(EncoderConfig, Encoder))
 FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel))
 FAMILIES.add("vision")(Family(VisionConfig, VisionTransformer))
@@ -114,7 +118,7 @@ def _recurrent(summary: str, family: str = "recurrent", **system: Any) -> Preset
 
 
 def _stacked(*numbers: int, **others: Any) -> dict[str, Any]:
-    """A size of a deep recurrent system."""
+    """A size of a system with deep stacks."""
     names = ("d_model", "n_layers", "n_decoder_layers")
     return dict(zip(names, numbers, strict=True), **others)
 
@@ -192,6 +196,25 @@ for _name, _preset in {
             "tiny": _stacked(128, 3, 2, d_cell=512, experts=8, d_expert=256, **_MOE),
             "small": _stacked(256, 3, 2, d_cell=1024, experts=16, d_expert=512, **_MOE),
             "base": _stacked(512, 3, 2, d_cell=2048, experts=32, d_expert=2048, **_MOE),
+        },
+    ),
+    "bytenet2016": Preset(
+        "bytenet",
+        "Dilated convolutions, the decoder's on the encoder's, no attention"
+        " (Kalchbrenner et al. 2016)",
+        {
+            "tiny": {"d_model": 64, "n_sets": 2},
+            "small": {"d_model": 128, "n_sets": 3},
+            "base": {"d_model": 800, "n_sets": 6},
+        },
+    ),
+    "convs2s2017": Preset(
+        "convs2s",
+        "Gated convolutions, attention in every decoder layer (Gehring et al. 2017)",
+        {
+            "tiny": _stacked(128, 4, 3),
+            "small": _stacked(256, 4, 3),
+            "base": _stacked(512, 10, 10, top_layers=((768, 3),) * 3 + ((2048, 1),) * 2),
         },
     ),
     "bert": Preset(
@@ -318,9 +341,12 @@ class ModelSettings(BaseModel):
     def _no(
         self, what: str, name: str, known: Iterable[str], key: str, value: object
     ) -> InitErrorDetails:
+        elsewhere = what == "setting" and name in self.names()
+        hint = "" if elsewhere else did_you_mean(name, known)
+        remedy = f"; leave it out, as {name}=null does" if elsewhere else ""
         message = (
-            f"preset {self.preset!r} has no {what} {name!r}{did_you_mean(name, known)}; it has "
-            f"{', '.join(known)}"
+            f"preset {self.preset!r} has no {what} {name!r}{hint}; it has "
+            f"{', '.join(known)}{remedy}"
         )
         kind = PydanticCustomError("of_its_family", message)
         return InitErrorDetails(type=kind, loc=(key,), input=value)

@@ -8,6 +8,8 @@ import yaml
 from regard.core.errors import ConfigError
 from regard.data.records import Corpus, Pair
 from regard.data.splits import read_splits
+from regard.models.presets import presets_for
+from regard.models.settings import SequenceConfig
 from regard.recipes.recipe import builtin_recipes, load_recipe
 from regard.tasks.recipe import Recipe, recipe_from
 
@@ -19,11 +21,34 @@ def test_every_built_in_recipe_is_valid_and_says_what_to_expect(name):
     text = (files("regard.recipes") / f"{name}.yaml").read_text()
     comment = "\n".join(line for line in text.split("\n") if line.startswith("#"))
     assert f"regard train {name}" in comment
+    elsewhere = "measured in benchmarks/RESULTS.md" in comment
     if load_recipe(name).data.world is None or "For a GPU" in comment:
-        assert "measured in benchmarks/RESULTS.md" in comment
-    else:
+        assert elsewhere
+    elif not elsewhere:
         assert re.search(r"Expect [\d.]+ %", comment)
         assert re.search(r"\d+ s of training on two CPU cores", comment)
+
+
+@pytest.mark.parametrize("name", presets_for(SequenceConfig))
+def test_every_translator_has_a_recipe_of_its_own(name):
+    recipe = load_recipe(name)
+    assert (recipe.model.preset, recipe.data.world) == (name, "sentences")
+
+
+@pytest.mark.parametrize("name", sorted({*presets_for(SequenceConfig)} - {"bahdanau2015"}))
+def test_another_preset_in_a_recipe_says_what_to_leave_out(name):
+    """What only some families can be told is refused with a remedy, and the remedy works."""
+    overrides = ["folder=there", f"preset={name}"]
+    for _ in range(3):
+        try:
+            recipe = load_recipe("multi30k-en-de", overrides)
+            break
+        except ConfigError as error:
+            remedies = re.findall(r"; leave it out, as (\w+=null) does", str(error))
+            assert remedies
+            overrides += remedies
+    assert recipe.model.preset == name
+    assert {*overrides[2:]} <= {"norm_first=null", "n_layers=null"}
 
 
 MULTI30K = [name for name in builtin_recipes() if name.startswith("multi30k")]

@@ -5,7 +5,7 @@ from itertools import product, takewhile
 
 import pytest
 import torch
-from systems import ATTENDING, untrained
+from systems import ATTENDING, NOT_ATTENDING, untrained
 
 import regard
 from regard.tasks.opening import Tokenizers
@@ -20,14 +20,14 @@ MANY = [" ".join(pair) for pair in product("abcdefgh", repeat=2)]
 def shaken(preset="transformer", **changes):
     """A run with random weights whose translations differ from sentence to sentence."""
     run = untrained(preset, **changes)
-    torch.manual_seed(0)
+    torch.manual_seed(5)
     with torch.no_grad():
         for parameter in run.model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     return run
 
 
-@pytest.mark.parametrize("preset", [*ATTENDING, "sutskever2014"])
+@pytest.mark.parametrize("preset", [*ATTENDING, *NOT_ATTENDING])
 def test_a_prefix_of_the_models_own_words_changes_nothing(preset):
     run = shaken(preset)
     own = run.translate(MANY)

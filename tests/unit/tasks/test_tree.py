@@ -4,12 +4,12 @@ import json
 
 import pytest
 import torch
-from systems import ATTENDING, untrained
+from systems import ATTENDING, NOT_ATTENDING, untrained
 
 import regard
 
 
-@pytest.mark.parametrize("preset", [*ATTENDING, "sutskever2014"])
+@pytest.mark.parametrize("preset", [*ATTENDING, *NOT_ATTENDING])
 def test_the_best_path_spells_the_translation(preset):
     run = untrained(preset)
     tree = run.beam("a b c", n_beams=3)

@@ -36,6 +36,22 @@ def test_flops_of_luongs_decoder_are_those_of_its_products():
     assert count_forward(system("luong2015"), S, T) == S * 2 * lstm + T * step
 
 
+def test_flops_of_convs2s_are_those_of_its_products():
+    convolution, linear = 2 * (3 * D) * (2 * D), 2 * D * D  # a kernel of 3, to gates and what passes
+    attention = 2 * S * D + 2 * S * D
+    layer = convolution + linear + attention + linear  # with a query, and what is made of a context
+    source = linear + 4 * convolution + linear
+    target = linear + 3 * layer + linear + 2 * D * V
+    assert count_forward(system("convs2s2017"), S, T) == S * source + T * target
+
+
+def test_flops_of_bytenet_are_those_of_its_products():
+    block = 2 * (2 * D) * D + 2 * (3 * D) * D + 2 * D * (2 * D)
+    columns = 6  # 1.2 · 5
+    words = 2 * (2 * D) * V
+    assert count_forward(system("bytenet2016"), S, T) == (columns + T) * 10 * block + T * words
+
+
 @pytest.mark.parametrize("name", presets_for(SequenceConfig))
 def test_training_costs_what_torch_counts_forward_and_backward(name):
     """Less only by the gradients of states that are zeros to begin with."""
