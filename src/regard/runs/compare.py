@@ -130,12 +130,17 @@ def _shared(data: str, overrides: Sequence[str]) -> dict[str, Any]:
             f"{', '.join(WORLDS)}, or a recipe that names your files"
         )
     recipe = load_recipe(data, overrides)
+    check_tested(data, recipe)
+    return {section: getattr(recipe, section) for section in SHARED}
+
+
+def check_tested(data: str, recipe: Recipe) -> None:
+    """Refuse data without a test set."""
     asked = recipe.data
     if asked.world is None and asked.test is None and asked.hold_out is None:
         raise ConfigError(
             f"{data} has no data.test, and on valid the learning rates are chosen: give a test set"
         )
-    return {section: getattr(recipe, section) for section in SHARED}
 
 
 def _settings(asked: Contest) -> dict[str, Any]:

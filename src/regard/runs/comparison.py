@@ -189,8 +189,10 @@ def p_value(
     With a seed for which the better system does not lead, p is 1. So a small one says: better with
     every seed, and not by the luck of these sentences. One seed's outputs alone could not say the
     first; all seeds' outputs in one heap would count each sentence several times, and pretend to
-    more evidence than there is.
+    more evidence than there is. What has one run, such as an ensemble, stands beside every seed.
     """
+    n = max(len(better), len(other))
+    better, other = (tuple(some) * (n if len(some) == 1 else 1) for some in (better, other))
     found = [
         paired_bootstrap(a.translations[SPLIT], b.translations[SPLIT], references)
         for a, b in zip(better, other, strict=True)
@@ -293,15 +295,16 @@ def _scores(row: SystemRow, best: str) -> list[str]:
         flops_text(row.grid_flops),
         measured(row.seconds or 0.0),
         _rate(row),
-        _mean_and_spread(row.bleu, row.bleu_deviation, 1, 2),
-        _mean_and_spread(row.chrf, row.chrf_deviation, 1, 2),
-        _mean_and_spread(row.exact_match, row.exact_match_deviation, 100, 1),
+        mean_and_spread(row.bleu, row.bleu_deviation, 1, 2),
+        mean_and_spread(row.chrf, row.chrf_deviation, 1, 2),
+        mean_and_spread(row.exact_match, row.exact_match_deviation, 100, 1),
         "best" if row.system == best else f"{row.p_value:.3f}",
-        _mean_and_spread(row.aer, row.aer_deviation, 100, 1),
+        mean_and_spread(row.aer, row.aer_deviation, 100, 1),
     ]
 
 
-def _mean_and_spread(mean: float | None, deviation: float | None, unit: int, digits: int) -> str:
+def mean_and_spread(mean: float | None, deviation: float | None, unit: int, digits: int) -> str:
+    """A mean and its deviation over the seeds, ``unit`` times as large."""
     if mean is None:
         return NONE
     text = f"{unit * mean:.{digits}f}"

@@ -116,6 +116,10 @@ class SystemTrainings:
     device: str | None = None
     watching: Watching = unwatched
     say: Callable[[str], None] = lambda _text: None
+    lr: float | None = None
+    """A rate that needs no search."""
+    init: Callable[[int, Until], Path] | None = None
+    """The run that the training of a seed starts from; then it ends with its budget."""
 
     def entry(self, until: Until = "budget") -> Entry:
         """Choose a rate with the first seed, then train every seed."""
@@ -126,6 +130,8 @@ class SystemTrainings:
     @cached_property
     def search(self) -> RateSearch:
         """The trials of learning rates."""
+        if self.lr is not None:
+            return RateSearch((), self.lr)
         found = search_rate(centre_rate(self.recipe), self._shares(), self._tried)
         if found.bounded:
             self.say(
@@ -216,6 +222,8 @@ class SystemTrainings:
             return changed(self.recipe, **_plan_of(_begun(folder.path)))
         budget, validations = self.budget.share(share), VALIDATIONS if share == 1 else 1
         plan: dict[str, Any] = {"lr": lr, "seed": seed, "patience": None}
+        if self.init is not None:
+            plan["init"], until = str(self.init(seed, until)), "budget"
         minutes = None if until == "converged" else budget.minutes
         wanted = changed(self.recipe, **plan, max_minutes=minutes)
         steps = self._steps(budget, wanted, validations)
@@ -240,6 +248,7 @@ class SystemTrainings:
 
 _PLANNED = (
     "lr", "seed", "patience", "max_minutes", "max_steps", "warmup_steps", "eval_every", "schedule",
+    "init",
 )  # fmt: skip
 """What a plan decides of a training."""
 
