@@ -116,16 +116,24 @@ the source with torch's weights, which are half as large as Glorot's, and little
 
 
 @torch.no_grad()
+def begin_gates(from_input: Tensor, from_state: Tensor) -> None:
+    """Fresh weights (n D, d_in) and (n D, D) of a cell's n gates.
+
+    Those of inputs by Glorot's rule times ``INPUT_GAIN``; recurrent ones orthogonal, so that they
+    neither shrink nor stretch a state (Saxe et al. 2014).
+    """
+    d = from_state.shape[1]
+    for gate in from_input.split(d):
+        nn.init.xavier_uniform_(gate, INPUT_GAIN)
+    for gate in from_state.split(d):
+        nn.init.orthogonal_(gate)
+
+
 def begin_orthogonal(recurrence: Recurrence) -> None:
-    """Fresh weights of every gate: of inputs by Glorot's rule times ``INPUT_GAIN``; recurrent ones
-    orthogonal, so that they neither shrink nor stretch a state (Saxe et al. 2014)."""
-    inner = recurrence.inner
-    for name, weight in inner.named_parameters():
-        for gate in weight.split(inner.hidden_size) if weight.dim() == 2 else ():
-            if name.startswith("weight_hh"):
-                nn.init.orthogonal_(gate)
-            else:
-                nn.init.xavier_uniform_(gate, INPUT_GAIN)
+    """``begin_gates`` of every layer and direction."""
+    weights = dict(recurrence.inner.named_parameters())
+    for name in [name for name in weights if name.startswith("weight_ih")]:
+        begin_gates(weights[name], weights[name.replace("_ih", "_hh")])
 
 
 class Recurrence(nn.Module):

@@ -80,6 +80,8 @@ class LectureTable:
     quick: tuple[str, ...]
     """World and settings of the small table."""
     quick_budget: str
+    directed: bool = True
+    """Whether published figures are of pairs of languages."""
     shorter: Mapping[str, int] = field(default_factory=dict)
     """By the scale: what ``max_len`` is divided by."""
 
@@ -260,6 +262,7 @@ SUMMARIZATION = LectureTable(
     data=("documents-11000",),
     quick=("documents", "data.document_length=1000", "data.long_lines=truncate"),
     quick_budget="2e12flops",
+    directed=False,
     shorter={"tiny": 10},
 )
 

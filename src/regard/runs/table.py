@@ -230,8 +230,7 @@ class SectionTrainings:
     def section(self, data: str, until: Until) -> Section:
         """Train what is left to train with this kind of budget, and lay the rows side by side."""
         settings = next(iter(self.recipes.values())).data
-        languages = self.asked.table.task == "translation"
-        direction = settings.direction if languages else ""
+        direction = settings.direction if self.asked.table.directed else ""
         entries: dict[str, Entry] = {}
         found: list[RowResult] = []
         for row in self.rows.values():

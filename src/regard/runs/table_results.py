@@ -230,7 +230,8 @@ def _ensembles(claim: TableClaim, table: LectureTable, rows: Mapping[str, RowRes
 def section_title(section: Section) -> str:
     """A section in words."""
     return (
-        f"{section.data} ({section.direction or 'one language'}), {BUDGETS[section.until]}: "
+        f"{section.data}{section.direction and f' ({section.direction})'}, "
+        f"{BUDGETS[section.until]}: "
         f"{section.n:,} test examples, {section.budget} a training, "
         f"{counted(len(section.seeds), 'seed')}"
     )

@@ -242,8 +242,11 @@ class SystemTrainings:
     def _prepared(self) -> Prepared:
         """Data and model, when first they are needed: what is finished needs neither."""
         place = pick_device(self.device)
+        recipe = self.recipe
+        if self.init is not None:  # any of its runs will do: they have the same tokenizer
+            recipe = changed(recipe, init=str(self.init(self.seeds[0], "budget")))
         with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
-            return prepare(self.recipe, place)
+            return prepare(recipe, place)
 
 
 _PLANNED = (

@@ -3,9 +3,10 @@
 import csv
 import json
 import signal
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -72,6 +73,13 @@ def references(data):
     return [pair.target for pair in load_records(load_recipe(data).data, "pair").splits["test"]]
 
 
+@dataclass
+class Planned:
+    """Stands for data and a model."""
+
+    recipe: Any
+
+
 class Pretended:
     """Trains nothing: writes a run folder with scores that the row's name decides."""
 
@@ -86,6 +94,10 @@ class Pretended:
         outputs = self.outputs(n)
         found = {name: METRICS[name](outputs, self.references) for name in ("bleu", "chrf")}
         return {"n": len(outputs), "split": "test", **found, "bleu_signature": "made up"}
+
+    def prepare(self, recipe, _place):
+        assert recipe.train.init is None or Path(recipe.train.init).is_dir()
+        return Planned(recipe)
 
     def train(self, recipe, path, *, test_sets, **_others):
         row = path.parent.name
@@ -126,7 +138,8 @@ class Pretended:
 def pretended(monkeypatch, references):
     one = Pretended(references)
     monkeypatch.setattr(trainings, "train", one.train)
-    monkeypatch.setattr(trainings.SystemTrainings, "_steps", lambda *_: 80)
+    monkeypatch.setattr(trainings, "prepare", one.prepare)
+    monkeypatch.setattr(trainings, "steps_within", lambda *_, **__: 80)
     monkeypatch.setattr(tables, "scored_together", one.together)
     monkeypatch.setattr(Task, "ensemble", None, raising=False)
     return one
