@@ -207,7 +207,7 @@ def begin_small(blocks: Iterable[nn.Module]) -> None:
     attentions = [one for one in layers if isinstance(one, MultiHeadAttention)]
     feed_forwards = [one for one in layers if isinstance(one, FeedForward)]
     factor = (4 * (len(attentions) + len(feed_forwards))) ** -0.25
-    linears = [linear for one in attentions for linear in (one.to_v, one.to_out)]
+    linears: list[nn.Module] = [x for one in attentions for x in (one.to_v, one.to_out)]
     linears += [linear for one in feed_forwards for linear in one.children()]
     for linear in linears:
         if isinstance(linear, nn.Linear):

@@ -237,9 +237,11 @@ class SectionTrainings:
             try:
                 entry = self.entry(row, until, entries)
                 size = row.sizes[self.asked.size] if row.preset else ""
-                about = {"direction": direction, "size": size, "seeds": self.asked.seeds}
                 shown = Entry(entry.trials, entry.lr, entry.runs[: len(self.asked.seeds)])
-                found.append(results.row_result(row, shown, **about))
+                result = results.row_result(
+                    row, shown, direction=direction, size=size, seeds=self.asked.seeds
+                )
+                found.append(result)
                 entries[row.key] = entry
             except Exception as error:  # hours of the others' work must not go with it
                 kind = "" if isinstance(error, RegardError) else f"{type(error).__name__}: "
@@ -354,7 +356,8 @@ class SectionTrainings:
 
 def scored_together(paths: Sequence[Path], device: str | None) -> Evaluation:
     """Runs as an ensemble, on the test set of the first."""
-    run = load(paths, device=device)
+    opened: Callable[..., Any] = load
+    run = opened(paths, device=device)
     return TASKS[run.task].evaluate(run, SPLIT)
 
 
