@@ -37,9 +37,9 @@ def test_json_first_then_the_table_of_what_is_there(words, capsys, tmp_path):
         "chrf", "exact_match", "p_value", "aer", "by_length", "error",
     }  # fmt: skip
     first, second, *_ = told.splitlines()
-    assert first.startswith("regard: 4 trainings to go, 1.75 × 2e8flops in all: how long")
-    assert second == "regard: small: trying learning rate 0.0025"
-    assert told.count(" to go\n") == 3  # after each but the last
+    assert first.startswith("regard: 2.375 × 2e8flops to go, or more: how long")
+    assert second == "regard: small: trying learning rate 0.0025, 0.5 of the budget"
+    assert told.count(" to go\n") == len(row["lr_grid"])  # after each but the last
     assert json.loads((tmp_path / "out" / "comparison.json").read_text()) == json.loads(shown)
 
     assert main(words) == 0
@@ -59,7 +59,7 @@ def press(*_words, **_more):
 
 
 @pytest.mark.parametrize(
-    "moment", ["regard.cli.progress.described", "regard.runs.compare.read_metrics"]
+    "moment", ["regard.cli.progress.described", "regard.runs.trainings.read_metrics"]
 )
 def test_a_signal_ends_it_with_a_line_that_says_how_to_go_on(words, capsys, monkeypatch, moment):
     """In the middle of a training, or after it."""

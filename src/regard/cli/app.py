@@ -9,7 +9,7 @@ import typer
 import typer.main
 
 from regard import __version__
-from regard.cli import bench, catalogue, compare, evaluate, explain, lab, serve, train
+from regard.cli import bench, catalogue, compare, evaluate, explain, lab, serve, table, train
 from regard.cli.verbs import add_verbs
 from regard.core.errors import ConfigError
 from regard.core.plugins import load_plugins
@@ -41,6 +41,7 @@ def make_app(asked: str | None) -> typer.Typer:
     app.command("heads")(explain.heads)
     app.command("serve")(serve.serve)
     app.command("compare")(compare.compare)
+    app.command("table")(table.table)
     app.command("lab")(lab.lab)
     app.add_typer(bench.app, name="bench")
     app.command("export")(catalogue.export)

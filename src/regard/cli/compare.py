@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.terminal import Device, Json, note, show_tables
-from regard.core.numbers import about, counted
+from regard.core.numbers import about
 from regard.core.signals import Stop
 
 if TYPE_CHECKING:
     from regard.cli.progress import Lines
     from regard.runs.compare import Contest
     from regard.runs.estimate import Budget
+    from regard.runs.trainings import Work
     from regard.training.settings import TrainSettings
 
 
@@ -47,8 +48,9 @@ def compare(
 ) -> None:
     """Train systems on the same data, tokenizer, seeds and budget, and lay them side by side.
 
-    The learning rate of each is chosen on valid first, which costs three quarters of a training
-    more. When it is interrupted, the same command goes on where it stopped.
+    The learning rate of each is chosen on valid first, from a grid that widens until the best is
+    inside, which costs one and a half trainings more, or a little beyond. When it is interrupted,
+    the same command goes on where it stopped.
     """
     from regard.runs import comparison as results
     from regard.runs.compare import compare as run_comparison
@@ -86,14 +88,16 @@ def compare(
 
 @dataclass
 class Forecast:
-    """Knows which trainings are left, as shares of the budget, and watches them go by.
+    """Knows how much is left to train, in budgets, and watches trainings go by.
 
     Where the budget counts minutes the time is known. FLOPs and tokens say nothing of this
-    machine's speed; there the trainings that are done tell how long the others will take.
+    machine's speed; there the trainings that are done tell how long the others will take. How many
+    learning rates must be tried is not known before, so there may come more.
     """
 
     budget: Budget
-    left: list[float]
+    ahead: dict[str, float]
+    """Budgets that each system will take, at least."""
     clock: Callable[[], float] = time.perf_counter
     done: float = 0.0
     seconds: float = 0.0
@@ -103,36 +107,35 @@ class Forecast:
         """A note; before the first of them, what there is to do."""
         if not self.told:
             self.told = True
-            n, minutes = sum(self.left), self.budget.minutes
-            unknown = "how long that takes is told after the first"
+            n, minutes = sum(self.ahead.values()), self.budget.minutes
+            unknown = "how long that takes is told after the first training"
             when = unknown if minutes is None else about(60 * minutes * n)
-            trainings = counted(len(self.left), "training")
-            note(f"{trainings} to go, {n:g} × {self.budget} in all: {when}")
+            note(f"{n:g} × {self.budget} to go, or more: {when}")
         note(text)
 
     @contextmanager
-    def watching(self, settings: TrainSettings) -> Iterator[Lines]:
+    def watching(self, settings: TrainSettings, work: Work) -> Iterator[Lines]:
         """``progress.watching``; a training that came to its end tells of the others."""
-        share = self.left.pop(0)
         began = self.clock()
         from regard.cli.progress import watching
 
         with watching(settings) as shown:
             yield shown
-        self.done += share
+        self.ahead[work.system] = work.left
+        self.done += work.share
         self.seconds += self.clock() - began
-        if self.left:
-            note(f"{about(self.seconds / self.done * sum(self.left))} to go")
+        if left := sum(self.ahead.values()):
+            note(f"{about(self.seconds / self.done * left)} to go")
 
 
 def forecast(asked: Contest, out: Path) -> Forecast:
     """Of all trainings of a comparison that are not finished in its folder."""
     from regard.checkpoints.run_folder import RunFolder
-    from regard.runs.compare import GRID_SHARE, learning_rates
+    from regard.runs.rates import least_cost
 
-    left = []
-    for name, recipe in asked.systems.items():
-        trials = [(f"lr-{rate:g}", GRID_SHARE) for rate in learning_rates(recipe)]
-        runs = [*trials, *((f"seed-{seed}", 1.0) for seed in asked.seeds)]
-        left += [share for run, share in runs if not RunFolder(out / name / run).finished()]
-    return Forecast(asked.budget, left)
+    ahead = {}
+    for name in asked.systems:
+        seeds = [RunFolder(out / name / f"seed-{seed}") for seed in asked.seeds]
+        search = 0.0 if any(one.exists() for one in seeds) else least_cost()
+        ahead[name] = search + sum(not one.finished() for one in seeds)
+    return Forecast(asked.budget, ahead)

@@ -6,9 +6,10 @@ residual connection around it. Both kinds take the same settings (``BlockSetting
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 
 from regard.core.registry import Registry
@@ -191,6 +192,26 @@ class DecoderBlock(TransformerBlock):
         y = _placed(self.around_cross.enter(x), positions)
         found = self.cross_attention.look(y, source, mask=mask, first=first, bias=bias)
         return self.around_cross.leave(x, found)
+
+
+@torch.no_grad()
+def begin_small(blocks: Iterable[nn.Module]) -> None:
+    """Make what fresh sub-layers add to a post-norm stream small: (4 n)^-¼ of Glorot's weights.
+
+    n counts the sub-layers of the stack. The norm after each of them shrinks the stream by as much
+    as it was added to, so that with Glorot's weights little of the words is left after six layers,
+    and heads that see nothing learn nothing (Liu et al. 2020; the factor is that of Wang et al.
+    2022). Values, outputs and feed-forwards are meant: queries and keys add nothing.
+    """
+    layers = [module for block in blocks for module in block.modules()]
+    attentions = [one for one in layers if isinstance(one, MultiHeadAttention)]
+    feed_forwards = [one for one in layers if isinstance(one, FeedForward)]
+    factor = (4 * (len(attentions) + len(feed_forwards))) ** -0.25
+    linears: list[nn.Module] = [x for one in attentions for x in (one.to_v, one.to_out)]
+    linears += [linear for one in feed_forwards for linear in one.children()]
+    for linear in linears:
+        if isinstance(linear, nn.Linear):
+            linear.weight *= factor
 
 
 def _feed_forward(settings: BlockSettings, layer: int) -> FeedForward | Experts:

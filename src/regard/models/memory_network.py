@@ -19,7 +19,7 @@ from regard.functional import masks
 from regard.layers.attention import MemoryAttention
 from regard.layers.dropout import Dropout
 from regard.layers.key_values import KeyValues, SourceMemory
-from regard.layers.recurrence import open_forget_gates
+from regard.layers.recurrence import begin_gates, open_forget_gates
 from regard.layers.score import PreparedScore
 from regard.layers.settings import Beta
 from regard.layers.viewpoint import Seen
@@ -109,6 +109,7 @@ class TapeCell(nn.Module):
         self.words = nn.Linear(d_word, 4 * d_hidden)
         open_forget_gates(self.words.bias)
         self.recalled = nn.Linear(d_hidden, 4 * d_hidden, bias=False)
+        begin_gates(self.words.weight, self.recalled.weight)
 
     def forward(
         self, read: Tensor, h: Tensor, c: Tensor, brought: Tensor | None = None

@@ -30,6 +30,7 @@ from regard.layers.recurrence import (
     BothWays,
     CellState,
     Recurrence,
+    begin_orthogonal,
     one_layer,
     turned_round,
 )
@@ -83,6 +84,7 @@ class RecurrentEncoder(nn.Module):
             bidirectional=config.bidirectional,
             dropout=config.dropout,
         )
+        begin_orthogonal(self.recurrence)
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, CellState]:
         """ids (B, S), mask (B, S) -> states (B, S, d_memory) and the last one."""
@@ -106,11 +108,14 @@ class LuongDecoder(nn.Module):
         self.recurrence = Recurrence(
             config.cell, d_in, d, n_layers=config.n_layers, dropout=config.dropout
         )
+        begin_orthogonal(self.recurrence)
         attends = config.score is not None
         attention = MemoryAttention(d, config.d_memory, **config.attention) if attends else None
         self.cross_attention = attention
         d_both, is_luong = d + config.d_memory, config.decoder == "luong"
         self.join = nn.Linear(d_both, d, bias=False) if is_luong else None
+        if self.join is not None:
+            nn.init.xavier_uniform_(self.join.weight, nn.init.calculate_gain("tanh"))
         d_out = d if is_luong or self.cross_attention is None else d_both
         self.to_logits = nn.Linear(d_out, config.n_target_vocab)
         self.begin = (

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from regard.functional import masks
 from regard.functional.packing import PackedMask, Packing
-from regard.layers.blocks import DecoderBlock, EncoderBlock
+from regard.layers.blocks import DecoderBlock, EncoderBlock, begin_small
 from regard.layers.embeddings import token_embedding
 from regard.layers.key_values import DecoderState, KeyValues, SourceMemory
 from regard.models.base import LazyLogits, Output, SequenceModel, input_embedding, last_norm, tied
@@ -34,6 +34,8 @@ class TransformerEncoder(nn.Module):
         n = config.n_layers
         self.embedding = input_embedding(config, tokens, scale=_scale(config))
         self.layers = nn.ModuleList(EncoderBlock(config, layer=i, n_layers=n) for i in range(n))
+        if not config.norm_first:
+            begin_small(self.layers)
         self.norm = last_norm(config)
         self.each = config.memory == "each"
 
@@ -64,6 +66,8 @@ class TransformerDecoder(nn.Module):
             DecoderBlock(config, cross_after=config.cross_after, layer=i, n_layers=n)
             for i in range(n)
         )
+        if not config.norm_first:
+            begin_small(self.layers)
         self.norm = last_norm(config)
         self.each = config.memory == "each"
         self.d_model, self.pad_id = config.d_model, config.pad_id

@@ -31,7 +31,7 @@ def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     problems: list[str] = []
     for override in overrides:
         with _noting(problems):
-            _override(raw, override)
+            override_setting(raw, override)
     raw |= meant_task(raw)
     with _noting(problems):
         recipe = recipe_from(raw, f"recipe {name}")
@@ -134,8 +134,11 @@ class _OnceOnly(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _override(raw: dict[str, Any], override: str) -> None:
-    """Sections may lie in sections: ``data.augment.flip=true`` changes one setting of many."""
+def override_setting(raw: dict[str, Any], override: str) -> None:
+    """Change one setting of a recipe that is not checked yet, as ``section.key=value``.
+
+    Sections may lie in sections: ``data.augment.flip=true`` changes one setting of many.
+    """
     section, name, value = _parts(override)
     try:
         found = yaml.safe_load(value)

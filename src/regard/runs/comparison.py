@@ -16,6 +16,7 @@ from regard.core.files import write_whole
 from regard.core.numbers import counted, measured
 from regard.data.records import Pair
 from regard.evaluation.systems import by_length, paired_bootstrap
+from regard.runs.trainings import Entry, FinishedTraining
 from regard.tasks.translation import VALID_SENTENCES
 from regard.visual.charts import curves
 from regard.visual.report import report_page
@@ -39,7 +40,8 @@ NOTES = (
     ("Time", "of one training with its validations"),
     (
         "Rate",
-        "the best of the grid; * where it is the smallest or largest, so a better may be beyond",
+        "the best of a grid that widens until it is inside; * where the grid came to its bound, so "
+        "a better may be beyond",
     ),
     ("BLEU by length", "with effective order (eff:yes), since short buckets lack long n-grams"),
     ("p", "paired bootstrap of BLEU, the largest p of all seeds; 1 where the best does not lead"),
@@ -51,40 +53,6 @@ BEYOND = 5
 
 Pairs = Mapping[str, Sequence[Pair]]
 """Pairs to translate, by the name of their split."""
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedTraining:
-    """What a training of a comparison left behind."""
-
-    facts: Mapping[str, Any]
-    """scores.json"""
-    metrics: Sequence[Mapping[str, Any]]
-    """The lines of its validations."""
-    translations: Mapping[str, Sequence[str]]
-    """By split."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A learning rate, what it came to on ``valid``, and what it cost to find out."""
-
-    lr: float
-    loss: float | None
-    """None where the training could not go on."""
-    flops: float
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """All trainings of a system."""
-
-    trials: tuple[Trial, ...]
-    lr: float
-    """The one chosen."""
-    runs: tuple[FinishedTraining, ...]
-    """One a seed, with the whole budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +142,9 @@ def system_row(name: str, entry: Entry, seeds: Sequence[int], pairs: Pairs) -> S
         seconds=of(measured, "seconds"),
         grid_seconds=sum(trial.seconds for trial in entry.trials),
         lr=entry.lr,
-        lr_grid=[{"lr": trial.lr, "loss": trial.loss} for trial in entry.trials],
+        lr_grid=[
+            {"lr": trial.lr, "loss": trial.loss, "share": trial.share} for trial in entry.trials
+        ],
         **{name: x for key in SCORES for name, x in _spread(key, scores).items()},
         by_length=_by_length(runs, pairs),
         curve=[  # the mean over the seeds at each validation that all of them had
@@ -219,8 +189,10 @@ def p_value(
     With a seed for which the better system does not lead, p is 1. So a small one says: better with
     every seed, and not by the luck of these sentences. One seed's outputs alone could not say the
     first; all seeds' outputs in one heap would count each sentence several times, and pretend to
-    more evidence than there is.
+    more evidence than there is. What has one run, such as an ensemble, stands beside every seed.
     """
+    n = max(len(better), len(other))
+    better, other = (tuple(some) * (n if len(some) == 1 else 1) for some in (better, other))
     found = [
         paired_bootstrap(a.translations[SPLIT], b.translations[SPLIT], references)
         for a, b in zip(better, other, strict=True)
@@ -307,7 +279,7 @@ def plain_table(comparison: Comparison) -> Table:
 
 
 def _rate(row: SystemRow) -> str:
-    """The rate chosen, with a star where the grid ended there."""
+    """The rate chosen, with a star where the grid ended there, for it widens no further."""
     tried = [one["lr"] for one in row.lr_grid if one["lr"] is not None]
     at_the_edge = len(tried) > 1 and row.lr in (min(tried), max(tried))
     return f"{row.lr:g}{'*' if at_the_edge else ''}"
@@ -323,15 +295,16 @@ def _scores(row: SystemRow, best: str) -> list[str]:
         flops_text(row.grid_flops),
         measured(row.seconds or 0.0),
         _rate(row),
-        _mean_and_spread(row.bleu, row.bleu_deviation, 1, 2),
-        _mean_and_spread(row.chrf, row.chrf_deviation, 1, 2),
-        _mean_and_spread(row.exact_match, row.exact_match_deviation, 100, 1),
+        mean_and_spread(row.bleu, row.bleu_deviation, 1, 2),
+        mean_and_spread(row.chrf, row.chrf_deviation, 1, 2),
+        mean_and_spread(row.exact_match, row.exact_match_deviation, 100, 1),
         "best" if row.system == best else f"{row.p_value:.3f}",
-        _mean_and_spread(row.aer, row.aer_deviation, 100, 1),
+        mean_and_spread(row.aer, row.aer_deviation, 100, 1),
     ]
 
 
-def _mean_and_spread(mean: float | None, deviation: float | None, unit: int, digits: int) -> str:
+def mean_and_spread(mean: float | None, deviation: float | None, unit: int, digits: int) -> str:
+    """A mean and its deviation over the seeds, ``unit`` times as large."""
     if mean is None:
         return NONE
     text = f"{unit * mean:.{digits}f}"

@@ -7,6 +7,7 @@ import pytest
 from regard.cli.compare import Forecast, forecast
 from regard.runs.compare import contest
 from regard.runs.estimate import parse_budget
+from regard.runs.trainings import Work
 from regard.training.settings import TrainSettings
 
 SETTINGS = TrainSettings(max_steps=3)
@@ -18,34 +19,36 @@ def told(capsys):
 
 
 def test_minutes_are_known_from_the_start(told):
-    Forecast(parse_budget("10min"), [0.25, 0.25, 0.25, 1.0, 1.0]).say("first")
-    assert told() == [
-        "regard: 5 trainings to go, 2.75 × 10min in all: about 27.5 min",
-        "regard: first",
-    ]
+    Forecast(parse_budget("10min"), {"a": 1.75, "b": 1.0}).say("first")
+    assert told() == ["regard: 2.75 × 10min to go, or more: about 27.5 min", "regard: first"]
 
 
 def test_flops_say_nothing_of_the_time_until_a_training_is_done(told):
     ticks = (60.0 * n for n in count())  # each training takes a minute
-    expected = Forecast(parse_budget("3e12flops"), [0.25, 0.75, 1.0], lambda: next(ticks))
+    expected = Forecast(parse_budget("3e12flops"), {"a": 1.0, "b": 1.0}, lambda: next(ticks))
     expected.say("first")
-    assert told()[0].endswith("2 × 3e12flops in all: how long that takes is told after the first")
-    for _ in range(3):
-        with expected.watching(SETTINGS):
+    assert told()[0].endswith(
+        "2 × 3e12flops to go, or more: how long that takes is told after the first training"
+    )
+    for share, left in ((0.25, 0.75), (0.75, 0.0)):
+        with expected.watching(SETTINGS, Work("a", share, left)):
             pass
     # a quarter took a minute, so seven quarters take seven; then one budget two minutes
     assert told() == ["regard: about 7.0 min to go", "regard: about 2.0 min to go"]
+    with expected.watching(SETTINGS, Work("b", 1.0, 0.0)):
+        pass
+    assert told() == []
     expected.say("last")
     assert told() == ["regard: last"]
 
 
 def test_a_training_that_failed_is_not_waited_for(told):
     ticks = (60.0 * n for n in count())
-    expected = Forecast(parse_budget("5e6tokens"), [1.0, 1.0, 1.0], lambda: next(ticks))
-    with pytest.raises(ZeroDivisionError), expected.watching(SETTINGS):
+    expected = Forecast(parse_budget("5e6tokens"), {"a": 2.0}, lambda: next(ticks))
+    with pytest.raises(ZeroDivisionError), expected.watching(SETTINGS, Work("a", 1.0, 1.0)):
         raise ZeroDivisionError
     assert told() == []
-    with expected.watching(SETTINGS):
+    with expected.watching(SETTINGS, Work("a", 1.0, 1.0)):
         pass
     assert told() == ["regard: about 60 s to go"]
 
@@ -53,13 +56,10 @@ def test_a_training_that_failed_is_not_waited_for(told):
 def test_what_is_finished_is_not_counted(tmp_path, told):
     asked = contest(["transformer", "luong2015"], "sentences", parse_budget("2min"), [1, 2])
     forecast(asked, tmp_path).say("")
-    assert "10 trainings to go, 5.5 × 2min in all: about 11.0 min" in told()[0]
-    from regard.runs.compare import learning_rates
-
-    rates = learning_rates(asked.systems["transformer"])
-    for name in (*(f"lr-{rate:g}" for rate in rates), "seed-2"):
-        folder = tmp_path / "transformer" / name
-        folder.mkdir(parents=True)
-        (folder / "scores.json").write_text("{}")
+    assert "6.75 × 2min to go, or more: about 13.5 min" in told()[0]  # 2 × (3/8 + 2/2 + 2)
+    folder = tmp_path / "transformer" / "seed-2"
+    folder.mkdir(parents=True)
+    for name in ("config.yaml", "scores.json"):  # begun and finished, so a rate was chosen
+        (folder / name).write_text("{}")
     forecast(asked, tmp_path).say("")
-    assert "6 trainings to go, 3.75 × 2min" in told()[0]
+    assert "4.375 × 2min" in told()[0]

@@ -5,10 +5,13 @@ import torch
 
 import regard
 from regard.core.errors import ConfigError
-from regard.layers.blocks import DecoderBlock, EncoderBlock
+from regard.functional import masks
+from regard.layers.blocks import DecoderBlock, EncoderBlock, begin_small
 from regard.layers.dropout import DropPath
 from regard.layers.key_values import KeyValues
 from regard.layers.settings import AttentionSettings, BlockSettings
+from regard.models.settings import TransformerConfig
+from regard.models.transformer import Transformer
 
 B, T, S, D = 2, 5, 7, 12
 
@@ -160,3 +163,38 @@ def test_a_setting_that_attention_does_not_have_is_refused_with_those_it_has():
 def test_attention_is_told_relative_positions_only():
     with pytest.raises(ConfigError, match="told positions none, alibi, rotary; 'learned' join"):
         regard.MultiHeadAttention(D, 3, positions="learned")
+
+
+def test_sub_layers_of_a_post_norm_stack_begin_small():
+    torch.manual_seed(5)
+    blocks = [DecoderBlock(settings(), cross_after="attention") for _ in range(2)]
+    before = [{n: p.clone() for n, p in block.named_parameters()} for block in blocks]
+    begin_small(blocks)
+    added = ("to_v.weight", "to_out.weight", "inner.weight", "outer.weight")
+    for block, old in zip(blocks, before, strict=True):
+        for name, now in block.named_parameters():
+            factor = (4 * 6) ** -0.25 if name.endswith(added) else 1.0  # six sub-layers
+            torch.testing.assert_close(now, factor * old[name])
+
+
+def words_left(norm_first):
+    """How much of a word is in what six fresh encoder layers make of it: a cosine."""
+    torch.manual_seed(6)
+    config = TransformerConfig(
+        n_source_vocab=30, n_target_vocab=30, d_model=32, n_heads=4, d_ff=64, norm_first=norm_first
+    )
+    encoder = Transformer(config).eval().encoder
+    ids = torch.randint(4, 30, (8, 12))
+    with torch.no_grad():
+        x = encoder.embedding(ids)
+        y = encoder(ids, masks.padding(ids, pad=0))
+    return torch.cosine_similarity(x, y, dim=-1).mean()
+
+
+def test_words_are_left_after_a_fresh_post_norm_stack_as_after_a_pre_norm_one(monkeypatch):
+    post, pre = words_left(norm_first=False), words_left(norm_first=True)
+    monkeypatch.setattr("regard.models.transformer.begin_small", lambda _layers: None)
+    without = words_left(norm_first=False)
+    assert words_left(norm_first=True) == pre  # pre-norm is as it was
+    assert without < 0.5 * post
+    assert post > 0.5

@@ -11,6 +11,7 @@ from regard.layers.recurrence import (
     ContextGRU,
     ContextLSTM,
     Recurrence,
+    begin_orthogonal,
     turned_round,
 )
 from regard.models.captioner import Captioner, CaptionerConfig
@@ -206,3 +207,20 @@ def test_two_directions_become_one_state_of_another_width():
     state = begin(CellState(torch.ones(1, 4, 2), torch.ones(1, 4, 3)))
     assert state.h.shape == (1, 2, 4)
     assert state.c.shape == (1, 2, 6)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "d_out" not in kind])
+def test_gates_of_a_translator_begin_orthogonal_and_with_large_inputs(kind):
+    torch.manual_seed(4)
+    recurrence = Recurrence(d_in=20, d_hidden=30, **kind).double()
+    biases = {n: p.clone() for n, p in recurrence.named_parameters() if "bias" in n}
+    begin_orthogonal(recurrence)
+    for name, weight in recurrence.inner.named_parameters():
+        for gate in weight.split(30) if "weight" in name else ():
+            if "weight_hh" in name:
+                torch.testing.assert_close(gate @ gate.mT, torch.eye(30, dtype=gate.dtype))
+            else:
+                largest = 2 * (6 / (30 + gate.shape[1])) ** 0.5
+                assert 0.9 * largest < gate.abs().max() <= largest
+    for name, bias in biases.items():  # forget gates stay open
+        assert torch.equal(recurrence.get_parameter(name), bias)

@@ -240,3 +240,21 @@ def test_gradients_reach_every_parameter(source, target):
         for path, parameter in model.named_parameters():
             assert parameter.grad is not None, (name, path)
             assert parameter.grad.abs().sum() > 0, (name, path)
+
+
+@pytest.mark.parametrize("name", ["luong2015", "graves2014", "sutskever2014", "cs224n2019"])
+def test_a_fresh_model_hears_its_source(name, monkeypatch):
+    """What it writes next depends on the source more than with torch's weights."""
+
+    def heard():
+        torch.manual_seed(3)
+        settings = ModelSettings(preset=name, d_model=48)
+        model = build(resolve(settings, n_source_vocab=40, n_target_vocab=40, shared_vocab=True))
+        sources, target = torch.randint(4, 40, (16, 9)), torch.randint(4, 40, (1, 5)).expand(16, 5)
+        with torch.no_grad():
+            return model.eval()(sources, target).std(dim=0).mean()
+
+    now = heard()
+    monkeypatch.setattr("regard.models.recurrent.begin_orthogonal", lambda _recurrence: None)
+    monkeypatch.setattr("torch.nn.init.xavier_uniform_", lambda weight, _gain=1.0: weight)
+    assert now > 1.5 * heard()

@@ -16,11 +16,12 @@ from regard.core.signals import Stop
 from regard.data.splits import load_records
 from regard.evaluation.systems import by_length, paired_bootstrap
 from regard.recipes.recipe import load_recipe
-from regard.runs import compare as trainings
 from regard.runs import comparison as results
-from regard.runs.compare import _chosen, claim, compare, contest, learning_rates
-from regard.runs.comparison import Entry, FinishedTraining, Trial, p_value
+from regard.runs import trainings
+from regard.runs.compare import claim, compare, contest
+from regard.runs.comparison import p_value
 from regard.runs.estimate import Budget, changed
+from regard.runs.trainings import Entry, FinishedTraining, centre_rate
 
 BUDGET = "3e8flops"
 SEEDS = (1, 2)
@@ -105,18 +106,23 @@ def test_every_training_spends_its_budget_and_no_more(whole):
 
 
 def test_the_learning_rate_is_the_best_on_valid_and_its_search_is_counted(whole):
+    """So few steps make one round of trials, of half the budget each."""
     out, comparison = whole
     for row in comparison.rows:
         losses, flops = {}, 0.0
-        for lr in (0.0025, 0.005, 0.01):  # half, once and twice the recipe's
-            folder = out / row.system / f"lr-{lr:g}"
+        for trial in row.lr_grid:
+            folder = out / row.system / f"lr-{trial['lr']:g}-0.5"
             lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
-            losses[lr] = min(line["loss"] for line in lines if line["kind"] == "valid")
+            losses[trial["lr"]] = min(line["loss"] for line in lines if line["kind"] == "valid")
             flops += facts(folder)["measured"]["flops"]
+        assert list(losses)[:3] == [0.0025, 0.005, 0.01]  # half, once and twice the recipe's
         assert row.lr == min(losses, key=losses.get)
-        assert row.lr_grid == [{"lr": lr, "loss": loss} for lr, loss in losses.items()]
+        assert row.lr_grid == [{"lr": lr, "loss": x, "share": 0.5} for lr, x in losses.items()]
         assert row.grid_flops == flops
-        assert 0.5 * 0.75 * 3e8 < flops <= 0.75 * 3e8
+        n = len(losses)
+        assert 0.5 * n * 0.5 * 3e8 < flops <= n * 0.5 * 3e8
+        inside = min(losses) < row.lr < max(losses)
+        assert inside or row.lr in (0.08, 0.0003125)  # or the bound of the grid
         for seed in SEEDS:
             config = yaml.safe_load((out / row.system / f"seed-{seed}" / "config.yaml").read_text())
             assert config["train"]["lr"] == row.lr
@@ -125,7 +131,7 @@ def test_the_learning_rate_is_the_best_on_valid_and_its_search_is_counted(whole)
 def test_data_tokenizer_and_search_are_the_same_for_all(whole):
     out, _ = whole
     runs = sorted(path.parent for path in out.glob("*/*/config.yaml"))
-    assert len(runs) == 10
+    assert len(runs) == sum(len(row.lr_grid) + len(SEEDS) for row in whole[1].rows)
     configs = [yaml.safe_load((run / "config.yaml").read_text()) for run in runs]
     for section in ("data", "text", "decode"):
         assert all(config[section] == configs[0][section] for config in configs)
@@ -235,17 +241,17 @@ def test_an_interrupted_comparison_goes_on_and_trains_nothing_twice(
     whole, systems, data, begun, tmp_path
 ):
     class Impatient:
-        """Presses Ctrl-C at the first validation of the fourth training, the first of a seed."""
+        """Presses Ctrl-C at the first validation of the first training of a seed."""
 
         def __call__(self, line):
-            if len(begun) == 4 and line["kind"] == "valid":
+            if begun[-1].name == "seed-1" and line["kind"] == "valid":
                 os.kill(os.getpid(), signal.SIGINT)
 
         def say(self, text):
             pass
 
     @contextmanager
-    def watching(_settings):
+    def watching(_settings, _work):
         yield Impatient()
 
     asked = {"data": data, "budget": BUDGET, "seeds": SEEDS, "out": tmp_path}
@@ -257,8 +263,9 @@ def test_an_interrupted_comparison_goes_on_and_trains_nothing_twice(
     for _ in range(2):
         (row,) = timeless(compare(systems[1:], **asked))["systems"]
         assert {**row, "p_value": wanted["p_value"]} == wanted
-        assert len(begun) == 6  # five trainings, one of them in two parts
-        assert len(set(begun)) == 5
+        n = len(wanted["lr_grid"]) + len(SEEDS)
+        assert len(begun) == n + 1  # one of the trainings was in two parts
+        assert len(set(begun)) == n
         (tmp_path / "dot" / "seed-2" / "translations.json").unlink()  # as if killed in between
 
 
@@ -278,10 +285,11 @@ def test_a_failing_system_is_reported_and_the_others_stay(
         out=tmp_path / "more",
         say=said.append,
     )
-    assert [folder.name for folder in begun] == ["lr-5e+29", "lr-1e+30", "lr-2e+30"]
+    assert [folder.name for folder in begun[:3]] == ["lr-5e+29-0.5", "lr-1e+30-0.5", "lr-2e+30-0.5"]
+    assert begun[-1].name == "lr-6.25e+28-0.5"  # lower and lower, down to the bound
     failed, *others = after.rows
     assert tuple(others) == before.rows
-    assert "no learning rate of 5e+29, 1e+30, 2e+30 led anywhere" in failed.error
+    assert "5e+29, 1e+30, 2e+30 led anywhere; lower train.lr" in failed.error
     assert failed.bleu is None
     assert any(text.startswith("wild failed: ") for text in said)
     assert "led anywhere" in (tmp_path / "more" / "comparison.html").read_text()
@@ -289,13 +297,9 @@ def test_a_failing_system_is_reported_and_the_others_stay(
 
 
 def test_where_nothing_can_be_trained_there_is_no_table(systems, data, tmp_path):
-    with pytest.raises(TrainingError, match="no system could be trained: small: 1e0flops buys not"):
+    with pytest.raises(TrainingError, match="no system could be trained: small: 4e0flops buys not"):
         compare(systems[:1], data=data, budget="4flops", seeds=[1], out=tmp_path)
     assert not (tmp_path / "comparison.json").exists()
-
-
-def test_another_rate_is_taken_where_one_fails():
-    assert _chosen([Trial(1.0, None, 5, 1), Trial(0.5, 3.0, 5, 1), Trial(0.2, 2.5, 5, 1)]) == 0.2
 
 
 # ------------------------------------------------------------------ what is asked for
@@ -349,11 +353,11 @@ def test_worlds_are_shared_with_one_tokenizer_of_words():
         assert (recipe.text.kind, recipe.text.shared, recipe.decode.beam) == ("word", True, 1)
 
 
-def test_rates_are_tried_around_the_recipes_own(settings):
-    assert learning_rates(load_recipe("luong2015")) == [0.0015, 0.003, 0.006]
+def test_rates_are_tried_around_the_recipes_own():
+    assert centre_rate(load_recipe("luong2015")) == 0.003
     paper = load_recipe("transformer", ["train.lr=null", "train.warmup_steps=400"])
-    height = (128 * 400) ** -0.5
-    assert learning_rates(paper) == pytest.approx([height / 2, height, 2 * height], rel=1e-2)
+    assert centre_rate(paper) == pytest.approx((128 * 400) ** -0.5)
+    assert centre_rate(load_recipe("gpt")) == load_recipe("gpt").train.lr  # of any task
 
 
 @pytest.mark.parametrize(

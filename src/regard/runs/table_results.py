@@ -1,0 +1,400 @@
+"""A lecture's table as it came out here: rows beside the published figures, verdicts, files.
+
+A section is one data set and one kind of budget. Sections of several commands with the same folder
+stand in one table.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from regard.core.errors import CheckpointError
+from regard.core.files import write_whole
+from regard.core.numbers import counted, measured
+from regard.evaluation.metrics import METRICS
+from regard.runs.comparison import NONE, SPLIT, flops_text, mean_and_spread, p_value
+from regard.runs.lecture_tables import ANY, LectureRow, LectureTable, TableClaim
+from regard.runs.trainings import Entry, Until
+from regard.visual.charts import curves
+from regard.visual.report import report_page
+from regard.visual.tables import Table, csv_table, latex_table
+
+SECTION = "section-{}.json"
+"""File of a section in the folder of its data, by the kind of its budget."""
+BUDGETS: Mapping[Until, str] = {"budget": "equal FLOPs", "converged": "to convergence"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowResult:
+    """A row: means over the seeds, deviations between them. Of a failed one, only why."""
+
+    row: str
+    title: str
+    preset: str = ""
+    size: str = ""
+    kind: str = "single"
+    """``single``, or ``ensemble``."""
+    error: str | None = None
+    parameters: int | None = None
+    training_flops: float | None = None
+    """Of one run, with those of the run that it started from; of an ensemble, of all members."""
+    grid_flops: float | None = None
+    """Spent once, to choose the learning rate."""
+    seconds: float | None = None
+    lr: float | None = None
+    ended: str = ""
+    """What ended the training of the first seed."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    deviations: Mapping[str, float] = field(default_factory=dict)
+    p_value: float | None = None
+    """Against the best; None for the best itself, and where none is computed."""
+    curve: Sequence[Mapping[str, float]] = ()
+    """Scores at each validation, against the FLOPs so far."""
+    seeds: Sequence[Mapping[str, Any]] = ()
+    published: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether a claim of the lecture holds in a section; None where a row that it needs failed."""
+
+    claim: str
+    verdict: bool | None
+    finding: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One data set with one kind of budget."""
+
+    data: str
+    direction: str
+    budget: str
+    until: Until
+    size: str
+    seeds: Sequence[int]
+    members: int
+    """Runs of an ensemble."""
+    n: int
+    best: str
+    signatures: Mapping[str, str]
+    rows: Sequence[RowResult]
+    verdicts: Sequence[Verdict]
+
+    @property
+    def done(self) -> list[RowResult]:
+        """Rows that did not fail."""
+        return [row for row in self.rows if row.error is None]
+
+
+def row_result(
+    row: LectureRow, entry: Entry, *, direction: str, size: str, seeds: Sequence[int]
+) -> RowResult:
+    """One finished row; its significance needs the others."""
+    facts = [run.facts["measured"] for run in entry.runs]
+    scores = [_numbers(run.facts["scores"][SPLIT]) for run in entry.runs]
+    spread = {name: [one[name] for one in scores] for name in scores[0]}
+    first = entry.runs[0]
+    return RowResult(
+        row=row.key,
+        title=row.title,
+        preset=row.preset,
+        size=size,
+        kind="single" if row.ensemble_of is None else "ensemble",
+        parameters=facts[0]["parameters"],
+        training_flops=statistics.fmean(one["flops"] for one in facts),
+        grid_flops=sum(trial.flops for trial in entry.trials),
+        seconds=statistics.fmean(one["seconds"] for one in facts),
+        lr=entry.lr or None,
+        ended=first.facts.get("ended", ""),
+        scores={name: statistics.fmean(values) for name, values in spread.items()},
+        deviations={
+            name: statistics.stdev(values) for name, values in spread.items() if len(values) > 1
+        },
+        curve=[
+            {"flops": line["flops"], **_numbers(line)} for line in first.metrics if "flops" in line
+        ],
+        seeds=[
+            {"seed": seed, "flops": cost["flops"], **one}
+            for seed, cost, one in zip(seeds, facts, scores, strict=False)
+        ],
+        published=published(row, direction),
+    )
+
+
+def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
+    """Of all that is told of a split, what is a metric."""
+    return {name: value for name, value in scores.items() if name in METRICS and value is not None}
+
+
+def published(row: LectureRow, direction: str) -> dict[str, float]:
+    """What the lecture prints of a row, for a pair of languages; nothing where it prints none."""
+    return dict(row.published.get(direction, row.published.get(ANY, {})))
+
+
+def best_row(rows: Sequence[RowResult], metric: str) -> str:
+    """The row with the best score; of equals, the first."""
+    able = [row for row in rows if metric in row.scores]
+    return min(able, key=lambda row: METRICS[metric].cost(row.scores[metric])).row
+
+
+def with_significance(
+    rows: Sequence[RowResult], entries: Mapping[str, Entry], best: str, references: Sequence[str]
+) -> list[RowResult]:
+    """The rows with the paired bootstrap of BLEU against the best of them."""
+    p = {
+        key: p_value(entries[best].runs, entry.runs, references)
+        for key, entry in entries.items()
+        if key != best
+    }
+    return [replace(row, p_value=p.get(row.row)) for row in rows]
+
+
+# ------------------------------------------------------------------ verdicts
+
+
+def verdicts(table: LectureTable, rows: Sequence[RowResult]) -> list[Verdict]:
+    """What becomes of the lecture's claims with these rows."""
+    judges = {"better": _better, "cheaper": _cheaper, "ensembles": _ensembles}
+    done = {row.row: row for row in rows if row.error is None}
+    found = []
+    for claim in table.claims:
+        missing = [key for key in claim.rows if key not in done]
+        if missing:
+            finding = f"{' and '.join(missing)} could not be trained"
+            found.append(Verdict(claim=claim.text, verdict=None, finding=finding))
+        else:
+            found.append(judges[claim.kind](claim, table, done))
+    return found
+
+
+def _better(claim: TableClaim, table: LectureTable, rows: Mapping[str, RowResult]) -> Verdict:
+    metric = METRICS[table.metrics[0]]
+    one, other = (rows[key] for key in claim.rows)
+    a, b = (row.scores[metric.name] for row in (one, other))
+    return Verdict(
+        claim=claim.text,
+        verdict=metric.cost(a) < metric.cost(b),
+        finding=f"{one.title}: {metric.title} {a:.2f}; {other.title}: {b:.2f}",
+        numbers={one.row: a, other.row: b},
+    )
+
+
+def _cheaper(claim: TableClaim, table: LectureTable, rows: Mapping[str, RowResult]) -> Verdict:
+    """FLOPs after which the first row's validations are as good as the best other's ever were."""
+    name = table.metrics[0]
+    metric = METRICS[name]
+    ours = rows[claim.rows[0]]
+    others = [row for row in rows.values() if row.kind == "single" and row.row not in claim.rows]
+    if not others or not ours.curve:
+        return Verdict(claim=claim.text, verdict=None, finding="there is nothing to compare with")
+    other = min(others, key=lambda row: metric.cost(row.scores[name]))
+    target = min(metric.cost(at[name]) for at in other.curve)
+    needed = next((at["flops"] for at in ours.curve if metric.cost(at[name]) <= target), None)
+    spent = other.training_flops or 0.0
+    told = "never" if needed is None else f"after {flops_text(needed)} FLOPs"
+    return Verdict(
+        claim=claim.text,
+        verdict=needed is not None and needed < spent,
+        finding=f"{ours.title} reaches the {metric.title} on valid of {other.title}, the best "
+        f"other system, {told}; that one took {flops_text(spent)}",
+        numbers={"other_flops": spent, **({} if needed is None else {"flops": needed})},
+    )
+
+
+def _ensembles(claim: TableClaim, table: LectureTable, rows: Mapping[str, RowResult]) -> Verdict:
+    metric = METRICS[table.metrics[0]]
+    numbers: dict[str, float] = {}
+    told, better = [], []
+    for row in table.rows:
+        if row.ensemble_of is None or row.key not in rows or row.ensemble_of not in rows:
+            continue
+        a, b = (rows[key].scores[metric.name] for key in (row.key, row.ensemble_of))
+        numbers |= {row.key: a, row.ensemble_of: b}
+        better.append(metric.cost(a) < metric.cost(b))
+        told.append(f"{row.title}: {metric.title} {a:.2f} beside {b:.2f}")
+    if not better:
+        return Verdict(claim=claim.text, verdict=None, finding="no ensemble could be made")
+    return Verdict(claim=claim.text, verdict=all(better), finding="; ".join(told), numbers=numbers)
+
+
+# ------------------------------------------------------------------ tables and files
+
+
+def section_title(section: Section) -> str:
+    """A section in words."""
+    return (
+        f"{section.data}{section.direction and f' ({section.direction})'}, "
+        f"{BUDGETS[section.until]}: "
+        f"{section.n:,} test examples, {section.budget} a training, "
+        f"{counted(len(section.seeds), 'seed')}"
+    )
+
+
+def section_table(table: LectureTable, section: Section) -> Table:
+    """The lecture's table with ours beside it."""
+    metrics = [METRICS[name] for name in table.metrics]
+    header = [
+        *("Model", "Parameters", "FLOPs", "Grid FLOPs", "Time", "Rate"),
+        *(one.title for one in metrics),
+        *(["p"] if table.bootstrap else []),
+        *(f"published {one.title}" for one in metrics if _printed(table, one.name)),
+        *(["published FLOPs"] if _printed(table, "flops") else []),
+    ]
+    return Table(section_title(section), header, [_cells(table, section, r) for r in section.rows])
+
+
+def _printed(table: LectureTable, name: str) -> bool:
+    return any(name in figures for row in table.rows for figures in row.published.values())
+
+
+def _cells(table: LectureTable, section: Section, row: RowResult) -> list[str]:
+    printed = [f"{row.published[n]:g}" if n in row.published else NONE for n in table.metrics
+               if _printed(table, n)]  # fmt: skip
+    if _printed(table, "flops"):
+        printed.append(flops_text(row.published.get("flops")))
+    if row.error is not None:
+        empty = 4 + len(table.metrics) + bool(table.bootstrap)
+        return [row.title, "failed", *[NONE] * empty, *printed]
+    p = "best" if row.row == section.best else NONE if row.p_value is None else f"{row.p_value:.3f}"
+    return [
+        row.title,
+        f"{row.parameters:,}",
+        flops_text(row.training_flops),
+        flops_text(row.grid_flops) if row.grid_flops else NONE,
+        measured(row.seconds or 0.0),
+        NONE if row.lr is None else f"{row.lr:g}",
+        *(mean_and_spread(row.scores.get(n), row.deviations.get(n), 1, 2) for n in table.metrics),
+        *([p] if table.bootstrap else []),
+        *printed,
+    ]
+
+
+def verdicts_table(section: Section) -> Table:
+    """The lecture's claims, and whether they hold here."""
+    words = {True: "holds", False: "does not hold", None: "cannot be told"}
+    rows = [[one.claim, words[one.verdict], one.finding] for one in section.verdicts]
+    return Table(f"What the lecture claims: {section_title(section)}", _CLAIMS, rows)
+
+
+_CLAIMS = ("Claim", "Verdict", "Numbers")
+
+
+def notes_table(table: LectureTable, sections: Sequence[Section]) -> Table:
+    """How the numbers came about."""
+    signatures = {name: how for one in sections for name, how in one.signatures.items()}
+    rows = [
+        *((METRICS[name].title, how) for name, how in signatures.items()),
+        ("published", f"as the lecture prints it, {table.where}: other data than ours"),
+        ("±", "standard deviation over the seeds"),
+        ("FLOPs", "of one training, with the one that it started from; of an ensemble, of all"),
+        ("Grid FLOPs", "spent once, to choose the learning rate by the loss on valid"),
+        *([("p", "paired bootstrap against the best, the largest of all seeds")]
+          if table.bootstrap else []),
+    ]  # fmt: skip
+    return Table("How the numbers were computed", ["Column", "How"], rows)
+
+
+def failures_table(sections: Sequence[Section]) -> Table:
+    """What could not be trained, and why."""
+    rows = [[one.data, row.title, row.error] for one in sections for row in one.rows if row.error]
+    return Table("Failed", ["Data", "Model", "Why"], rows)
+
+
+def plain_table(table: LectureTable, sections: Sequence[Section]) -> Table:
+    """One row a row and section, one number a cell, with all its digits: for programs."""
+    of_section = ("data", "direction", "budget", "until", "size", "n")
+    of_row = (
+        *("row", "title", "preset", "kind", "parameters", "training_flops", "grid_flops"),
+        *("seconds", "lr", "p_value", "ended", "error"),
+    )
+    printed = [n for n in (*table.metrics, "flops") if _printed(table, n)]
+    deviations = [f"{name}_deviation" for name in table.metrics]
+    header = [
+        *of_section,
+        *of_row,
+        *table.metrics,
+        *deviations,
+        *(f"published_{n}" for n in printed),
+    ]
+    rows = []
+    for section in sections:
+        for row in section.rows:
+            values = [
+                *(getattr(section, name) for name in of_section),
+                *(getattr(row, name) for name in of_row),
+                *(row.scores.get(name) for name in table.metrics),
+                *(row.deviations.get(name) for name in table.metrics),
+                *(row.published.get(name) for name in printed),
+            ]
+            rows.append(["" if value is None else str(value) for value in values])
+    return Table("", header, rows)
+
+
+def as_json(table: LectureTable, sections: Sequence[Section]) -> dict[str, Any]:
+    """What ``regard table --json`` prints."""
+    return {
+        "table": table.name,
+        "published_on": table.where,
+        "sections": [asdict(section) for section in sections],
+    }
+
+
+def save_section(section: Section, folder: Path) -> None:
+    """Write a section into the folder of its data."""
+    text = json.dumps(asdict(section), indent=2, ensure_ascii=False) + "\n"
+    write_whole(folder / SECTION.format(section.until), text)
+
+
+def load_sections(out: Path) -> list[Section]:
+    """All sections in a table's folder, in order of their data and budget."""
+    found = []
+    for path in sorted(out.glob(f"*/{SECTION.format('*')}")):
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+            rows = [RowResult(**row) for row in raw.pop("rows")]
+            said = [Verdict(**one) for one in raw.pop("verdicts")]
+            found.append(Section(**raw, rows=rows, verdicts=said))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise CheckpointError(
+                f"{path} is damaged: {error}; delete it and run the command again"
+            ) from None
+    return found
+
+
+def write_table(table: LectureTable, sections: Sequence[Section], out: Path) -> None:
+    """Write table.json, .csv, .tex and .html."""
+    shown = [one for s in sections for one in (section_table(table, s), verdicts_table(s))]
+    failures, notes = failures_table(sections), notes_table(table, sections)
+    tables = [*shown, *([failures] if failures.rows else []), notes]
+    texts = {
+        "json": json.dumps(as_json(table, sections), indent=2, ensure_ascii=False) + "\n",
+        "csv": csv_table(plain_table(table, sections)),
+        "tex": "\n".join(map(latex_table, (*shown, notes))),
+        "html": report_page(
+            f"The lecture's table: {table.name}",
+            facts=[("Sections", str(len(sections))), ("Published on", table.where)],
+            curves=[_curves(table, section) for section in sections],
+            tables=tables,
+        ),
+    }
+    for suffix, text in texts.items():
+        write_whole(out / f"table.{suffix}", text)
+
+
+def _curves(table: LectureTable, section: Section) -> str:
+    name = next((n for n in (*table.metrics, "loss") if any(n in at for r in section.done
+                 for at in r.curve)), "loss")  # fmt: skip
+    lines = {
+        row.title: [(at["flops"], at[name]) for at in row.curve if name in at]
+        for row in section.done
+        if row.curve
+    }
+    title = f"{METRICS[name].title} on valid: {section.data}, {BUDGETS[section.until]}"
+    return curves(lines, title=title, x_label="FLOPs", y_label=METRICS[name].title)

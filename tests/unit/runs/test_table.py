@@ -1,0 +1,399 @@
+"""A lecture's table made of trainings that only pretend: what they came to is made up here."""
+
+import csv
+import json
+import signal
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from regard.checkpoints.run_folder import RunFolder, save_settings
+from regard.core.errors import CheckpointError, ConfigError
+from regard.core.signals import Stop
+from regard.data.splits import load_records
+from regard.evaluation.metrics import METRICS
+from regard.recipes.recipe import load_recipe
+from regard.runs import table as tables
+from regard.runs import table_results as results
+from regard.runs import trainings
+from regard.runs.lecture_tables import (
+    SUMMARIZATION,
+    TABLES,
+    TRANSLATION,
+    LectureRow,
+    TableClaim,
+    table_named,
+)
+from regard.runs.table import TableRequest, make_table, request, row_recipes
+from regard.runs.table_results import RowResult, load_sections, verdicts
+from regard.runs.trainings import FinishedTraining
+from regard.tasks.base import Evaluation, Task
+
+WMT = {"ab-ba": {"bleu": 27.3, "flops": 3.3e18}}
+SMALL = replace(
+    TRANSLATION,
+    rows=(
+        LectureRow(key="dot", title="Dot & more", preset="cs224n2019", published=WMT),
+        LectureRow(
+            key="dot-again",
+            title="Dot, again",
+            preset="cs224n2019",
+            train={"label_smoothing": 0.3},
+            follows="dot",
+        ),
+        LectureRow(key="dots", title="Dots", ensemble_of="dot"),
+        LectureRow(key="blocks", title="Blocks", preset="transformer"),
+        LectureRow(key="blocks-big", title="Big", preset="transformer", sizes={"tiny": "small"}),
+    ),
+    claims=(
+        TableClaim("Larger is better", "better", ("blocks-big", "blocks")),
+        TableClaim("Blocks are cheaper", "cheaper", ("blocks", "blocks-big")),
+        TableClaim("Ensembles help", "ensembles"),
+    ),
+)
+RIGHT = {"dot": 20, "dot-again": 22, "blocks": 28, "blocks-big": 34, "ensemble": 26}
+"""Of forty test sentences, how many come out right."""
+FLOPS = {"dot": 8e8, "dot-again": 2e8, "blocks": 5e8, "blocks-big": 9e8}
+
+
+@pytest.fixture
+def data(settings, tmp_path):
+    path = tmp_path / "letters.yaml"
+    plain = {**settings, "model": {"dropout": 0.1}}
+    path.write_text(yaml.safe_dump(plain))
+    return str(path)
+
+
+@pytest.fixture
+def references(data):
+    return [pair.target for pair in load_records(load_recipe(data).data, "pair").splits["test"]]
+
+
+@dataclass
+class Planned:
+    """Stands for data and a model."""
+
+    recipe: Any
+
+
+class Pretended:
+    """Trains nothing: writes a run folder with scores that the row's name decides."""
+
+    def __init__(self, references):
+        self.references, self.begun, self.right = references, [], dict(RIGHT)
+        self.stop_at = None
+
+    def outputs(self, n):
+        return [text if i < n else "wrong" for i, text in enumerate(self.references)]
+
+    def scores(self, n):
+        outputs = self.outputs(n)
+        found = {name: METRICS[name](outputs, self.references) for name in ("bleu", "chrf")}
+        return {"n": len(outputs), "split": "test", **found, "bleu_signature": "made up"}
+
+    def prepare(self, recipe, _place):
+        assert recipe.train.init is None or Path(recipe.train.init).is_dir()
+        return Planned(recipe)
+
+    def train(self, recipe, path, *, test_sets, **_others):
+        row = path.parent.name
+        self.begun.append(path)
+        save_settings(RunFolder(path), recipe.model_dump(mode="json"))
+        if self.stop_at == (row, path.name):
+            raise Stop(signal.SIGINT)
+        if self.right[row] is None:
+            raise ConfigError("it is broken")
+        n, flops = self.right[row] + recipe.train.seed - 1, FLOPS[row]
+        bleu = self.scores(n)["bleu"]
+        lines = [
+            {"kind": "valid", "step": 1, "flops": flops / 2, "loss": 1 / n, "bleu": bleu / 2},
+            {
+                "kind": "valid",
+                "step": 2,
+                "flops": flops,
+                "loss": 1 / n + recipe.train.lr,
+                "bleu": bleu,
+            },
+        ]
+        (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        measured = {"parameters": 1000, "flops": flops, "seconds": 60.0, "steps": 9, "tokens": 99}
+        facts = {"scores": {s: self.scores(n) for s in test_sets}, "measured": measured}
+        (path / "scores.json").write_text(json.dumps({**facts, "ended": "patience"}))
+        evaluation = SimpleNamespace(outputs=self.outputs(n))
+        return SimpleNamespace(
+            outcome=SimpleNamespace(signal=None), evaluations=dict.fromkeys(test_sets, evaluation)
+        )
+
+    def together(self, paths, _device):
+        self.begun.append(tuple(paths))
+        n = self.right["ensemble"]
+        return Evaluation(self.scores(n), self.outputs(n))
+
+
+@pytest.fixture
+def pretended(monkeypatch, references):
+    one = Pretended(references)
+    monkeypatch.setattr(trainings, "train", one.train)
+    monkeypatch.setattr(trainings, "prepare", one.prepare)
+    monkeypatch.setattr(trainings, "steps_within", lambda *_, **__: 80)
+    monkeypatch.setattr(tables, "scored_together", one.together)
+    monkeypatch.setattr(Task, "ensemble", None, raising=False)
+    return one
+
+
+@pytest.fixture
+def asked(data):
+    return TableRequest(
+        table=SMALL,
+        data=(data,),
+        budget=trainings.Budget(1e9, "flops"),
+        converge=True,
+        seeds=(1,),
+        members=2,
+        size="tiny",
+    )
+
+
+# ------------------------------------------------------------------ training
+
+
+def test_every_row_is_trained_at_both_budgets_with_one_search(asked, pretended, tmp_path):
+    equal, converged = make_table(asked, tmp_path / "out")
+    assert (equal.until, converged.until) == ("budget", "converged")
+    assert [row.row for row in equal.rows] == ["dot", "dot-again", "dots", "blocks", "blocks-big"]
+    assert all(row.error is None for row in (*equal.rows, *converged.rows))
+    names = [path.name for path in pretended.begun if not isinstance(path, tuple)]
+    of_dot = [n for n in names if n.startswith(("seed", "converged"))]
+    # both seeds of what an ensemble is made of and of nothing else
+    assert of_dot.count("seed-2") == of_dot.count("converged-2") == 1
+    assert len(set(pretended.begun)) == len(pretended.begun)
+    config = yaml.safe_load((tmp_path / "out/letters/blocks/converged-1/config.yaml").read_text())[
+        "train"
+    ]
+    assert (config["patience"], config["schedule"], config["max_steps"]) == (
+        trainings.PATIENCE, "inverse_sqrt", 80 * trainings.AT_MOST,
+    )  # fmt: skip
+    config = yaml.safe_load((tmp_path / "out/letters/blocks/seed-1/config.yaml").read_text())
+    assert (config["train"]["patience"], config["train"]["max_steps"]) == (None, 80)
+    assert config["model"]["dropout"] == 0.1  # the recipe's of the data, for all rows
+
+
+def test_what_follows_starts_from_the_same_seed_and_costs_both(asked, pretended, tmp_path):
+    section = make_table(asked, tmp_path / "out")[1]
+    again = tmp_path / "out/letters/dot-again/converged-1/config.yaml"
+    config = yaml.safe_load(again.read_text())["train"]
+    assert config["init"] == str(tmp_path / "out/letters/dot/converged-1")
+    assert config["patience"] is None
+    rows = {row.row: row for row in section.rows}
+    assert rows["dot-again"].lr == pytest.approx(0.1 * rows["dot"].lr)
+    assert rows["dot-again"].training_flops == FLOPS["dot"] + FLOPS["dot-again"]
+
+
+def test_an_ensemble_is_of_the_other_rows_runs_and_costs_all_of_them(asked, pretended, tmp_path):
+    section = make_table(asked, tmp_path / "out")[0]
+    folder = tmp_path / "out/letters/dot"
+    assert (folder / "seed-1", folder / "seed-2") in pretended.begun
+    row = next(row for row in section.rows if row.row == "dots")
+    assert (row.kind, row.parameters, row.training_flops) == ("ensemble", 2000, 2 * FLOPS["dot"])
+    assert row.scores["bleu"] == pytest.approx(pretended.scores(RIGHT["ensemble"])["bleu"])
+
+
+def test_a_table_that_was_stopped_reads_what_is_finished(asked, pretended, tmp_path):
+    pretended.stop_at = ("blocks-big", "seed-1")
+    with pytest.raises(Stop):
+        make_table(asked, tmp_path / "out")
+    before = pretended.begun[:-1]
+    pretended.stop_at, pretended.begun[:] = None, []
+    first = make_table(asked, tmp_path / "out")
+    assert not {*before} & {*pretended.begun}
+    pretended.begun.clear()
+    assert make_table(asked, tmp_path / "out") == first
+    assert pretended.begun == []
+
+
+def test_more_data_joins_the_table_that_is_there(asked, pretended, data, tmp_path):
+    make_table(replace(asked, converge=False), tmp_path / "out")
+    other = tmp_path / "more.yaml"
+    other.write_text(Path(data).read_text())
+    sections = make_table(replace(asked, converge=False, data=(str(other),)), tmp_path / "out")
+    assert [one.data for one in sections] == ["letters", "more"]
+    with pytest.raises(ConfigError, match="budget was '1e9flops' and is now '2e9flops'"):
+        make_table(replace(asked, budget=trainings.Budget(2e9, "flops")), tmp_path / "out")
+
+
+def test_a_row_that_fails_says_why_and_takes_its_followers_with_it(asked, pretended, tmp_path):
+    pretended.right["dot"] = None
+    section = make_table(replace(asked, converge=False), tmp_path / "out")[0]
+    errors = {row.row: row.error for row in section.rows if row.error}
+    assert errors.keys() == {"dot", "dot-again", "dots"}
+    assert errors["dot"] == "it is broken"
+    assert "dot, has failed" in errors["dots"]
+    assert section.verdicts[2].verdict is None
+    page = (tmp_path / "out/table.html").read_text()
+    assert "it is broken" in page
+    assert "cannot be told" in page
+
+
+# ------------------------------------------------------------------ files
+
+
+def test_files_have_published_figures_beside_ours(asked, pretended, tmp_path):
+    out = tmp_path / "out"
+    sections = make_table(asked, out)
+    found = json.loads((out / "table.json").read_text())
+    assert (found["table"], len(found["sections"])) == ("translation", 2)
+    first = found["sections"][0]["rows"][0]
+    assert first["published"] == {"bleu": 27.3, "flops": 3.3e18}
+    assert first["scores"]["bleu"] == pytest.approx(pretended.scores(RIGHT["dot"])["bleu"])
+    with (out / "table.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 10
+    assert (rows[0]["title"], rows[0]["published_bleu"]) == ("Dot & more", "27.3")
+    assert rows[3]["published_bleu"] == ""
+    assert float(rows[3]["bleu"]) == sections[0].rows[3].scores["bleu"]
+    latex = (out / "table.tex").read_text()
+    assert r"Dot \& more" in latex
+    assert "3.30e18" in latex
+    page = (out / "table.html").read_text()
+    assert "Dot &amp; more" in page
+    assert "published BLEU" in page
+    assert "WMT 2014" in page
+
+
+def test_the_best_row_is_told_and_others_are_tested_against_it(asked, pretended, tmp_path):
+    section = make_table(replace(asked, seeds=(1, 2)), tmp_path / "out")[0]
+    assert section.best == "blocks-big"
+    p = {row.row: row.p_value for row in section.rows}
+    assert p["blocks-big"] is None
+    assert 0 < p["dot"] < p["blocks"] <= 1
+    assert 0 < p["dots"] < 1  # one ensemble beside two seeds
+    deviations = [row.deviations.get("bleu") for row in section.rows]
+    assert [one is None for one in deviations] == [False, False, True, False, False]
+
+
+def test_a_damaged_section_is_told(asked, pretended, tmp_path):
+    make_table(replace(asked, converge=False), tmp_path / "out")
+    (tmp_path / "out/letters/section-budget.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"section-budget.json is damaged"):
+        load_sections(tmp_path / "out")
+
+
+# ------------------------------------------------------------------ verdicts
+
+
+def made(key, bleu, flops=1.0, curve=(), kind="single"):
+    points = [{"flops": at, "bleu": value} for at, value in curve]
+    return RowResult(
+        row=key, title=key, kind=kind, scores={"bleu": bleu}, training_flops=flops, curve=points
+    )
+
+
+def judged(**changes):
+    """Verdicts of a table in which all claims hold, but for some rows."""
+    rows = {
+        "dot": made("dot", 20, 9.0, [(5, 15), (9, 21)]),
+        "dots": made("dots", 22, kind="ensemble"),
+        "blocks": made("blocks", 27, 6.0, [(2, 10), (4, 22), (6, 26)]),
+        "blocks-big": made("blocks-big", 28, 8.0, [(8, 27)]),
+        **changes,
+    }
+    return [(one.verdict, one.numbers) for one in verdicts(SMALL, list(rows.values()))]
+
+
+def test_verdicts_turn_when_numbers_turn():
+    larger, cheaper, ensembles = judged()
+    assert larger == (True, {"blocks-big": 28, "blocks": 27})
+    assert cheaper == (True, {"flops": 4, "other_flops": 9.0})
+    assert ensembles == (True, {"dots": 22, "dot": 20})
+    assert judged(blocks=made("blocks", 29, 6.0, [(6, 26)]))[0][0] is False
+    late = made("blocks", 27, 12.0, [(4, 10), (9, 22), (12, 26)])
+    assert judged(blocks=late)[1] == (False, {"flops": 9, "other_flops": 9.0})
+    never = made("blocks", 27, 6.0, [(6, 20)])
+    assert judged(blocks=never)[1] == (False, {"other_flops": 9.0})
+    assert judged(dots=made("dots", 19, kind="ensemble"))[2][0] is False
+    failed = RowResult(row="blocks", title="blocks", error="why")
+    assert [verdict for verdict, _ in judged(blocks=failed)] == [None, None, True]
+
+
+# ------------------------------------------------------------------ what is asked for
+
+
+def test_published_figures_are_the_lectures():
+    found = {row.key: row.published for row in TRANSLATION.rows}
+    assert found["transformer-big"] == {
+        "en-de": {"bleu": 28.4, "flops": 2.3e19}, "en-fr": {"bleu": 41.8},
+    }  # fmt: skip
+    assert found["bytenet2016"] == {"en-de": {"bleu": 23.75}, "en-fr": {}}
+    assert len(TRANSLATION.rows) == 11  # the lecture's ten, and GNMT before RL
+    rouge = [row.published[""]["rouge_l"] for row in SUMMARIZATION.rows]
+    assert rouge == [12.7, 34.2, 33.6, 36.2, 37.9, 38.8]
+    assert [row.max_len for row in SUMMARIZATION.rows] == [500, 500, 4000, 11000, 11000, 7500]
+    for table in TABLES.values():
+        keys = [row.key for row in table.rows]
+        named = [k for r in table.rows for k in (r.follows, r.ensemble_of) if k is not None]
+        assert {*named, *(key for claim in table.claims for key in claim.rows)} <= {*keys}
+        for row in table.rows:  # a row comes after those that it needs
+            assert all(keys.index(k) < keys.index(row.key) for k in (row.follows, row.ensemble_of)
+                       if k is not None)  # fmt: skip
+
+
+def test_quick_is_a_small_table_at_one_budget():
+    asked = request(TRANSLATION, quick=True)
+    assert (asked.data, asked.size, asked.endings) == (("sentences",), "tiny", ("budget",))
+    with pytest.raises(ConfigError, match="leave out --data and --budget"):
+        request(TRANSLATION, quick=True, data=["sentences"])
+
+
+def test_what_is_not_there_is_refused_in_one_line(asked, pretended, data):
+    missing = replace(SMALL, rows=(LectureRow(key="x", title="Xs", preset="xnet2031"),))
+    with pytest.raises(ConfigError, match=r"the row 'Xs' cannot be trained: .*'xnet2031'"):
+        row_recipes(replace(asked, table=missing), data)
+    with pytest.raises(ConfigError, match="no data 'nowhere'"):
+        row_recipes(asked, "nowhere")
+    with pytest.raises(ConfigError, match="gpt is a recipe for language"):
+        row_recipes(asked, "gpt")
+    with pytest.raises(
+        ConfigError, match=r"no table 'translaton' \(did you mean 'translation'\?\)"
+    ):
+        table_named("translaton")
+    with pytest.raises(ConfigError, match="--size 'huge': a table is tiny, small, base"):
+        request(SMALL, size="huge")
+    with pytest.raises(ConfigError, match="--members 1"):
+        request(SMALL, members=1)
+    with pytest.raises(ConfigError, match="a budget is an amount"):
+        request(SMALL, budget="much")
+
+
+def test_ensembles_that_cannot_be_made_are_told_before_anything_is_trained(
+    asked, data, monkeypatch
+):
+    monkeypatch.delattr(Task, "ensemble", raising=False)
+    with pytest.raises(
+        ConfigError, match="the row 'Dots' cannot be trained: this version makes no"
+    ):
+        row_recipes(asked, data)
+
+
+def test_settings_are_for_all_rows(asked, data):
+    monkey = replace(SMALL, rows=SMALL.rows[:1])
+    changed = ("train.batch_tokens=77", "model.dropout=0.2", "decode.beam=3")
+    recipe = row_recipes(replace(asked, table=monkey, overrides=changed), data)["dot"]
+    assert (recipe.train.batch_tokens, recipe.decode.beam) == (77, 3)
+    assert recipe.model.given()["dropout"] == 0.2
+
+
+def test_a_row_reads_as_much_as_its_paper_or_a_part_of_it(asked, data):
+    row = LectureRow(key="dot", title="Dot", preset="cs224n2019", max_len=500)
+    table = replace(SMALL, rows=(row,), shorter={"tiny": 10})
+    assert row_recipes(replace(asked, table=table), data)["dot"].model.given()["max_len"] == 50
+    small = replace(asked, table=table, size="small")
+    assert row_recipes(small, data)["dot"].model.given()["max_len"] == 500
+
+
+def test_an_outcome_of_one_run_is_compared_with_every_seed():
+    run = FinishedTraining({}, [], {"test": ["a b c d"]})
+    assert results.p_value([run], [run, run], ["a b c d"]) == 1.0
