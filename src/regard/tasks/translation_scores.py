@@ -64,7 +64,7 @@ def evaluate_pairs(
         "n": len(pairs),
         **computed((*TEST_METRICS, *run.recipe.train.metrics), translations, references),
         **_multi(pairs, translations),
-        **_likelihood(run, short),
+        **likelihood(run, short),
         "by_length": [
             dataclasses.asdict(bucket) for bucket in by_length(sources, translations, references)
         ],
@@ -107,7 +107,7 @@ def _by_tag(pairs: Sequence[Pair], translations: Sequence[str]) -> dict[str, dic
     return found
 
 
-def _likelihood(run: Run, pairs: Sequence[Pair]) -> dict[str, float]:
+def likelihood(run: Run, pairs: Sequence[Pair]) -> dict[str, float]:
     """Perplexity and accuracy a token, the right words before it being given."""
     if not pairs:
         return {}
