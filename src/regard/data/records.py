@@ -34,11 +34,6 @@ class Pair:
     tags: frozenset[str] = frozenset()
     """Kinds of examples that a score may be reported for apart."""
 
-    @property
-    def right(self) -> str | tuple[str, ...]:
-        """What a written target is compared with."""
-        return self.target
-
     def reversed(self) -> Pair:
         """The same example in the other direction."""
         links = self.alignment
@@ -72,11 +67,6 @@ class Document(Pair):
     """Every summary that is right, where there are several; the first is learned."""
     facts: tuple[Fact, ...] = ()
     """What the summary states, where a data set knows it."""
-
-    @property
-    def right(self) -> str | tuple[str, ...]:
-        """The summary, or all that are right."""
-        return self.references or self.target
 
 
 @dataclass(frozen=True, slots=True)

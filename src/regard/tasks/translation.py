@@ -83,7 +83,7 @@ class TranslationValidation:
         self.batches = ordered_batches(prepared.valid, training.batch_tokens)
         self.count = sum(batch.count for batch in self.batches)
         self.sources = [example.source for example in prepared.valid[:VALID_SENTENCES]]
-        self.references = [pair.right for pair in pairs]
+        self.references = [pair.target for pair in pairs]
         self.target = prepared.tokenizers.target
         self.settings = prepared.recipe.decode.chosen(beam=1)
         self.device = prepared.device

@@ -66,8 +66,8 @@ class LengthWarnings:
     """Tokens of a source with its end token: none longer was trained on (``model.max_len``)."""
     n_cut: int = 0
     n_long: int = 0
-    what: str = "translation"
-    """What is written."""
+    what: tuple[str, str] = ("translation", "translations")
+    """What is written, one and many."""
 
     def having(self, n_read: int, n_written: int) -> LengthWarnings:
         """With one more translation: tokens that were read and written, without the end tokens.
@@ -88,8 +88,8 @@ class LengthWarnings:
         lines = []
         if self.n_cut:
             lines.append(
-                f"{counted(self.n_cut, self.what)} cut off after {self.most:,} tokens, the "
-                "most that decode.max_len or the model allows; take shorter texts"
+                f"{self.n_cut:,} {self.what[self.n_cut != 1]} cut off after {self.most:,} tokens, "
+                "the most that decode.max_len or the model allows; take shorter texts"
             )
         if self.n_long:
             lines.append(

@@ -151,7 +151,7 @@ def stated_facts(text: str) -> set[Statement]:
                 found.setdefault((said["who"], name), set()).add(said["what"])
                 if "second" in said:
                     found.setdefault((said["who"], SECOND[name]), set()).add(said["second"])
-    return {(*about, *values) for about, values in found.items() if len(values) == 1}
+    return {(*about, min(values)) for about, values in found.items() if len(values) == 1}
 
 
 _NOUNS = "dog cat bird bridge market river church school street cart wall tree field road tower"
