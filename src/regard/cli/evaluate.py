@@ -97,7 +97,8 @@ def evaluate(
 
 def _show(scores: dict[str, Any]) -> None:
     """A table, and how the scores in it were computed."""
-    show_scores({scores["split"]: scores}, signatures="bleu_signature" in scores)
+    signed = "bleu_signature" in scores or "rouge_l_signature" in scores
+    show_scores({scores["split"]: scores}, signatures=signed)
     if "bleu_lc" in scores:
         print(f"lower-cased BLEU {scores['bleu_lc']:.2f} ({scores['bleu_lc_signature']})")
     if "bleu_multi" in scores:
@@ -105,6 +106,11 @@ def _show(scores: dict[str, Any]) -> None:
             f"BLEU {scores['bleu_multi']:.2f} with all references of each of "
             f"{scores['n_sources']:,} sources ({scores['bleu_multi_signature']})"
         )
+    if "rouge_l_multi" in scores:
+        best = ", ".join(
+            f"{scores[f'{name}_multi']:.2f}" for name in ("rouge1", "rouge2", "rouge_l")
+        )
+        print(f"ROUGE-1, 2, L {best} with the best reference ({scores['rouge_l_multi_signature']})")
     for name, part in scores.get("parts", {}).items():
         if "bleu_signature" in part:
             print(f"{name}: {part['bleu_signature']}\n{name}: {part['chrf_signature']}")

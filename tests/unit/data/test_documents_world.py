@@ -89,7 +89,7 @@ def test_a_later_sentence_wins(documents):
                 continue
             before = words.join(words.split(document.source)[: fact.support[0][0]])
             n_corrected += read(before).get((who, name), (what,))[0] != what
-    assert n_corrected > len(documents) / 2
+    assert n_corrected > len(documents) / 3
 
 
 def _texts(document, fact):
@@ -165,7 +165,7 @@ def _people(document):
 def test_shorter_lengths_are_test_sets():
     built = build_documents(length=600, n_train=1, n_test=2)
     assert [*built] == ["train", "valid", "test", "length_500"]
-    assert {len(words.split(one.source)) // 100 for one in built["length_500"]} == {4}
+    assert all(488 <= len(words.split(one.source)) <= 500 for one in built["length_500"])
 
 
 def test_names_are_of_one_kind():

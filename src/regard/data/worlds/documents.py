@@ -39,7 +39,7 @@ N_SUBJECTS = 2
 """People that a summary is about; one where there is no room for two."""
 MOST_WORDS = 5_000_000
 """Of the training documents together, where their number is not given; at most 10,000 of them."""
-_CORRECTED = 0.35  # how often a sentence is followed by another that corrects it
+_CORRECTED = 0.25  # how often a sentence is followed by another that corrects it
 _N_FILLER = 4000
 
 
