@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -10,11 +11,14 @@ import torch
 
 import regard
 from regard.core.errors import ConfigError, DataError
+from regard.data.examples import encode_pairs
+from regard.data.pair_batches import ordered_batches
 from regard.data.records import Document
 from regard.data.splits import load_records
 from regard.data.worlds import documents as documents_world
 from regard.runs.prepare import prepare
 from regard.runs.train import train
+from regard.tasks import translation_scores
 from regard.tasks.base import TASKS
 from regard.tasks.recipe import recipe_from
 from regard.tasks.summarization import evaluate_documents, fact_attention
@@ -188,3 +192,33 @@ def test_a_run_says_what_it_is(run):
     assert "summarization" in repr(run)
     assert "languages" not in str(run)
     assert "languages" not in run.facts()
+
+
+def test_a_decoder_that_reads_both_as_one_text_is_watched_where_targets_look_at_sources(
+    run, monkeypatch
+):
+    """Its targets lie right behind their sources, whose lengths differ."""
+    pairs = [Document("a b c d e", "a e"), Document("f g", "f g h")]
+    together = torch.rand(2, 3, 6 + 4, 6 + 4)  # the longest source and target with end and begin
+
+    class Views:
+        def weights(self):
+            return together
+
+    views = {("decoder.self", 1): Views(), ("encoder.self", 0): Views()}
+    monkeypatch.setattr(translation_scores, "watch", lambda model: nullcontext(views))
+    found = translation_scores.watched_words(run, pairs, "decoder.cross", [[(0, 0)], [(1, 1)]])
+    (batch,) = batches_of(run, pairs)
+    for number, (pair, watched) in enumerate(zip(pairs, found, strict=True)):
+        n_source, n_target = len(pair.source.split()), len(pair.target.split())
+        for head in range(3):
+            matrix = watched.weights[f"decoder.self layer 1 head {head}"]
+            for t in range(n_target):
+                for s in range(n_source):
+                    row = together[list(batch.numbers).index(number), head, n_source + 1 + t]
+                    assert matrix[t, s] == pytest.approx(float(row[s]))
+
+
+def batches_of(run, pairs):
+    read, write = run.tokenizers.source, run.tokenizers.target
+    return ordered_batches(encode_pairs(pairs, read, write), translation_scores.BATCH_TOKENS)
