@@ -222,7 +222,7 @@ def within(
         raise DataError(
             f"{n_long} of {len(table)} texts are longer than max_len={max_len} tokens, the longest "
             f"has {table.longest} with the end token; raise model.max_len, or set "
-            "data.long_lines=truncate or drop"
+            "data.truncate=true"
         )
     if rule == "truncate":
         return IdTable(table.source.cut(max_len - 1), table.target.cut(max_len - 1)), n_long

@@ -140,10 +140,12 @@ class DataSettings(BaseModel):
         AugmentSettings(), description="How pictures are changed while training."
     )
     language: Literal["en", "fr"] = Field("en", description="Of the captions of a world.")
-    long_lines: Literal["truncate", "drop", "refuse"] | None = Field(
-        None,
-        description="What happens to a pair with a side longer than model.max_len; not given: a "
-        "translator drops it, a summarizer refuses it.",
+    long_lines: Literal["truncate", "drop"] = Field(
+        "drop", description="What happens to a pair with a side longer than model.max_len."
+    )
+    truncate: bool = Field(
+        False,
+        description="Whether a document longer than model.max_len is cut; else it is refused.",
     )
     document_length: int | None = Field(
         None, ge=1, description="Words of a document of the world documents; 500 if not given."

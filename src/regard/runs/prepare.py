@@ -108,14 +108,11 @@ def check_used(recipe: Recipe) -> None:
 
 
 def _asked(recipe: Recipe, name: str) -> Any:
-    """What was asked for, if it is anything: not what is so by itself, nor smoothing of 0.
-
-    Runs made before a task chose what becomes of long lines say ``drop`` in their recipes.
-    """
+    """What was asked for, if it is anything: not what is so by itself, nor smoothing of 0."""
     section, key = name.split(".")
     settings = getattr(recipe, section)
     value = getattr(settings, key)
-    off = (key, value) in (("label_smoothing", 0), ("long_lines", "drop"))
+    off = key == "label_smoothing" and value == 0
     return None if off or value == type(settings).model_fields[key].default else value
 
 

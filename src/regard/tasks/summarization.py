@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from typing_extensions import override
 
 from regard.core.errors import ConfigError, DataError
@@ -26,6 +27,7 @@ from regard.evaluation.metrics import computed
 from regard.tasks.base import TASKS, Evaluation, Form, JudgedRun
 from regard.tasks.look import Look
 from regard.tasks.opening import TrainedRun, one_or_many, one_text
+from regard.tasks.recipe import Recipe
 from regard.tasks.translation import PreparedTranslation, TranslationTask, prepare_translation
 from regard.tasks.translation_scores import CROSS, likelihood, watched_words
 from regard.tasks.translator import LengthWarnings, Run, load_pair_run
@@ -68,7 +70,7 @@ class Summarizer(Run):
     @property
     def cuts(self) -> bool:
         """Whether the recipe has documents cut that are too long."""
-        return self.recipe.data.long_lines == "truncate"
+        return self.recipe.data.truncate
 
     def readable(self, document: str, *, truncate: bool = False) -> str:
         """The document, or the part of it that the model reads; else why it cannot be read."""
@@ -259,10 +261,19 @@ class PreparedSummarization(PreparedTranslation):
         return replace(judged, samples=samples)
 
 
-prepare_summarization = partial(
-    prepare_translation, records="summary", long_lines="refuse", kind=PreparedSummarization
-)
-"""As a translator is prepared; a document that is too long is refused."""
+def prepare_summarization(
+    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
+) -> PreparedTranslation:
+    """As a translator is prepared; a document that is too long is cut or refused."""
+    return prepare_translation(
+        recipe,
+        device,
+        begun=begun,
+        cache=cache,
+        records="summary",
+        long_lines="truncate" if recipe.data.truncate else "refuse",
+        kind=PreparedSummarization,
+    )
 
 
 class SummarizationTask(TranslationTask):
@@ -271,7 +282,7 @@ class SummarizationTask(TranslationTask):
     name = "summarization"
     verbs = (SUMMARIZE,)
     records = "summary"
-    heeds = TranslationTask.heeds | {"data.document_length"}
+    heeds = TranslationTask.heeds - {"data.long_lines"} | {"data.truncate", "data.document_length"}
     scored_split = staticmethod(evaluate_split)  # type: ignore[assignment]
     scored_pairs = staticmethod(evaluate_documents)  # type: ignore[assignment]
     prepare = staticmethod(prepare_summarization)

@@ -217,13 +217,13 @@ def prepare_translation(
     begun: Path | None = None,
     cache: Path | None = None,
     records: str = "pair",
-    long_lines: LongRule = "drop",
+    long_lines: LongRule | None = None,
     kind: type[PreparedTranslation] = PreparedTranslation,
 ) -> PreparedTranslation:
     """Load or make the data, train tokenizers unless the run was begun, build the model.
 
     Where training texts come from files, their ids are kept in the folder ``cache``, if one is
-    given. Another task says which ``records`` it reads and what becomes of long ones by itself.
+    given. Another task says which ``records`` it reads and what becomes of long ones.
     """
     data = load_records(recipe.data, records)
     pairs = data.splits["train"]
@@ -242,7 +242,7 @@ def prepare_translation(
     if init is not None and begun is None:  # snapshots hold all weights
         fill(model, read_weights(init), str(init.weights))
     cache = cache if recipe.data.world is None else None  # a world is made again as fast
-    rule = recipe.data.long_lines or long_lines
+    rule = long_lines or recipe.data.long_lines
     train = _encoded(data, "train", tokenizers, config.max_len, rule, cache)
     # TranslationValidation keeps its references, so its long lines are cut, never dropped.
     valid = _encoded(data, "valid", tokenizers, config.max_len, "truncate")

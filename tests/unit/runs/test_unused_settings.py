@@ -25,7 +25,8 @@ def recipe(task, section="data", **settings):
     [
         ("data", {"prompt": "{text} ="}, ("translation", "summarization", *ENCODERS)),
         ("data", {"columns": [1, 2]}, ("masked",)),
-        ("data", {"long_lines": "truncate"}, ("language", *ENCODERS)),
+        ("data", {"long_lines": "truncate"}, ("summarization", "language", *ENCODERS)),
+        ("data", {"truncate": True}, ("translation", "language", *ENCODERS)),
         ("text", {"bpe_dropout": 0.1}, ("language", *ENCODERS)),
         ("text", {"shared": False}, ("language", *ENCODERS)),
         ("train", {"teacher_forcing": 0.5}, ("language", *ENCODERS)),

@@ -90,18 +90,19 @@ def test_a_document_without_a_known_word_is_refused(run):
     run.summarize("xyz a")
 
 
-def test_a_recipe_may_have_long_documents_cut_or_left_out_else_they_are_refused(tmp_path):
+def test_a_recipe_may_have_long_documents_cut_else_they_are_refused(tmp_path):
     raw = summaries.settings(tmp_path)
     with (tmp_path / "train.jsonl").open("a") as file:
         file.write(summaries.lines([(LONG, "a h")]))
-    told = r"1 of 61 texts are longer than max_len=24 tokens, the longest has 33 .*truncate or drop"
+    told = (
+        r"1 of 61 texts are longer than max_len=24 tokens, the longest has 33 .*data.truncate=true"
+    )
     with pytest.raises(DataError, match=told):
         train(recipe_from(raw), tmp_path / "run")
-    for rule, note in {"truncate": "1 pairs cut to", "drop": "1 pairs left out"}.items():
-        raw["data"]["long_lines"] = rule
-        prepared = prepare(recipe_from(raw), torch.device("cpu"))
-        assert any(note in one for one in prepared.notes)
-        assert len(prepared.train) == (61 if rule == "truncate" else 60)
+    raw["data"]["truncate"] = True
+    prepared = prepare(recipe_from(raw), torch.device("cpu"))
+    assert "train: 1 pairs cut to max_len=24 tokens" in prepared.notes
+    assert (len(prepared.train), prepared.train.longest) == (61, 24)
 
 
 def test_scores_of_documents(run):
@@ -122,7 +123,7 @@ def test_documents_that_are_too_long_count_as_not_summarized_unless_they_are_cut
     found = evaluate_documents(run, documents, split="mine")
     assert (found.scores["too_long"], found.outputs[1], found.notes) == (1, "", ())
     recipe = run.recipe.model_copy(
-        update={"data": run.recipe.data.model_copy(update={"long_lines": "truncate"})}
+        update={"data": run.recipe.data.model_copy(update={"truncate": True})}
     )
     found = evaluate_documents(replace(run, recipe=recipe), documents, split="mine")
     assert "too_long" not in found.scores
