@@ -123,6 +123,8 @@ BATCH_TOKENS = 4096
 MOST = 500
 """Sentences of a set that are watched: enough to tell heads apart, and quick."""
 CROSS, SELF = "decoder.cross", "encoder.self"
+STRIDE = 3
+"""Positions that a slot of compressed attention covers."""
 
 
 def attention_scores(
@@ -170,33 +172,52 @@ def _watched(run: Run, pairs: Sequence[Pair], name: str, links: str) -> list[Wat
 def watched_words(
     run: Run, pairs: Sequence[Pair], name: str, links: Sequence[Links]
 ) -> list[Watched]:
-    """Each pair's word-by-word weights of every head and of every layer's mean.
-
-    A decoder that reads source and target as one text has no cross-attention; what its targets give
-    to their sources is found in ``decoder.self``.
-    """
+    """Each pair's word-by-word weights of every head and of every layer's mean."""
+    if name == CROSS and getattr(run.model, "reads_as_one", False):
+        both = zip(pairs, links, strict=True)
+        return [Watched(words_as_one(run, pair), tuple(some)) for pair, some in both]
     read, write = run.tokenizers.source, run.tokenizers.target
-    seen = [[*read.word_ids(pair.source), None] for pair in pairs]  # the end token is no word
-    asks = seen if name == SELF else [[*write.word_ids(pair.target), None] for pair in pairs]
-    found: list[dict[Hashable, Matrix]] = [{} for _ in pairs]
+    results: dict[int, Watched] = {}
     for batch in ordered_batches(encode_pairs(pairs, read, write), BATCH_TOKENS) if pairs else ():
         here = batch.to(run.device)
         with torch.no_grad(), watch(run.model) as views:
             run.model(here.source, here.target_in)
-            for (place, layer), view in views.items():
-                as_one = (place, name) == ("decoder.self", CROSS)
-                if place != name and not as_one:
-                    continue
-                heads = view.weights()  # (B, H, T, S)
-                if as_one and heads.shape[-1] != here.source.shape[1] + here.target_in.shape[1]:
-                    continue  # it looks at the target alone, or at slots
-                for row, number in enumerate(batch.numbers):
-                    columns, rows = seen[number], asks[number]
-                    first = len(columns) if as_one else 0  # row t from there on writes token t
-                    inside = heads[row, :, first : first + len(rows), : len(columns)]
-                    matrix = attention.words_matrix(inside.float().cpu().numpy(), columns, rows)
-                    found[number] |= _labelled(f"{place} layer {layer}", matrix)
-    return [Watched(one, tuple(some)) for one, some in zip(found, links, strict=True)]
+            layers = {
+                layer: view.weights().float().cpu().numpy()  # (B, H, T, S)
+                for (place, layer), view in views.items()
+                if place == name
+            }
+        for row, number in enumerate(batch.numbers):
+            seen = [*read.word_ids(pairs[number].source), None]  # the end token is no word
+            asks = seen if name == SELF else [*write.word_ids(pairs[number].target), None]
+            weights: dict[Hashable, Matrix] = {}
+            for layer, heads in layers.items():
+                inside = heads[row, :, : len(asks), : len(seen)]  # row t writes token t
+                weights |= _labelled(
+                    f"{name} layer {layer}", attention.words_matrix(inside, seen, asks)
+                )
+            results[number] = Watched(weights, tuple(links[number]))
+    return [results[number] for number in range(len(pairs))]
+
+
+def words_as_one(run: Run, pair: Pair) -> dict[Hashable, Matrix]:
+    """The same of a decoder to which source and target are one text: it has no cross-attention.
+
+    A look at it has a row for each target token; its columns are source, begin token and target, or
+    slots of them, whose weight is spread over the positions that they cover.
+    """
+    look = run.explain(pair.source, pair.target)
+    seen = [*run.tokenizers.source.word_ids(pair.source), None]
+    asks = [*run.tokenizers.target.word_ids(pair.target), None]
+    found: dict[Hashable, Matrix] = {}
+    for name, layers in look.attentions.items():
+        for layer, heads in enumerate(layers):
+            if name.endswith(".compressed"):
+                heads = np.repeat(heads[..., 1:] / STRIDE, STRIDE, axis=-1)  # the null is first
+            n_missing = max(0, len(seen) - heads.shape[-1])  # behind the last whole slot
+            inside = np.pad(heads, ((0, 0), (0, 0), (0, n_missing)))[..., : len(seen)]
+            found |= _labelled(f"{name} layer {layer}", attention.words_matrix(inside, seen, asks))
+    return found
 
 
 def _labelled(label: str, heads: Matrix, when: str = "") -> dict[Hashable, Matrix]:

@@ -2,26 +2,25 @@
 
 import json
 import math
-from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import summaries
 import torch
 
 import regard
 from regard.core.errors import ConfigError, DataError
-from regard.data.examples import encode_pairs
-from regard.data.pair_batches import ordered_batches
 from regard.data.records import Document
 from regard.data.splits import load_records
 from regard.data.worlds import documents as documents_world
 from regard.runs.prepare import prepare
 from regard.runs.train import train
-from regard.tasks import translation_scores
 from regard.tasks.base import TASKS
 from regard.tasks.recipe import recipe_from
 from regard.tasks.summarization import evaluate_documents, fact_attention
+from regard.tasks.translation_scores import watched_words
 
 TASK = TASKS["summarization"]
 LONG = "a b c d e f g h " * 4
@@ -195,31 +194,26 @@ def test_a_run_says_what_it_is(run):
     assert "languages" not in run.facts()
 
 
-def test_a_decoder_that_reads_both_as_one_text_is_watched_where_targets_look_at_sources(
-    run, monkeypatch
-):
-    """Its targets lie right behind their sources, whose lengths differ."""
-    pairs = [Document("a b c d e", "a e"), Document("f g", "f g h")]
-    together = torch.rand(2, 3, 6 + 4, 6 + 4)  # the longest source and target with end and begin
-
-    class Views:
-        def weights(self):
-            return together
-
-    views = {("decoder.self", 1): Views(), ("encoder.self", 0): Views()}
-    monkeypatch.setattr(translation_scores, "watch", lambda model: nullcontext(views))
-    found = translation_scores.watched_words(run, pairs, "decoder.cross", [[(0, 0)], [(1, 1)]])
-    (batch,) = batches_of(run, pairs)
-    for number, (pair, watched) in enumerate(zip(pairs, found, strict=True)):
-        n_source, n_target = len(pair.source.split()), len(pair.target.split())
-        for head in range(3):
-            matrix = watched.weights[f"decoder.self layer 1 head {head}"]
-            for t in range(n_target):
-                for s in range(n_source):
-                    row = together[list(batch.numbers).index(number), head, n_source + 1 + t]
-                    assert matrix[t, s] == pytest.approx(float(row[s]))
-
-
-def batches_of(run, pairs):
-    read, write = run.tokenizers.source, run.tokenizers.target
-    return ordered_batches(encode_pairs(pairs, read, write), translation_scores.BATCH_TOKENS)
+def test_a_decoder_that_reads_both_as_one_text_is_watched_where_targets_look_at_sources():
+    """Columns are source and target; slots are a null, then three positions each."""
+    pair = Document("a b c d e f g", "a g")
+    n_source, n_target = 7 + 1, 2 + 1
+    plain = np.random.default_rng(0).random((2, n_target, n_source + n_target))
+    slots = np.random.default_rng(1).random((2, n_target, 1 + (n_source + n_target) // 3))
+    look = SimpleNamespace(attentions={"decoder.self": [plain], "decoder.self.compressed": [slots]})
+    words = SimpleNamespace(word_ids=lambda text: list(range(len(text.split()))))
+    reader = SimpleNamespace(
+        model=SimpleNamespace(reads_as_one=True),
+        tokenizers=SimpleNamespace(source=words, target=words),
+        explain=lambda source, target: look,
+    )
+    (found,) = watched_words(reader, [pair], "decoder.cross", [[(6, 1)]])
+    assert found.links == ((6, 1),)
+    for head in (0, 1):
+        matrix = found.weights[f"decoder.self layer 0 head {head}"]
+        spread = found.weights[f"decoder.self.compressed layer 0 head {head}"]
+        assert matrix.shape == spread.shape == (2, 7)
+        for t in range(2):
+            for s in range(7):
+                assert matrix[t, s] == pytest.approx(plain[head, t, s])
+                assert spread[t, s] == pytest.approx(slots[head, t, 1 + s // 3] / 3)
