@@ -5,6 +5,7 @@ import json
 
 import pytest
 from letters import pairs
+from summaries import documents
 
 from regard.cli.main import main
 
@@ -53,3 +54,45 @@ def test_a_table_to_learn_from_and_csv_to_be_scored_on(tmp_path, capsys):
     scores = trained("agnews", tmp_path / "run", capsys, f"folder={tmp_path}")
     assert (scores["split"], scores["n"]) == ("test", 9)
     assert 0 <= scores["accuracy"] <= 1
+
+
+def asked(document, summary):
+    """A question and its answer, as SQuALITY has them."""
+    return {"question_text": f"what {document[0]}?", "responses": [{"response_text": summary}] * 2}
+
+
+def query(document, summary):
+    return {"query": f"what {document[0]}?", "answer": summary}
+
+
+LAYOUTS = {
+    "aeslc": lambda d, s: {"body": d, "subjects": [s, "e f"]},
+    "scitldr": lambda d, s: {"source": d.split(), "target": [s, "e f"]},
+    "ectsum": lambda d, s: {"document": d.split(), "summary": s.split()},
+    "scisummnet": lambda d, s: {
+        "title": d[0],
+        "sections": [{"title": d[0], "sentences": [d]}],
+        "human_summary": [s],
+    },
+    "squality": lambda d, s: {"document": d, "questions": [asked(d, s)]},
+    "qmsum": lambda d, s: {
+        "meeting_transcripts": [{"speaker": "A", "content": d}],
+        "general_query_list": [query(d, s)],
+        "specific_query_list": [],
+    },
+}
+
+
+@pytest.mark.parametrize("recipe", LAYOUTS)
+def test_documents_with_the_keys_of_public_sets(recipe, tmp_path, capsys):
+    before = "SciTLDR-A." if recipe == "scitldr" else ""
+    for split, n in {"train": 50, "dev": 6, "test": 5}.items():
+        rows = (LAYOUTS[recipe](*one) for one in documents(n, seed=n))
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (tmp_path / f"{before}{split}.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    settings = (f"folder={tmp_path}", "beam=2", "model.max_len=40", "decode.max_len=9")
+    scores = trained(recipe, tmp_path / "run", capsys, *settings)
+    scored_on_test = recipe in ("aeslc", "scitldr")
+    assert (scores["split"], scores["n"]) == ("test", 5 if scored_on_test else 6)
+    assert {"rouge1", "rouge2", "rouge_l", "log_perplexity"} < {*scores}
+    assert ("rouge_l_multi" in scores) == scored_on_test

@@ -97,7 +97,8 @@ def evaluate(
 
 def _show(scores: dict[str, Any]) -> None:
     """A table, and how the scores in it were computed."""
-    show_scores({scores["split"]: scores}, signatures="bleu_signature" in scores)
+    signed = "bleu_signature" in scores or "rouge_l_signature" in scores
+    show_scores({scores["split"]: scores}, signatures=signed)
     if "bleu_lc" in scores:
         print(f"lower-cased BLEU {scores['bleu_lc']:.2f} ({scores['bleu_lc_signature']})")
     if "bleu_multi" in scores:
@@ -105,6 +106,11 @@ def _show(scores: dict[str, Any]) -> None:
             f"BLEU {scores['bleu_multi']:.2f} with all references of each of "
             f"{scores['n_sources']:,} sources ({scores['bleu_multi_signature']})"
         )
+    if "rouge_l_multi" in scores:
+        best = ", ".join(
+            f"{scores[f'{name}_multi']:.2f}" for name in ("rouge1", "rouge2", "rouge_l")
+        )
+        print(f"ROUGE-1, 2, L {best} with the best reference ({scores['rouge_l_multi_signature']})")
     for name, part in scores.get("parts", {}).items():
         if "bleu_signature" in part:
             print(f"{name}: {part['bleu_signature']}\n{name}: {part['chrf_signature']}")
@@ -177,8 +183,9 @@ def score(
 
 # ------------------------------------------------------------------ tables of scores
 
-# Of a translator's many scores, those that its table shows.
+# Of the many scores of a translator and of a summarizer, those that its table shows.
 TRANSLATION = ("n", "exact_match", "bleu", "chrf", "perplexity")
+SUMMARIES = ("n", "rouge1", "rouge2", "rouge_l", "facts", "two_hop_facts", "log_perplexity")
 
 
 def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = False) -> None:
@@ -186,8 +193,12 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
     from rich.console import Console
 
     console = Console(markup=False, highlight=False, soft_wrap=True)
-    translated = all("chrf" in one for one in scores.values())
-    console.print(_table(scores, TRANSLATION if translated else _numbers_in(scores)))
+    names = _numbers_in(scores)
+    if all("chrf" in one for one in scores.values()):
+        names = TRANSLATION
+    elif "rouge_l" in names:
+        names = [name for name in SUMMARIES if name in names]
+    console.print(_table(scores, names))
     parts: dict[str, Mapping[str, Any]] = {}
     for name, one in scores.items():
         parts |= {f"{name}: {part}": told for part, told in one.get("parts", {}).items()}
@@ -198,7 +209,7 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
             console.print(f"{name}: {line}")
     if signatures:
         one = next(iter(scores.values()))
-        known = ("bleu_signature", "chrf_signature")  # captions have no chrF
+        known = ("bleu_signature", "chrf_signature", "rouge_l_signature")  # captions have no chrF
         console.print(*(one[name] for name in known if name in one), sep="\n")
 
 
@@ -232,8 +243,12 @@ def attention_lines(scores: Mapping[str, Any]) -> list[str]:
     """What was too long, and what attention finds: the head chosen, chance beside it."""
     lines = []
     if "too_long" in scores:
-        lines.append(f"{scores['too_long']} sentences are too long for the model: not translated")
-    found = {"aer": "alignment error rate", "antecedent_accuracy": "antecedent found"}
+        lines.append(f"{scores['too_long']} texts are too long for the model: left empty")
+    found = {
+        "aer": "alignment error rate",
+        "antecedent_accuracy": "antecedent found",
+        "fact_attention": "attention on the sentences of a fact",
+    }
     for name in [one for one in found if one in scores]:
         share, shuffled = (f"{100 * scores[one]:.1f} %" for one in (name, f"{name}_shuffled"))
         lines.append(f"{found[name]} {share} ({scores[f'{name}_by']}; shuffled {shuffled})")

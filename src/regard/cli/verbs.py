@@ -172,7 +172,9 @@ def answer_lines(
 def _chunks(verb: Verb, inputs: list[str]) -> Chunks:
     if inputs:
         return Chunks(
-            lambda size: (inputs[i : i + size] for i in range(0, len(inputs), size)), "input"
+            lambda size: (inputs[i : i + size] for i in range(0, len(inputs), size)),
+            "input",
+            given=True,
         )
     if verb.unasked and sys.stdin.isatty():
         return Chunks(lambda _size: iter([list(verb.unasked)]))

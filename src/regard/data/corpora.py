@@ -16,6 +16,7 @@ from regard.core.errors import ConfigError, DataError
 from regard.core.numbers import counted
 from regard.core.registry import Registry
 from regard.data import readers
+from regard.data.document_files import document_rows, joined_text, summarized, text_list
 from regard.data.lines import excerpt, read_lines, read_parallel
 from regard.data.picture_boxes import BOX_COLUMNS, CORNERS, boxed_picture
 from regard.data.picture_corpora import (
@@ -56,6 +57,8 @@ class Schema:
     """Keys of JSON that may be missing."""
     formats: tuple[str, ...] = ()
     """Endings of files that are read, where a file of any other name is no table."""
+    unfolded: Callable[[Iterator[Row]], Iterator[Row]] | None = None
+    """Rows as others write them → rows by our keys, perhaps several of one."""
     pictures: bool = False
     """Whether a row has a picture, or the name of one; ``make`` is then told where they lie."""
 
@@ -81,7 +84,9 @@ def read_corpus(
     headed = isinstance(files, str) and ending(Path(files)) != ".jsonl" and pattern is None
     kind_key = "kind" if settings is None else settings.question_kind
     names = {**dict.fromkeys(NAMES_OF_IMAGES, "image"), kind_key: "kind"} if schema.pictures else {}
-    rows = _named(_rows(files, schema, pattern), schema, columns if single else None, names)
+    found = _rows(files, schema, pattern)
+    found = found if schema.unfolded is None else schema.unfolded(found)
+    rows = _named(found, schema, columns if single else None, names)
     examples: list[Any] = []
     n_rows = n_headers = n_unanswered = n_made = 0
     for where, values in rows:
@@ -245,6 +250,8 @@ def _picked(fields: Sequence[str], columns: tuple[int, ...], where: str) -> list
 
 
 def _is_header(values: Values) -> bool:
+    if values == {"document": "document", "summary": "summary"}:
+        return True
     last = [values.get(name, "") for name in ("label", "score", "answer")]
     return any(isinstance(part, str) and part.strip().lower() in HEADERS for part in last)
 
@@ -303,6 +310,9 @@ _CONVERT: Mapping[str, Callable[[Any, str, str], Any]] = {
     "score": _score,
     "answer": _answers,
     "answer_start": _start,
+    "document": joined_text,
+    "summary": joined_text,
+    "references": text_list,
     **dict.fromkeys(("image", "caption", "split", "kind"), _as_it_is),
     **dict.fromkeys(("boxes", "labels", "width", "height", *CORNERS), _as_it_is),
 }
@@ -369,6 +379,16 @@ _PAIR_FORMATS = (".tsv", ".txt", ".csv", ".jsonl")
 
 SCHEMAS: Registry[Schema] = Registry("kind of records")
 SCHEMAS.add("pair")(Schema("pair", {2: ("source", "target")}, _pair, formats=_PAIR_FORMATS))
+SCHEMAS.add("summary")(
+    Schema(
+        "document with its summary",
+        {2: ("document", "summary")},
+        summarized,
+        optional=("references",),
+        formats=_PAIR_FORMATS,
+        unfolded=document_rows,
+    )
+)
 SCHEMAS.add("label")(Schema("example", _LABELLED, _labelled, patterns=True))
 SCHEMAS.add("score")(Schema("example", _SCORED, _labelled, patterns=True))
 SCHEMAS.add("text")(Schema("text", {1: ("text",)}, _labelled, patterns=True))

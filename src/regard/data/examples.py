@@ -207,13 +207,23 @@ def encode_table(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) ->
     return IdTable(encoded(sources, source), encoded(targets, target))
 
 
+LongRule = Literal["drop", "truncate", "refuse"]
+"""What becomes of a pair that is longer than a model reads."""
+
+
 def within(
-    examples: Sequence[Example], max_len: int, rule: Literal["drop", "truncate"] = "drop"
+    examples: Sequence[Example], max_len: int, rule: LongRule = "drop"
 ) -> tuple[IdTable, int]:
     """Examples of at most ``max_len`` positions a side, longer ones dropped or cut; how many."""
     table = IdTable.of(examples)
     fits = table.fits(max_len)
     n_long = int((~fits).sum())
+    if n_long and rule == "refuse":
+        raise DataError(
+            f"{n_long} of {len(table)} texts are longer than max_len={max_len} tokens, the longest "
+            f"has {table.longest} with the end token; raise model.max_len, or set "
+            "data.truncate=true"
+        )
     if rule == "truncate":
         return IdTable(table.source.cut(max_len - 1), table.target.cut(max_len - 1)), n_long
     if n_long and n_long == len(table):

@@ -15,6 +15,8 @@ Resample = Literal["bicubic", "bilinear"]
 """How new pixels are computed from old ones."""
 Links = tuple[tuple[int, int], ...]
 """Pairs of word positions, from 0, in the words of ``regard.text.words.split``."""
+Span = tuple[int, int]
+"""Words that follow each other: the first, and the one behind the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,33 @@ class Pair:
         turned = None if links is None else tuple(sorted((t, s) for s, t in links))
         antecedents = self.target_antecedents, self.antecedents
         return Pair(self.target, self.source, turned, *antecedents, self.tags)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What a summary states, and where its document says so."""
+
+    statement: tuple[str, str, str]
+    """Who, which relation, what."""
+    stated: tuple[int, ...]
+    """The words of the summary that state it."""
+    support: tuple[Span, ...]
+    """The words of each sentence of the document that it takes: two, where it is two hops away."""
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """All words of the supporting sentences."""
+        return tuple(word for begin, end in self.support for word in range(begin, end))
+
+
+@dataclass(frozen=True, slots=True)
+class Document(Pair):
+    """A document (``source``) and a summary of it (``target``)."""
+
+    references: tuple[str, ...] = ()
+    """Every summary that is right, where there are several; the first is learned."""
+    facts: tuple[Fact, ...] = ()
+    """What the summary states, where a data set knows it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,13 @@ class DataSettings(BaseModel):
     long_lines: Literal["truncate", "drop"] = Field(
         "drop", description="What happens to a pair with a side longer than model.max_len."
     )
+    truncate: bool = Field(
+        False,
+        description="Whether a document longer than model.max_len is cut; else it is refused.",
+    )
+    document_length: int | None = Field(
+        None, ge=1, description="Words of a document of the world documents; 500 if not given."
+    )
     n_train: int | None = Field(None, ge=1, description="How many training pairs a world makes.")
     world_seed: int = Field(0, ge=0, description="What a world is made from, or valid held out by.")
 
@@ -151,6 +158,7 @@ class DataSettings(BaseModel):
         assert self.world is not None, "there are files"
         size = {} if self.n_train is None else {"n_train": self.n_train}
         size |= {} if self.image_size is None else {"size": self.image_size}
+        size |= {} if self.document_length is None else {"length": self.document_length}
         how = {"seed": self.world_seed, **size}
         return WorldRequest(self.world, self.direction, how, self.language)
 
@@ -272,6 +280,14 @@ class DataSettings(BaseModel):
                 f"data.longest_edge that is no less; found {shortest} and {longest}"
             )
         return fit
+
+    @field_validator("document_length")
+    @classmethod
+    def _only_a_world_draws_documents(cls, length: int | None, info: ValidationInfo) -> int | None:
+        world = info.data.get("world", "documents")
+        if length is not None and world != "documents":
+            raise ValueError("only the world 'documents' draws documents; leave this out")
+        return length
 
     @field_validator("n_train")
     @classmethod

@@ -224,6 +224,53 @@ def chrf(hypotheses: Sequence[str], references: Several) -> float:
     return _corpus_score(sacre_metric("chrf"), hypotheses, references)
 
 
+ROUGE_KINDS = {"rouge1": "rouge1", "rouge2": "rouge2", "rouge_l": "rougeL"}
+"""Our names of what the package rouge-score computes."""
+
+
+def rouge_each(name: str, predictions: Sequence[str], references: Several) -> list[float]:
+    """F1 of each prediction, 0 … 100, with the reference that it is nearest to."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    check_parallel(predictions=predictions, references=references)
+    kind = ROUGE_KINDS[name]
+    scorer = RougeScorer([kind], use_stemmer=True)
+    rows = ([one] if isinstance(one, str) else one for one in references)
+    found = (scorer.score_multi(row, said) for said, row in zip(predictions, rows, strict=True))
+    return [100 * one[kind].fmeasure for one in found]
+
+
+def _rouge_signature(references: Several) -> str:
+    from importlib.metadata import version
+
+    counts = {1 if isinstance(one, str) else len(one) for one in references}
+    refs = "var" if len(counts) > 1 else str(*counts)
+    how = "F1|stemmer:porter|best of references|mean of texts"
+    return f"nrefs:{refs}|{how}|rouge-score:{version('rouge-score')}"
+
+
+def _rouge(name: str, title: str) -> Callable[[Function], Function]:
+    return metric(name, title=title, unit="points", better="higher", signature=_rouge_signature)
+
+
+@_rouge("rouge1", "ROUGE-1")
+def rouge1(predictions: Sequence[str], references: Several) -> float:
+    """Mean F1 of the words that summaries share with their references (Lin 2004)."""
+    return sum(rouge_each("rouge1", predictions, references)) / len(references)
+
+
+@_rouge("rouge2", "ROUGE-2")
+def rouge2(predictions: Sequence[str], references: Several) -> float:
+    """The same of pairs of words that follow each other."""
+    return sum(rouge_each("rouge2", predictions, references)) / len(references)
+
+
+@_rouge("rouge_l", "ROUGE-L")
+def rouge_l(predictions: Sequence[str], references: Several) -> float:
+    """The same of the longest common subsequence of words, the whole text being one sentence."""
+    return sum(rouge_each("rouge_l", predictions, references)) / len(references)
+
+
 @metric("top5", title="top-5", unit="share", better="higher", takes="ranked labels")
 def top5(predicted: Sequence[Sequence[Any]], right: Sequence[Any]) -> float:
     """Share of examples whose right label is one of the first five.
@@ -403,6 +450,8 @@ def perplexity(total_log_prob: float, n_tokens: int) -> float:
 _MEASURED: tuple[tuple[str, str, str, Literal["higher", "lower"]], ...] = (
     ("loss", "loss", "nats", "lower"),
     ("perplexity", "perplexity", "perplexity", "lower"),
+    ("log_perplexity", "log-perplexity", "nats", "lower"),
+    ("fact_attention", "attention on facts", "share", "higher"),
     ("word_perplexity", "perplexity a word", "perplexity", "lower"),
     ("antecedent_accuracy", "antecedent accuracy", "share", "higher"),
     ("true_captions", "true of the picture", "share", "higher"),

@@ -48,6 +48,8 @@ class Chunks:
     read: Callable[[int], Iterator[list[str]]]
     named: str = "standard input, line"
     """What a line is called in messages, before its number."""
+    given: bool = False
+    """Whether these are inputs of the command line, and no lines of standard input."""
 
     def __call__(self, size: int) -> Iterator[list[str]]:
         """Lists of at most ``size`` lines."""
@@ -513,7 +515,15 @@ class TaskRegistry(Registry[Task]):
     """Tasks by name; built-in ones are imported when somebody asks."""
 
     builtin: tuple[str, ...] = (
-        *("translation", "language", "classification", "masked", "similarity", "answers"),
+        *(
+            "translation",
+            "summarization",
+            "language",
+            "classification",
+            "masked",
+            "similarity",
+            "answers",
+        ),
         *("image_classification", "captioning", "visual_questions", "detection"),
     )
     """Modules beside this one, each of which enters the task of its name."""

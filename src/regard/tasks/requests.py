@@ -17,6 +17,8 @@ from pydantic import (
 
 MAX_CHARACTERS = 5_000
 """In one text."""
+MAX_DOCUMENT = 200_000
+"""In one document."""
 MAX_LINES = 128
 """Texts in one request."""
 MAX_GUESSES = 50
@@ -139,6 +141,25 @@ class TranslateOptions(SearchOptions):
     compute_type: str | None = Field(
         None, description="What ctranslate2 computes in: int8, …; float32 if not given."
     )
+
+
+class SummarizeRequest(Request):
+    """A document to summarize."""
+
+    document: Annotated[
+        str, Field(min_length=1, max_length=MAX_DOCUMENT), BeforeValidator(_no_picture)
+    ] = Field(description="A document.")
+    truncate: bool = Field(
+        False, description="Whether the end of a document that is too long is cut off."
+    )
+
+
+class SummarizeOptions(SearchOptions):
+    """How the command line summarizes."""
+
+    prefix: str = Field("", description="How every summary begins.")
+    batch_tokens: int = Field(16384, ge=1, description="Tokens of documents at once.")
+    truncate: bool = Field(False, description="Cut off the end of a document that is too long.")
 
 
 MAX_IMAGE = 8 * 2**20

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress, islice
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from regard.data.corpora import read_corpus
 from regard.data.examples import (
     BpeDropoutTexts,
     IdTable,
+    LongRule,
     Texts,
     encode_pairs,
     encode_table,
@@ -86,7 +87,7 @@ class TranslationValidation:
         self.target = prepared.tokenizers.target
         self.settings = prepared.recipe.decode.chosen(beam=1)
         self.device = prepared.device
-        self.metrics = (*OWN_METRICS, *training.metrics)
+        self.metrics = (*prepared.own_metrics, *training.metrics)
 
     def __call__(self, model: SequenceModel) -> Mapping[str, float]:
         """``loss``, and the metrics of greedy search."""
@@ -127,7 +128,17 @@ class PreparedTranslation(Prepared):
     texts: Texts
     """What is trained on: ``train``, perhaps segmented anew each epoch."""
     formula: FlopFormula
-    takes, criteria = "texts", ("loss", *OWN_METRICS)
+    takes = "texts"
+
+    @property
+    def own_metrics(self) -> tuple[str, ...]:
+        """What a validation computes of texts by itself."""
+        return OWN_METRICS
+
+    @property
+    @override
+    def criteria(self) -> tuple[str, ...]:
+        return ("loss", *self.own_metrics)
 
     @property
     @override
@@ -200,14 +211,21 @@ class PreparedTranslation(Prepared):
 
 
 def prepare_translation(
-    recipe: Recipe, device: torch.device, *, begun: Path | None = None, cache: Path | None = None
+    recipe: Recipe,
+    device: torch.device,
+    *,
+    begun: Path | None = None,
+    cache: Path | None = None,
+    records: str = "pair",
+    long_lines: LongRule | None = None,
+    kind: type[PreparedTranslation] = PreparedTranslation,
 ) -> PreparedTranslation:
     """Load or make the data, train tokenizers unless the run was begun, build the model.
 
     Where training texts come from files, their ids are kept in the folder ``cache``, if one is
-    given.
+    given. Another task says which ``records`` it reads and what becomes of long ones.
     """
-    data = load_records(recipe.data, "pair")
+    data = load_records(recipe.data, records)
     pairs = data.splits["train"]
     init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
     known = begun or (None if init is None else init.path)  # the weights there know no other ids
@@ -224,10 +242,11 @@ def prepare_translation(
     if init is not None and begun is None:  # snapshots hold all weights
         fill(model, read_weights(init), str(init.weights))
     cache = cache if recipe.data.world is None else None  # a world is made again as fast
-    train = _encoded(data, "train", tokenizers, config.max_len, recipe.data.long_lines, cache)
+    rule = long_lines or recipe.data.long_lines
+    train = _encoded(data, "train", tokenizers, config.max_len, rule, cache)
     # TranslationValidation keeps its references, so its long lines are cut, never dropped.
     valid = _encoded(data, "valid", tokenizers, config.max_len, "truncate")
-    return PreparedTranslation(
+    return kind(
         recipe=recipe,
         data=data,
         tokenizers=tokenizers,
@@ -255,7 +274,7 @@ def _encoded(
     name: str,
     tokenizers: Tokenizers,
     max_len: int,
-    rule: Literal["drop", "truncate"],
+    rule: LongRule,
     cache: Path | None = None,
 ) -> Encoded:
     """A split as ids, of at most ``max_len`` positions a side; kept in files of a ``cache``."""
@@ -364,6 +383,10 @@ class TranslationTask(TextTask):
 
     name, unit = "translation", TOKEN
     verbs = (TRANSLATE,)
+    records: ClassVar[str] = "pair"
+    """The kind of records that it learns from."""
+    scored_split = staticmethod(evaluate_split)
+    scored_pairs = staticmethod(evaluate_pairs)
     heeds = frozenset(
         {
             "data.columns",
@@ -400,8 +423,9 @@ class TranslationTask(TextTask):
         if own:
             remedy = f"{ELSEWHERE}, or two files with --source and --reference"
             check_data(run.folder, run.recipe.data, remedy)
-        data = load_records(run.recipe.data, "pair")
-        return replace(evaluate_split(run, data, split or "test", **given), notes=data.notes)
+        data = load_records(run.recipe.data, self.records)
+        found = self.scored_split(run, data, split or "test", **given)
+        return replace(found, notes=(*data.notes, *found.notes))
 
     @override
     def score_file(self, run: Run, path: Path, **options: Any) -> Evaluation:
@@ -413,11 +437,12 @@ class TranslationTask(TextTask):
 
     def _score(self, run: Run, files: Files, name: str, options: Mapping[str, Any]) -> Evaluation:
         given = self.options_of(options)
-        corpus = read_corpus(files, "pair", run.recipe.data)
+        corpus = read_corpus(files, self.records, run.recipe.data)
         skipped = f"{corpus.n_empty} lines skipped, being empty on one side or both"
         words = (word for pair in corpus.examples for word in run.unknown_words(pair.source))
         notes = (*([skipped] if corpus.n_empty else []), *unknown_note(words))
-        return replace(evaluate_pairs(run, corpus.examples, split=name, **given), notes=notes)
+        found = self.scored_pairs(run, corpus.examples, split=name, **given)
+        return replace(found, notes=(*notes, *found.notes))
 
     @override
     def score_alignments(self, run: Run, sentences: Path, gold: Path) -> Evaluation:
@@ -430,7 +455,7 @@ class TranslationTask(TextTask):
     def subject(self, run: Run, split: str, n: int, data: Data[Pair] | None = None) -> Subject:
         if data is None:
             check_data(run.folder, run.recipe.data, PAIRS)
-            data = load_records(run.recipe.data, "pair")
+            data = load_records(run.recipe.data, self.records)
         fitting = (
             pair for pair in split_of(data.splits, split) if run.fits(pair.source, pair.target)
         )
@@ -474,9 +499,10 @@ class TranslationTask(TextTask):
         data = run.recipe.data
         pairs: Sequence[Pair] = ()
         if data.world is not None:
-            pairs = load_records(data, "pair").splits["valid"]
+            pairs = load_records(data, self.records).splits["valid"]
         elif files := data.valid or data.test or data.train:
-            pairs = read_corpus(located({"one": files}, data.folder)["one"], "pair", data).examples
+            (found,) = located({"one": files}, data.folder).values()
+            pairs = read_corpus(found, self.records, data).examples
         sources = (pair.source for pair in pairs)
         return ({"text": text} for text in sources if text.strip() and run.fits(text))
 

@@ -64,7 +64,7 @@ def evaluate_pairs(
         "n": len(pairs),
         **computed((*TEST_METRICS, *run.recipe.train.metrics), translations, references),
         **_multi(pairs, translations),
-        **_likelihood(run, short),
+        **likelihood(run, short),
         "by_length": [
             dataclasses.asdict(bucket) for bucket in by_length(sources, translations, references)
         ],
@@ -107,7 +107,7 @@ def _by_tag(pairs: Sequence[Pair], translations: Sequence[str]) -> dict[str, dic
     return found
 
 
-def _likelihood(run: Run, pairs: Sequence[Pair]) -> dict[str, float]:
+def likelihood(run: Run, pairs: Sequence[Pair]) -> dict[str, float]:
     """Perplexity and accuracy a token, the right words before it being given."""
     if not pairs:
         return {}
@@ -123,6 +123,8 @@ BATCH_TOKENS = 4096
 MOST = 500
 """Sentences of a set that are watched: enough to tell heads apart, and quick."""
 CROSS, SELF = "decoder.cross", "encoder.self"
+STRIDE = 3
+"""Positions that a slot of compressed attention covers."""
 
 
 def attention_scores(
@@ -171,6 +173,9 @@ def watched_words(
     run: Run, pairs: Sequence[Pair], name: str, links: Sequence[Links]
 ) -> list[Watched]:
     """Each pair's word-by-word weights of every head and of every layer's mean."""
+    if name == CROSS and getattr(run.model, "reads_as_one", False):
+        both = zip(pairs, links, strict=True)
+        return [Watched(words_as_one(run, pair), tuple(some)) for pair, some in both]
     read, write = run.tokenizers.source, run.tokenizers.target
     results: dict[int, Watched] = {}
     for batch in ordered_batches(encode_pairs(pairs, read, write), BATCH_TOKENS) if pairs else ():
@@ -193,6 +198,26 @@ def watched_words(
                 )
             results[number] = Watched(weights, tuple(links[number]))
     return [results[number] for number in range(len(pairs))]
+
+
+def words_as_one(run: Run, pair: Pair) -> dict[Hashable, Matrix]:
+    """The same of a decoder to which source and target are one text: it has no cross-attention.
+
+    A look at it has a row for each target token; its columns are source, begin token and target, or
+    slots of them, whose weight is spread over the positions that they cover.
+    """
+    look = run.explain(pair.source, pair.target)
+    seen = [*run.tokenizers.source.word_ids(pair.source), None]
+    asks = [*run.tokenizers.target.word_ids(pair.target), None]
+    found: dict[Hashable, Matrix] = {}
+    for name, layers in look.attentions.items():
+        for layer, heads in enumerate(layers):
+            if name.endswith(".compressed"):
+                heads = np.repeat(heads[..., 1:] / STRIDE, STRIDE, axis=-1)  # the null is first
+            n_missing = max(0, len(seen) - heads.shape[-1])  # behind the last whole slot
+            inside = np.pad(heads, ((0, 0), (0, 0), (0, n_missing)))[..., : len(seen)]
+            found |= _labelled(f"{name} layer {layer}", attention.words_matrix(inside, seen, asks))
+    return found
 
 
 def _labelled(label: str, heads: Matrix, when: str = "") -> dict[Hashable, Matrix]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple, TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -66,6 +66,8 @@ class LengthWarnings:
     """Tokens of a source with its end token: none longer was trained on (``model.max_len``)."""
     n_cut: int = 0
     n_long: int = 0
+    what: tuple[str, str] = ("translation", "translations")
+    """What is written, one and many."""
 
     def having(self, n_read: int, n_written: int) -> LengthWarnings:
         """With one more translation: tokens that were read and written, without the end tokens.
@@ -74,20 +76,20 @@ class LengthWarnings:
         text is no matter of length: its limit comes sooner.
         """
         n_cut, n_long = int(n_written >= self.most), int(n_read >= self.trained)
-        return self + LengthWarnings(self.most, self.trained, n_cut, n_long)
+        return self + replace(self, n_cut=n_cut, n_long=n_long)
 
     def __add__(self, other: LengthWarnings) -> LengthWarnings:
         """Of both, which are of one run."""
         n_cut, n_long = self.n_cut + other.n_cut, self.n_long + other.n_long
-        return LengthWarnings(self.most, self.trained, n_cut, n_long)
+        return replace(self, n_cut=n_cut, n_long=n_long)
 
     def lines(self) -> list[str]:
         """What a user should know; nothing, if all is well."""
         lines = []
         if self.n_cut:
             lines.append(
-                f"{counted(self.n_cut, 'translation')} cut off after {self.most:,} tokens, the "
-                "most that decode.max_len or the model allows; take shorter texts"
+                f"{self.n_cut:,} {self.what[self.n_cut != 1]} cut off after {self.most:,} tokens, "
+                "the most that decode.max_len or the model allows; take shorter texts"
             )
         if self.n_long:
             lines.append(
@@ -431,10 +433,18 @@ class Run(TrainedRun):
         return self.tokenizers.target.decode(ids, said)
 
 
+R = TypeVar("R", bound=Run)
+
+
 def load_translator(path: str | Path, *, device: str | None = None) -> Run:
     """Open the folder of a translator. Nothing in it is executed."""
-    folder, recipe, model, place = open_run(path, "translation", "a translator", device)
+    return load_pair_run(path, Run, "translation", "a translator", device)
+
+
+def load_pair_run(path: str | Path, kind: type[R], task: str, called: str, device: str | None) -> R:
+    """Open the folder of a run that writes a target for a source."""
+    folder, recipe, model, place = open_run(path, task, called, device)
     tokenizers, config = load_tokenizers(folder.path), model.config
     check_vocabulary(folder, tokenizers.source, config.n_source_vocab, of="source ")
     check_vocabulary(folder, tokenizers.target, config.n_target_vocab, of="target ")
-    return Run(folder, recipe, tokenizers, model, place)
+    return kind(folder, recipe, tokenizers, model, place)

@@ -126,6 +126,10 @@ class Translate(BuiltinVerb):
     )
     doc = "The translation of a sentence."
     served, read = False, ("source",)
+    reads: ClassVar[str] = "source"
+    """What goes in, as JSON names it."""
+    writes: ClassVar[str] = "translation"
+    """What comes out, as JSON names it."""
 
     @override
     def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
@@ -143,36 +147,98 @@ class Translate(BuiltinVerb):
         warnings = run.length_warnings([], [])
         named = {name: getattr(options, name) for name in ("beam", "batch_tokens", "prefix")}
         how = {**named, **options.sampling}
-        for lines in readable(run, chunks, self.chunk, note):
+        for lines in self.texts(run, chunks, options, note):
             found = run.hypotheses(lines, n_best=options.n_best or 1, **how)
             warnings += run.length_warnings(lines, [several[0] for several in found])
             yield [
-                (line, {"hypotheses": [_described(run, line, one) for one in several]})
+                (line, {"hypotheses": [self._described(run, line, one) for one in several]})
                 for line, several in zip(lines, found, strict=True)
             ]
         for told in warnings.lines():
             note(told)
 
+    def texts(self, run: Any, chunks: Chunks, options: Any, note: Note) -> Iterator[list[str]]:
+        """Lists of sources that the run can read; the first that it cannot is an error."""
+        return readable(run, chunks, self.chunk, note)
+
     @override
     def as_line(self, request: Any, answer: Answer, options: Any) -> str:
         found = answer["hypotheses"]
         if options.n_best:
-            return "\n".join(f"{one['translation']}\t{one['score']:.4f}" for one in found)
-        return str(found[0]["translation"])
+            return "\n".join(f"{one[self.writes]}\t{one['score']:.4f}" for one in found)
+        return str(found[0][self.writes])
 
     @override
     def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:
         found = answer["hypotheses"]
         several = {"hypotheses": found} if options.n_best else {}
-        return {"source": request, **found[0], **several}
+        return {self.reads: request, **found[0], **several}
+
+    def _described(self, run: Any, line: str, hypothesis: Any) -> Answer:
+        return {
+            self.writes: run.text(line, hypothesis).replace("\n", " "),  # one line out
+            "score": hypothesis.score,
+            "tokens": run.tokenizers.target.tokens(hypothesis.ids),
+        }
 
 
-def _described(run: Any, line: str, hypothesis: Any) -> Answer:
-    return {
-        "translation": run.text(line, hypothesis).replace("\n", " "),  # one line out
-        "score": hypothesis.score,
-        "tokens": run.tokenizers.target.tokens(hypothesis.ids),
-    }
+class Summarize(Translate):
+    """A document in, its summary out."""
+
+    name, task, wants = "summarize", "summarization", "a summarizer"
+    summary = "Summarize documents: files, or the lines of standard input, one by one."
+    help = (
+        "An input is a file that holds one document. Scores are log-probabilities divided by the "
+        "length penalty."
+    )
+    doc = "The summary of a document."
+    served, read, reads, writes = True, ("document",), "document", "summary"
+    unit, chunk, reads_files = "document", 16, True
+
+    @override
+    def check(self, run: Any, request: Any, at_most: int) -> None:
+        """A document may be as long as the model reads, which training has paid for already."""
+        run.readable(request.document, truncate=request.truncate)
+
+    @override
+    def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
+        told = [run.readable(one.document, truncate=one.truncate) for one in requests]
+        said = run.summarize(told)
+        cut = [text != one.document for text, one in zip(told, requests, strict=True)]
+        return [{"summary": text, "cut": short} for text, short in zip(said, cut, strict=True)]
+
+    @override
+    def texts(self, run: Any, chunks: Chunks, options: Any, note: Note) -> Iterator[list[str]]:
+        n_before, n_cut, unknown = 0, 0, dict[str, None]()
+        for chunk in chunks(self.chunk):
+            documents: list[str] = []
+            try:
+                for number, line in enumerate(chunk, start=n_before + 1):
+                    with chunks.telling(number):
+                        whole = _document_in(line) if chunks.given else line
+                        documents.append(run.readable(whole, truncate=options.truncate))
+                    n_cut += documents[-1] != whole
+            except DataError:  # after all that stands before it
+                yield documents
+                raise
+            yield documents
+            n_before += len(chunk)
+            if len(unknown) < MOST_UNKNOWN:
+                unknown |= dict.fromkeys(
+                    word for one in documents for word in run.unknown_words(one)
+                )
+        for told in unknown_note(unknown):
+            note(told)
+        self.tell(n_cut, cut_note(run), note)
+
+
+def _document_in(path: str) -> str:
+    """All lines of a file as one text."""
+    from pathlib import Path
+
+    from regard.data.lines import read_lines
+
+    return " ".join(" ".join(read_lines(Path(path))).split())
 
 
 class Generate(BuiltinVerb):
@@ -540,13 +606,14 @@ class Nearest(BuiltinVerb):
         return {"unknown": unknown_words(run, request.text, *request.others)}
 
 
-TRANSLATE, GENERATE, CLASSIFY, FILL = Translate(), Generate(), Classify(), Fill()
+TRANSLATE, SUMMARIZE, GENERATE = Translate(), Summarize(), Generate()
+CLASSIFY, FILL = Classify(), Fill()
 ANSWER, EMBED, NEAREST = Reply(), Embed(), Nearest()
 
 
 def verbs() -> dict[str, Verb]:
     """All verbs by name: the built-in ones, and those of plug-ins that were loaded."""
-    texts = (TRANSLATE, GENERATE, CLASSIFY, ANSWER, EMBED, NEAREST, FILL)
+    texts = (TRANSLATE, SUMMARIZE, GENERATE, CLASSIFY, ANSWER, EMBED, NEAREST, FILL)
     builtin = (*texts, CAPTION, ASK, DETECT)
     others = (verb for task in TASKS.entered() for verb in task.verbs)
     return {verb.name: verb for verb in (*others, *builtin)}

@@ -40,6 +40,7 @@ KNOWN = {
     "spearman",
 }
 KNOWN |= {"pearson", "f1", "aer", "antecedent_accuracy", "bleu_lc", "word_perplexity"}
+KNOWN |= {"rouge1", "rouge2", "rouge_l", "log_perplexity", "fact_attention"}
 PERFECT = {
     "ranked labels": ([["b", "a"], ["a", "b"]], ["a", "a"]),
     "texts": (["a b c d", "e f g h"], ["a b c d", "e f g h"]),

@@ -9,7 +9,7 @@ from regard.runs.prepare import check_used, prepare
 from regard.tasks.recipe import recipe_from
 
 ENCODERS = ("classification", "masked", "similarity", "answers")
-ALL = ("translation", "language", *ENCODERS)
+ALL = ("translation", "summarization", "language", *ENCODERS)
 WORDLESS = ("image_classification", "detection")
 
 
@@ -23,9 +23,10 @@ def recipe(task, section="data", **settings):
 @pytest.mark.parametrize(
     ("section", "setting", "tasks"),
     [
-        ("data", {"prompt": "{text} ="}, ("translation", *ENCODERS)),
+        ("data", {"prompt": "{text} ="}, ("translation", "summarization", *ENCODERS)),
         ("data", {"columns": [1, 2]}, ("masked",)),
-        ("data", {"long_lines": "truncate"}, ("language", *ENCODERS)),
+        ("data", {"long_lines": "truncate"}, ("summarization", "language", *ENCODERS)),
+        ("data", {"truncate": True}, ("translation", "language", *ENCODERS)),
         ("text", {"bpe_dropout": 0.1}, ("language", *ENCODERS)),
         ("text", {"shared": False}, ("language", *ENCODERS)),
         ("train", {"teacher_forcing": 0.5}, ("language", *ENCODERS)),
@@ -62,10 +63,10 @@ def test_all_of_it_is_told_at_once_and_before_files_are_opened():
     with pytest.raises(ConfigError) as caught:
         prepare(asked, torch.device("cpu"))
     assert str(caught.value) == (
-        "decode.beam=4 does nothing in the task masked, being for translation, language and "
-        "captioning; leave it out; "
-        "decode.max_len=9 does nothing in the task masked, being for translation, language and "
-        "captioning; leave it out"
+        "decode.beam=4 does nothing in the task masked, being for translation, summarization, "
+        "language and captioning; leave it out; "
+        "decode.max_len=9 does nothing in the task masked, being for translation, summarization, "
+        "language and captioning; leave it out"
     )
 
 

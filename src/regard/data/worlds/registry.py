@@ -24,7 +24,8 @@ class WorldRequest:
     name: str
     direction: str
     size: Mapping[str, int]
-    """``seed`` and, where that is said, ``n_train``; of pictures also ``size``, in pixels."""
+    """``seed`` and, where that is said, ``n_train``; of pictures also ``size``, in pixels, and of
+    documents ``length``, in words."""
     language: str = "en"
     """Of captions."""
 
@@ -37,6 +38,7 @@ RECORDS = {
     "score": "pairs that are alike",
     "text": "texts",
     "question": "questions",
+    "summary": "documents with summaries",
     "language": "texts to go on from",
     "image_label": "pictures with labels",
     "caption": "pictures with captions",
@@ -108,6 +110,12 @@ def _toy(asked: WorldRequest) -> Splits:
     return build_toy(asked.name, **asked.size)
 
 
+def _documents(asked: WorldRequest) -> Splits:
+    from regard.data.worlds.documents import build_documents
+
+    return build_documents(**asked.size)
+
+
 def _scenes(kind: str) -> Build:
     def build(asked: WorldRequest) -> Splits:
         from regard.data.worlds.scene_records import scene_records
@@ -140,6 +148,7 @@ for _name in ("copy", "reverse", "sort", "recall"):
 for _name in ("sentiment", "topics"):
     WORLDS.add(_name)(World({"label": _labelled, "text": _labelled}))
 WORLDS.add("questions")(World({"question": _questions}))
+WORLDS.add("documents")(World({"summary": _documents}))
 WORLDS.add(EVERYTHING)(World({"language": _everything}, _BOTH))
 WORLDS.add("scenes")(
     World({kind: _scenes(kind) for kind in ("image_label", "caption", "image_question", "boxes")})
