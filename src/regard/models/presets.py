@@ -58,12 +58,13 @@ from regard.models.visual_questions import VisualQuestionsConfig, visual_questio
 NAMES: Mapping[str, Registry[Any]] = {
     "score": SCORES,
     "window": WINDOWS,
+    "windows": WINDOWS,
     "normaliser": NORMALISERS,
     "positions": POSITIONS,
     "activation": ACTIVATIONS,
     "norm": NORMS,
 }
-"""Settings whose values are names of a registry."""
+"""Settings whose values are names of a registry, or several of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +419,8 @@ def resolve_for(
 def check_names(config: ModelConfig) -> None:
     """Refuse names that no registry has; a plug-in's must have been entered by now."""
     for key, registry in NAMES.items():
-        if isinstance(name := getattr(config, key, None), str):
+        said = getattr(config, key, None)
+        for name in (said,) if isinstance(said, str) else said or ():
             registry[name]
 
 
