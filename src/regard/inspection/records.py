@@ -7,7 +7,7 @@ then what W_o makes of the sum, which is what the head adds to the residual stre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -23,13 +23,13 @@ from regard.inspection.capture import (
     AttentionCalls,
     before_scaling,
     by_layer,
-    place,
-    stack_of,
+    viewpoints,
     watch,
     widened,
 )
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.viewpoint import Seen
+from regard.models.base import SequenceModel
 
 Array = NDArray[np.float32]
 
@@ -82,26 +82,36 @@ class Steps:
 
 
 def records(model: nn.Module, source: Tensor, target: Tensor) -> dict[str, tuple[Record, ...]]:
-    """Name -> a record a layer, for one pair: source ids (1, S), target ids (1, T), begin first."""
-    return recorded_call(model, source, target)[1]
+    """Name -> a record a layer, for one pair: source ids (1, S), target ids (1, T), begin first.
+
+    A model for which both are one text is looked at while it reads the target: rows are the
+    target's, and columns all that is before them, the source included.
+    """
+    if not (isinstance(model, SequenceModel) and model.reads_as_one):
+        return recorded_call(model, source, target)[1]
+    with torch.inference_mode():
+        memory = model.encode(source)
+    return recorded_call(model, target, memory, model.start(memory), call=model.read)[1]
 
 
 @torch.inference_mode()
-def recorded_call(model: nn.Module, *read: Tensor) -> tuple[Tensor, dict[str, tuple[Record, ...]]]:
+def recorded_call(
+    model: nn.Module, *read: Any, call: Callable[..., Any] | None = None
+) -> tuple[Any, dict[str, tuple[Record, ...]]]:
     """What a model makes of one text, whatever it reads, and name -> a record a layer."""
     with watch(model) as views:
-        output = model(*read)
+        output = (call or model)(*read)
     outs = output_weights(model)
     return output, by_layer({at: recorded(view, outs.get(at)) for at, view in views.items()})
 
 
 def output_weights(model: nn.Module) -> dict[tuple[str, int], Tensor]:
     """Where there are several heads: place -> (H, Dv, D), the part of W_o that each head has."""
-    found, stack = {}, stack_of(model)
-    for path, module in model.named_modules():
+    places, found = {view: where for where, view in viewpoints(model)}, {}
+    for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             rows = module.to_out.weight.detach().T  # (H·Dv, D)
-            found[place(path, stack)] = rows.unflatten(0, (module.n_heads, -1))
+            found[places[module.view]] = rows.unflatten(0, (module.n_heads, -1))
     return found
 
 

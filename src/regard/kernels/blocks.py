@@ -101,7 +101,7 @@ def are_own_texts(call: Call) -> bool:
     near, T = call.near, call.n_queries
     if not isinstance(near, Block) or not _unmasked(call):
         return False
-    return call.causal and T == call.n_keys and STEP <= near.length < T
+    return call.causal and call.n_keys == T and STEP <= near.length < T
 
 
 def as_own_texts(call: Call, run: Run) -> Tensor:

@@ -13,7 +13,7 @@ from regard.functional.masks import Mask
 from regard.functional.positions import Bias
 from regard.kernels import self_attention
 from regard.layers.draw import normaliser as normaliser_named
-from regard.layers.key_values import KeyValues, Kept
+from regard.layers.key_values import Kept, KeyValues
 from regard.layers.positions import RelativePositions, make_relative
 from regard.layers.score import PreparedScore, Score
 from regard.layers.settings import AttentionSettings, Beta

@@ -14,7 +14,7 @@ from regard.core.errors import ConfigError
 from regard.core.registry import Registry
 from regard.functional import masks
 from regard.functional.masks import Block, Mask, Near, Nearby, Slots
-from regard.layers.key_values import CompressedKeyValues, KeyValues, Kept
+from regard.layers.key_values import CompressedKeyValues, Kept, KeyValues
 
 
 class Restriction(NamedTuple):
@@ -234,9 +234,10 @@ class CompressedWindow(Window):
         """A prefix may end inside a slot: its last positions are joined with the first own ones."""
         assert isinstance(prefix, CompressedKeyValues)
         assert isinstance(own, CompressedKeyValues)
-        whole = lengths // STRIDE
         rest = own.tokens.behind(_last(prefix.tokens, lengths), lengths % STRIDE)
-        return self.compressed(rest).behind(prefix.slots, whole + 1)
+        found = self.compressed(rest).behind(prefix.slots, lengths // STRIDE + 1)
+        n = 1 + (prefix.length + own.length) // STRIDE  # no text has more
+        return KeyValues(found.k[:, :, :n], found.v[:, :, :n])
 
 
 def _convolved(x: Tensor, weight: Tensor) -> Tensor:

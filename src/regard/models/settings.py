@@ -61,6 +61,9 @@ class ModelConfig(BaseModel):
 class SequenceConfig(ModelConfig):
     """Of a model that writes a target, given a source."""
 
+    PREDICTS_SOURCE: ClassVar[bool] = False
+    """Whether a model can learn to predict the tokens of the source, too (``data.loss_on``)."""
+
     n_source_vocab: Count
     n_target_vocab: Count
     shared_vocab: bool = True
@@ -145,6 +148,11 @@ class BlocksConfig(ModelConfig, BlockSettings):
     def d_tokens(self) -> int:
         """Width of a token's embedding."""
         return self.d_model - (self.d_positions or 0)
+
+    @property
+    def n_positions(self) -> int:
+        """Positions that tables have."""
+        return self.max_len
 
     @property
     def head_width(self) -> int:

@@ -10,7 +10,6 @@ from itertools import compress, islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
-import numpy as np
 import torch
 from typing_extensions import override
 
@@ -294,17 +293,18 @@ def pair_readings(run: Run, pairs: Sequence[Pair]) -> Iterator[Reading]:
     """Pairs as a translator reads them, teacher forced."""
     examples = encode_pairs(pairs, run.tokenizers.source, run.tokenizers.target)
     for batch in ordered_batches(examples, BATCH_TOKENS):
-        yield Reading((batch.source, batch.target_in), partial(_row_ids, batch))
+        yield Reading((batch.source, batch.target_in), partial(_row_ids, run.model, batch))
 
 
-def _row_ids(batch: Batch, name: str) -> tuple[Ids, Ids]:
+def _row_ids(model: SequenceModel, batch: Batch, name: str) -> tuple[Ids, Ids]:
     """Whose rows and columns these are. In cross-attention a row is the token that it writes."""
     source = batch.source.numpy()
     if name == "encoder.self":
         return source, source
     if name == "decoder.self":
-        read = batch.target_in.numpy()
-        read = np.where(read == END_ID, PAD_ID, read)  # behind a shorter sentence; nobody reads it
+        target = batch.target_in
+        target = torch.where(target == END_ID, PAD_ID, target)  # of a shorter one; nobody reads it
+        read = model.read_ids(batch.source, target).numpy()
         return read, read
     return batch.target_out.numpy(), source
 

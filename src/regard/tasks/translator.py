@@ -130,7 +130,9 @@ def copies(
 
 
 LOOKED_AT = 2048
-"""Source tokens of a look, the end token included: twice as many take four times the memory."""
+"""Source tokens of a look, the end token included: twice as many take four times the memory.
+
+Where source and target are one text, only what the target looks at is kept, and that is linear."""
 
 
 class Translation(NamedTuple):
@@ -332,7 +334,7 @@ class Run(TrainedRun):
         source = edits.swapped(one_text(source), changes)
         given = None if target is None else one_text(target)
         read = self._read(source, "look at")
-        if len(read) >= LOOKED_AT:
+        if len(read) >= LOOKED_AT and not self.model.reads_as_one:
             raise DataError(
                 f"a look holds the weights between all tokens: {LOOKED_AT:,} can be looked at, and "
                 f"the text has {len(read) + 1:,} with the end token; take a part of it"
@@ -346,9 +348,11 @@ class Run(TrainedRun):
         n_own = len(written) if target is None else 0
         warnings = self._no_warnings().having(len(read), n_own)
         warnings.log()
+        of_one_text = {"rows": "target", "columns": "read"}
         return Look.of(
             found,
             changes,
+            axes=dict.fromkeys(found, of_one_text) if self.model.reads_as_one else {},
             source=source,
             source_tokens=tuple(self.tokenizers.source.tokens([*read, END_ID])),
             target_tokens=tuple(self.tokenizers.target.tokens([*written, END_ID])),

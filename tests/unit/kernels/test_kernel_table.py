@@ -266,14 +266,13 @@ def test_slopes_are_never_written_out_as_a_whole(rng):
 # ------------------------------------------------------------------ flex, and what a GPU does
 
 
+TILED = [None, Near(5, 0), Near(200, 0), Near(40, 130), Block(128, 0), Block(90, 7)]
+TILED += [Slots(3), Slots(2, 130)]
+
+
 @pytest.mark.parametrize(("T", "S"), [(1, 1), (128, 128), (300, 300), (200, 390), (390, 200)])
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(
-    "near",
-    [None, Near(5, 0), Near(200, 0), Near(40, 130), Block(128, 0), Block(90, 7)]
-    + [Slots(3), Slots(2, 130)],
-    ids=str,
-)
+@pytest.mark.parametrize("near", TILED, ids=str)
 def test_no_tile_that_holds_something_is_left_out(near, causal, T, S):
     if near is None and not causal:
         return  # nothing is left out

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from systems import has_blocks
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.kernels.call import reference_only
@@ -13,7 +14,7 @@ D, S, T, V = 6, 5, 7, 13
 
 
 def system(name):
-    sizes = {"n_heads": 2, "n_layers": 2, "d_ff": 10} if name == "transformer" else {}
+    sizes = {"n_heads": 2, "n_layers": 2, "d_ff": 10} if has_blocks(name) else {}
     settings = ModelSettings(preset=name, d_model=D, **sizes)
     config = resolve(settings, n_source_vocab=V, n_target_vocab=V, shared_vocab=True)
     return build(config)
