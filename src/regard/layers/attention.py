@@ -13,7 +13,7 @@ from regard.functional.masks import Mask
 from regard.functional.positions import Bias
 from regard.kernels import self_attention
 from regard.layers.draw import normaliser as normaliser_named
-from regard.layers.key_values import Kept, KeyValues
+from regard.layers.key_values import KeyValues
 from regard.layers.positions import RelativePositions, make_relative
 from regard.layers.score import PreparedScore, Score
 from regard.layers.settings import AttentionSettings, Beta
@@ -106,14 +106,14 @@ class MultiHeadAttention(nn.Module):
         widths = {to.out_features for to in (self.to_q, self.to_k, self.to_v)}
         return plain and scaled and len(widths) == 1 and not self.view.watched
 
-    def project(self, memory: Tensor, values: Tensor | None = None) -> Kept:
+    def project(self, memory: Tensor, values: Tensor | None = None) -> KeyValues:
         """Keys and values of what will be looked at, to be computed once and kept by the caller.
 
         Both are made of the memory (B, S, d_memory), or the values of other vectors of its shape.
         """
         return self.window.kept(self._tokens(memory, values))
 
-    def extended(self, past: Kept, x: Tensor) -> Kept:
+    def extended(self, past: KeyValues, x: Tensor) -> KeyValues:
         """What was kept of a text so far, and x (B, T, D) behind it."""
         return self.window.extended(past, self._tokens(x))
 
@@ -125,7 +125,7 @@ class MultiHeadAttention(nn.Module):
     def look(
         self,
         x: Tensor,
-        memory: Kept,
+        memory: KeyValues,
         *,
         mask: Mask = None,
         causal: bool = False,
@@ -147,7 +147,9 @@ class MultiHeadAttention(nn.Module):
         added = relative if bias is None else bias
         return self._found(q, k, keys.v, added, window)
 
-    def look_back(self, x: Tensor, prefix: Kept, own: Kept, lengths: Tensor, first: int) -> Tensor:
+    def look_back(
+        self, x: Tensor, prefix: KeyValues, own: KeyValues, lengths: Tensor, first: int
+    ) -> Tensor:
         """x (B, T, D), from position ``first`` of its own text on, looks at all before it.
 
         Each text stands behind a prefix, of which the first ``lengths`` (B,) positions count.

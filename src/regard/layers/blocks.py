@@ -19,7 +19,7 @@ from regard.layers.attention import MultiHeadAttention
 from regard.layers.dropout import Dropout, DropPath
 from regard.layers.experts import Experts
 from regard.layers.feed_forward import FeedForward
-from regard.layers.key_values import Kept
+from regard.layers.key_values import KeyValues
 from regard.layers.positions import is_relative
 from regard.layers.settings import BlockSettings
 
@@ -136,12 +136,12 @@ class DecoderBlock(TransformerBlock):
     def forward(
         self,
         x: Tensor,
-        past: Kept,
-        source: Kept | None = None,
+        past: KeyValues,
+        source: KeyValues | None = None,
         source_mask: Mask = None,
         mask: PackedMask | None = None,
         real: Tensor | None = None,
-    ) -> tuple[Tensor, Kept]:
+    ) -> tuple[Tensor, KeyValues]:
         """x (B, T, D) after the ``past`` -> (B, T, D) and the past with x in it.
 
         ``real`` (B, T) is False at padding, which experts are not asked about.
@@ -160,8 +160,13 @@ class DecoderBlock(TransformerBlock):
         return self._fed_forward(x, real), present
 
     def after_prefix(
-        self, x: Tensor, past: Kept, prefix: Kept, lengths: Tensor, real: Tensor | None = None
-    ) -> tuple[Tensor, Kept]:
+        self,
+        x: Tensor,
+        past: KeyValues,
+        prefix: KeyValues,
+        lengths: Tensor,
+        real: Tensor | None = None,
+    ) -> tuple[Tensor, KeyValues]:
         """x (B, T, D) after the ``past``, which stands behind a prefix of ``lengths`` (B,).
 
         The prefix is kept apart: a search reorders and repeats what is written, not what was read.
@@ -175,7 +180,7 @@ class DecoderBlock(TransformerBlock):
     def together(
         self,
         x: Tensor,
-        source: Kept,
+        source: KeyValues,
         *,
         mask: Mask,
         positions: Tensor,
@@ -192,7 +197,7 @@ class DecoderBlock(TransformerBlock):
     def _look_across(
         self,
         x: Tensor,
-        source: Kept,
+        source: KeyValues,
         mask: Mask = None,
         first: int = 0,
         positions: Tensor | None = None,

@@ -116,37 +116,32 @@ class KeyValues:
 
 
 @dataclass(frozen=True, slots=True)
-class CompressedKeyValues:
-    """Keys and values of positions, and of the slots that stand for several of them each."""
+class CompressedKeyValues(KeyValues):
+    """The same of a compressed text: one a position, and of slots that stand for several each."""
 
-    tokens: KeyValues
-    """(B, H, S, D): one a position."""
-    slots: KeyValues
+    slots: KeyValues = field(kw_only=True)
     """(B, H, 1 + S // stride, D): the null, then one a slot."""
 
     @property
-    def length(self) -> int:
-        """S"""
-        return self.tokens.length
-
-    def emptied(self) -> KeyValues:
-        """No positions yet, for as many rows and heads."""
-        return self.tokens.emptied()
+    def tokens(self) -> KeyValues:
+        """One a position, alone."""
+        return KeyValues(self.k, self.v, self.cache)
 
     def select(self, rows: Tensor) -> CompressedKeyValues:
         """Rows of the batch by index, in that order."""
-        return CompressedKeyValues(self.tokens.select(rows), self.slots.select(rows))
+        return with_slots(self.tokens.select(rows), self.slots.select(rows))
 
 
-Kept = KeyValues | CompressedKeyValues
-"""What an attention keeps of a text; which of the two depends on its window."""
+def with_slots(tokens: KeyValues, slots: KeyValues) -> CompressedKeyValues:
+    """Keys and values of positions, with those of their slots."""
+    return CompressedKeyValues(tokens.k, tokens.v, tokens.cache, slots=slots)
 
 
 @dataclass(frozen=True, slots=True)
 class DecoderState:
     """What a Transformer's decoder has read so far: each layer's keys and values of it."""
 
-    layers: tuple[Kept, ...]
+    layers: tuple[KeyValues, ...]
 
     @property
     def length(self) -> int:
@@ -162,7 +157,7 @@ class DecoderState:
 class SourceMemory:
     """What a decoder looks at: each layer's keys and values of the source, and its mask."""
 
-    layers: tuple[Kept, ...]
+    layers: tuple[KeyValues, ...]
     mask: Tensor | PackedMask
     """(B, 1, 1, S), or the texts of a packed row."""
 
@@ -177,7 +172,7 @@ class SourceMemory:
 class PrefixMemory:
     """What every text of a batch begins with: each layer's keys and values, and how many count."""
 
-    layers: tuple[Kept, ...]
+    layers: tuple[KeyValues, ...]
     lengths: Tensor
     """(B,): positions of each text; what lies behind them does not count."""
 

@@ -14,7 +14,7 @@ from regard.core.errors import ConfigError
 from regard.core.registry import Registry
 from regard.functional import masks
 from regard.functional.masks import Block, Mask, Near, Nearby, Slots
-from regard.layers.key_values import CompressedKeyValues, Kept, KeyValues
+from regard.layers.key_values import CompressedKeyValues, KeyValues, with_slots
 
 
 class Restriction(NamedTuple):
@@ -70,21 +70,19 @@ class Window(nn.Module):
         near = found.near.sees(*masks.positions(n_queries, n_keys, first, q.device))
         return found._replace(mask=masks.both(masks.dense(found.mask), near), near=None)
 
-    def kept(self, tokens: KeyValues) -> Kept:
+    def kept(self, tokens: KeyValues) -> KeyValues:
         """Keys and values of a text's positions -> what is kept of it."""
         return tokens
 
-    def extended(self, past: Kept, tokens: KeyValues) -> Kept:
+    def extended(self, past: KeyValues, tokens: KeyValues) -> KeyValues:
         """What is kept of a text that goes on with these positions."""
-        assert isinstance(past, KeyValues)
         return past.extended(tokens) if past.length else tokens
 
-    def looked_at(self, kept: Kept) -> KeyValues:
+    def looked_at(self, kept: KeyValues) -> KeyValues:
         """Keys and values that queries see."""
-        assert isinstance(kept, KeyValues)
         return kept
 
-    def behind(self, prefix: Kept, own: Kept, lengths: Tensor) -> KeyValues:
+    def behind(self, prefix: KeyValues, own: KeyValues, lengths: Tensor) -> KeyValues:
         """Keys and values that queries see of texts behind prefixes of ``lengths`` (B,)."""
         return self.looked_at(own).behind(self.looked_at(prefix), lengths)
 
@@ -212,25 +210,25 @@ class CompressedWindow(Window):
             torch.cat((null.to(x.dtype).expand(len(x), -1, -1, -1), x), dim=-2)
             for null, x in ((self.null_key, slots.k), (self.null_value, slots.v))
         )
-        return CompressedKeyValues(tokens, KeyValues(k, v))
+        return with_slots(tokens, KeyValues(k, v))
 
     @override
-    def extended(self, past: Kept, tokens: KeyValues) -> CompressedKeyValues:
+    def extended(self, past: KeyValues, tokens: KeyValues) -> CompressedKeyValues:
         if not isinstance(past, CompressedKeyValues):  # nothing was read yet
             return self.kept(tokens)
         present, n = past.tokens.extended(tokens), STRIDE * (past.slots.length - 1)
         if present.length - n < STRIDE:
-            return CompressedKeyValues(present, past.slots)
+            return with_slots(present, past.slots)
         new = self.compressed(KeyValues(present.k[:, :, n:], present.v[:, :, n:]))
-        return CompressedKeyValues(present, past.slots.extended(new))
+        return with_slots(present, past.slots.extended(new))
 
     @override
-    def looked_at(self, kept: Kept) -> KeyValues:
+    def looked_at(self, kept: KeyValues) -> KeyValues:
         assert isinstance(kept, CompressedKeyValues)
         return kept.slots
 
     @override
-    def behind(self, prefix: Kept, own: Kept, lengths: Tensor) -> KeyValues:
+    def behind(self, prefix: KeyValues, own: KeyValues, lengths: Tensor) -> KeyValues:
         """A prefix may end inside a slot: its last positions are joined with the first own ones."""
         assert isinstance(prefix, CompressedKeyValues)
         assert isinstance(own, CompressedKeyValues)

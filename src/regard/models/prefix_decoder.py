@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -125,12 +125,16 @@ class PrefixDecoder(SequenceModel):
         self.config: PrefixDecoderConfig = config
         self.decoder: DecoderStack = DecoderStack(config)
 
-    def both(self, source: Tensor, target: Tensor, *, lazy: bool = False) -> BothLogits:
-        """Logits of both sides, (B, S - 1, V) and (B, T, V); see ``forward``."""
-        read, states = self._read_at_once(source, target)
-        return BothLogits(
-            self._said(read[:, : source.shape[1] - 1], lazy), self._said(states, lazy)
-        )
+    @override
+    def forward(
+        self, source: Tensor, target: Tensor, *, lazy: bool = False, with_source: bool = False
+    ) -> Any:
+        """Logits of the target (B, T, V), or ``BothLogits`` with those of the source, too."""
+        whole, written = self._read_at_once(source, target)
+        logits = self._said(written, lazy)
+        if not with_source:
+            return logits
+        return BothLogits(self._said(whole[:, : source.shape[1] - 1], lazy), logits)
 
     def _said(self, states: Tensor, lazy: bool) -> Tensor | LazyLogits:
         return LazyLogits(states, *self.output()) if lazy else self.logits(states)

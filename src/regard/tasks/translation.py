@@ -64,7 +64,7 @@ from regard.text.specials import END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
 from regard.training.flops import FlopFormula, flop_formula
 from regard.training.losses import cross_entropy
-from regard.training.token_loss import TokenLoss
+from regard.training.token_loss import TokenLoss, check_loss_on
 
 OWN_METRICS = ("bleu", "exact_match")
 """Of a validation, beside the loss and what the recipe names."""
@@ -142,8 +142,10 @@ class PreparedTranslation(Prepared):
     @override
     def stream(self) -> Stream:
         settings = self.recipe.train
-        kind = packed_stream if self.same_shapes else padded_stream
-        return kind(self.texts, batch_tokens=settings.batch_tokens, seed=settings.seed)
+        how: dict[str, Any] = {"batch_tokens": settings.batch_tokens, "seed": settings.seed}
+        if self.same_shapes:
+            return packed_stream(self.texts, **how)
+        return padded_stream(self.texts, **how, loss_on=self.recipe.data.loss_on)
 
     @property
     @override
@@ -218,6 +220,7 @@ def prepare_translation(
         n_target_vocab=tokenizers.target.n_vocab,
         shared_vocab=tokenizers.shared,
     )
+    check_loss_on(recipe.data.loss_on, config, recipe.train)
     check_memory(config, device)
     model = build(config)
     if init is not None and begun is None:  # snapshots hold all weights
@@ -368,6 +371,7 @@ class TranslationTask(TextTask):
         {
             "data.columns",
             "data.long_lines",
+            "data.loss_on",
             "text.shared",
             "text.bpe_dropout",
             "train.init",
