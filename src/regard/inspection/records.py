@@ -29,7 +29,6 @@ from regard.inspection.capture import (
 )
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.viewpoint import Seen
-from regard.models.base import SequenceModel
 
 Array = NDArray[np.float32]
 
@@ -87,11 +86,12 @@ def records(model: nn.Module, source: Tensor, target: Tensor) -> dict[str, tuple
     A model for which both are one text is looked at while it reads the target: rows are the
     target's, and columns all that is before them, the source included.
     """
-    if not (isinstance(model, SequenceModel) and model.reads_as_one):
+    generator: Any = model
+    if not getattr(generator, "reads_as_one", False):
         return recorded_call(model, source, target)[1]
     with torch.inference_mode():
-        memory = model.encode(source)
-    return recorded_call(model, target, memory, model.start(memory), call=model.read)[1]
+        memory = generator.encode(source)
+    return recorded_call(model, target, memory, generator.start(memory), call=generator.read)[1]
 
 
 @torch.inference_mode()
