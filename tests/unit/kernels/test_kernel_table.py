@@ -331,9 +331,24 @@ def test_a_gpu_says_what_the_readable_kernel_says(rng, near, mask, bias):
     how = {"mask": None if given is None else given.cuda(), "near": near, "bias": slopes}
     factors = NamedScore("scaled_dot").factors(*leaves[:2])
     row = choose(Call(factors, leaves[2], causal=True, **how))
-    assert row.name == ("sdpa" if near is None and bias is None else "flex")
+    own = isinstance(near, Block) and given is None and bias is None
+    plain = "sdpa" if near is None and bias is None else "flex"
+    assert row.name == ("blocks as texts" if own else plain)
     found = regard.attention(*leaves, causal=True, **how)
     wanted = regard.attention(*leaves, causal=True, **how, need_weights=True).values
+    torch.testing.assert_close(found, wanted, rtol=2e-3, atol=2e-3)
+    grads = [torch.autograd.grad(one.square().sum(), leaves) for one in (found, wanted)]
+    torch.testing.assert_close(*grads, rtol=5e-3, atol=5e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="flash and cuDNN need a GPU")
+@pytest.mark.parametrize("first", [0, 6])
+def test_a_gpu_sees_the_slots_that_the_readable_kernel_sees(rng, first):
+    T = 3500
+    sizes = (T, (first + T) // 3 + 1, (first + T) // 3 + 1)
+    leaves = [torch.randn(2, 3, n, 64, generator=rng).cuda().requires_grad_() for n in sizes]
+    found = regard.attention(*leaves, near=Slots(3, first))
+    wanted = regard.attention(*leaves, near=Slots(3, first), need_weights=True).values
     torch.testing.assert_close(found, wanted, rtol=2e-3, atol=2e-3)
     grads = [torch.autograd.grad(one.square().sum(), leaves) for one in (found, wanted)]
     torch.testing.assert_close(*grads, rtol=5e-3, atol=5e-3)

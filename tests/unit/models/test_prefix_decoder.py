@@ -314,3 +314,13 @@ def test_watched_it_says_the_same_and_target_rows_can_be_seen_alone(source, targ
         for row, n in enumerate(LENGTHS):
             wanted = whole[where][row, :, n : n + 8]
             torch.testing.assert_close(found[row], wanted)
+
+
+@pytest.mark.slow
+def test_it_can_be_traced_whole(source, target):
+    torch.compiler.reset()
+    model = model_of("dmca2018", half_width=32, max_len=400)
+    traced = torch.compile(model, fullgraph=True, backend="aot_eager")
+    for n in (1, 20):
+        given = source[:1].repeat(1, n), target[:1].repeat(1, n)
+        torch.testing.assert_close(traced(*given), model(*given))
