@@ -64,3 +64,15 @@ def test_a_translator_with_an_encoder_predicts_no_source(settings, tmp_path):
     raw = {**settings, "data": {**settings["data"], "loss_on": "all"}}
     with pytest.raises(ConfigError, match=r"data.loss_on=all: a model of the family 'transformer'"):
         train(recipe_from(raw), tmp_path / "run")
+
+
+def test_a_text_that_is_too_long_is_refused_with_both_lengths(run):
+    text = " ".join("abcde" * 5)
+    assert not run.fits(text)
+    assert "26 tokens with the end token, but the model reads at most model.max_len=20" in (
+        run.too_long(text)
+    )
+    with pytest.raises(regard.RegardError, match="source has 26 tokens, .* model.max_len=20"):
+        run.translate(text)
+    with pytest.raises(regard.RegardError, match="source has 26 tokens, .* model.max_len=20"):
+        run.explain(text, "a")

@@ -59,13 +59,12 @@ from regard.models.visual_questions import VisualQuestionsConfig, visual_questio
 NAMES: Mapping[str, Registry[Any]] = {
     "score": SCORES,
     "window": WINDOWS,
-    "windows": WINDOWS,
     "normaliser": NORMALISERS,
     "positions": POSITIONS,
     "activation": ACTIVATIONS,
     "norm": NORMS,
 }
-"""Settings whose values are names of a registry, or several of them."""
+"""Settings whose values are names of a registry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,9 +454,10 @@ def resolve_for(
 def check_names(config: ModelConfig) -> None:
     """Refuse names that no registry has; a plug-in's must have been entered by now."""
     for key, registry in NAMES.items():
-        said = getattr(config, key, None)
-        for name in (said,) if isinstance(said, str) else said or ():
+        if isinstance(name := getattr(config, key, None), str):
             registry[name]
+    for name in getattr(config, "windows", None) or ():
+        WINDOWS[name]
 
 
 def config_from(raw: Mapping[str, Any]) -> ModelConfig:

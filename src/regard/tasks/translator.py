@@ -410,7 +410,7 @@ class Run(TrainedRun):
         return {**TrainedRun.facts(self), "languages": languages, "special_ids": marks}
 
     def fits(self, source: str, target: str = "") -> bool:
-        """Whether the model can read both; only learned positions set a limit."""
+        """Whether the model can read both; learned positions set a limit, and some families do."""
         longest = self.model.config.longest
         if longest is None:
             return True
@@ -420,11 +420,12 @@ class Run(TrainedRun):
     def too_long(self, text: str, tokenizer: Tokenizer | None = None) -> str:
         """Why the model cannot read a source, or a text in another tokenizer's tokens."""
         n_tokens = len((tokenizer or self.tokenizers.source).encode(text)) + 1
-        return (
-            f"{n_tokens} tokens with the end token, but the model's learned positions know "
-            f"{self.model.config.longest}; shorten the line, or train with a larger model.max_len "
-            "or sinusoidal positions"
-        )
+        longest, remedy = self.model.config.longest, "train with a larger model.max_len"
+        limit = f"the model reads at most model.max_len={longest}"
+        if getattr(self.model.config, "positions", None) == "learned":
+            limit = f"the model's learned positions know {longest}"
+            remedy += " or sinusoidal positions"
+        return f"{n_tokens} tokens with the end token, but {limit}; shorten the line, or {remedy}"
 
     def text(self, source: str, hypothesis: Hypothesis) -> str:
         """What a hypothesis says; unknown words are replaced where the recipe wants it."""
