@@ -113,3 +113,39 @@ def pair_score_of(score, q, k):
 def score_has_heads(score, name):
     plain = {"weight": 2, "w_query": 2, "w_key": 2, "v": 1, "table": 2, "log_beta": 0, "to_beta": 1}
     return getattr(score, name).dim() > plain[name]
+
+
+def slots_by_loops(x, weight, null):
+    """x (B, H, S, D), weight (H, 3·D, D), null (H, 1, D) -> (B, H, 1 + S // 3, D).
+
+    A convolution of kernel and stride 3 over positions, and the null before what comes out.
+    """
+    B, H, S, D = x.shape
+    slots = torch.zeros(B, H, 1 + S // 3, D, dtype=x.dtype)
+    for b, h, d in itertools.product(range(B), range(H), range(D)):
+        slots[b, h, 0, d] = null[h, 0, d]
+        for j in range(S // 3):
+            slots[b, h, 1 + j, d] = sum(
+                x[b, h, 3 * j + tap, i] * weight[h, tap * D + i, d]
+                for tap in range(3)
+                for i in range(D)
+            )
+    return slots
+
+
+def block_mask_by_loops(n, length, *, causal):
+    """(n, n): a position sees those of its own block, and with ``causal`` none after it."""
+    blocks = [position // length for position in range(n)]
+    return torch.tensor(
+        [[blocks[t] == blocks[s] and (s <= t or not causal) for s in range(n)] for t in range(n)]
+    )
+
+
+def slot_mask_by_loops(n, *, causal):
+    """(n, 1 + n // 3): the null always; a slot if all its positions are there already."""
+    return torch.tensor(
+        [
+            [True] + [not causal or max(3 * j, 3 * j + 1, 3 * j + 2) <= t for j in range(n // 3)]
+            for t in range(n)
+        ]
+    )

@@ -14,7 +14,7 @@ from regard.models.presets import (
     presets_for,
     resolve,
 )
-from regard.models.settings import SequenceConfig
+from regard.models.settings import BlocksConfig, SequenceConfig
 from regard.tasks.opening import Tokenizers
 from regard.tasks.recipe import recipe_from
 from regard.tasks.translator import Run
@@ -38,17 +38,24 @@ SYSTEMS = [
     ("convs2s2017", {"score": "additive", "d_embedding": 10, "top_layers": [[14, 1], [9, 5]]}),
     ("convs2s2017", {"window": "local_p", "kernel": 2}),
     ("transformer", {"experts": 4}),
+    ("transformer", {"window": "compressed"}),
+    ("dmca2018", {"experts": 4, "expert_layers": (2,)}),
 ]
 """(preset, changes)"""
 NOTHING = {"data": {"world": "copy"}, "train": {"max_steps": 1}}
 """What a recipe has to say, and no test wants."""
 
 
+def has_blocks(preset):
+    """Whether a preset is a Transformer, of heads and blocks."""
+    return issubclass(FAMILIES[PRESETS[preset].family].config, BlocksConfig)
+
+
 def system(preset, *, n_vocab=13, **changes):
     """A fresh model of a preset in evaluation, float32; the same one at each call."""
     sizes = {"d_model": 12, "max_len": 24, "half_width": 2}
-    if preset == "transformer":
-        sizes |= {"n_layers": 2, "n_heads": 3, "d_ff": 20}
+    if has_blocks(preset):
+        sizes |= {"n_layers": 3 if preset == "dmca2018" else 2, "n_heads": 3, "d_ff": 20}
     known = FAMILIES[PRESETS[preset].family].config.model_fields
     sizes = {name: size for name, size in sizes.items() if name in known}
     settings = ModelSettings(preset=preset, **{**sizes, **changes})

@@ -27,6 +27,8 @@ class Batch:
     """What a loss is averaged over: target tokens, rows, masked words."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Numbers that are the same in every batch of a stream, such as the longest text."""
+    n_source: int = 0
+    """Source tokens that are to be predicted, if any are; they are part of the count."""
 
     def __getattr__(self, name: str) -> Tensor:
         if name.startswith("__") or name == "tensors":  # while a copy is being filled

@@ -32,6 +32,7 @@ from torch import Tensor
 from regard.data.batch import Batch
 from regard.data.batching import Groups, buckets, cut_in_order, dealt, grouped
 from regard.data.examples import BLOCKS, Column, Example, IdTable, Ints, Texts
+from regard.data.settings import LossOn
 from regard.data.stream import Stream, epoch_rng
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 
@@ -56,8 +57,17 @@ def ordered_batches(examples: Sequence[Example], batch_tokens: int) -> list[Batc
     return [padded_pairs(table, rows) for rows in cut_in_order(order, table.lengths, batch_tokens)]
 
 
-def padded_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, seed: int) -> Stream:
-    """Padded batches of at most ``batch_tokens`` positions a side, of examples alike in length."""
+def padded_stream(
+    examples: Sequence[Example] | Texts,
+    *,
+    batch_tokens: int,
+    seed: int,
+    loss_on: LossOn = "target",
+) -> Stream:
+    """Padded batches of at most ``batch_tokens`` positions a side, of examples alike in length.
+
+    With the loss on ``all``, tokens of the source behind its first count as those of the target do.
+    """
 
     def plan(table: IdTable, rng: np.random.Generator) -> list[Ints]:
         source, target = table.source.lengths + 1, table.target.lengths + 1
@@ -65,7 +75,8 @@ def padded_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, see
 
     texts = IdTable.of(examples) if isinstance(examples, Sequence) else examples
     depends_on = {"batch_tokens": batch_tokens, "packed": False}
-    return Stream(texts, plan, padded_pairs, seed=seed, depends_on=depends_on)
+    collate = padded_pairs if loss_on == "target" else _with_source
+    return Stream(texts, plan, collate, seed=seed, depends_on=depends_on)
 
 
 def padded_pairs(table: IdTable, rows: Ints) -> Batch:
@@ -74,6 +85,12 @@ def padded_pairs(table: IdTable, rows: Ints) -> Batch:
     target = _padded(table.target, rows, begin=True)
     count = int(table.target.lengths[rows].sum()) + len(rows)
     return Batch({"source": source, "target": target}, tuple(rows.tolist()), count)
+
+
+def _with_source(table: IdTable, rows: Ints) -> Batch:
+    """The same, where a model is to predict the sources: all but the first token, and the end."""
+    batch, n = padded_pairs(table, rows), int(table.source.lengths[rows].sum())
+    return replace(batch, count=batch.count + n, n_source=n)
 
 
 def _padded(column: Column, rows: Ints, *, begin: bool) -> Tensor:

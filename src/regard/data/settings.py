@@ -14,6 +14,7 @@ from regard.data.worlds.registry import WORLDS, WorldRequest
 Files = str | tuple[str, str]
 """A TSV or JSONL file, or two parallel files: source, target."""
 Split = Literal["train", "valid", "test"]
+LossOn = Literal["target", "all"]
 
 
 class AugmentSettings(BaseModel):
@@ -149,6 +150,11 @@ class DataSettings(BaseModel):
     )
     document_length: int | None = Field(
         None, ge=1, description="Words of a document of the world documents; 500 if not given."
+    )
+    loss_on: LossOn = Field(
+        "target",
+        description="What a model for which source and target are one text learns to predict: the "
+        "target, or all tokens, those of the source included.",
     )
     n_train: int | None = Field(None, ge=1, description="How many training pairs a world makes.")
     world_seed: int = Field(0, ge=0, description="What a world is made from, or valid held out by.")

@@ -65,7 +65,7 @@ def _transformer(model: Transformer, weight: Tensor) -> Make | None:
     config = model.config
     plain = (
         config.score in ("dot", "scaled_dot")
-        and (config.window, config.normaliser) == ("global", "softmax")
+        and ({*config.window_names}, config.normaliser) == ({"global"}, "softmax")
         and (config.positions == "none" or config.join in (None, "add"))
         and config.positions in ("none", "sinusoidal", "learned")
         and (config.activation, config.hidden_source_id) == ("relu", None)
@@ -82,7 +82,8 @@ def _transformer(model: Transformer, weight: Tensor) -> Make | None:
 def _language_model(model: LanguageModel, weight: Tensor) -> Make | None:
     config = model.config
     plain = (
-        (config.score, config.window, config.normaliser) == ("scaled_dot", "global", "softmax")
+        (config.score, config.normaliser) == ("scaled_dot", "softmax")
+        and {*config.window_names} == {"global"}
         and config.positions in ("none", "sinusoidal", "learned", "rotary")
         and (config.joined_by, config.norm_first) == ("add", True)
         and config.norm in ("layer", "rms")

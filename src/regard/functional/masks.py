@@ -2,11 +2,12 @@
 
 A mask broadcasts to (B, H, T, S). Combine masks with ``&``. Queries stand at absolute positions:
 ``first`` is the position of the first one; where it is not given, the last query stands at the
-last key, which is right for self-attention with and without cached keys.
+last key, which is right for self-attention with and without cached keys. Where the texts of a batch
+do not begin together, it holds a position a text.
 
-Windows say which keys are near enough to a query to be seen. ``Near`` and ``Block`` are masks that
-are not written out: two integers, from which a kernel knows what it need not touch. Luong's
-predicted window is computed from the query itself (``local_p``).
+Windows say which keys are near enough to a query to be seen. ``Near``, ``Block`` and ``Slots`` are
+masks that are not written out: two integers, from which a kernel knows what it need not touch.
+Luong's predicted window is computed from the query itself (``local_p``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.errors import ShapeError
@@ -24,15 +26,19 @@ Mask = Tensor | PackedMask | None
 
 
 def causal(
-    n_queries: int, n_keys: int | None = None, *, device: torch.device | None = None
+    n_queries: int,
+    n_keys: int | None = None,
+    *,
+    first: int | Tensor | None = None,
+    device: torch.device | None = None,
 ) -> Tensor:
-    """(T, S): no looking ahead.
+    """(T, S): no looking ahead; (B, 1, T, S) where each text has a ``first`` of its own.
 
     >>> causal(2, 4).int().tolist()
     [[1, 1, 1, 0], [1, 1, 1, 1]]
     """
     n_keys = n_queries if n_keys is None else n_keys
-    t, s = positions(n_queries, n_keys, None, device)
+    t, s = positions(n_queries, n_keys, first, device)
     return s <= t
 
 
@@ -60,12 +66,20 @@ def check(mask: Tensor) -> None:
 
 
 def positions(
-    n_queries: int, n_keys: int, first: int | None = None, device: torch.device | None = None
+    n_queries: int,
+    n_keys: int,
+    first: int | Tensor | None = None,
+    device: torch.device | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Where queries (T, 1) and keys (S,) stand; see above for ``first``."""
+    """Where queries (T, 1) and keys (S,) stand; see above for ``first``.
+
+    Of texts with a ``first`` (B,) of their own: queries (B, 1, T, 1).
+    """
+    s = torch.arange(n_keys, device=device)
+    if isinstance(first, Tensor):
+        return (first[:, None, None, None] + torch.arange(n_queries, device=device)[:, None]), s
     first = n_keys - n_queries if first is None else first
-    t = torch.arange(first, first + n_queries, device=device).unsqueeze(1)
-    return t, torch.arange(n_keys, device=device)
+    return torch.arange(first, first + n_queries, device=device).unsqueeze(1), s
 
 
 class Near(NamedTuple):
@@ -110,8 +124,46 @@ class Block(NamedTuple):
         return self.sees(*positions(n_queries, n_keys, self.first, device))
 
 
-Nearby = Near | Block
+class Slots(NamedTuple):
+    """Keys that stand for several positions each: slots of a compressed text (Liu et al. 2018).
+
+    Key 0 stands for none and is always seen. Key s ≥ 1 covers the positions stride·(s - 1) to
+    stride·s - 1, and a query sees it from the last of them on.
+    """
+
+    stride: int
+    """Positions of a slot."""
+    first: int | None = 0
+    """Position of the first query."""
+
+    def sees(self, t: Tensor, s: Tensor) -> Tensor:
+        """Whether a query at position t may see the key of number s; the two broadcast."""
+        return self.stride * s <= t + 1
+
+    def dense(self, n_queries: int, n_keys: int, *, device: torch.device | None = None) -> Tensor:
+        """(T, S), written out.
+
+        >>> Slots(2).dense(4, 3).int().tolist()
+        [[1, 0, 0], [1, 1, 0], [1, 1, 0], [1, 1, 1]]
+        """
+        return self.sees(*positions(n_queries, n_keys, self.first, device))
+
+
+Nearby = Near | Block | Slots
 """A window that depends on positions alone."""
+
+
+def slots_seen(mask: Tensor, stride: int, n_slots: int) -> Tensor:
+    """What a mask of positions (…, S) says of slots: (…, 1 + n_slots), as ``Slots`` counts them.
+
+    A slot is seen where all its positions are.
+
+    >>> slots_seen(torch.tensor([True, True, True, False, True]), 2, 2).int().tolist()
+    [1, 1, 0]
+    """
+    n = stride * n_slots
+    each = mask[..., :n].expand(*mask.shape[:-1], n).unflatten(-1, (n_slots, stride)).all(dim=-1)
+    return F.pad(each, (1, 0), value=True)
 
 
 def predicted_centre(q: Tensor, lengths: Tensor, *, weight: Tensor, v: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ from regard.layers.score import PreparedScore, Score
 from regard.layers.viewpoint import Seen, Viewpoint
 
 T = TypeVar("T")
+COMPRESSED = ".compressed"  # ends the name of an attention whose keys are slots of a text
 POOL = "encoder.head.pool"  # attention of a head that pools a text: it has one row
 Place = tuple[str, int]  # which attention: its name, such as ``decoder.cross``, and its layer
 Weights = NDArray[np.float32]  # (H, T, S): row = who asks, column = who is looked at
@@ -121,13 +122,21 @@ def by_layer(found: Mapping[Place, T]) -> dict[str, tuple[T, ...]]:
 
 
 def viewpoints(model: nn.Module) -> list[tuple[Place, Viewpoint]]:
-    """Every place of a model where one can look, in the order of its modules."""
+    """Every place of a model where one can look, in the order of its modules.
+
+    Where keys are slots, columns are no tokens, and the name says so: ``decoder.self.compressed``.
+    Layers are then counted among those of one name.
+    """
     stack = stack_of(model)
-    return [
-        (place(path, stack), module)
-        for path, module in model.named_modules()
-        if isinstance(module, Viewpoint)
-    ]
+    views = [(path, one) for path, one in model.named_modules() if isinstance(one, Viewpoint)]
+    found = []
+    for path, module in views:
+        name, layer = place(path, stack)
+        found.append(((name + COMPRESSED if module.slots else name, layer), module))
+    if not any(module.slots for _, module in found):
+        return found
+    known = {at: sorted({n for (name, n), _ in found if name == at}) for (at, _), _ in found}
+    return [((name, known[name].index(layer)), module) for (name, layer), module in found]
 
 
 def stack_of(model: nn.Module) -> str:

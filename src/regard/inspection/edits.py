@@ -100,7 +100,7 @@ class Force(OneHead):
     def __call__(self, seen: Seen) -> Seen:
         """All other keys are hidden from it."""
         n_keys = seen.k.shape[-2]
-        may_come = self.name.endswith(".self")
+        may_come = ".self" in self.name
         if self.key < 0 or (self.key >= n_keys and not may_come):
             raise ConfigError(f"{self.name} has keys 0 to {n_keys - 1}, not {self.key}")
         here = torch.arange(n_keys, device=seen.q.device) == min(self.key, n_keys)

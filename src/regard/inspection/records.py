@@ -7,7 +7,7 @@ then what W_o makes of the sum, which is what the head adds to the residual stre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -23,8 +23,7 @@ from regard.inspection.capture import (
     AttentionCalls,
     before_scaling,
     by_layer,
-    place,
-    stack_of,
+    viewpoints,
     watch,
     widened,
 )
@@ -82,26 +81,37 @@ class Steps:
 
 
 def records(model: nn.Module, source: Tensor, target: Tensor) -> dict[str, tuple[Record, ...]]:
-    """Name -> a record a layer, for one pair: source ids (1, S), target ids (1, T), begin first."""
-    return recorded_call(model, source, target)[1]
+    """Name -> a record a layer, for one pair: source ids (1, S), target ids (1, T), begin first.
+
+    A model for which both are one text is looked at while it reads the target: rows are the
+    target's, and columns all that is before them, the source included.
+    """
+    generator: Any = model
+    if not getattr(generator, "reads_as_one", False):
+        return recorded_call(model, source, target)[1]
+    with torch.inference_mode():
+        memory = generator.encode(source)
+    return recorded_call(model, target, memory, generator.start(memory), call=generator.read)[1]
 
 
 @torch.inference_mode()
-def recorded_call(model: nn.Module, *read: Tensor) -> tuple[Tensor, dict[str, tuple[Record, ...]]]:
+def recorded_call(
+    model: nn.Module, *read: Any, call: Callable[..., Any] | None = None
+) -> tuple[Any, dict[str, tuple[Record, ...]]]:
     """What a model makes of one text, whatever it reads, and name -> a record a layer."""
     with watch(model) as views:
-        output = model(*read)
+        output = (call or model)(*read)
     outs = output_weights(model)
     return output, by_layer({at: recorded(view, outs.get(at)) for at, view in views.items()})
 
 
 def output_weights(model: nn.Module) -> dict[tuple[str, int], Tensor]:
     """Where there are several heads: place -> (H, Dv, D), the part of W_o that each head has."""
-    found, stack = {}, stack_of(model)
-    for path, module in model.named_modules():
+    places, found = {view: where for where, view in viewpoints(model)}, {}
+    for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             rows = module.to_out.weight.detach().T  # (H·Dv, D)
-            found[place(path, stack)] = rows.unflatten(0, (module.n_heads, -1))
+            found[places[module.view]] = rows.unflatten(0, (module.n_heads, -1))
     return found
 
 

@@ -44,6 +44,7 @@ Supported = Mapping[str, Collection[object]]  # settings, and the values that ar
 OURS: Supported = {
     "score": ("scaled_dot",),
     "window": ("global",),
+    "windows": (None,),
     "normaliser": ("softmax",),
     "join": (None, "add"),
     "d_positions": (None,),

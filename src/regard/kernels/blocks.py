@@ -2,18 +2,24 @@
 
 Plain torch, forward and backward, on any device. Queries are cut into nB blocks of L. The keys that
 block i may see lie in one stretch of W keys, which begins L keys after that of block i - 1.
+
+Two windows of long texts need no mask, and so any kernel for plain causal attention will do. The
+blocks of a text whose future is hidden are texts of their own. And of a text in slots every third
+query (were a slot three positions) sees one slot more than the one before: three causal attentions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.functional.masks import Near
+from regard.functional.masks import Block, Near, Slots
 from regard.functional.positions import Alibi
+from regard.functional.scores import Factors
 from regard.kernels.call import Call
 from regard.kernels.sdpa import joined
 
@@ -52,7 +58,7 @@ class Cut(NamedTuple):
 def fits(call: Call) -> bool:
     """Whether there is a window that can be cut so, and a key near some query."""
     near = call.near
-    if near is None or not call.by_positions:
+    if near is None or isinstance(near, Slots) or not call.by_positions:
         return False
     return -call.n_queries < call.first(near) < call.n_keys
 
@@ -80,9 +86,63 @@ def in_blocks(call: Call) -> Tensor:
     return found[:, :, cut.lead : cut.lead + T]
 
 
+Run = Callable[[Call], Tensor]
+"""What does the plain causal attentions."""
+
+
+def _unmasked(call: Call) -> bool:
+    """Whether inner products (B, H, T, D) of a text from its beginning are hidden by order only."""
+    near = call.near
+    return near is not None and call.first(near) == 0 and call.by_positions and call.is_bare
+
+
+def are_own_texts(call: Call) -> bool:
+    """Whether the blocks of a text can be read as texts of their own."""
+    near, T = call.near, call.n_queries
+    if not isinstance(near, Block) or not _unmasked(call):
+        return False
+    return call.causal and call.n_keys == T and STEP <= near.length < T
+
+
+def as_own_texts(call: Call, run: Run) -> Tensor:
+    """q, k (B, H, T, D), v (B, H, T, Dv) -> (B, H, T, Dv): each block alone, none of its future."""
+    q, k, scale = call.factors
+    assert isinstance(call.near, Block)
+    (B, T), L = (len(q), call.n_queries), call.near.length
+    n_blocks = -(-T // L)
+
+    def cut(x: Tensor) -> Tensor:  # (B, H, T, D) -> (B·nB, H, L, D), zeros behind the last
+        x = F.pad(x, (0, 0, 0, n_blocks * L - T)).unflatten(2, (n_blocks, L))
+        return x.transpose(1, 2).flatten(0, 1)
+
+    found = run(Call(Factors(cut(q), cut(k), scale), cut(call.v), None, causal=True))
+    return found.unflatten(0, (B, n_blocks)).transpose(1, 2).flatten(2, 3)[:, :, :T]
+
+
+def are_turns(call: Call) -> bool:
+    """Whether queries from a text's beginning look at all its slots."""
+    near = call.near
+    if not isinstance(near, Slots) or not _unmasked(call):
+        return False
+    return not call.causal and call.n_keys == call.n_queries // near.stride + 1
+
+
+def in_turns(call: Call, run: Run) -> Tensor:
+    """q (B, H, T, D), slots k (B, H, S, D), v (B, H, S, Dv) -> (B, H, T, Dv).
+
+    A query at position stride·i + r - 1 sees the keys 0 to i: for each r that is plain causality.
+    """
+    q, k, scale = call.factors
+    assert isinstance(call.near, Slots)
+    stride, S, T = call.near.stride, call.n_keys, call.n_queries
+    turns = F.pad(q, (0, 0, 1, stride * S - T - 1)).unflatten(2, (S, stride)).unbind(3)
+    found = [run(Call(Factors(turn, k, scale), call.v, None, causal=True)) for turn in turns]
+    return torch.stack(found, dim=3).flatten(2, 3)[:, :, 1 : T + 1]
+
+
 def _cut(call: Call) -> Cut:
     near = call.near
-    assert near is not None
+    assert isinstance(near, Near | Block)
     first = call.first(near)
     if isinstance(near, Near):
         # Twice as many keys as queries a block is a fair price for copying keys.

@@ -75,6 +75,11 @@ class Call(NamedTuple):
         fits = q.dim() == 4 and k.shape[:-2] == shape == self.v.shape[:-2]
         return self.score is None and fits and not added and (mask is None or padding)
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is neither a mask nor a bias."""
+        return self.mask is None and self.bias is None
+
     def padding(self) -> Tensor | None:
         """A mask that says the same to all queries, as (B or 1, H or 1, 1, S)."""
         if not isinstance(self.mask, Tensor):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-from regard.functional.masks import Near, Nearby
+from regard.functional.masks import Near, Nearby, Slots
 from regard.functional.positions import Alibi
 from regard.kernels.call import Call
 
@@ -107,6 +107,9 @@ def tiles_seen(
             apart = torch.maximum(s - z, a - s_last)  # between the nearest of the two
             widest = torch.maximum(z - s, s_last - a)
             some, every = some & (apart <= near.half_width), every & (widest <= near.half_width)
+        elif isinstance(near, Slots):
+            some = some & (near.stride * s <= z + 1)
+            every = every & (near.stride * s_last <= a + 1)
         else:
             L = near.length
             some = some & (a // L <= s_last // L) & (s // L <= z // L)

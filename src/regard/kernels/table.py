@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.functional.masks import Slots
 from regard.functional.packing import PackedMask
 from regard.functional.positions import Alibi
 from regard.kernels import blocks, flex, sdpa
@@ -70,12 +71,20 @@ def _flex(call: Call) -> bool:
     return asked and not traced and call.on_gpu and _long(call) and call.by_positions
 
 
+def _written_out(call: Call) -> bool:
+    return call.bias is not None or isinstance(call.near, Slots)
+
+
 def _half_on_gpu(call: Call) -> bool:
     return call.on_gpu and call.half
 
 
 def _long(call: Call) -> bool:
     return min(call.n_queries, call.n_keys) >= LONG
+
+
+def _run(call: Call) -> Tensor:
+    return choose(call).run(call)
 
 
 _ROOMS = [f"{sdpa.WORTH * room:,}" for room in (sdpa.ON_CPU, sdpa.ON_GPU)]
@@ -119,6 +128,20 @@ TABLE: tuple[Kernel, ...] = (
         "no fused kernel knows them",
     ),
     Kernel(
+        "blocks as texts",
+        blocks.are_own_texts,
+        lambda call: blocks.as_own_texts(call, _run),
+        f"blocks of at least {blocks.STEP} positions, the future hidden, no padding and no slopes",
+        "each block is a text of its own, for which no mask is needed: flash attention where it is",
+    ),
+    Kernel(
+        "slots in turns",
+        blocks.are_turns,
+        lambda call: blocks.in_turns(call, _run),
+        "slots of a compressed text whose future is hidden, no padding and no slopes",
+        "every third query sees one slot more: three causal attentions, and no mask is needed",
+    ),
+    Kernel(
         "flex",
         _flex,
         flex.flex,
@@ -136,10 +159,10 @@ TABLE: tuple[Kernel, ...] = (
     ),
     Kernel(
         "sdpa, in chunks",
-        lambda call: call.bias is not None and sdpa.too_much(call),
+        lambda call: _written_out(call) and sdpa.too_much(call),
         lambda call: sdpa.in_chunks(call, sdpa.sdpa),
-        f"a bias of more than {_TOO_MUCH}",
-        "the bias is written out for some queries at a time, never as a whole",
+        f"a bias, or slots, of more than {_TOO_MUCH}",
+        "they are written out for some queries at a time, never as a whole",
     ),
     Kernel(
         "sdpa, long",

@@ -10,6 +10,7 @@ from regard.core.errors import ConfigError
 from regard.core.settings import parse
 from regard.functional.attend import softmax
 from regard.functional.masks import Mask
+from regard.functional.positions import Bias
 from regard.kernels import self_attention
 from regard.layers.draw import normaliser as normaliser_named
 from regard.layers.key_values import KeyValues
@@ -17,7 +18,7 @@ from regard.layers.positions import RelativePositions, make_relative
 from regard.layers.score import PreparedScore, Score
 from regard.layers.settings import AttentionSettings, Beta
 from regard.layers.viewpoint import Seen, Viewpoint
-from regard.layers.window import WINDOWS, Window
+from regard.layers.window import WINDOWS, CompressedWindow, KeyWidths, Restriction, Window
 
 
 class MultiHeadAttention(nn.Module):
@@ -74,10 +75,13 @@ class MultiHeadAttention(nn.Module):
         self.score = Score(
             settings.score, d_query=d_query, d_key=d_key, max_len=settings.max_len, n_heads=n_heads
         )
-        self.window = WINDOWS[settings.window](d_query, settings.half_width, n_heads)
+        if problems := [*settings.attention_problems(settings.window)]:
+            raise ConfigError("; ".join(problems))
+        widths = KeyWidths(n_kv_heads, d_key, d_value)
+        self.window = WINDOWS[settings.window](d_query, settings.half_width, n_heads, widths)
         self.relative = make_relative(settings.positions, n_heads, settings.rotary_base)
         self.normaliser = normaliser_named(settings.normaliser)
-        self.view = Viewpoint()
+        self.view = Viewpoint(slots=isinstance(self.window, CompressedWindow))
         for projection in (self.to_q, self.to_k, self.to_v, self.to_out):
             nn.init.xavier_uniform_(projection.weight)
             if bias:
@@ -107,6 +111,13 @@ class MultiHeadAttention(nn.Module):
 
         Both are made of the memory (B, S, d_memory), or the values of other vectors of its shape.
         """
+        return self.window.kept(self._tokens(memory, values))
+
+    def extended(self, past: KeyValues, x: Tensor) -> KeyValues:
+        """What was kept of a text so far, and x (B, T, D) behind it."""
+        return self.window.extended(past, self._tokens(x))
+
+    def _tokens(self, memory: Tensor, values: Tensor | None = None) -> KeyValues:
         k = _heads(self.to_k(memory), self.n_kv_heads)
         v = _heads(self.to_v(memory if values is None else values), self.n_kv_heads)
         return KeyValues(k, v)
@@ -127,14 +138,31 @@ class MultiHeadAttention(nn.Module):
         have one of their own, takes none.
         """
         q = _heads(self.to_q(x), self.n_heads)
-        memory = memory.shared_by(self.n_heads)
+        keys = self.window.looked_at(memory).shared_by(self.n_heads)
         if x.shape[1] == 1:
             causal = False  # the last position may see all keys there are
-        window = self.window(q, memory.k.shape[-2], mask, causal, first)
-        q, k, relative = self.relative(q, memory.k, first)
+        window = self.window(q, keys.length, mask, causal, first)
+        q, k, relative = self.relative(q, keys.k, first)
         assert bias is None or relative is None
         added = relative if bias is None else bias
-        seen = Seen(q, k, memory.v, self.score, self.normaliser, added, *window)
+        return self._found(q, k, keys.v, added, window)
+
+    def look_back(
+        self, x: Tensor, prefix: KeyValues, own: KeyValues, lengths: Tensor, first: int
+    ) -> Tensor:
+        """x (B, T, D), from position ``first`` of its own text on, looks at all before it.
+
+        Each text stands behind a prefix, of which the first ``lengths`` (B,) positions count.
+        """
+        q = _heads(self.to_q(x), self.n_heads)
+        keys = self.window.behind(prefix, own, lengths).shared_by(self.n_heads)
+        begins = lengths + first
+        window = self.window.by_text(q, keys.length, begins)
+        q, k, relative = self.relative(q, keys.k, begins)
+        return self._found(q, k, keys.v, relative, window)
+
+    def _found(self, q: Tensor, k: Tensor, v: Tensor, bias: Bias, window: Restriction) -> Tensor:
+        seen = Seen(q, k, v, self.score, self.normaliser, bias, *window)
         if self.view.watched:
             seen = self.view(seen)
         return self.to_out(

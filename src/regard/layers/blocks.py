@@ -87,8 +87,8 @@ class TransformerBlock(nn.Module):
         self.source_last = cross_after == "feed_forward"
         # Stochastic depth: the deeper a layer, the more often it is skipped (Huang et al. 2016).
         drop_path = settings.drop_path * (layer + 1) / n_layers
-        self.self_attention = _attention(settings)
-        self.cross_attention = _attention(settings, cross=True) if cross else None
+        self.self_attention = _attention(settings, layer)
+        self.cross_attention = _attention(settings, layer, cross=True) if cross else None
         self.feed_forward = _feed_forward(settings, layer)
         same = settings.model_dump(include={"dropout", "norm_first", "norm", "eps"})
         around = partial(Residual, settings.d_model, drop_path=drop_path, **same)
@@ -147,10 +147,9 @@ class DecoderBlock(TransformerBlock):
 
         ``real`` (B, T) is False at padding, which experts are not asked about.
         """
-        first = past.k.shape[-2]
+        first = past.length
         y = self.around_self.enter(x)
-        new = self.self_attention.project(y)
-        present = past.extended(new) if first else new
+        present = self.self_attention.extended(past, y)
         found = self.self_attention.look(y, present, mask=mask, causal=True, first=first)
         x = self.around_self.leave(x, found)
         if source is None:
@@ -160,6 +159,24 @@ class DecoderBlock(TransformerBlock):
             return self._look_across(x, source, source_mask, first), present
         x = self._look_across(x, source, source_mask, first)
         return self._fed_forward(x, real), present
+
+    def after_prefix(
+        self,
+        x: Tensor,
+        past: KeyValues,
+        prefix: KeyValues,
+        lengths: Tensor,
+        real: Tensor | None = None,
+    ) -> tuple[Tensor, KeyValues]:
+        """x (B, T, D) after the ``past``, which stands behind a prefix of ``lengths`` (B,).
+
+        The prefix is kept apart: a search reorders and repeats what is written, not what was read.
+        """
+        first = past.length
+        y = self.around_self.enter(x)
+        present = self.self_attention.extended(past, y)
+        found = self.self_attention.look_back(y, prefix, present, lengths, first)
+        return self._fed_forward(self.around_self.leave(x, found), real), present
 
     def together(
         self,
@@ -240,9 +257,9 @@ def _placed(x: Tensor, positions: Tensor | None) -> Tensor:
     return x if positions is None else x + positions
 
 
-def _attention(settings: BlockSettings, *, cross: bool = False) -> MultiHeadAttention:
+def _attention(settings: BlockSettings, layer: int, *, cross: bool = False) -> MultiHeadAttention:
     """Keys are drawn in attention across only; positions of a source are not a target's."""
-    changes: dict[str, str] = {}
+    changes: dict[str, str] = {"window": settings.window_of(layer)}
     if cross or not is_relative(settings.positions):
         changes["positions"] = "none"
     if is_drawn(settings.normaliser) and not cross:

@@ -56,6 +56,11 @@ class KeyValues:
     cache: Cache | None = field(default=None, repr=False, compare=False)
     """The room in which they lie, if there may be more after them."""
 
+    @property
+    def length(self) -> int:
+        """S"""
+        return self.k.shape[-2]
+
     def extended(self, other: KeyValues) -> KeyValues:
         """These positions, then the other's.
 
@@ -92,6 +97,45 @@ class KeyValues:
             return self
         return KeyValues(self.k.index_select(0, rows), self.v.index_select(0, rows))
 
+    def behind(self, other: KeyValues, lengths: Tensor) -> KeyValues:
+        """The first ``lengths`` (B,) positions of the other's texts, and these right behind them.
+
+        Texts of the other end with positions that do not count, each with as many as it has to
+        spare. As many are left over here, behind all.
+        """
+        n = other.length
+        at = torch.arange(n + self.length, device=lengths.device)
+        moved = at + (n - lengths).unsqueeze(1)  # of these, where both lie one after the other
+        at = torch.where(at < lengths.unsqueeze(1), at, moved.clamp(max=n + self.length - 1))
+
+        def picked(a: Tensor, b: Tensor) -> Tensor:
+            both = torch.cat((a, b), dim=-2)
+            return both.gather(2, at[:, None, :, None].expand(*both.shape))
+
+        return KeyValues(picked(other.k, self.k), picked(other.v, self.v))
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedKeyValues(KeyValues):
+    """The same of a compressed text: one a position, and of slots that stand for several each."""
+
+    slots: KeyValues = field(kw_only=True)
+    """(B, H, 1 + S // stride, D): the null, then one a slot."""
+
+    @property
+    def tokens(self) -> KeyValues:
+        """One a position, alone."""
+        return KeyValues(self.k, self.v, self.cache)
+
+    def select(self, rows: Tensor) -> CompressedKeyValues:
+        """Rows of the batch by index, in that order."""
+        return with_slots(self.tokens.select(rows), self.slots.select(rows))
+
+
+def with_slots(tokens: KeyValues, slots: KeyValues) -> CompressedKeyValues:
+    """Keys and values of positions, with those of their slots."""
+    return CompressedKeyValues(tokens.k, tokens.v, tokens.cache, slots=slots)
+
 
 @dataclass(frozen=True, slots=True)
 class DecoderState:
@@ -102,7 +146,7 @@ class DecoderState:
     @property
     def length(self) -> int:
         """Tokens read so far."""
-        return self.layers[0].k.shape[-2]
+        return self.layers[0].length
 
     def select(self, rows: Tensor) -> DecoderState:
         """Rows of the batch by index, in that order."""
@@ -122,3 +166,17 @@ class SourceMemory:
         assert isinstance(self.mask, Tensor), "a packed row is trained on, not decoded from"
         layers = tuple(layer.select(rows) for layer in self.layers)
         return SourceMemory(layers, self.mask.index_select(0, rows))
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixMemory:
+    """What every text of a batch begins with: each layer's keys and values, and how many count."""
+
+    layers: tuple[KeyValues, ...]
+    lengths: Tensor
+    """(B,): positions of each text; what lies behind them does not count."""
+
+    def select(self, rows: Tensor) -> PrefixMemory:
+        """Rows of the batch by index, in that order."""
+        layers = tuple(layer.select(rows) for layer in self.layers)
+        return PrefixMemory(layers, self.lengths.index_select(0, rows))

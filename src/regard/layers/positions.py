@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from regard.core.errors import ConfigError, ShapeError
 from regard.core.registry import Registry
+from regard.functional import masks
 from regard.functional.positions import BASE, Alibi, Bias, alibi_slopes, rotated, sinusoid
 
 Join = Literal["add", "concat"]
@@ -121,8 +122,11 @@ class RelativePositions(nn.Module):
     def __init__(self, n_heads: int, base: float = BASE) -> None:
         super().__init__()
 
-    def forward(self, q: Tensor, k: Tensor, first: int) -> Relative:
-        """q (B, H, T, Dq) from position ``first`` on, k (B, H, S, Dk) from position 0 on."""
+    def forward(self, q: Tensor, k: Tensor, first: int | Tensor) -> Relative:
+        """q (B, H, T, Dq) from position ``first`` on, k (B, H, S, Dk) from position 0 on.
+
+        Where texts do not begin together, ``first`` (B,) has a position a text.
+        """
         return Relative(q, k)
 
 
@@ -136,7 +140,10 @@ class AlibiPositions(RelativePositions):
         self.register_buffer("slopes", alibi_slopes(n_heads), persistent=False)
 
     @override
-    def forward(self, q: Tensor, k: Tensor, first: int) -> Relative:
+    def forward(self, q: Tensor, k: Tensor, first: int | Tensor) -> Relative:
+        if isinstance(first, Tensor):
+            t, s = masks.positions(q.shape[-2], k.shape[-2], first, q.device)
+            return Relative(q, k, -self.slopes[:, None, None] * (t - s).abs())  # (B, H, T, S)
         return Relative(q, k, Alibi(self.slopes, first))
 
 
@@ -152,16 +159,14 @@ class RotaryPositions(RelativePositions):
         self.base = base
 
     @override
-    def forward(self, q: Tensor, k: Tensor, first: int) -> Relative:
+    def forward(self, q: Tensor, k: Tensor, first: int | Tensor) -> Relative:
         if q.shape[-1] % 2 or k.shape[-1] % 2:
             raise ShapeError(
                 f"rotary positions turn pairs of numbers, but heads are {q.shape[-1]} wide; "
                 "choose d_model and n_heads so that they are even"
             )
-        queries, keys = (
-            torch.arange(begin, begin + x.shape[-2], device=x.device)
-            for begin, x in ((first, q), (0, k))
-        )
+        queries, keys = (torch.arange(x.shape[-2], device=x.device) for x in (q, k))
+        queries = queries + (first[:, None, None] if isinstance(first, Tensor) else first)
         return Relative(rotated(q, queries, self.base), rotated(k, keys, self.base))
 
 

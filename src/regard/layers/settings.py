@@ -38,6 +38,14 @@ class AttentionSettings(BaseModel):
     bias: bool = Field(True, description="Whether projections have a bias.")
     max_len: Count = Field(512, description="Longest text in tokens, specials included.")
 
+    def attention_problems(self, window: str) -> Iterator[str]:
+        """Why attention with this window cannot be had."""
+        if window == "compressed" and self.positions in ("rotary", "alibi"):
+            yield (
+                f"window 'compressed' joins the keys of several positions, and positions "
+                f"{self.positions!r} are told to each key alone; use sinusoidal or learned ones"
+            )
+
 
 MORE_THAN_THERE_ARE = "a token cannot be sent to more experts than there are"
 
@@ -88,9 +96,24 @@ class BlockSettings(ExpertSettings, AttentionSettings):
     drop_path: Share = Field(
         0.0, description="Share of texts that skip sub-layers; less in earlier layers."
     )
+    windows: tuple[str, ...] | None = Field(
+        None,
+        min_length=1,
+        description="Windows of the layers in turn, from the first, and again from the beginning "
+        "where there are more layers; in place of window.",
+    )
     expert_layers: tuple[Count, ...] | None = Field(
         None, description="Layers that have experts, counted from 1; left out, all have them."
     )
+
+    @property
+    def window_names(self) -> tuple[str, ...]:
+        """All windows that some layer has."""
+        return self.windows or (self.window,)
+
+    def window_of(self, layer: int) -> str:
+        """The window of a layer, counted from 0."""
+        return self.window_names[layer % len(self.window_names)]
 
     @property
     def expert_width(self) -> int:

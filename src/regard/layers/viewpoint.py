@@ -57,10 +57,12 @@ class Viewpoint(nn.Module):
     """What is seen, after edits: watch it with ``register_forward_hook``.
 
     An edit is a hook of its ``change`` that returns something else; it comes before who watches.
+    Where keys are ``slots``, each stands for several positions (see the window ``compressed``).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, slots: bool = False) -> None:
         super().__init__()
+        self.slots = slots
         self.change = nn.Identity()
 
     @property

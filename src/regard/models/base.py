@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -39,7 +39,7 @@ def input_embedding(config: BlocksConfig, tokens: nn.Embedding, **options: Any) 
         config.positions,
         config.d_tokens,
         join=config.joined_by,
-        max_len=config.max_len,
+        max_len=config.n_positions,
         d_code=config.d_positions,
     )
     return InputEmbedding(
@@ -127,11 +127,17 @@ class SequenceModel(GenerativeModel):
 
     config: SequenceConfig
     decoder: Any
+    reads_as_one: ClassVar[bool] = False
+    """Whether source and target are one text to it, which its decoder reads."""
 
     def forward(self, source: Tensor, target: Tensor, *, lazy: bool = False) -> Tensor | LazyLogits:
         """Source ids (B, S), target ids (B, T) from the begin token on -> logits (B, T, V)."""
         states = self.states(source, target)
         return LazyLogits(states, *self.output()) if lazy else self.logits(states)
+
+    def read_ids(self, source: Tensor, target: Tensor) -> Tensor:
+        """Ids that the decoder reads in ``forward``, position by position: the target's, (B, T)."""
+        return target
 
     def states(self, source: Tensor, target: Tensor) -> Tensor:
         """What the last layer reads, (B, T, D)."""

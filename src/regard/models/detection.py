@@ -87,8 +87,8 @@ class DetectionConfig(PictureConfig):
         yield from super().problems()
         if self.positions != "sinusoidal":
             yield f"positions {self.positions!r}: cells of a picture are told by 'sinusoidal' here"
-        if self.window != "global":
-            yield f"window {self.window!r} goes by order, and objects have none: leave it 'global'"
+        for window in dict.fromkeys(one for one in self.window_names if one != "global"):
+            yield f"window {window!r} goes by order, and objects have none: leave it 'global'"
         if self.normaliser == "hard":
             yield "normaliser 'hard' is trained by rewards, which detection has not"
         if len(self.resnet_depths) != len(self.resnet_widths):

@@ -42,6 +42,7 @@ from regard.models.detection import DetectionConfig, Detector
 from regard.models.encoder import Encoder
 from regard.models.fast_forward import FastForwardConfig, FastForwardTranslator
 from regard.models.memory_network import MemoryNetwork
+from regard.models.prefix_decoder import PrefixDecoder, PrefixDecoderConfig
 from regard.models.recurrent import RecurrentTranslator
 from regard.models.residual_recurrent import ResidualRecurrentConfig, ResidualTranslator
 from regard.models.settings import (
@@ -94,6 +95,7 @@ FAMILIES.add("residual_recurrent")(Family(ResidualRecurrentConfig, ResidualTrans
 FAMILIES.add("fast_forward")(Family(FastForwardConfig, FastForwardTranslator))
 FAMILIES.add("convs2s")(Family(ConvS2SConfig, ConvS2S))
 FAMILIES.add("bytenet")(Family(ByteNetConfig, ByteNet))
+FAMILIES.add("prefix_decoder")(Family(PrefixDecoderConfig, PrefixDecoder))
 FAMILIES.add("encoder")(Family(EncoderConfig, Encoder))
 FAMILIES.add("decoder")(Family(DecoderConfig, LanguageModel))
 FAMILIES.add("vision")(Family(VisionConfig, VisionTransformer))
@@ -125,6 +127,8 @@ def _stacked(*numbers: int, **others: Any) -> dict[str, Any]:
 
 _LUONG: dict[str, Any] = {"decoder": "luong", "n_layers": 2, "input_feeding": True}
 _MOE: dict[str, Any] = {"residual_from": 1, "top_k": 4, "score": "tanh_product"}
+_SEQ2SEQ: dict[str, Any] = {**_LUONG, "score": "additive", "bidirectional": True, "max_len": 500}
+_DMCA: dict[str, Any] = {"windows": ("block", "compressed"), "half_width": 128, "max_len": 11_000}
 _JOINT: dict[str, Any] = {"reader": "joint", "score": "scaled_dot", "norm_first": True}
 _SAN: dict[str, Any] = {"family": "visual_questions", "encoder": "conv"}
 
@@ -215,6 +219,38 @@ for _name, _preset in {
             "tiny": _stacked(128, 4, 3),
             "small": _stacked(256, 4, 3),
             "base": _stacked(512, 10, 10, top_layers=((768, 3),) * 3 + ((2048, 1),) * 2),
+        },
+    ),
+    "seq2seq-attention": Preset(
+        "recurrent",
+        "Stacked LSTMs with additive attention, to summarize (Liu et al. 2018)",
+        {size: {"d_model": width, **_SEQ2SEQ} for size, width in {"tiny": 64, "base": 128}.items()},
+    ),
+    "transformer-ed": Preset(
+        "transformer",
+        "Encoder-decoder Transformer, to summarize (Liu et al. 2018)",
+        {
+            "tiny": _blocks(128, 2, 4, 512, max_len=500),
+            "small": _blocks(256, 3, 4, 1024, max_len=500),
+            "base": _blocks(512, 6, 8, 2048, max_len=500),
+        },
+    ),
+    "transformer-d": Preset(
+        "prefix_decoder",
+        "Decoder alone over source and target as one text (Liu et al. 2018)",
+        {
+            "tiny": _blocks(128, 4, 4, 512, max_len=4000),
+            "small": _blocks(256, 6, 4, 1024, max_len=4000),
+            "base": _blocks(512, 6, 8, 2048, max_len=4000),
+        },
+    ),
+    "dmca2018": Preset(
+        "prefix_decoder",
+        "The same with local blocks and compressed memory in turn (Liu et al. 2018)",
+        {
+            "tiny": _blocks(128, 5, 4, 512, **_DMCA),
+            "small": _blocks(256, 5, 4, 1024, **_DMCA),
+            "base": _blocks(512, 5, 8, 2048, **_DMCA),
         },
     ),
     "bert": Preset(
@@ -446,6 +482,8 @@ def check_names(config: ModelConfig) -> None:
     for key, registry in NAMES.items():
         if isinstance(name := getattr(config, key, None), str):
             registry[name]
+    for name in getattr(config, "windows", None) or ():
+        WINDOWS[name]
 
 
 def config_from(raw: Mapping[str, Any]) -> ModelConfig:

@@ -61,6 +61,9 @@ class ModelConfig(BaseModel):
 class SequenceConfig(ModelConfig):
     """Of a model that writes a target, given a source."""
 
+    PREDICTS_SOURCE: ClassVar[bool] = False
+    """Whether a model can learn to predict the tokens of the source, too (``data.loss_on``)."""
+
     n_source_vocab: Count
     n_target_vocab: Count
     shared_vocab: bool = True
@@ -92,6 +95,8 @@ class BlocksConfig(ModelConfig, BlockSettings):
 
         yield from self._heads()
         yield from self._joining()
+        for window in dict.fromkeys(self.window_names):
+            yield from self.attention_problems(window)
         yield from self.expert_problems()
         if beyond := [n for n in self.expert_layers or () if n > self.n_layers]:
             yield f"expert_layers={beyond} are beyond n_layers={self.n_layers}"
@@ -131,8 +136,8 @@ class BlocksConfig(ModelConfig, BlockSettings):
 
     @property
     def idle(self) -> tuple[str, ...]:
-        """What is of experts, where there are none."""
-        return self.idle_expert_settings
+        """What is of experts, where there are none, and one window, where layers have theirs."""
+        return (*self.idle_expert_settings, *(("window",) if self.windows else ()))
 
     @property
     def joined_by(self) -> Literal["add", "concat"]:
@@ -143,6 +148,11 @@ class BlocksConfig(ModelConfig, BlockSettings):
     def d_tokens(self) -> int:
         """Width of a token's embedding."""
         return self.d_model - (self.d_positions or 0)
+
+    @property
+    def n_positions(self) -> int:
+        """Positions that tables have."""
+        return self.max_len
 
     @property
     def head_width(self) -> int:
@@ -189,7 +199,7 @@ class EncoderDecoderConfig(BlocksConfig):
     def problems(self) -> Iterator[str]:
         """Those of any Transformer, and a window that cannot be across."""
         yield from super().problems()
-        if self.window == "causal":
+        if "causal" in self.window_names:
             yield (
                 "window 'causal' is the decoder's own; across, a target has no future in its source"
             )
@@ -222,7 +232,7 @@ class TransformerConfig(SequenceConfig, EncoderDecoderConfig):
         from regard.functional.scores import SCORES  # needs torch, which a configuration does not
 
         added = self.positions in ("sinusoidal", "learned", "index", "none")
-        plain = (self.window, self.normaliser) == ("global", "softmax") and added
+        plain = ({*self.window_names}, self.normaliser) == ({"global"}, "softmax") and added
         whole = (self.hidden_source_id, self.experts) == (None, None) and self.drop_path == 0
         return plain and whole and SCORES[self.score].factors is not None
 
@@ -288,9 +298,10 @@ class EncoderConfig(TextConfig):
         """A recurrence has no attention and no feed-forward."""
         if self.cell is None:
             return super().idle
-        attention = ("score", "window", "half_width", "normaliser", "n_kv_heads", "rotary_base")
+        attention = ("score", "window", "windows", "half_width", "normaliser", "n_kv_heads")
         experts = ("experts", *self.model_copy(update={"experts": None}).idle_expert_settings)
-        return ("n_heads", "d_ff", "bias", "norm_first", "drop_path", *attention, *experts)
+        others = ("rotary_base", "n_heads", "d_ff", "bias", "norm_first", "drop_path")
+        return (*others, *attention, *experts)
 
     @property
     def n_self_heads(self) -> int:
@@ -364,6 +375,11 @@ class RecurrentConfig(RecurrentAttentionConfig):
             yield "window and normaliser are of an attention, and there is none"
         if self.window == "causal":
             yield "window 'causal': a target has no future in its source"
+        if self.window == "compressed":
+            yield (
+                "window 'compressed' is for keys of several heads, and a recurrent decoder looks "
+                "with one; choose another"
+            )
         if self.input_feeding and self.decoder != "luong":
             yield f"decoder {self.decoder!r} has no attentional state to feed back"
         yield from super().problems()

@@ -194,7 +194,8 @@ class VisionTransformer(nn.Module):
     def _reads_first(self) -> bool:
         """Whether the last layer may leave out all but the class token."""
         config = self.config
-        return config.pooling == "cls" and config.n_layers > 0 and config.window != "causal"
+        last = config.window_of(config.n_layers - 1)
+        return config.pooling == "cls" and config.n_layers > 0 and last != "causal"
 
     def forward(self, pixels: Tensor) -> Tensor:
         """(B, 3, H, W) -> (B, n_labels)"""

@@ -18,7 +18,7 @@ from torch import nn
 from regard.core.errors import ConfigError
 from regard.core.numbers import counted
 from regard.evaluation.saliency import attention_distance
-from regard.inspection.capture import POOL, watch
+from regard.inspection.capture import COMPRESSED, POOL, watch
 from regard.inspection.edits import Ablate, edited
 from regard.inspection.heads import (
     Array,
@@ -32,6 +32,7 @@ from regard.inspection.heads import (
 )
 from regard.tasks.base import TASKS
 from regard.tasks.texts import PatchGrid, Reading, Subject
+from regard.text.specials import PAD_ID
 from regard.visual.heads import head_tables, heads_text
 from regard.visual.patch_figures import head_figures
 from regard.visual.tables import table_html
@@ -66,7 +67,9 @@ def groups(model: nn.Module, readings: Iterable[Reading], device: torch.device) 
         for name, layers in _weights(model, reading, device).items():
             heads[name] = tuple((layer, h) for layer, w in layers for h in range(w.shape[1]))
             weights = np.concatenate([one for _, one in layers], axis=1)  # (B, layers · H, T, S)
-            rows, columns = reading.ids(name)
+            rows, columns = reading.ids(name.removesuffix(COMPRESSED))
+            if name.endswith(COMPRESSED):  # slots are no tokens
+                columns = np.full((len(weights), weights.shape[-1]), PAD_ID)
             tallied = tally(weights, rows, columns, same=name.endswith(".self"))
             diverged = divergences(weights, rows, columns)
             if (patches := reading.patches.get(name)) is not None:

@@ -20,9 +20,10 @@ from regard.core.errors import ConfigError, DataError
 from regard.core.files import write_whole
 from regard.core.numbers import counted, mentioned
 from regard.core.registry import did_you_mean
-from regard.inspection.capture import POOL, Weights
+from regard.inspection.capture import COMPRESSED, POOL, Weights
 from regard.inspection.heads import rollout
 from regard.inspection.records import Record, Steps, steps_of
+from regard.layers.window import STRIDE
 from regard.models.settings import DecoderConfig, EncoderConfig
 from regard.tasks.edits import AnyEdit, as_json
 from regard.text.tokenizer import SPACE
@@ -31,6 +32,7 @@ from regard.visual.look_files import look_file, look_fragment, look_png
 from regard.visual.matrix import look_text
 from regard.visual.payload import (
     ROLLOUT,
+    SLOTS,
     Axis,
     Payload,
     Selected,
@@ -126,7 +128,9 @@ class Look:
     """Tokens, translation and weights by name; the end token is in both lists.
 
     Row t of ``decoder.cross`` and ``decoder.self`` is the step that *writes* target token t. The
-    columns of ``decoder.self`` are what the decoder had read: the begin token, then target tokens.
+    columns of ``decoder.self`` are what the decoder had read: the begin token, then target tokens,
+    and before them the source where a decoder is all there is. Where keys are compressed, columns
+    are slots, and attentions are called so: ``decoder.self.compressed``; layers are counted anew.
 
     An encoder alone has no target, unless its head pools by attention: then that has one row,
     which is the label that came out. A language model's source is the prompt and its target what
@@ -248,12 +252,21 @@ class Look:
         return sides[said["rows"]].labels, sides[said["columns"]].labels
 
     def _axes(self, name: str) -> Mapping[str, str]:
-        if name in self.axes:
-            return self.axes[name]
+        said = self.axes.get(name)
+        if name.endswith(COMPRESSED):
+            said = said or self._axes(name.removesuffix(COMPRESSED))
+            return {**said, "columns": said["columns"] + SLOTS}
+        if said is not None:
+            return said
         return {"rows": "label", "columns": "source"} if name == POOL else named_sides(name)
 
     def _sides(self) -> dict[str, Axis]:
-        return {**token_sides(self.source_tokens, self.target_tokens), **self.sides}
+        sides = {**token_sides(self.source_tokens, self.target_tokens), **self.sides}
+        for name in self.attentions:
+            if name.endswith(COMPRESSED):
+                of = self._axes(name)["columns"]
+                sides[of] = sides[of.removesuffix(SLOTS)].compressed(STRIDE)
+        return sides
 
     def _check(self, name: str, layer: int) -> None:
         if name not in self.attentions:
@@ -270,7 +283,7 @@ class Look:
             return next(iter(self.attentions))
         across = POOL if POOL in self.attentions else "decoder.cross"
         if "encoder.self" not in self.attentions:
-            return across
+            return across if across in self.attentions else next(iter(self.attentions))
         if isinstance(token, int):
             return "encoder.self" if across == POOL else across
         if found(token, self.target_tokens) is not None:

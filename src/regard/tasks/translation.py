@@ -10,7 +10,6 @@ from itertools import compress, islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 import torch
 from typing_extensions import override
 
@@ -66,7 +65,7 @@ from regard.text.specials import END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
 from regard.training.flops import FlopFormula, flop_formula
 from regard.training.losses import cross_entropy
-from regard.training.token_loss import TokenLoss
+from regard.training.token_loss import TokenLoss, check_loss_on
 
 OWN_METRICS = ("bleu", "exact_match")
 """Of a validation, beside the loss and what the recipe names."""
@@ -154,8 +153,10 @@ class PreparedTranslation(Prepared):
     @override
     def stream(self) -> Stream:
         settings = self.recipe.train
-        kind = packed_stream if self.same_shapes else padded_stream
-        return kind(self.texts, batch_tokens=settings.batch_tokens, seed=settings.seed)
+        how: dict[str, Any] = {"batch_tokens": settings.batch_tokens, "seed": settings.seed}
+        if self.same_shapes:
+            return packed_stream(self.texts, **how)
+        return padded_stream(self.texts, **how, loss_on=self.recipe.data.loss_on)
 
     @property
     @override
@@ -237,6 +238,7 @@ def prepare_translation(
         n_target_vocab=tokenizers.target.n_vocab,
         shared_vocab=tokenizers.shared,
     )
+    check_loss_on(recipe.data.loss_on, config, recipe.train)
     check_memory(config, device)
     model = build(config)
     if init is not None and begun is None:  # snapshots hold all weights
@@ -313,17 +315,18 @@ def pair_readings(run: Run, pairs: Sequence[Pair]) -> Iterator[Reading]:
     """Pairs as a translator reads them, teacher forced."""
     examples = encode_pairs(pairs, run.tokenizers.source, run.tokenizers.target)
     for batch in ordered_batches(examples, BATCH_TOKENS):
-        yield Reading((batch.source, batch.target_in), partial(_row_ids, batch))
+        yield Reading((batch.source, batch.target_in), partial(_row_ids, run.model, batch))
 
 
-def _row_ids(batch: Batch, name: str) -> tuple[Ids, Ids]:
+def _row_ids(model: SequenceModel, batch: Batch, name: str) -> tuple[Ids, Ids]:
     """Whose rows and columns these are. In cross-attention a row is the token that it writes."""
     source = batch.source.numpy()
     if name == "encoder.self":
         return source, source
     if name == "decoder.self":
-        read = batch.target_in.numpy()
-        read = np.where(read == END_ID, PAD_ID, read)  # behind a shorter sentence; nobody reads it
+        target = batch.target_in
+        target = torch.where(target == END_ID, PAD_ID, target)  # of a shorter one; nobody reads it
+        read = model.read_ids(batch.source, target).numpy()
         return read, read
     return batch.target_out.numpy(), source
 
@@ -391,6 +394,7 @@ class TranslationTask(TextTask):
         {
             "data.columns",
             "data.long_lines",
+            "data.loss_on",
             "text.shared",
             "text.bpe_dropout",
             "train.init",

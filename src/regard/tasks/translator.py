@@ -132,7 +132,9 @@ def copies(
 
 
 LOOKED_AT = 2048
-"""Source tokens of a look, the end token included: twice as many take four times the memory."""
+"""Source tokens of a look, the end token included: twice as many take four times the memory.
+
+Where source and target are one text, only what the target looks at is kept, and that is linear."""
 
 
 class Translation(NamedTuple):
@@ -334,7 +336,7 @@ class Run(TrainedRun):
         source = edits.swapped(one_text(source), changes)
         given = None if target is None else one_text(target)
         read = self._read(source, "look at")
-        if len(read) >= LOOKED_AT:
+        if len(read) >= LOOKED_AT and not self.model.reads_as_one:
             raise DataError(
                 f"a look holds the weights between all tokens: {LOOKED_AT:,} can be looked at, and "
                 f"the text has {len(read) + 1:,} with the end token; take a part of it"
@@ -348,9 +350,11 @@ class Run(TrainedRun):
         n_own = len(written) if target is None else 0
         warnings = self._no_warnings().having(len(read), n_own)
         warnings.log()
+        of_one_text = {"rows": "target", "columns": "read"}
         return Look.of(
             found,
             changes,
+            axes=dict.fromkeys(found, of_one_text) if self.model.reads_as_one else {},
             source=source,
             source_tokens=tuple(self.tokenizers.source.tokens([*read, END_ID])),
             target_tokens=tuple(self.tokenizers.target.tokens([*written, END_ID])),
@@ -408,7 +412,7 @@ class Run(TrainedRun):
         return {**TrainedRun.facts(self), "languages": languages, "special_ids": marks}
 
     def fits(self, source: str, target: str = "") -> bool:
-        """Whether the model can read both; only learned positions set a limit."""
+        """Whether the model can read both; learned positions set a limit, and some families do."""
         longest = self.model.config.longest
         if longest is None:
             return True
@@ -418,11 +422,12 @@ class Run(TrainedRun):
     def too_long(self, text: str, tokenizer: Tokenizer | None = None) -> str:
         """Why the model cannot read a source, or a text in another tokenizer's tokens."""
         n_tokens = len((tokenizer or self.tokenizers.source).encode(text)) + 1
-        return (
-            f"{n_tokens} tokens with the end token, but the model's learned positions know "
-            f"{self.model.config.longest}; shorten the line, or train with a larger model.max_len "
-            "or sinusoidal positions"
-        )
+        longest, remedy = self.model.config.longest, "train with a larger model.max_len"
+        limit = f"the model reads at most model.max_len={longest}"
+        if getattr(self.model.config, "positions", None) == "learned":
+            limit = f"the model's learned positions know {longest}"
+            remedy += " or sinusoidal positions"
+        return f"{n_tokens} tokens with the end token, but {limit}; shorten the line, or {remedy}"
 
     def text(self, source: str, hypothesis: Hypothesis) -> str:
         """What a hypothesis says; unknown words are replaced where the recipe wants it."""

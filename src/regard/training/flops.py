@@ -2,7 +2,8 @@
 
 The count is torch's own, of the readable kernels, on tensors without storage. A model's cost for
 one sentence pair is a polynomial of degree two in the source length S and the target length T
-(attention is the only part that grows faster than linearly), so six counts give it exactly.
+(attention is the only part that grows faster than linearly), so six counts give it exactly. Where
+keys are compressed, that holds of lengths that are whole slots, and nearly of others.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.kernels.call import reference_only
+from regard.layers.window import STRIDE
 from regard.models.base import SequenceModel
 from regard.models.encoder import Encoder
 
@@ -50,7 +52,7 @@ class FlopFormula:
 def flop_formula(model: SequenceModel) -> FlopFormula:
     """Count a model at six lengths, none beyond what it can read, and solve for its formula."""
     skeleton = copy.deepcopy(model).to("meta")
-    n = min(8, (model.config.longest or 24) // 3)
+    n, _, _ = _lengths(model.config.longest)
     lengths = [(n, n), (2 * n, n), (n, 2 * n), (3 * n, n), (n, 3 * n), (2 * n, 2 * n)]
     counts = [count_forward(skeleton, *pair) for pair in lengths]
     rows = np.array([_terms(*pair) for pair in lengths], dtype=np.float64)
@@ -92,7 +94,9 @@ def encoder_flops(model: Encoder) -> TextFlops:
 
 
 def _lengths(longest: int | None) -> tuple[int, int, int]:
-    n = min(8, (longest or 24) // 3)
+    """Three that can be read, of whole slots where texts are compressed, if they are not tiny."""
+    n = min(9, (longest or 27) // 3)
+    n = n // STRIDE * STRIDE or n
     return n, 2 * n, 3 * n
 
 

@@ -8,9 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.core.errors import ConfigError
 from regard.data.batch import Batch
+from regard.data.settings import LossOn
 from regard.functional.packing import PackedSide, Packing
 from regard.models.base import LazyLogits, SequenceModel
+from regard.models.prefix_decoder import BothLogits
+from regard.models.settings import SequenceConfig
 from regard.text.specials import PAD_ID
 from regard.training.losses import (
     Losses,
@@ -27,6 +31,9 @@ from regard.training.settings import TrainSettings
 class TokenLoss(Objective):
     """Cross-entropy of the target tokens, and what hard attention learns by REINFORCE.
 
+    Batches that say how many tokens of their sources are to be predicted (``data.loss_on``) get the
+    cross-entropy of these besides, as ``source``; a model in evaluation is judged by its targets.
+
     What it remembers between batches (how many there were, the baseline of hard attention) goes
     out by ``state`` and comes back by ``restore``, so that a training can be taken up again.
     """
@@ -36,6 +43,7 @@ class TokenLoss(Objective):
         self.n_batches = 0
         self.baseline = Baseline()
         self._lazy_logits = torch.compile(_lazy_logits) if compiled else _lazy_logits
+        self._both_logits = torch.compile(_both_logits) if compiled else _both_logits
 
     def __call__(self, model: SequenceModel, batch: Batch) -> Losses:
         """Of a model in training: as the settings say. Of any other: plainly, all words right."""
@@ -44,6 +52,8 @@ class TokenLoss(Objective):
             return self._losses(self._lazy_logits(model, *inputs), batch)
         if not model.training:
             return self._losses(_lazy_logits(model, *inputs), batch)
+        if batch.n_source:
+            return self._both_losses(self._both_logits(model, *inputs), batch)
         share = forced_share(
             self.settings.teacher_forcing, self.n_batches // self.settings.accumulate
         )
@@ -71,7 +81,13 @@ class TokenLoss(Objective):
     def _losses(self, logits: Tensor | LazyLogits, batch: Batch) -> Losses:
         smoothing = self.settings.label_smoothing
         loss = cross_entropy(logits, batch.target_out, pad=PAD_ID, label_smoothing=smoothing)
-        return Losses.of("cross_entropy", loss, batch.count)
+        return Losses.of("cross_entropy", loss, batch.count - batch.n_source)
+
+    def _both_losses(self, logits: BothLogits, batch: Batch) -> Losses:
+        smoothing = self.settings.label_smoothing
+        wanted = batch.source[:, 1:]
+        loss = cross_entropy(logits.source, wanted, pad=PAD_ID, label_smoothing=smoothing)
+        return self._losses(logits.target, batch) + Losses.of("source", loss, batch.n_source)
 
     def state(self) -> dict[str, Any]:
         """What it remembers, as JSON."""
@@ -88,6 +104,26 @@ def _lazy_logits(model: SequenceModel, source: Tensor, target: Tensor, more: Any
     if more is None:
         return model(source, target, lazy=True)
     return model(source, target, more, lazy=True)
+
+
+def _both_logits(model: SequenceModel, source: Tensor, target: Tensor, _more: Any) -> BothLogits:
+    """Of all tokens of the source but the first, and of all target tokens."""
+    return model(source, target, lazy=True, with_source=True)
+
+
+def check_loss_on(loss_on: LossOn, config: SequenceConfig, settings: TrainSettings) -> None:
+    """Refuse to predict sources where a model cannot, or where it writes while it learns."""
+    if loss_on == "target":
+        return
+    if not config.PREDICTS_SOURCE:
+        raise ConfigError(
+            f"data.loss_on=all: a model of the family {config.family!r} reads its source and "
+            "predicts none of it; choose transformer-d or dmca2018, or leave it out"
+        )
+    if settings.teacher_forcing != 1:
+        raise ConfigError(
+            "data.loss_on=all needs train.teacher_forcing=1: who predicts the source reads it"
+        )
 
 
 def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Packing | None]:

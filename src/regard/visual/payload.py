@@ -12,8 +12,9 @@ a row of the target; where attention is hard, ``drawn`` has the patch that each 
 objects were found, ``boxes`` has ``{label, probability, box, row}``: left, top, right and bottom as
 shares of the sides, and the row of the target that found it.
 
-Along the sides of an attention stand tokens, patches of a picture, frames or nodes. Nothing that
-draws assumes words: it asks an ``Axis`` for its labels, and for its grid where it lies in a plane.
+Along the sides of an attention stand tokens, patches of a picture, frames, nodes or slots, which
+cover several tokens each. Nothing that draws assumes words: it asks an ``Axis`` for its labels, and
+for its grid where it lies in a plane.
 
 In an HTML file arrays are packed, ``{"shape", "bits", "data"}``: numbers as 32-bit floats or 8-bit
 shares of 1, deflated, in base64; the browser unpacks them by itself. Of the floats all first bytes
@@ -50,7 +51,9 @@ ROLLOUT = "rollout of "
 """Before the name of an attention whose layers were multiplied."""
 _BY_KEY = ("scores", "scaled", "prior", "weights")
 _VECTORS = ("query", *_BY_KEY, "sum", "projected", "residual")
-Kind = Literal["tokens", "patches", "frames", "nodes"]
+Kind = Literal["tokens", "patches", "frames", "nodes", "slots"]
+SLOTS = ".slots"
+"""Behind the name of a side whose positions are joined three by three; its labels say which."""
 
 # ------------------------------------------------------------------ axes
 
@@ -85,6 +88,11 @@ class Axis(Sequence[str]):
         names = (str(i) if seconds is None else f"{i * seconds:.2f}s" for i in range(n))
         return cls(tuple(names), "frames")
 
+    def compressed(self, stride: int) -> Axis:
+        """The slots of so many positions: the null, then each by the first and last it covers."""
+        begins = range(0, len(self) - stride + 1, stride)
+        return Axis(("null", *(f"[{i}–{i + stride - 1}]" for i in begins)), "slots")
+
     @property
     def n_before(self) -> int:
         """Positions before the first patch; 0 where there is no grid."""
@@ -109,10 +117,14 @@ class Axis(Sequence[str]):
 
 
 def token_sides(source: Sequence[str], target: Sequence[str]) -> dict[str, Axis]:
-    """The sides of a look at texts: ``input`` is what a decoder has read when it writes a token."""
+    """The sides of a look at texts: ``input`` is what a decoder has read when it writes a token.
+
+    ``read`` is the same of a decoder that has read the source, too.
+    """
     read, written = Axis(tuple(source)), Axis(tuple(target))
     before, both = Axis(("<s>", *written[:-1])), Axis((*read, *written))
-    return {"source": read, "target": written, "label": written, "input": before, "text": both}
+    sides = {"source": read, "target": written, "label": written, "input": before, "text": both}
+    return {**sides, "read": Axis((*read, *before))}
 
 
 def sides_of(payload: Mapping[str, Any]) -> dict[str, Axis]:

@@ -160,6 +160,7 @@ def test_the_model_itself_writes_where_there_is_no_such_form():
     [
         {"score": "additive"},
         {"window": "local_m"},
+        {"windows": ("global", "compressed")},
         {"norm_first": False},
         {"join": "concat", "positions": "sinusoidal"},
     ],

@@ -33,6 +33,7 @@ OTHER = [
     {"score": "additive"},
     {"score": "general"},
     {"window": "local_m"},
+    {"windows": ("global", "block")},
     {"normaliser": "hard"},
     {"positions": "index"},
     {"join": "concat"},

@@ -7,7 +7,13 @@ from tiny import tiny_config
 from regard.interop import bert, ctranslate2, gpt2, llama, marian
 from regard.models.settings import EncoderConfig
 
-SELF = [{"score": "additive"}, {"window": "local_m"}, {"n_kv_heads": 1}, {"experts": 4}]
+SELF = [
+    {"score": "additive"},
+    {"window": "local_m"},
+    {"windows": ("global", "block")},
+    {"n_kv_heads": 1},
+    {"experts": 4},
+]
 ACROSS = [{"memory": "each"}, {"cross_after": "feed_forward"}, {"norm": "rms"}, {"eps": 1e-3}]
 BESIDE = {"positions": "learned", "join": "concat", "d_positions": 4}
 
@@ -24,7 +30,7 @@ def llama_config(**changes):
 CASES = [
     *((bert, encoder, changes) for changes in [*SELF, BESIDE]),
     *((gpt2, decoder_config, changes) for changes in [*SELF, BESIDE, {"norm_first": False}]),
-    *((llama, llama_config, changes) for changes in [*SELF[:2], SELF[3], {"norm_first": False}]),
+    *((llama, llama_config, changes) for changes in [*SELF[:3], SELF[4], {"norm_first": False}]),
     *((marian, tiny_config, changes) for changes in [*SELF, *ACROSS, {"join": "concat"}]),
     *((ctranslate2, tiny_config, changes) for changes in [*SELF, *ACROSS, BESIDE]),
 ]

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard
 from regard.functional.attend import attend
-from regard.functional.masks import Block, Near
+from regard.functional.masks import Block, Near, Slots
 from regard.functional.positions import Alibi
 from regard.functional.scores import SCORES, Factors, NamedScore
 from regard.kernels import blocks, flex, sdpa
@@ -19,7 +19,9 @@ from regard.kernels.table import TABLE, choose
 ROWS = {row.name: row for row in TABLE}
 NEEDS_GPU = {"short texts", "long texts", "flex", "sdpa, long"}
 """Rows that no CPU can run: Triton, variable lengths, flex's backward, cuDNN."""
-ON_CPU = [name for name in ROWS if name not in NEEDS_GPU]
+UNMASKED = {"blocks as texts", "slots in turns"}
+"""Rows for one window alone, from the beginning of a text and without a mask."""
+ON_CPU = [name for name in ROWS if name not in NEEDS_GPU | UNMASKED]
 SIZES = [(1, 1), (7, 7), (5, 9), (9, 5), (130, 130), (131, 150)]
 """(T, S)"""
 WINDOWS = [
@@ -30,6 +32,8 @@ WINDOWS = [
     Block(3),
     Block(4, first=0),
     Block(5, first=7),
+    Slots(3),
+    Slots(2, first=5),
 ]
 TRIED = 12
 """Ways to mask and bias that are tried of each row, score and size; the windows times the rest."""
@@ -121,6 +125,26 @@ def can_do(name, call):
     return call.score is None or name.startswith(("scores", "products"))
 
 
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("T", [5, 8, 9, 10, 11, 130])
+@pytest.mark.parametrize(
+    ("name", "near"), [("blocks as texts", Block(4)), ("slots in turns", Slots(3))]
+)
+def test_a_window_that_needs_no_mask_is_the_readable_one(rng, name, near, T):
+    own = isinstance(near, Block)
+    S = T if own else T // 3 + 1
+    call, leaves, wanted = asked(NamedScore("scaled_dot"), rng, T, S, None, own, near, None)
+    assert ROWS[name].fits(call)
+    agree(ROWS[name].run(call), wanted, leaves, rng)
+    others = [
+        call._replace(mask=mask_of("padding", rng, T, S)),
+        call._replace(bias=bias_of("slopes", rng, T, S)),
+        call._replace(near=near._replace(first=2)),
+        call._replace(causal=not own),
+    ]
+    assert not any(ROWS[name].fits(other) for other in others)
+
+
 @pytest.mark.parametrize("near", WINDOWS, ids=str)
 @pytest.mark.parametrize("name", ON_CPU)
 def test_a_query_that_sees_nothing_finds_zeros(rng, name, near):
@@ -156,6 +180,11 @@ def test_a_cpu_takes_what_is_fastest_there():
     assert chosen(200, near=Near(90)) == "sdpa"
     assert chosen(200, near=Block(50), bias=slopes) == "blocks"
     assert chosen(300, mask=torch.ones(2, 1, 300, 300, dtype=torch.bool), near=Near(2)) == "sdpa"
+    assert chosen(200, near=Block(64), causal=True) == "blocks as texts"
+    assert chosen(200, near=Block(63), causal=True) == "blocks"
+    assert chosen(200, 67, near=Slots(3)) == "slots in turns"
+    assert chosen(200, 70, near=Slots(3, first=8)) == "sdpa"
+    assert chosen(4000, 1400, near=Slots(3, first=200)) == "sdpa, in chunks"
     assert chosen(50, bias=slopes) == "sdpa"
     assert chosen(2048, bias=slopes) == "sdpa, in chunks"
     assert chosen(10, score="additive") == "scores"
@@ -205,6 +234,16 @@ def test_the_memory_of_a_window_grows_with_the_length_alone(rng, near, how):
     assert sizes[1] < 4096 * 4096 / 8
 
 
+@pytest.mark.parametrize("first", [0, 30])
+def test_the_memory_of_slots_grows_with_the_length_alone(rng, first):
+    sizes = []
+    for T in (2048, 8192):
+        (q, _, _), (k, v, _) = vectors(rng, T), vectors(rng, (first + T) // 3 + 1)
+        sizes.append(largest(q, k, v, near=Slots(3, first)))
+    assert sizes[1] <= max(4 * sizes[0] + 100, sdpa.ON_CPU)
+    assert sizes[1] < 8192 * 8192 / 3 / 8
+
+
 def test_additive_scores_build_no_vector_for_every_pair(rng):
     T, A = 256, 64
     score = regard.Score("additive", d_query=8, d_key=8, d_hidden=A, n_heads=2)
@@ -227,11 +266,13 @@ def test_slopes_are_never_written_out_as_a_whole(rng):
 # ------------------------------------------------------------------ flex, and what a GPU does
 
 
+TILED = [None, Near(5, 0), Near(200, 0), Near(40, 130), Block(128, 0), Block(90, 7)]
+TILED += [Slots(3), Slots(2, 130)]
+
+
 @pytest.mark.parametrize(("T", "S"), [(1, 1), (128, 128), (300, 300), (200, 390), (390, 200)])
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(
-    "near", [None, Near(5, 0), Near(200, 0), Near(40, 130), Block(128, 0), Block(90, 7)], ids=str
-)
+@pytest.mark.parametrize("near", TILED, ids=str)
 def test_no_tile_that_holds_something_is_left_out(near, causal, T, S):
     if near is None and not causal:
         return  # nothing is left out
@@ -290,9 +331,24 @@ def test_a_gpu_says_what_the_readable_kernel_says(rng, near, mask, bias):
     how = {"mask": None if given is None else given.cuda(), "near": near, "bias": slopes}
     factors = NamedScore("scaled_dot").factors(*leaves[:2])
     row = choose(Call(factors, leaves[2], causal=True, **how))
-    assert row.name == ("sdpa" if near is None and bias is None else "flex")
+    own = isinstance(near, Block) and given is None and bias is None
+    plain = "sdpa" if near is None and bias is None else "flex"
+    assert row.name == ("blocks as texts" if own else plain)
     found = regard.attention(*leaves, causal=True, **how)
     wanted = regard.attention(*leaves, causal=True, **how, need_weights=True).values
+    torch.testing.assert_close(found, wanted, rtol=2e-3, atol=2e-3)
+    grads = [torch.autograd.grad(one.square().sum(), leaves) for one in (found, wanted)]
+    torch.testing.assert_close(*grads, rtol=5e-3, atol=5e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="flash and cuDNN need a GPU")
+@pytest.mark.parametrize("first", [0, 6])
+def test_a_gpu_sees_the_slots_that_the_readable_kernel_sees(rng, first):
+    T = 3500
+    sizes = (T, (first + T) // 3 + 1, (first + T) // 3 + 1)
+    leaves = [torch.randn(2, 3, n, 64, generator=rng).cuda().requires_grad_() for n in sizes]
+    found = regard.attention(*leaves, near=Slots(3, first))
+    wanted = regard.attention(*leaves, near=Slots(3, first), need_weights=True).values
     torch.testing.assert_close(found, wanted, rtol=2e-3, atol=2e-3)
     grads = [torch.autograd.grad(one.square().sum(), leaves) for one in (found, wanted)]
     torch.testing.assert_close(*grads, rtol=5e-3, atol=5e-3)

@@ -310,6 +310,7 @@ def test_a_configuration_comes_back_from_json():
     [
         ({"positions": "rotary"}, "cells of a picture are told by 'sinusoidal'"),
         ({"window": "local_m"}, "objects have none"),
+        ({"windows": ("global", "compressed")}, "'compressed' goes by order"),
         ({"normaliser": "hard"}, "trained by rewards"),
         ({"encoder": "patches", "patch_size": 5}, "no whole number of patches"),
         ({"n_groups": 0}, "greater than or equal to 1"),

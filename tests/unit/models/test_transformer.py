@@ -14,6 +14,8 @@ VARIANTS = [
     {"window": "local_m", "half_width": 2},
     {"window": "local_p", "half_width": 2},
     {"window": "block", "half_width": 2},
+    {"window": "compressed"},
+    {"windows": ("global", "compressed"), "score": "additive"},
     {"positions": "learned"},
     {"positions": "learned", "join": "concat"},
     {"positions": "sinusoidal", "join": "concat"},
@@ -59,11 +61,15 @@ def test_the_future_does_not_leak(make_model, source, target, changes):
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_the_past_does_matter(make_model, source, target, changes):
-    """Each position but the first of a text, or of a block, is changed by the token before it."""
+    """Each position but the first of a text, or of a block, is changed by the token before it.
+
+    In slots it is, unless that token is the first of a slot.
+    """
     model = make_model(**changes)
     full = model(source, target)
+    unseen = {"block": (4, 0), "compressed": (3, 1)}.get(changes.get("window"), (1, 1))
     for t in range(1, target.shape[1]):
-        if changes.get("window") == "block" and t % 4 == 0:
+        if t % unseen[0] == unseen[1]:
             continue
         other = target.clone()
         other[:, t - 1] = 4 + (other[:, t - 1] - 3) % 9
@@ -213,6 +219,7 @@ def test_it_can_be_traced_whole(make_model, source, target, changes, repeats):
     [
         {"window": "block"},
         {"window": "local_m"},
+        {"windows": ("global", "compressed")},
         {"positions": "alibi"},
         {"positions": "rotary"},
         {"score": "additive"},

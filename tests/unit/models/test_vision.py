@@ -79,6 +79,7 @@ def test_a_label_is_read_from_the_class_token_or_from_the_mean():
         {"window": "local_m", "half_width": 3},
         {"window": "local_p", "half_width": 3},
         {"window": "block", "half_width": 2},
+        {"windows": ("block", "compressed"), "half_width": 2},
         {"window": "causal"},
         {"pooling": "mean"},
     ],

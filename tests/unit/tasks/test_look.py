@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from systems import SYSTEMS, untrained
+from systems import SYSTEMS, has_blocks, untrained
 
 import regard
 from regard.tasks.look import Look
@@ -35,15 +35,45 @@ def test_the_payload_says_what_every_picture_needs(name, changes):
     assert payload["answer"] == payload["translation"] == look.translation
     assert (payload["source"], payload["translation"], payload["edits"]) == ("a b c", "d e", [])
     assert set(payload["axes"]) == set(payload["attentions"])
-    lengths = {"source": 4, "target": 3, "input": 3}
+    lengths = {"source": 4, "target": 3, "input": 3, "read": 7}
+    lengths |= {f"{side}.slots": 1 + n // 3 for side, n in lengths.items()}
     for attention, axes in payload["axes"].items():
         weights = np.array(payload["attentions"][attention])  # (layers, H, T, S)
         assert weights.shape[2:] == (lengths[axes["rows"]], lengths[axes["columns"]])
         rows, columns = look.tokens_of(attention)
         assert weights.shape[2:] == (len(rows), len(columns))
         for side, tokens in ((axes["rows"], rows), (axes["columns"], columns)):
-            assert payload["sides"][side] == {"kind": "tokens", "labels": list(tokens)}
-    assert payload["axes"]["decoder.cross"] == {"rows": "target", "columns": "source"}
+            kind = "slots" if side.endswith(".slots") else "tokens"
+            assert payload["sides"][side] == {"kind": kind, "labels": list(tokens)}
+    if "decoder.cross" in payload["axes"]:
+        assert payload["axes"]["decoder.cross"] == {"rows": "target", "columns": "source"}
+
+
+def test_slots_are_named_by_the_tokens_they_cover():
+    look = untrained("dmca2018", n_layers=5).explain("a b c d e", "f g")
+    assert list(look.attentions) == ["decoder.self", "decoder.self.compressed"]
+    assert [len(layers) for layers in look.attentions.values()] == [3, 2]
+    rows, columns = look.tokens_of("decoder.self")
+    assert rows == ("f", "g", "</s>")
+    assert columns == ("a", "b", "c", "d", "e", "</s>", "<s>", "f", "g")
+    rows, slots = look.tokens_of("decoder.self.compressed")
+    assert slots == ("null", "[0–2]", "[3–5]", "[6–8]")
+    weights = look.weights("decoder.self.compressed", layer=1)  # (H, T, S)
+    assert (weights[:, 0, :3] > 0).all()
+    assert (weights[:, :2, 3] == 0).all()  # the slot ends with the last token that was read
+    assert (weights[:, 2] > 0).all()
+    blocks = look.weights("decoder.self", layer=0)  # of 4 positions
+    assert (
+        (blocks[0] > 0) == [[0] * 4 + [1, 1, 1, 0, 0], [0] * 4 + [1] * 4 + [0], [0] * 8 + [1]]
+    ).all()
+    assert look.steps("g", name="decoder.self.compressed", layer=1).columns == slots
+    assert look.steps("g").name == "decoder.self"
+    assert "[3–5]" in look.as_file("html")
+    compressed = untrained("transformer", window="compressed").explain("a b c d", "f")
+    assert list(compressed.attentions) == [
+        f"{name}.compressed" for name in ("encoder.self", "decoder.self", "decoder.cross")
+    ]
+    assert compressed.tokens_of("decoder.cross.compressed")[1] == ("null", "[0–2]")
 
 
 @every_system
@@ -62,7 +92,7 @@ def test_the_six_steps_follow_from_each_other(name, changes):
                 if steps.scale is not None:
                     np.testing.assert_allclose(steps.scaled, steps.scores * steps.scale, rtol=1e-6)
                 assert (steps.weights[~steps.visible] == 0).all()
-                if name == "transformer":
+                if has_blocks(name):
                     part = look.records[attention][layer].to_out[head]
                     np.testing.assert_allclose(steps.projected, steps.sum @ part, rtol=1e-6)
                     assert steps.residual is steps.projected

@@ -2,18 +2,19 @@
 
 import pytest
 import torch
+from systems import has_blocks
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.kernels.call import reference_only
 from regard.models.presets import ModelSettings, build, presets_for, resolve
 from regard.models.settings import SequenceConfig
-from regard.training.flops import BACKWARD, count_forward
+from regard.training.flops import BACKWARD, count_forward, flop_formula
 
 D, S, T, V = 6, 5, 7, 13
 
 
 def system(name):
-    sizes = {"n_heads": 2, "n_layers": 2, "d_ff": 10} if name == "transformer" else {}
+    sizes = {"n_heads": 2, "n_layers": 2, "d_ff": 10} if has_blocks(name) else {}
     settings = ModelSettings(preset=name, d_model=D, **sizes)
     config = resolve(settings, n_source_vocab=V, n_target_vocab=V, shared_vocab=True)
     return build(config)
@@ -61,3 +62,12 @@ def test_training_costs_what_torch_counts_forward_and_backward(name):
         model(source, target).sum().backward()
     said = BACKWARD * n_rows * count_forward(model, S, T)
     assert 0.96 * said < counter.get_total_flops() <= said
+
+
+def test_the_formula_holds_where_keys_are_compressed():
+    model = system("dmca2018")
+    formula = flop_formula(model)
+    for n_source, n_target in ((12, 6), (30, 3), (9, 21)):
+        said = formula.forward(n_source, n_target)
+        assert said == pytest.approx(count_forward(model, n_source, n_target))
+    assert formula.forward(50, 20) == pytest.approx(count_forward(model, 50, 20), rel=0.02)

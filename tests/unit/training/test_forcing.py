@@ -9,7 +9,7 @@ from regard.models.transformer import Transformer
 from regard.training.losses import free_running_logits
 from regard.training.schedules import ForcingSchedule, forced_share
 
-SYSTEMS = ("transformer", "bahdanau2015", "luong2015", "cheng2016")
+SYSTEMS = ("transformer", "bahdanau2015", "luong2015", "cheng2016", "dmca2018")
 
 
 @pytest.fixture
@@ -17,7 +17,8 @@ def model(request):
     torch.manual_seed(0)
     if request.param == "transformer":
         return Transformer(tiny_config()).double()
-    settings = ModelSettings(preset=request.param, d_model=6)
+    heads = {"n_heads": 2, "dropout": 0} if request.param == "dmca2018" else {}
+    settings = ModelSettings(preset=request.param, d_model=6, **heads)
     sizes = {"n_source_vocab": 13, "n_target_vocab": 13, "shared_vocab": True}
     return build(resolve(settings, **sizes)).double()
 
