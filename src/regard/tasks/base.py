@@ -439,6 +439,12 @@ class Task(ABC):
     def load(self, path: str | Path, *, device: str | None = None) -> Any:
         """Open a run folder. Nothing in it is executed."""
 
+    def ensemble(self, runs: Sequence[Any]) -> Any:
+        """Several runs as one, which answers by the mean of their probabilities."""
+        raise ConfigError(
+            f"runs of the task {self.name} make no ensemble, only translators do; name one run"
+        )
+
     @abstractmethod
     def evaluate(self, run: Any, split: str | None = None, **options: Any) -> Evaluation:
         """Scores on a split of the run's data; ``test`` by default."""

@@ -33,6 +33,7 @@ from regard.data.records import Pair
 from regard.data.settings import Files
 from regard.data.splits import Data, load_records, located, split_of
 from regard.data.stream import Stream
+from regard.decoding.ensemble import Ensemble
 from regard.decoding.settings import GENERATING, DecodeSettings
 from regard.evaluation.metrics import bleu, values
 from regard.inspection.heads import Ids
@@ -40,6 +41,7 @@ from regard.models.base import SequenceModel
 from regard.models.presets import build, resolve
 from regard.models.settings import SequenceConfig
 from regard.tasks.base import TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared
+from regard.tasks.ensembles import ensemble_of
 from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import (
@@ -336,6 +338,8 @@ def pair_judge(run: Run, pairs: Sequence[Pair]) -> Scorer:
     return scores
 
 
+PAGE_VIEWS = ("lines", "matrix", "grid", "rollout", "beam", "heads")
+PAGE_EDITS = ("ablate", "force", "temperature", "no_positions", "swap", "force_token")
 PAIRS = "heads of a translator are measured on pairs of sentences: train it on with some"
 """What to do where there are none."""
 PRONOUNS = {"en": ("it", "they", "he", "she"), "fr": ("il", "elle", "ils", "elles")}
@@ -391,6 +395,7 @@ class TranslationTask(TextTask):
     config = SequenceConfig
     prepare = staticmethod(prepare_translation)
     load = staticmethod(load_translator)
+    ensemble = staticmethod(ensemble_of)
 
     @override
     def evaluate(
@@ -483,6 +488,7 @@ class TranslationTask(TextTask):
     @override
     def form(self, run: Run) -> Form:
         source, target = run.recipe.data.direction.split("-")
+        together = isinstance(run.model, Ensemble)  # each member looks for itself
         return Form(
             label=f"A sentence ({source})",
             go="Translate",
@@ -491,8 +497,8 @@ class TranslationTask(TextTask):
             about=f"{source} → {target}",
             stands="The translation stands.",
             language=target,
-            views=("lines", "matrix", "grid", "rollout", "beam", "heads"),
-            edits=("ablate", "force", "temperature", "no_positions", "swap", "force_token"),
+            views=("beam",) if together else PAGE_VIEWS,
+            edits=() if together else PAGE_EDITS,
             view="translation",
         )
 
