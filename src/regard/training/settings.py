@@ -79,6 +79,12 @@ class TrainSettings(BaseModel):
         "(Loshchilov & Hutter 2019); biases and norms keep theirs.",
     )
     save_every: int = Field(1000, ge=1, description="Updates between two checkpoints.")
+    keep: int = Field(
+        2,
+        ge=2,
+        description="Checkpoints that are kept, the last ones, beside the best; `regard average` "
+        "takes the mean of some.",
+    )
     eval_every: int = Field(1000, ge=1, description="Updates between two validations.")
     log_every: int = Field(50, ge=1, description="Updates between two lines of metrics.")
     criterion: str = Field(
