@@ -7,7 +7,7 @@ registries and are looked up where a model is resolved and built (``regard.model
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
@@ -56,6 +56,15 @@ class ModelConfig(BaseModel):
     def packs(self) -> bool:
         """Whether the model reads texts that lie end to end, as well as padded ones."""
         return False
+
+
+Config = TypeVar("Config", bound=ModelConfig)
+
+
+def without_dropout(config: Config) -> Config:
+    """The same architecture, in which training leaves nothing out."""
+    names = {"dropout", "token_dropout", "drop_path"} & {*type(config).model_fields}
+    return config.model_copy(update=dict.fromkeys(names, 0.0))
 
 
 class SequenceConfig(ModelConfig):

@@ -272,13 +272,17 @@ class Prepared(ABC):
     def compiled(self) -> bool:
         """Whether kernels are made to measure; by default where that pays in a run so long.
 
-        Experts are never compiled: how many tokens each has is known to nobody before.
+        Experts are never compiled: how many tokens each has is known to nobody before. Nor are
+        samples that are rewarded: no two batches of them are of one shape.
         """
         settings = self.recipe.train
-        if getattr(self.config, "experts", None) is not None:
+        what = "a model with experts" if getattr(self.config, "experts", None) is not None else ""
+        if settings.rewards:
+            what = f"train.objective={settings.objective}"
+        if what:
             if settings.compile is True:
                 raise ConfigError(
-                    "train.compile=true: a model with experts cannot be compiled; leave it at auto"
+                    f"train.compile=true: {what} cannot be compiled; leave it at auto"
                 )
             return False
         if settings.compile != "auto":

@@ -39,11 +39,12 @@ from regard.evaluation.metrics import bleu, values
 from regard.inspection.heads import Ids
 from regard.models.base import SequenceModel
 from regard.models.presets import build, resolve
-from regard.models.settings import SequenceConfig
+from regard.models.settings import SequenceConfig, without_dropout
 from regard.tasks.base import TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared
 from regard.tasks.ensembles import ensemble_of
 from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
+from regard.tasks.rewards import SampledTranslations, reward_of
 from regard.tasks.texts import (
     ELSEWHERE,
     PageExample,
@@ -65,8 +66,9 @@ from regard.tasks.verbs import TRANSLATE, check_side, unknown_note
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
-from regard.training.flops import FlopFormula, flop_formula
-from regard.training.losses import cross_entropy
+from regard.training.expected_reward import ExpectedReward
+from regard.training.flops import BACKWARD, FlopFormula, flop_formula
+from regard.training.losses import Objective, cross_entropy
 from regard.training.token_loss import TokenLoss
 
 OWN_METRICS = ("bleu", "exact_match")
@@ -88,7 +90,7 @@ class TranslationValidation:
         self.target = prepared.tokenizers.target
         self.settings = prepared.recipe.decode.chosen(beam=1)
         self.device = prepared.device
-        self.metrics = (*OWN_METRICS, *training.metrics)
+        self.metrics = (*OWN_METRICS, *training.metrics, *training.rewards)
 
     def __call__(self, model: SequenceModel) -> Mapping[str, float]:
         """``loss``, and the metrics of greedy search."""
@@ -124,6 +126,8 @@ class PreparedTranslation(Prepared):
     model: SequenceModel
     data: Data[Pair]
     tokenizers: Tokenizers
+    pairs: Sequence[Pair]
+    """Those of ``train``, in its order."""
     train: IdTable
     valid: IdTable
     texts: Texts
@@ -152,12 +156,24 @@ class PreparedTranslation(Prepared):
     @override
     def same_shapes(self) -> bool:
         """Where texts lie end to end: on a GPU, if the model can read them so."""
-        forced = self.recipe.train.teacher_forcing == 1
+        settings = self.recipe.train
+        forced = settings.teacher_forcing == 1 and not settings.rewards
         return self.device.type == "cuda" and self.config.packs and forced
 
     @override
-    def objective(self) -> TokenLoss:
-        return TokenLoss(self.recipe.train, compiled=self.compiled)
+    def objective(self) -> Objective:
+        settings = self.recipe.train
+        likelihood = TokenLoss(settings, compiled=self.compiled)
+        if not settings.rewards:
+            return likelihood
+        draw = SampledTranslations(
+            n=settings.samples,
+            reward=reward_of(settings.objective),
+            references=[pair.target for pair in self.pairs],
+            say=self.tokenizers.target.decode,
+            max_len=self.recipe.decode.max_len,
+        )
+        return ExpectedReward(settings, likelihood, draw)
 
     @override
     def validation(self) -> TranslationValidation:
@@ -165,11 +181,15 @@ class PreparedTranslation(Prepared):
 
     @override
     def flops(self, batch: Batch) -> float:
+        settings = self.recipe.train
         if batch.packed:
             bounds = (batch.source_bounds, batch.target_bounds)
             return self.formula.training_each(*map(text_lengths, bounds))
         n_rows, n_source = batch.source.shape
-        return self.formula.training(n_rows, n_source, batch.target_in.shape[1])
+        n_passes = 1.0
+        if settings.rewards:  # samples are as long as references, about; written, then learned from
+            n_passes += settings.samples * (1 + 1 / BACKWARD)
+        return n_passes * self.formula.training(n_rows, n_source, batch.target_in.shape[1])
 
     @override
     def example(self, number: int) -> str:
@@ -221,6 +241,8 @@ def prepare_translation(
         n_target_vocab=tokenizers.target.n_vocab,
         shared_vocab=tokenizers.shared,
     )
+    if recipe.train.rewards:
+        config = without_dropout(config)
     check_memory(config, device)
     model = build(config)
     if init is not None and begun is None:  # snapshots hold all weights
@@ -233,6 +255,7 @@ def prepare_translation(
         recipe=recipe,
         data=data,
         tokenizers=tokenizers,
+        pairs=train.pairs,
         train=train.table,
         valid=valid.table,
         texts=_texts(recipe, train, tokenizers, config.max_len),
@@ -376,7 +399,10 @@ class TranslationTask(TextTask):
             "text.bpe_dropout",
             "train.init",
             "train.label_smoothing",
+            "train.likelihood_weight",
             "train.metrics",
+            "train.objective",
+            "train.samples",
             "train.teacher_forcing",
             "decode.replace_unknown",
             "decode.coverage_penalty",

@@ -29,7 +29,7 @@ from regard.tasks.translator import Run
 from regard.text import words
 from regard.text.tokenizer import Tokenizer
 
-TEST_METRICS = ("exact_match", "bleu", "bleu_lc", "chrf")
+TEST_METRICS = ("exact_match", "bleu", "bleu_lc", "chrf", "gleu")
 
 
 def evaluate_split(
@@ -61,11 +61,12 @@ def evaluate_pairs(
     short = [pair for pair in pairs if run.fits(pair.source, pair.target)]
     readable = [source if run.fits(source) else "" for source in sources]
     translations = run.translate(readable, beam=beam)
+    asked = run.recipe.train
     scores = {
         "task": run.task,
         "split": split,
         "n": len(pairs),
-        **computed((*TEST_METRICS, *run.recipe.train.metrics), translations, references),
+        **computed((*TEST_METRICS, *asked.metrics, *asked.rewards), translations, references),
         **_multi(pairs, translations),
         **_likelihood(run, short),
         "by_length": [
