@@ -70,6 +70,7 @@ def test_it_begins_as_the_run_without_dropout_and_is_chosen_by_its_reward(
     raw = rewarded(settings, run_path, model={"dropout": 0.3})
     prepared = prepare(recipe_from(raw), pick_device("cpu"))
     assert prepared.config.dropout == 0
+    assert any("dropout is off" in note for note in prepared.notes)
     assert prepared.recipe.train.criterion == "gleu"
     assert not prepared.compiled
     weights = load_file(run_path / "model.safetensors")

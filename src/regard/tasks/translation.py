@@ -73,6 +73,7 @@ from regard.training.token_loss import TokenLoss
 
 OWN_METRICS = ("bleu", "exact_match")
 """Of a validation, beside the loss and what the recipe names."""
+NO_DROPOUT = "dropout is off: what is rewarded is sampled from the whole model"
 VALID_SENTENCES = 200
 """So many are translated at each validation: enough for a curve, and quick."""
 
@@ -251,6 +252,7 @@ def prepare_translation(
     train = _encoded(data, "train", tokenizers, config.max_len, recipe.data.long_lines, cache)
     # TranslationValidation keeps its references, so its long lines are cut, never dropped.
     valid = _encoded(data, "valid", tokenizers, config.max_len, "truncate")
+    told = (NO_DROPOUT,) if recipe.train.rewards else ()
     return PreparedTranslation(
         recipe=recipe,
         data=data,
@@ -262,7 +264,7 @@ def prepare_translation(
         config=config,
         formula=flop_formula(model),
         model=model.to(device),
-        notes=(*data.notes, *train.notes, *valid.notes),
+        notes=(*data.notes, *train.notes, *valid.notes, *told),
         device=device,
     )
 

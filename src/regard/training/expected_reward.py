@@ -106,7 +106,9 @@ def target_log_probs(model: SequenceModel, source: Tensor, ids: Tensor) -> Tenso
     weight, bias = model.output()
     parts = zip(states.split(len(source)), ids[:, 1:].split(len(source)), strict=True)
     found = [
-        checkpoint(_log_probs, part, weight, bias, wanted, use_reentrant=False)
+        checkpoint(
+            _log_probs, part, weight, bias, wanted, use_reentrant=False, preserve_rng_state=False
+        )
         for part, wanted in parts
     ]
     return torch.cat(found)
