@@ -16,6 +16,7 @@ import regard
 from regard.cli.main import main
 from regard.inspection.capture import attentions
 from regard.runs.train import train
+from regard.tasks.base import TASKS
 from regard.tasks.ensembles import ensemble_of
 from regard.tasks.recipe import recipe_from
 from regard.tasks.translator import copies
@@ -199,4 +200,6 @@ def test_what_makes_no_ensemble_is_refused(refused, run_path, tmp_path):
     )
     with pytest.raises(regard.ConfigError, match="no run to load"):
         regard.load([])
+    with pytest.raises(regard.ConfigError, match="runs of the task masked make no ensemble"):
+        TASKS["masked"].ensemble([])
     assert main(["translate", str(run_path), "x" * 5000]) == 0  # too long for a name: a text

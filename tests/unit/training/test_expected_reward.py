@@ -20,6 +20,7 @@ from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 from regard.training.expected_reward import ExpectedReward, Samples, reward_loss, target_log_probs
 from regard.training.settings import TrainSettings
 from regard.training.token_loss import TokenLoss
+from regard.training.update import Update
 
 N_VOCAB, LIMIT = 6, 2
 WORDS = (3, 4, 5)
@@ -185,3 +186,16 @@ def test_samples_are_those_of_a_search_with_all_rows_in_it():
     earned = [float(one.ids == ids) for one, ids in zip(found, right, strict=True)]
     assert samples.rewards.flatten().tolist() == earned
     assert 0 < sum(earned) < 60
+
+
+@pytest.mark.parametrize("preset", ["moe2017", "gnmt2016"])
+def test_an_update_has_its_named_losses_beside_those_of_experts(preset):
+    model, seen = shaken(preset), []
+    settings = TrainSettings(max_steps=1, objective="gleu", init="some/run")
+    loss = ExpectedReward(settings, TokenLoss(settings), drawing(lambda said, _: len(said) / 3, 4))
+    before = [weight.detach().clone() for weight in model.parameters()]
+    Update(model, loss, settings, torch.device("cpu"))([batch(3)], 0.01, seen.append)
+    balance = {"importance", "load"} if preset == "moe2017" else set()
+    assert seen[0].losses.sums.keys() == {"likelihood", "rl"} | balance
+    changed = [not one.equal(two) for one, two in zip(before, model.parameters(), strict=True)]
+    assert sum(changed) > len(changed) / 2
