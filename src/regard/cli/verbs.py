@@ -46,8 +46,8 @@ Inputs = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[INPUT]...",
-        help="Texts, or files of pictures; else the lines of standard input. Run folders that "
-        "come first form an ensemble with RUN.",
+        help="Texts, or files of pictures; else the lines of standard input. Run folders of "
+        "translators that come first form an ensemble with RUN.",
     ),
 ]
 

@@ -276,14 +276,13 @@ class Prepared(ABC):
         samples that are rewarded: no two batches of them are of one shape.
         """
         settings = self.recipe.train
-        what = "a model with experts" if getattr(self.config, "experts", None) is not None else ""
-        if settings.rewards:
-            what = f"train.objective={settings.objective}"
-        if what:
+        if getattr(self.config, "experts", None) is not None:
             if settings.compile is True:
                 raise ConfigError(
-                    f"train.compile=true: {what} cannot be compiled; leave it at auto"
+                    "train.compile=true: a model with experts cannot be compiled; leave it at auto"
                 )
+            return False
+        if settings.rewards:
             return False
         if settings.compile != "auto":
             return settings.compile
@@ -445,9 +444,7 @@ class Task(ABC):
 
     def ensemble(self, runs: Sequence[Any]) -> Any:
         """Several runs as one, which answers by the mean of their probabilities."""
-        raise ConfigError(
-            f"runs of the task {self.name} make no ensemble, only translators do; name one run"
-        )
+        raise ConfigError(f"runs of the task {self.name} make no ensemble; name one run")
 
     @abstractmethod
     def evaluate(self, run: Any, split: str | None = None, **options: Any) -> Evaluation:

@@ -61,7 +61,7 @@ def reward_of(name: str) -> Reward:
 
 
 def check_objective(recipe: Recipe) -> None:
-    """Refuse a reward that is none, and settings of rewards where there is no reward."""
+    """Refuse a reward that is none, compiling it, and its settings where there is no reward."""
     settings = recipe.train
     if not settings.rewards:
         fields = TrainSettings.model_fields
@@ -78,4 +78,9 @@ def check_objective(recipe: Recipe) -> None:
         hint = did_you_mean(settings.objective, known)
         raise ConfigError(
             f"unknown train.objective {settings.objective!r}{hint}; known: {', '.join(known)}"
+        )
+    if settings.compile is True:
+        raise ConfigError(
+            f"train.compile=true: train.objective={settings.objective} learns from samples, no two "
+            "batches of which have one shape, and cannot be compiled; leave it at auto"
         )
