@@ -68,7 +68,7 @@ def test_a_text_that_is_too_long_for_the_pictures_is_still_translated(visit, run
     page.locator("#source").fill(text)
     page.locator("#source").press("Enter")
     expect(page.locator("#trouble")).to_have_text(
-        "Too long for the pictures: the text has 160 tokens, at most 128 can be looked at; "
+        "No pictures: the text has 160 tokens, at most 128 can be looked at; "
         "shorten it. The translation stands."
     )
     expect(page.locator("#said")).to_have_text(run.translate(text))

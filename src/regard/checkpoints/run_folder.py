@@ -197,10 +197,10 @@ class Snapshot:
 
 
 class SnapshotStore:
-    """A folder of snapshots: the last two and the best are kept."""
+    """A folder of snapshots: the last ``keep`` and the best are kept."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, keep: int = 2) -> None:
+        self.folder, self.keep = folder, keep
 
     def save(self, snapshot: Snapshot, *, best_step: int | None) -> Path:
         """Write a snapshot, then delete what is no longer needed."""
@@ -208,7 +208,7 @@ class SnapshotStore:
         tensors = {name: tensor.contiguous() for name, tensor in snapshot.tensors.items()}
         facts = {"format": SNAPSHOT_FORMAT, "step": snapshot.step, **snapshot.facts}
         write_whole(path, save(tensors, metadata={"facts": json.dumps(facts)}))
-        for step in self.steps()[:-2]:
+        for step in self.steps()[: -self.keep]:
             if step != best_step:
                 self.path(step).unlink()
         for leftover in self.folder.glob(f"*{PARTIAL}"):

@@ -34,6 +34,7 @@ def make_app(asked: str | None) -> typer.Typer:
     app.callback()(_options)
     app.command("demo")(train.demo)
     app.command("train")(train.train)
+    app.command("average")(train.average)
     add_verbs(app, asked)
     app.command("evaluate")(evaluate.evaluate)
     app.command("score")(evaluate.score)

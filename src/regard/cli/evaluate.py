@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.terminal import Beam, Device, Json, RunPath, note, note_unknown
+from regard.cli.terminal import (
+    Beam,
+    Device,
+    Json,
+    RunPath,
+    RunPaths,
+    note,
+    note_unknown,
+    run_folders,
+)
 from regard.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -20,11 +29,13 @@ if TYPE_CHECKING:
 
 def evaluate(
     path: RunPath,
-    file: Annotated[
-        Path | None,
+    words: Annotated[
+        list[Path] | None,
         typer.Argument(
-            help="A file of your own, laid out as the run's training files were: texts with "
-            "labels, pairs, questions or plain text, as TSV, CSV or JSONL."
+            metavar="[RUN]... [FILE]",
+            help="More runs, which form an ensemble with the first. Then perhaps a file of your "
+            "own, laid out as the training files were: texts with labels, pairs, questions or "
+            "plain text, as TSV, CSV or JSONL.",
         ),
     ] = None,
     split: Annotated[
@@ -60,15 +71,18 @@ def evaluate(
 ) -> None:
     """Score a run on a split of its data or of a recipe's, or on a file of your own.
 
+    Several runs are scored as an ensemble, on the data of the first.
+
     With --alignments and --gold, score where its attention looks: the head with the lowest
     alignment error rate on the first 100 sentences is scored on the others.
     """
     from regard.tasks.base import TASKS
     from regard.tasks.opening import load
 
+    others, file = _runs_and_file(words or [])
     given = {"file": file, "split": split, "source": source, "reference": reference}
     _check(**given, alignments=alignments, gold=gold, data=data, beam=beam)
-    run = _with_data(load(path, device=device), data, overrides or [])
+    run = _with_data(load([path, *others], device=device), data, overrides or [])
     task, options = TASKS[run.task], {"beam": beam, "stride": stride}
     if alignments is not None and gold is not None:
         found = task.score_alignments(run, alignments, gold)
@@ -93,6 +107,17 @@ def evaluate(
         )
     else:
         _show(found.scores)
+
+
+def _runs_and_file(words: list[Path]) -> tuple[list[Path], Path | None]:
+    """More runs, and the file that may stand after them."""
+    runs = run_folders(words)
+    files = words[len(runs) :]
+    if len(files) > 1:
+        raise ConfigError(
+            f"{files[0]} is no run folder, so {files[1]} is one too many: name runs, then one file"
+        )
+    return runs, files[0] if files else None
 
 
 def _show(scores: dict[str, Any]) -> None:
@@ -152,7 +177,7 @@ CHUNK = 4096
 
 
 def score(
-    path: RunPath,
+    paths: RunPaths,
     source: Annotated[Path, typer.Option(help="Source sentences, one a line.")],
     target: Annotated[Path, typer.Option(help="Their translations, one a line.")],
     device: Device = None,
@@ -162,9 +187,10 @@ def score(
     Natural logarithm, the end token included, no length penalty.
     """
     from regard.data.lines import read_parallel
-    from regard.tasks.translator import load_translator
+    from regard.tasks.opening import load
+    from regard.tasks.verbs import TRANSLATE
 
-    run = load_translator(path, device=device)
+    run = load(paths, device=device, verb=TRANSLATE)
     rows = list(read_parallel(source, target))
     if not rows:
         raise DataError(f"{source} and {target} are empty; expected one sentence a line")

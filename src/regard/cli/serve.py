@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.terminal import Device, RunPath, note
+from regard.cli.terminal import Device, RunPaths, note
 from regard.core.errors import CheckpointError
 from regard.core.signals import Stop
 
@@ -18,25 +18,26 @@ Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes one that is f
 
 
 def serve(
-    path: RunPath,
+    paths: RunPaths,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Port = 8000,
     api_key: Annotated[str | None, typer.Option(help="Asked of every client.")] = None,
     device: Device = None,
 ) -> None:
-    """Serve the page and the API for a run, until Ctrl-C.
+    """Serve the page and the API for a run, or for an ensemble of runs, until Ctrl-C.
 
     A host that other machines can reach needs an API key.
     """
     from regard.server.limits import check_public, listen
 
     check_public(host, api_key)
-    if not path.is_dir():  # a wrong name is worse than a port that is taken
-        raise CheckpointError(f"there is no run folder {path}")
+    for path in paths:  # a wrong name is worse than a port that is taken
+        if not path.is_dir():
+            raise CheckpointError(f"there is no run folder {path}")
     with listen(host, port) as listening:  # a port that is taken shows before torch is loaded
         from regard.tasks.opening import load
 
-        run_server(load(path, device=device), listening, api_key=api_key)
+        run_server(load(paths, device=device), listening, api_key=api_key)
 
 
 def run_server(

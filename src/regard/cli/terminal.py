@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import StrEnum
 from io import BufferedReader
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
@@ -22,12 +23,30 @@ if TYPE_CHECKING:
 # ------------------------------------------------------------------ options
 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+RunPaths = Annotated[
+    list[Path],
+    typer.Argument(metavar="RUN...", help="A run folder; several translators are an ensemble."),
+]
 Device = Annotated[
     str | None,
     typer.Option(help="Where to compute: cpu, cuda, … By default a GPU if there is one."),
 ]
 Beam = Annotated[int | None, typer.Option(min=1, help="Hypotheses kept open; 1 is greedy.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def run_folders(words: Iterable[str | Path]) -> list[Path]:
+    """The run folders that stand first among some words; several are an ensemble."""
+    from regard.checkpoints.run_folder import RunFolder
+
+    def is_run(path: Path) -> bool:
+        try:
+            return RunFolder(path).exists()
+        except OSError:  # a text that is too long for a name
+            return False
+
+    return [*takewhile(is_run, map(Path, words))]
+
 
 # ------------------------------------------------------------------ --format and --out
 

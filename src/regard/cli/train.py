@@ -1,4 +1,7 @@
-"""``regard train``: a recipe becomes a run folder. ``regard demo``: so does the built-in one."""
+"""``regard train``: a recipe becomes a run folder; ``regard demo``: so does the built-in one.
+
+``regard average``: so do some checkpoints of a run.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.serve import Port, run_server
-from regard.cli.terminal import Device, note
+from regard.cli.terminal import Device, RunPath, note
 from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -119,6 +122,28 @@ def show_estimate(recipe: Recipe, device: str | None) -> None:
     }
     for name, value in facts.items():
         print(f"{name:18} {value}")
+
+
+# ------------------------------------------------------------------ average
+
+
+def average(
+    path: RunPath,
+    last: Annotated[int, typer.Option(help="Checkpoints whose mean is taken.")] = 5,
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder, new or empty; by default RUN-average.")
+    ] = None,
+) -> None:
+    """Make a run of the mean of a run's last checkpoints.
+
+    A training keeps so many with train.keep; train.save_every says how far apart they are. The
+    weights are those that were trained, whatever running average (train.average) was kept.
+    """
+    from regard.runs.average import average as write_mean
+
+    folder = out or path.with_name(f"{path.resolve().name}-average")
+    steps = write_mean(path, last, folder)
+    print(f"{folder}: the mean of steps {', '.join(map(str, steps))}")
 
 
 # ------------------------------------------------------------------ demo

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import typer
 
-from regard.cli.terminal import Device, Json, RunPath, arriving_lines, note, refuse_pictures
+from regard.cli.terminal import (
+    Device,
+    Json,
+    RunPath,
+    arriving_lines,
+    note,
+    refuse_pictures,
+    run_folders,
+)
 from regard.core.errors import ConfigError, DataError
 from regard.tasks.base import Chunks, Verb
 from regard.tasks.verbs import verbs
@@ -37,7 +45,9 @@ Body = Callable[[Path, list[str], Any, str | None, bool], None]
 Inputs = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[INPUT]...", help="Texts, or files of pictures; else the lines of standard input."
+        metavar="[INPUT]...",
+        help="Texts, or files of pictures; else the lines of standard input. Run folders of "
+        "translators that come first form an ensemble with RUN.",
     ),
 ]
 
@@ -142,7 +152,9 @@ def answer_lines(
     from regard.tasks.base import TASKS
     from regard.tasks.opening import load
 
-    run = load(path, device=device, verb=verb)
+    others = run_folders(inputs)
+    inputs = inputs[len(others) :]
+    run = load([path, *others], device=device, verb=verb)
     verb = next(one for one in TASKS[run.task].verbs if one.name == verb.name)
     if not verb.reads_files:
         refuse_pictures(inputs)

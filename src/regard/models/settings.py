@@ -6,10 +6,10 @@ registries and are looked up where a model is resolved and built (``regard.model
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
 from regard.layers.settings import Beta, BlockSettings, Count, Share
 
@@ -58,6 +58,15 @@ class ModelConfig(BaseModel):
         return False
 
 
+Config = TypeVar("Config", bound=ModelConfig)
+
+
+def without_dropout(config: Config) -> Config:
+    """The same architecture, in which training leaves nothing out."""
+    names = {"dropout", "token_dropout", "drop_path"} & {*type(config).model_fields}
+    return config.model_copy(update=dict.fromkeys(names, 0.0))
+
+
 class SequenceConfig(ModelConfig):
     """Of a model that writes a target, given a source."""
 
@@ -67,6 +76,33 @@ class SequenceConfig(ModelConfig):
     n_source_vocab: Count
     n_target_vocab: Count
     shared_vocab: bool = True
+
+
+class EnsembleConfig(SequenceConfig):
+    """Of several models with the same vocabularies that write one target together."""
+
+    family: Literal["ensemble"] = "ensemble"
+    members: tuple[SerializeAsAny[SequenceConfig], ...]
+
+    @classmethod
+    def of(cls, members: Sequence[SequenceConfig]) -> Self:
+        """What is true of all: the vocabularies of the first, the shortest of the lengths."""
+        first = members[0]
+        return cls(
+            pad_id=first.pad_id,
+            d_model=max(one.d_model for one in members),
+            max_len=min(one.max_len for one in members),
+            n_source_vocab=first.n_source_vocab,
+            n_target_vocab=first.n_target_vocab,
+            shared_vocab=first.shared_vocab,
+            members=tuple(members),
+        )
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that every member takes."""
+        limits = [one.longest for one in self.members if one.longest is not None]
+        return min(limits, default=None)
 
 
 class BlocksConfig(ModelConfig, BlockSettings):

@@ -17,6 +17,7 @@ from regard.evaluation.metrics import check_metrics
 from regard.layers.embeddings import begin_rows, token_tables
 from regard.tasks.base import TASKS, Prepared
 from regard.tasks.recipe import Recipe
+from regard.tasks.rewards import check_objective
 from regard.text.tokenizer import Tokenizer
 
 DECODER = "decoder."
@@ -125,10 +126,12 @@ def prepare(
     needed by a fresh one only. What can be kept of the data goes into ``cache``.
     """
     check_used(recipe)
+    check_objective(recipe)
     prepared = TASKS[recipe.task].prepare(recipe, device, begun=begun, cache=cache)
     if prepared.takes is not None:
         check_metrics(recipe.train.metrics, prepared.takes)
-    if recipe.train.criterion not in (*prepared.criteria, *recipe.train.metrics):
+    metrics = (*recipe.train.metrics, *recipe.train.rewards)
+    if recipe.train.criterion not in (*prepared.criteria, *metrics):
         raise ConfigError(
             f"train.criterion={recipe.train.criterion} is for other tasks; with this data, "
             f"{recipe.task} has {' and '.join(prepared.criteria)}"

@@ -176,7 +176,7 @@ def _trainer(prepared: Prepared, folder: RunFolder) -> Trainer:
         objective=prepared.objective(),
         evaluate=prepared.validation(),
         flops=prepared.flops,
-        store=SnapshotStore(folder.checkpoints),
+        store=SnapshotStore(folder.checkpoints, keep=settings.keep),
         keep_best=lambda weights: save_model(folder, prepared.config, weights),
         device=prepared.device,
         cost=METRICS[settings.criterion].cost,

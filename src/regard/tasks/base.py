@@ -274,7 +274,8 @@ class Prepared(ABC):
     def compiled(self) -> bool:
         """Whether kernels are made to measure; by default where that pays in a run so long.
 
-        Experts are never compiled: how many tokens each has is known to nobody before.
+        Experts are never compiled: how many tokens each has is known to nobody before. Nor are
+        samples that are rewarded: no two batches of them are of one shape.
         """
         settings = self.recipe.train
         if getattr(self.config, "experts", None) is not None:
@@ -282,6 +283,8 @@ class Prepared(ABC):
                 raise ConfigError(
                     "train.compile=true: a model with experts cannot be compiled; leave it at auto"
                 )
+            return False
+        if settings.rewards:
             return False
         if settings.compile != "auto":
             return settings.compile
@@ -440,6 +443,10 @@ class Task(ABC):
     @abstractmethod
     def load(self, path: str | Path, *, device: str | None = None) -> Any:
         """Open a run folder. Nothing in it is executed."""
+
+    def ensemble(self, runs: Sequence[Any]) -> Any:
+        """Several runs as one, which answers by the mean of their probabilities."""
+        raise ConfigError(f"runs of the task {self.name} make no ensemble; name one run")
 
     @abstractmethod
     def evaluate(self, run: Any, split: str | None = None, **options: Any) -> Evaluation:

@@ -200,11 +200,16 @@ def open_run(
     return folder, recipe, load_model(folder).to(place).eval(), place
 
 
-def load(path: str | Path, *, device: str | None = None, verb: Verb | None = None) -> Any:
+def load(
+    path: str | Path | Sequence[str | Path], *, device: str | None = None, verb: Verb | None = None
+) -> Any:
     """Open a run folder: a ``Run`` that translates, or what its task makes of it.
 
-    Nothing in it is executed. A run of which the ``verb`` cannot be asked is refused.
+    Several folders are an ensemble, which takes the mean of their probabilities at each step.
+    Nothing in them is executed. A run of which the ``verb`` cannot be asked is refused.
     """
+    if not isinstance(path, str | Path):
+        return _load_ensemble(path, device=device, verb=verb)
     task = TASKS[recipe_in(RunFolder(Path(path))).task]
     if verb is not None and verb.name not in {one.name for one in task.verbs}:
         raise ConfigError(
@@ -212,6 +217,22 @@ def load(path: str | Path, *, device: str | None = None, verb: Verb | None = Non
             f"`regard {task.verb.name}` with it"
         )
     return task.load(path, device=device)
+
+
+def _load_ensemble(paths: Sequence[str | Path], *, device: str | None, verb: Verb | None) -> Any:
+    runs = [load(path, device=device, verb=verb) for path in paths]
+    if not runs:
+        raise ConfigError("there is no run to load: name a run folder, or several")
+    if len(runs) == 1:
+        return runs[0]
+    task = runs[0].task
+    for run in runs:
+        if run.task != task:
+            raise ConfigError(
+                f"{runs[0].folder.path} holds a run of the task {task} and {run.folder.path} one "
+                f"of the task {run.task}: an ensemble has one task"
+            )
+    return TASKS[task].ensemble(runs)
 
 
 def check_vocabulary(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -17,6 +17,7 @@ from regard.data.batch import Batch
 from regard.data.examples import Example
 from regard.data.pair_batches import collate_pairs, ordered_batches
 from regard.decoding.beam import Attention, beam_search
+from regard.decoding.ensemble import members_of
 from regard.decoding.greedy import Dropped, Ended, token_steps
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.protocol import Generator
@@ -24,7 +25,7 @@ from regard.decoding.sampling import Sampler, noise_for, sample, seeded
 from regard.decoding.settings import DecodeSettings
 from regard.decoding.trace import Node, trace
 from regard.fast.quick import quickened
-from regard.inspection.capture import watch
+from regard.inspection.capture import AttentionCalls, Place, watch
 from regard.inspection.records import Record, records
 from regard.models.base import SequenceModel
 from regard.tasks.edits import AnyEdit, forced_tokens
@@ -246,21 +247,28 @@ def _looked_at(model: SequenceModel, settings: DecodeSettings) -> Iterator[Atten
     if not settings.coverage_penalty or settings.beam == 1:
         yield None
         return
-    with watch(model) as views:
-        across = [view for (name, _), view in views.items() if name == "decoder.cross"]
-        if not across:
+    with ExitStack() as watching:
+        views = [watching.enter_context(watch(member)) for member in members_of(model)]
+        looking = [found for found in map(_across, views) if found]
+        if not looking:
             raise ConfigError(
                 "a coverage penalty needs attention to the source, and this model has none; leave "
                 "out decode.coverage_penalty"
             )
 
         def last() -> Tensor:
-            weights = torch.stack([view.weights()[:, :, -1].mean(dim=1) for view in across])
-            for view in views.values():
+            """Of each member that attends, and then the mean of these."""
+            weights = [[view.weights()[:, :, -1].mean(dim=1) for view in one] for one in looking]
+            for view in (view for seen in views for view in seen.values()):
                 view.calls.clear()
-            return weights.mean(dim=0)
+            return torch.stack([torch.stack(one).mean(dim=0) for one in weights]).mean(dim=0)
 
         yield last
+
+
+def _across(views: Mapping[Place, AttentionCalls]) -> list[AttentionCalls]:
+    """Those of the attentions that look from the target to the source."""
+    return [view for (name, _), view in views.items() if name == "decoder.cross"]
 
 
 def target_ids(

@@ -33,15 +33,18 @@ from regard.data.records import Pair
 from regard.data.settings import Files
 from regard.data.splits import Data, load_records, located, split_of
 from regard.data.stream import Stream
+from regard.decoding.ensemble import Ensemble
 from regard.decoding.settings import GENERATING, DecodeSettings
 from regard.evaluation.metrics import bleu, values
 from regard.inspection.heads import Ids
 from regard.models.base import SequenceModel
 from regard.models.presets import build, resolve
-from regard.models.settings import SequenceConfig
+from regard.models.settings import SequenceConfig, without_dropout
 from regard.tasks.base import TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared
+from regard.tasks.ensembles import ensemble_of
 from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
+from regard.tasks.rewards import SampledTranslations, reward_of
 from regard.tasks.texts import (
     ELSEWHERE,
     PageExample,
@@ -63,12 +66,14 @@ from regard.tasks.verbs import TRANSLATE, check_side, unknown_note
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
-from regard.training.flops import FlopFormula, flop_formula
-from regard.training.losses import cross_entropy
+from regard.training.expected_reward import ExpectedReward
+from regard.training.flops import BACKWARD, FlopFormula, flop_formula
+from regard.training.losses import Objective, cross_entropy
 from regard.training.token_loss import TokenLoss, check_loss_on
 
 OWN_METRICS = ("bleu", "exact_match")
 """Of a validation, beside the loss and what the recipe names."""
+NO_DROPOUT = "dropout is off: what is rewarded is sampled from the whole model"
 VALID_SENTENCES = 200
 """So many are translated at each validation: enough for a curve, and quick."""
 
@@ -86,7 +91,7 @@ class TranslationValidation:
         self.target = prepared.tokenizers.target
         self.settings = prepared.recipe.decode.chosen(beam=1)
         self.device = prepared.device
-        self.metrics = (*prepared.own_metrics, *training.metrics)
+        self.metrics = (*prepared.own_metrics, *training.metrics, *training.rewards)
 
     def __call__(self, model: SequenceModel) -> Mapping[str, float]:
         """``loss``, and the metrics of greedy search."""
@@ -122,6 +127,8 @@ class PreparedTranslation(Prepared):
     model: SequenceModel
     data: Data[Pair]
     tokenizers: Tokenizers
+    pairs: Sequence[Pair]
+    """Those of ``train``, in its order."""
     train: IdTable
     valid: IdTable
     texts: Texts
@@ -162,12 +169,24 @@ class PreparedTranslation(Prepared):
     @override
     def same_shapes(self) -> bool:
         """Where texts lie end to end: on a GPU, if the model can read them so."""
-        forced = self.recipe.train.teacher_forcing == 1
+        settings = self.recipe.train
+        forced = settings.teacher_forcing == 1 and not settings.rewards
         return self.device.type == "cuda" and self.config.packs and forced
 
     @override
-    def objective(self) -> TokenLoss:
-        return TokenLoss(self.recipe.train, compiled=self.compiled)
+    def objective(self) -> Objective:
+        settings = self.recipe.train
+        likelihood = TokenLoss(settings, compiled=self.compiled)
+        if not settings.rewards:
+            return likelihood
+        draw = SampledTranslations(
+            n=settings.samples,
+            reward=reward_of(settings.objective),
+            references=[pair.target for pair in self.pairs],
+            say=self.tokenizers.target.decode,
+            max_len=self.recipe.decode.max_len,
+        )
+        return ExpectedReward(settings, likelihood, draw)
 
     @override
     def validation(self) -> TranslationValidation:
@@ -175,11 +194,15 @@ class PreparedTranslation(Prepared):
 
     @override
     def flops(self, batch: Batch) -> float:
+        settings = self.recipe.train
         if batch.packed:
             bounds = (batch.source_bounds, batch.target_bounds)
             return self.formula.training_each(*map(text_lengths, bounds))
         n_rows, n_source = batch.source.shape
-        return self.formula.training(n_rows, n_source, batch.target_in.shape[1])
+        n_passes = 1.0
+        if settings.rewards:  # samples are as long as references, about; written, then learned from
+            n_passes += settings.samples * (1 + 1 / BACKWARD)
+        return n_passes * self.formula.training(n_rows, n_source, batch.target_in.shape[1])
 
     @override
     def example(self, number: int) -> str:
@@ -239,6 +262,8 @@ def prepare_translation(
         shared_vocab=tokenizers.shared,
     )
     check_loss_on(recipe.data.loss_on, config, recipe.train)
+    if recipe.train.rewards:
+        config = without_dropout(config)
     check_memory(config, device)
     model = build(config)
     if init is not None and begun is None:  # snapshots hold all weights
@@ -248,17 +273,19 @@ def prepare_translation(
     train = _encoded(data, "train", tokenizers, config.max_len, rule, cache)
     # TranslationValidation keeps its references, so its long lines are cut, never dropped.
     valid = _encoded(data, "valid", tokenizers, config.max_len, "truncate")
+    told = (NO_DROPOUT,) if recipe.train.rewards else ()
     return kind(
         recipe=recipe,
         data=data,
         tokenizers=tokenizers,
+        pairs=train.pairs,
         train=train.table,
         valid=valid.table,
         texts=_texts(recipe, train, tokenizers, config.max_len),
         config=config,
         formula=flop_formula(model),
         model=model.to(device),
-        notes=(*data.notes, *train.notes, *valid.notes),
+        notes=(*data.notes, *train.notes, *valid.notes, *told),
         device=device,
     )
 
@@ -358,6 +385,8 @@ def pair_judge(run: Run, pairs: Sequence[Pair]) -> Scorer:
     return scores
 
 
+PAGE_VIEWS = ("lines", "matrix", "grid", "rollout", "beam", "heads")
+PAGE_EDITS = ("ablate", "force", "temperature", "no_positions", "swap", "force_token")
 PAIRS = "heads of a translator are measured on pairs of sentences: train it on with some"
 """What to do where there are none."""
 PRONOUNS = {"en": ("it", "they", "he", "she"), "fr": ("il", "elle", "ils", "elles")}
@@ -399,7 +428,10 @@ class TranslationTask(TextTask):
             "text.bpe_dropout",
             "train.init",
             "train.label_smoothing",
+            "train.likelihood_weight",
             "train.metrics",
+            "train.objective",
+            "train.samples",
             "train.teacher_forcing",
             "decode.replace_unknown",
             "decode.coverage_penalty",
@@ -418,6 +450,7 @@ class TranslationTask(TextTask):
     config = SequenceConfig
     prepare = staticmethod(prepare_translation)
     load = staticmethod(load_translator)
+    ensemble = staticmethod(ensemble_of)
 
     @override
     def evaluate(
@@ -513,6 +546,7 @@ class TranslationTask(TextTask):
     @override
     def form(self, run: Run) -> Form:
         source, target = run.recipe.data.direction.split("-")
+        together = isinstance(run.model, Ensemble)  # each member looks for itself
         return Form(
             label=f"A sentence ({source})",
             go="Translate",
@@ -521,8 +555,8 @@ class TranslationTask(TextTask):
             about=f"{source} → {target}",
             stands="The translation stands.",
             language=target,
-            views=("lines", "matrix", "grid", "rollout", "beam", "heads"),
-            edits=("ablate", "force", "temperature", "no_positions", "swap", "force_token"),
+            views=("beam",) if together else PAGE_VIEWS,
+            edits=() if together else PAGE_EDITS,
             view="translation",
         )
 

@@ -18,6 +18,7 @@ from regard.data.examples import encode_pairs
 from regard.data.pair_batches import ordered_batches
 from regard.data.records import Pair
 from regard.data.splits import Data, split_of
+from regard.decoding.ensemble import Ensemble
 from regard.evaluation import attention
 from regard.evaluation.attention import Links, Watched
 from regard.evaluation.metrics import computed, exact_match, perplexity
@@ -28,7 +29,7 @@ from regard.tasks.translator import Run
 from regard.text import words
 from regard.text.tokenizer import Tokenizer
 
-TEST_METRICS = ("exact_match", "bleu", "bleu_lc", "chrf")
+TEST_METRICS = ("exact_match", "bleu", "bleu_lc", "chrf", "gleu")
 
 
 def evaluate_split(
@@ -38,6 +39,8 @@ def evaluate_split(
     remedy = "; files of your own are scored with --source and --reference"
     pairs = split_of(data.splits, split, remedy=remedy)
     evaluation = evaluate_pairs(run, pairs, split=split, beam=beam)
+    if isinstance(run.model, Ensemble):  # each member looks for itself
+        return evaluation
     valid, test = (
         [pair for pair in some if run.fits(pair.source, pair.target)]
         for some in (data.splits["valid"], pairs)
@@ -58,11 +61,12 @@ def evaluate_pairs(
     short = [pair for pair in pairs if run.fits(pair.source, pair.target)]
     readable = [source if run.fits(source) else "" for source in sources]
     translations = run.translate(readable, beam=beam)
+    asked = run.recipe.train
     scores = {
         "task": run.task,
         "split": split,
         "n": len(pairs),
-        **computed((*TEST_METRICS, *run.recipe.train.metrics), translations, references),
+        **computed((*TEST_METRICS, *asked.metrics, *asked.rewards), translations, references),
         **_multi(pairs, translations),
         **likelihood(run, short),
         "by_length": [

@@ -18,6 +18,7 @@ from regard.core.errors import DataError
 from regard.core.numbers import counted, mentioned
 from regard.data.examples import encode_pairs
 from regard.data.records import Pair
+from regard.decoding.ensemble import members_of
 from regard.decoding.greedy import Dropped, Ended
 from regard.decoding.hypothesis import Hypothesis
 from regard.inspection.capture import attentions
@@ -114,18 +115,19 @@ def copies(
     """What to say for each unknown token of ``written``, in order.
 
     The source word with the largest weight of cross-attention, all heads and layers together, at
-    the step that wrote the token. Nothing, where the system does not attend.
+    the step that wrote the token; of an ensemble, the mean of its members. Nothing, where the
+    system does not attend.
     """
     read = reader.encode(source)
-    found = attentions(
-        model,
+    ids = (
         torch.tensor([[*read, END_ID]], device=device),
         torch.tensor([[BEGIN_ID, *written[:-1]]], device=device),  # row t writes token t,
     )
-    if "decoder.cross" not in found:
+    found = [attentions(member, *ids).get("decoder.cross", ()) for member in members_of(model)]
+    looks = [np.concatenate(layers).mean(axis=0) for layers in found if layers]  # each (T, S)
+    if not looks:
         return []
-    heads = np.concatenate(found["decoder.cross"])  # (layers · H, T, S)
-    looked_at = heads.mean(axis=0)[:, : len(read)].argmax(axis=1)  # the end token is no word
+    looked_at = np.mean(looks, axis=0)[:, : len(read)].argmax(axis=1)  # the end token is no word
     places, spoken = reader.word_ids(source), words.split(source)
     chosen = [places[looked_at[t]] for t, token in enumerate(written) if token == UNKNOWN_ID]
     return ["" if place is None else spoken[place] for place in chosen]

@@ -21,6 +21,10 @@ def _lists(names: Iterable[str]) -> Any:
     return add
 
 
+LIKELIHOOD = "likelihood"
+"""The objective that needs no reward."""
+
+
 class TrainSettings(BaseModel):
     """The section ``train`` of a recipe."""
 
@@ -79,12 +83,33 @@ class TrainSettings(BaseModel):
         "(Loshchilov & Hutter 2019); biases and norms keep theirs.",
     )
     save_every: int = Field(1000, ge=1, description="Updates between two checkpoints.")
+    keep: int = Field(
+        2,
+        ge=2,
+        description="Checkpoints that are kept, the last ones, beside the best; `regard average` "
+        "takes the mean of some.",
+    )
     eval_every: int = Field(1000, ge=1, description="Updates between two validations.")
     log_every: int = Field(50, ge=1, description="Updates between two lines of metrics.")
+    init: str | None = Field(
+        None, description="A run folder whose weights and tokenizers to start from."
+    )
+    objective: str = Field(
+        LIKELIHOOD,
+        description="likelihood, or the metric of texts that rewards what the model samples (gleu, "
+        "chrf, …; Wu et al. 2016): to go on from train.init with. Dropout is off then.",
+    )
+    samples: int = Field(
+        15, ge=2, description="Of each source, where train.objective rewards samples."
+    )
+    likelihood_weight: float = Field(
+        0.017, ge=0, description="α of the likelihood beside the reward of train.objective."
+    )
     criterion: str = Field(
-        "loss",
+        "",
         description="The metric of the validation by which the best weights are chosen: bleu of "
-        "translators, accuracy where answers are right or wrong, or one of train.metrics.",
+        "translators, accuracy where answers are right or wrong, or one of train.metrics. By "
+        "default the loss, or what train.objective rewards.",
     )
     metrics: tuple[str, ...] = Field(
         (), description="Metrics of validations and tests beside the task's own, as of a plug-in."
@@ -102,9 +127,6 @@ class TrainSettings(BaseModel):
         "auto",
         description="Whether torch.compile makes the kernels; auto: on a GPU, unless the run is "
         "short. It takes about a minute, once.",
-    )
-    init: str | None = Field(
-        None, description="A run folder whose weights and tokenizers to start from."
     )
     vectors: str | tuple[str, str] | None = Field(
         None,
@@ -129,6 +151,22 @@ class TrainSettings(BaseModel):
         if (share and 0 <= forcing <= 1) or isinstance(forcing, dict | ForcingSchedule):
             return float(forcing) if share else forcing
         raise ValueError(f"expected a number from 0 to 1, or {{start, end, steps}}: {forcing!r}")
+
+    @field_validator("objective")
+    @classmethod
+    def _begins_as_a_run(cls, objective: str, info: ValidationInfo) -> str:
+        if objective != LIKELIHOOD and info.data.get("init", "refused") is None:
+            raise ValueError(
+                f"{objective!r} rewards what a trained model writes: name a run to begin as, "
+                "train.init=RUN"
+            )
+        return objective
+
+    @field_validator("criterion")
+    @classmethod
+    def _by_loss_or_reward(cls, criterion: str, info: ValidationInfo) -> str:
+        objective: str = info.data.get("objective", LIKELIHOOD)
+        return criterion or ("loss" if objective == LIKELIHOOD else objective)
 
     @field_validator("vectors", mode="before")
     @classmethod
@@ -178,6 +216,11 @@ class TrainSettings(BaseModel):
         if limits == (None, None, None):
             raise ValueError("training would never end: give max_steps, max_minutes or patience")
         return patience
+
+    @property
+    def rewards(self) -> tuple[str, ...]:
+        """The metric that rewards samples, if one does."""
+        return () if self.objective == LIKELIHOOD else (self.objective,)
 
     def highest_rate(self, d_model: int) -> float:
         """The highest learning rate: as given, or the paper's d_model^-0.5 · warmup^-0.5."""

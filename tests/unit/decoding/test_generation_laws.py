@@ -5,7 +5,7 @@ Oracles ask a plain forward for every prefix; they share nothing with searches o
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from systems import system
 
 from regard.core.errors import ShapeError
 from regard.decoding.beam import beam_search
+from regard.decoding.ensemble import Ensemble
 from regard.decoding.greedy import collected, greedy, most_probable, token_steps
 from regard.decoding.protocol import ControlIds, begin_tokens, no_source
 from regard.decoding.sampling import Sampler, noise_for, sample
@@ -57,6 +58,12 @@ def translator(preset, **changes):
     return Case(model, source, begin_tokens(source), ControlIds())
 
 
+def together():
+    """An RNN and a Transformer."""
+    cases = [translator("luong2015"), translator("transformer")]
+    return replace(cases[0], model=Ensemble([case.model for case in cases]))
+
+
 def writer(ends=(2,), suppressed=(0,), **changes):
     model = language_model(n_vocab=N_VOCAB, **changes).double()
     prompt = torch.tensor([[4, 5, 6], [5, 3, 1], [6, 6, 2]])
@@ -67,6 +74,7 @@ CASES = {
     "transformer": lambda: translator("transformer"),
     "luong2015": lambda: translator("luong2015"),
     "cheng2016": lambda: translator("cheng2016"),
+    "ensemble": together,
     "gpt": writer,
     "llama": lambda: writer(**LLAMA, n_kv_heads=2),
     "two ends": lambda: writer(ends=(2, 5), suppressed=(0, 3)),

@@ -15,6 +15,7 @@ from regard.evaluation.metrics import (
     computed,
     exact_match,
     f1,
+    gleu,
     macro_f1,
     metric,
     normalised_answer,
@@ -39,7 +40,7 @@ KNOWN = {
     "macro_f1",
     "spearman",
 }
-KNOWN |= {"pearson", "f1", "aer", "antecedent_accuracy", "bleu_lc", "word_perplexity"}
+KNOWN |= {"pearson", "f1", "aer", "antecedent_accuracy", "bleu_lc", "word_perplexity", "gleu"}
 KNOWN |= {"rouge1", "rouge2", "rouge_l", "log_perplexity", "fact_attention"}
 PERFECT = {
     "ranked labels": ([["b", "a"], ["a", "b"]], ["a", "a"]),
@@ -319,3 +320,33 @@ def test_a_perplexity_beyond_all_floats_is_infinite():
 def test_perplexity_of_nothing_is_refused():
     with pytest.raises(DataError, match="at least one token, got 0"):
         perplexity(0.0, 0)
+
+
+def gleu_by_loops(said, right):
+    """The smaller of precision and recall of all 1- to 4-grams, matching them one by one."""
+    said, right = said.split(), right.split()
+    ours = [said[i : i + n] for n in (1, 2, 3, 4) for i in range(len(said) - n + 1)]
+    theirs = [right[i : i + n] for n in (1, 2, 3, 4) for i in range(len(right) - n + 1)]
+    left, n_shared = list(theirs), 0
+    for one in ours:
+        if one in left:
+            left.remove(one)
+            n_shared += 1
+    return min(n_shared / len(ours), n_shared / len(theirs)) if ours and theirs else 0.0
+
+
+def test_gleu_is_the_smaller_of_precision_and_recall_in_the_mean_of_sentences():
+    rng = random.Random(3)
+    text = lambda: " ".join(rng.choice("abc") for _ in range(rng.randint(1, 9)))  # noqa: E731
+    pairs = [(text(), text()) for _ in range(60)]
+    each = [gleu_by_loops(said, right) for said, right in pairs]
+    assert [gleu([said], [right]) for said, right in pairs] == pytest.approx(each)
+    assert 0.1 < sum(each) / 60 < 0.9
+    assert gleu(*map(list, zip(*pairs, strict=True))) == pytest.approx(sum(each) / 60)
+
+
+def test_gleu_takes_the_nearest_reference_and_tells_marks_from_words():
+    assert gleu(["a b c"], [["x", "a b c", "a b"]]) == 1.0
+    assert gleu(["yes."], ["yes ."]) == 1.0
+    assert gleu([""], ["a b"]) == gleu(["a b"], [""]) == 0.0
+    assert gleu([""], [""]) == 1.0

@@ -78,7 +78,7 @@ async function plainLook(body, stands) {
     return { body, plain: await explained(body), trouble: "" };
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== REFUSED) throw error;
-    return { body, plain: null, trouble: `Too long for the pictures: ${error.message}. ${stands}` };
+    return { body, plain: null, trouble: `No pictures: ${error.message}. ${stands}` };
   }
 }
 

@@ -1,0 +1,124 @@
+"""Learning from a reward for whole targets: O = α · O_ML + O_RL (Wu et al. 2016, section 5).
+
+O_RL is the expected reward of what the model itself writes. Its gradient is E[(r - b) ∇ log P(y)]
+(Williams 1992), estimated from k samples of each source; b is the mean reward of the k - 1 other
+samples of that source, which changes nothing on average. That is the same as (r - the mean of all)
+· k / (k - 1), so the mean of k = 15 that the paper subtracts gives 14/15 of this gradient.
+
+Samples and rewards are handed in: nothing here knows how one searches or what is good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from regard.data.batch import Batch
+from regard.kernels.steps import log_probs
+from regard.models.base import SequenceModel
+from regard.text.specials import BEGIN_ID, PAD_ID
+from regard.training.distributed import Ranks, unwrapped
+from regard.training.losses import Losses, Objective
+from regard.training.settings import TrainSettings
+
+
+class Samples(NamedTuple):
+    """k targets for each of B sources; those of one source lie side by side."""
+
+    ids: Tensor
+    """(B·k, 1 + T): from the begin token on, up to the end token or the limit, then padding."""
+    rewards: Tensor
+    """(B, k), on the device of the ids."""
+
+
+Draw = Callable[[SequenceModel, Batch, torch.Generator], Samples]
+"""Samples of a model that is in evaluation, for the sources of a batch, and their rewards."""
+
+
+class ExpectedReward(Objective):
+    """``likelihood``: α times the loss of the right targets. ``rl``: minus the expected reward.
+
+    Sums over sentences, as the paper has them. The value of ``rl`` is minus the mean reward of the
+    samples; its gradient is the estimate. All that is random comes from the seed and the number of
+    the batch, so that a training can be taken up again.
+    """
+
+    def __init__(self, settings: TrainSettings, likelihood: Objective, draw: Draw) -> None:
+        self.settings, self.likelihood, self.draw = settings, likelihood, draw
+        self.n_batches = 0
+
+    def __call__(self, model: SequenceModel, batch: Batch) -> Losses:
+        """The losses of a batch (not packed), for a model in training, without dropout."""
+        right = self.likelihood(model, batch).total * self.settings.likelihood_weight
+        rng = torch.Generator().manual_seed(self._seed())
+        self.n_batches += 1
+        model.eval()
+        with torch.no_grad():
+            samples = self.draw(model, batch, rng)
+        model.train()
+        reward = reward_loss(target_log_probs(model, batch.source, samples.ids), samples.rewards)
+        counts = {"likelihood": batch.count, "rl": len(batch.source)}
+        return Losses({"likelihood": right, "rl": reward}, counts)
+
+    def _seed(self) -> int:
+        """Of the next batch: different for each, and for each process."""
+        ranks = Ranks.current()
+        number = self.n_batches * ranks.n + ranks.rank
+        return (self.settings.seed * 1_000_003 + number) % 2**63
+
+    def state(self) -> dict[str, Any]:
+        """What it remembers, as JSON."""
+        return {"n_batches": self.n_batches, "likelihood": self.likelihood.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Remember it again."""
+        self.n_batches = state["n_batches"]
+        self.likelihood.restore(state["likelihood"])
+
+
+def reward_loss(log_prob: Tensor, rewards: Tensor) -> Tensor:
+    """Minus the mean reward of each source, summed (); its gradient is REINFORCE's estimate.
+
+    ``log_prob`` (B·k,) of the samples, rewards (B, k).
+    """
+    gains = rewards - rewards.mean(dim=1, keepdim=True)
+    worth = (gains * log_prob.view(rewards.shape)).sum() / (rewards.shape[1] - 1)
+    return -(worth - worth.detach() + rewards.mean(dim=1).sum())
+
+
+def target_log_probs(model: SequenceModel, source: Tensor, ids: Tensor) -> Tensor:
+    """The log-probability that each target (B·k, 1 + T) is sampled, for sources (B, S) -> (B·k,).
+
+    Padding and the begin token are never sampled: the others share their probability.
+    Sources are read once. Logits are made for as many targets at a time as there are sources, and
+    again in the backward pass: all at once would take k times the memory of a usual step.
+    """
+    model = unwrapped(model)
+    n = len(ids) // len(source)
+    memory = model.encode(source)
+    memory = memory.select(torch.arange(len(ids), device=ids.device) // n)
+    states, _ = model.read(ids[:, :-1], memory, model.start(memory))
+    weight, bias = model.output()
+    parts = zip(states.split(len(source)), ids[:, 1:].split(len(source)), strict=True)
+    found = [
+        checkpoint(
+            _log_probs, part, weight, bias, wanted, use_reentrant=False, preserve_rng_state=False
+        )
+        for part, wanted in parts
+    ]
+    return torch.cat(found)
+
+
+def _log_probs(states: Tensor, weight: Tensor, bias: Tensor | None, wanted: Tensor) -> Tensor:
+    """States (N, T, D), the ids (N, T) that were sampled after them -> (N,)."""
+    logits = F.linear(states, weight, bias)
+    each_id = torch.arange(logits.shape[-1], device=logits.device)
+    hidden = (each_id == PAD_ID) | (each_id == BEGIN_ID)  # nobody samples what is no word
+    each = log_probs(logits.masked_fill(hidden, -torch.inf))
+    chosen = each.gather(2, wanted.unsqueeze(2)).squeeze(2)
+    return chosen.masked_fill(wanted == PAD_ID, 0.0).sum(dim=1)

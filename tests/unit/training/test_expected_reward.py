@@ -1,0 +1,201 @@
+"""Learning from rewards, against all outputs enumerated.
+
+The oracle writes out every target of a tiny vocabulary, its probability by plain forwards in which
+what is never sampled is left out, and takes the gradient of Σ P(y) · r(y).
+"""
+
+from itertools import product
+
+import pytest
+import torch
+from systems import system
+
+from regard.data.examples import Example
+from regard.data.pair_batches import collate_pairs
+from regard.decoding.sampling import Sampler, noise_for, sample
+from regard.models.presets import presets_for
+from regard.models.settings import SequenceConfig
+from regard.tasks.rewards import SampledTranslations
+from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
+from regard.training.expected_reward import ExpectedReward, Samples, reward_loss, target_log_probs
+from regard.training.settings import TrainSettings
+from regard.training.token_loss import TokenLoss
+from regard.training.update import Update
+
+N_VOCAB, LIMIT = 6, 2
+WORDS = (3, 4, 5)
+SOURCE = (4, 5, 3)
+OUTPUTS = [(END_ID,), *((word, END_ID) for word in WORDS), *product(WORDS, repeat=LIMIT)]
+"""All that can be sampled: what ends, and what the limit cuts off."""
+
+
+def shaken(preset):
+    model = system(preset, n_vocab=N_VOCAB, dropout=0.0).double()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.3 * torch.randn_like(weight)  # else all tokens are alike
+    return model.train()
+
+
+def reward(ids):
+    """Something that differs for every output."""
+    return sum((t + 1) * (token - 1) for t, token in enumerate(ids)) % 7 / 7
+
+
+REWARDS = torch.tensor([reward(ids) for ids in OUTPUTS], dtype=torch.float64)
+
+
+def batch(n=1):
+    return collate_pairs([Example(SOURCE, (5, 4))] * n)
+
+
+def probabilities(model):
+    """(Y,): of every output, by plain forwards, one softmax a token over what may be sampled."""
+    source, found = batch().source, []
+    may = [i for i in range(N_VOCAB) if i not in (PAD_ID, BEGIN_ID)]
+    for ids in OUTPUTS:
+        logits = model(source, torch.tensor([[BEGIN_ID, *ids[:-1]]]))[0]
+        each = [logits[t, may].softmax(dim=0)[may.index(token)] for t, token in enumerate(ids)]
+        found.append(torch.stack(each).prod())
+    return torch.stack(found)
+
+
+def gradient(value, model):
+    found = torch.autograd.grad(value, list(model.parameters()), allow_unused=True)
+    return torch.cat([x.flatten() for x in found if x is not None])
+
+
+def padded(outputs):
+    rows = [[BEGIN_ID, *ids, *[PAD_ID] * (LIMIT - len(ids))] for ids in outputs]
+    return torch.tensor(rows)
+
+
+def objective(draw, **settings):
+    settings = TrainSettings(max_steps=1, objective="gleu", init="some/run", **settings)
+    return ExpectedReward(settings, TokenLoss(settings), draw)
+
+
+@pytest.mark.parametrize("preset", presets_for(SequenceConfig))
+def test_samples_have_the_log_probability_of_a_plain_forward(preset):
+    model = shaken(preset).eval()
+    found = target_log_probs(model, batch().source, padded(OUTPUTS))
+    wanted = probabilities(model)
+    torch.testing.assert_close(found, wanted.log(), rtol=0, atol=1e-9)
+    assert wanted.sum().item() == pytest.approx(1, abs=1e-9)
+    got = gradient((found * REWARDS).sum(), model)
+    torch.testing.assert_close(got, gradient((wanted.log() * REWARDS).sum(), model))
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_over_all_draws_the_gradient_is_that_of_the_expected_reward(k):
+    """Every tuple of k samples, weighted with its chance: the baseline adds no bias."""
+    model = shaken("luong2015")
+    chances = probabilities(model)
+    wanted = gradient((chances * REWARDS).sum(), model)
+    log_probs = target_log_probs(model, batch().source, padded(OUTPUTS))
+    total = 0.0
+    for drawn in product(range(len(OUTPUTS)), repeat=k):
+        drawn = list(drawn)
+        loss = reward_loss(log_probs[drawn], REWARDS[drawn][None])
+        total = total + chances.detach()[drawn].prod() * loss
+    torch.testing.assert_close(-gradient(total, model), wanted, rtol=1e-8, atol=1e-12)
+    assert -total.item() == pytest.approx((chances * REWARDS).sum().item())
+
+
+RIGHT = ["5 4", "3", *["5 4"] * 198]
+
+
+def drawing(reward, n):
+    say = lambda ids: " ".join(map(str, ids))  # noqa: E731
+    return SampledTranslations(n=n, reward=reward, references=RIGHT, say=say, max_len=LIMIT)
+
+
+@pytest.mark.parametrize("preset", ["transformer", "bahdanau2015"])
+def test_many_samples_come_near_the_gradient_of_the_expected_reward(preset):
+    model = shaken(preset)
+    chances = probabilities(model)
+    wanted = gradient((chances * REWARDS).sum(), model)
+    known = {" ".join(str(i) for i in ids if i != END_ID): reward(ids) for ids in OUTPUTS}
+    loss = objective(drawing(lambda said, _: known[said], 40), likelihood_weight=0.0)
+    losses, n = loss(model, batch(200)), 200
+    mean = losses.sums["rl"].item() / n
+    assert mean == pytest.approx(-(chances * REWARDS).sum().item(), abs=0.01)
+    found = -gradient(losses.total, model) / n
+    assert torch.cosine_similarity(found, wanted, dim=0) > 0.99
+    assert found.norm().item() == pytest.approx(wanted.norm().item(), rel=0.1)
+
+
+def test_each_source_is_compared_with_its_own_samples():
+    model = shaken("luong2015")
+    ids = padded([OUTPUTS[5], OUTPUTS[1], OUTPUTS[8], OUTPUTS[0]])
+    rewards = torch.tensor([[0.5, 0.25], [1.0, 0.0]], dtype=torch.float64)
+    draw = lambda *_: Samples(ids, rewards)  # noqa: E731
+    losses = objective(draw, likelihood_weight=0.3, label_smoothing=0.0)(model, batch(2))
+    assert losses.sums["rl"].item() == pytest.approx(-(0.375 + 0.5))
+    assert losses.counts == {"likelihood": 6, "rl": 2}
+    right = TokenLoss(TrainSettings(max_steps=1, label_smoothing=0.0))(model, batch(2)).total
+    assert losses.sums["likelihood"].item() == pytest.approx(0.3 * right.item(), rel=1e-5)
+    log_probs = target_log_probs(model, batch(2).source, ids)
+    gains = torch.tensor([0.125, -0.125, 0.5, -0.5], dtype=torch.float64)
+    wanted = gradient(-(gains * log_probs).sum() + 0.3 * right, model)
+    torch.testing.assert_close(gradient(losses.total, model), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_a_constant_reward_teaches_nothing():
+    model = shaken("transformer")
+    loss = objective(drawing(lambda *_: 0.7, 5), likelihood_weight=0.0)
+    losses = loss(model, batch())
+    assert losses.sums["rl"].item() == pytest.approx(-0.7)
+    assert gradient(losses.total, model).abs().max() < 1e-7
+
+
+def test_the_number_of_the_batch_decides_what_is_drawn():
+    model, seen = shaken("luong2015"), []
+    inner = drawing(lambda *_: 0.0, 6)
+
+    def draw(model, batch, rng):
+        assert not model.training  # searches want a model without dropout
+        seen.append(inner(model, batch, rng).ids.tolist())
+        return inner(model, batch, rng)
+
+    first = objective(draw)
+    for _ in range(3):
+        first(model, batch())
+    assert model.training
+    assert seen[0] != seen[1] != seen[2]
+    again = objective(draw)
+    again.restore({**first.state(), "n_batches": 1})
+    again(model, batch())
+    assert seen[-1] == seen[1]
+    assert first.state()["n_batches"] == 3
+
+
+def test_samples_are_those_of_a_search_with_all_rows_in_it():
+    """One search for all samples, which end where the model ends them or at the limit."""
+    model = shaken("transformer")
+    rng = torch.Generator().manual_seed(3)
+    samples = drawing(lambda said, right: float(said == right), 30)(model.eval(), batch(2), rng)
+    source = batch(2).source.repeat_interleave(30, dim=0)
+    noise = noise_for([LIMIT] * 60, torch.Generator().manual_seed(3))
+    limits = torch.full((60,), LIMIT)
+    found = sample(model, source, limits=limits, sampler=Sampler(noise))
+    wanted = [(*one.ids, END_ID) if one.finished else one.ids for one in found]
+    assert {*wanted} <= {*OUTPUTS}
+    assert samples.ids.tolist() == padded(wanted).tolist()
+    right = [(5, 4)] * 30 + [(3,)] * 30
+    earned = [float(one.ids == ids) for one, ids in zip(found, right, strict=True)]
+    assert samples.rewards.flatten().tolist() == earned
+    assert 0 < sum(earned) < 60
+
+
+@pytest.mark.parametrize("preset", ["moe2017", "gnmt2016"])
+def test_an_update_has_its_named_losses_beside_those_of_experts(preset):
+    model, seen = shaken(preset), []
+    settings = TrainSettings(max_steps=1, objective="gleu", init="some/run")
+    loss = ExpectedReward(settings, TokenLoss(settings), drawing(lambda said, _: len(said) / 3, 4))
+    before = [weight.detach().clone() for weight in model.parameters()]
+    Update(model, loss, settings, torch.device("cpu"))([batch(3)], 0.01, seen.append)
+    balance = {"importance", "load"} if preset == "moe2017" else set()
+    assert seen[0].losses.sums.keys() == {"likelihood", "rl"} | balance
+    changed = [not one.equal(two) for one, two in zip(before, model.parameters(), strict=True)]
+    assert sum(changed) > len(changed) / 2
