@@ -285,7 +285,7 @@ class SummarizationTask(TranslationTask):
     heeds = TranslationTask.heeds - {"data.long_lines"} | {"data.truncate", "data.document_length"}
     scored_split = staticmethod(evaluate_split)  # type: ignore[assignment]
     scored_pairs = staticmethod(evaluate_documents)  # type: ignore[assignment]
-    prepare = staticmethod(prepare_summarization)
+    prepare = staticmethod(prepare_summarization)  # type: ignore[assignment]
     load = staticmethod(load_summarizer)
     of_world: ClassVar[int] = 2
     """Examples that the page has of a world."""
