@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
+
 class ConvBlock(nn.Module):
     """Two 3 × 3 convolutions with a residual connection; the first may halve the grid."""
 
