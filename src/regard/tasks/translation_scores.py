@@ -24,6 +24,7 @@ from regard.evaluation.attention import Links, Watched
 from regard.evaluation.metrics import computed, exact_match, perplexity
 from regard.evaluation.systems import by_length
 from regard.inspection.capture import watch
+from regard.layers.window import STRIDE
 from regard.tasks.base import Evaluation
 from regard.tasks.translator import Run
 from regard.text import words
@@ -127,8 +128,6 @@ BATCH_TOKENS = 4096
 MOST = 500
 """Sentences of a set that are watched: enough to tell heads apart, and quick."""
 CROSS, SELF = "decoder.cross", "encoder.self"
-STRIDE = 3
-"""Positions that a slot of compressed attention covers."""
 
 
 def attention_scores(
