@@ -37,7 +37,10 @@ def test_flops_of_luongs_decoder_are_those_of_its_products():
 
 
 def test_flops_of_convs2s_are_those_of_its_products():
-    convolution, linear = 2 * (3 * D) * (2 * D), 2 * D * D  # a kernel of 3, to gates and what passes
+    convolution, linear = (
+        2 * (3 * D) * (2 * D),
+        2 * D * D,
+    )  # a kernel of 3, to gates and what passes
     attention = 2 * S * D + 2 * S * D
     layer = convolution + linear + attention + linear  # with a query, and what is made of a context
     source = linear + 4 * convolution + linear
