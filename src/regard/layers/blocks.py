@@ -6,7 +6,7 @@ residual connection around it. Both kinds take the same settings (``BlockSetting
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -211,15 +211,22 @@ class DecoderBlock(TransformerBlock):
         return self.around_cross.leave(x, found)
 
 
+SHALLOW = 2
+"""Layers of a post-norm stack that learn as fast, or faster, with Glorot's weights as they are."""
+
+
 @torch.no_grad()
-def begin_small(blocks: Iterable[nn.Module]) -> None:
+def begin_small(blocks: Sequence[nn.Module] | nn.ModuleList) -> None:
     """Make what fresh sub-layers add to a post-norm stream small: (4 n)^-¼ of Glorot's weights.
 
     n counts the sub-layers of the stack. The norm after each of them shrinks the stream by as much
     as it was added to, so that with Glorot's weights little of the words is left after six layers,
     and heads that see nothing learn nothing (Liu et al. 2020; the factor is that of Wang et al.
-    2022). Values, outputs and feed-forwards are meant: queries and keys add nothing.
+    2022). Values, outputs and feed-forwards are meant: queries and keys add nothing. A ``SHALLOW``
+    stack stays as it is.
     """
+    if len(blocks) <= SHALLOW:
+        return
     layers = [module for block in blocks for module in block.modules()]
     attentions = [one for one in layers if isinstance(one, MultiHeadAttention)]
     feed_forwards = [one for one in layers if isinstance(one, FeedForward)]

@@ -33,10 +33,10 @@ from regard.layers.positions import LearnedPositions
 from regard.layers.settings import Count
 from regard.layers.text_convolutions import HALF, GatedConvolution, PastInputs, normed_linear
 from regard.models.base import SequenceModel
-from regard.models.settings import RecurrentAttentionConfig
+from regard.models.settings import SourceAttentionConfig
 
 
-class ConvS2SConfig(RecurrentAttentionConfig):
+class ConvS2SConfig(SourceAttentionConfig):
     """Stacks of gated convolutions."""
 
     family: Literal["convs2s"] = "convs2s"

@@ -29,10 +29,10 @@ from regard.layers.recurrence import CellState, ContextLSTM
 from regard.layers.settings import Count
 from regard.models.base import SequenceModel
 from regard.models.recurrent import RecurrentState
-from regard.models.settings import RecurrentAttentionConfig
+from regard.models.settings import SourceAttentionConfig
 
 
-class FastForwardConfig(RecurrentAttentionConfig):
+class FastForwardConfig(SourceAttentionConfig):
     """Stacks of LSTMs with fast-forward connections."""
 
     family: Literal["fast_forward"] = "fast_forward"

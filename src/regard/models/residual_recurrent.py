@@ -37,10 +37,10 @@ from regard.layers.recurrence import BothWays, CellState, ContextLSTM, Recurrenc
 from regard.layers.settings import Count, ExpertSettings
 from regard.models.base import SequenceModel
 from regard.models.recurrent import RecurrentMemory, RecurrentState
-from regard.models.settings import RecurrentAttentionConfig
+from regard.models.settings import SourceAttentionConfig
 
 
-class ResidualRecurrentConfig(RecurrentAttentionConfig, ExpertSettings):
+class ResidualRecurrentConfig(SourceAttentionConfig, ExpertSettings):
     """Stacks of LSTMs with residual connections."""
 
     family: Literal["residual_recurrent"] = "residual_recurrent"

@@ -353,8 +353,8 @@ class DecoderConfig(TextConfig):
     tied: bool = Field(True, description="Whether the output matrix is the embedding.")
 
 
-class RecurrentAttentionConfig(SequenceConfig):
-    """Of a model whose recurrent decoder may look at the source with one head."""
+class SourceAttentionConfig(SequenceConfig):
+    """Of a model whose decoder, no Transformer, may look at the source with one head."""
 
     dropout: Share = Field(0.0, description="Share of units dropped.")
     score: str | None = Field(None, description="How queries are matched with keys.")
@@ -386,7 +386,7 @@ class RecurrentAttentionConfig(SequenceConfig):
         return self.model_dump(include=names)
 
 
-class RecurrentConfig(RecurrentAttentionConfig):
+class RecurrentConfig(SourceAttentionConfig):
     """A recurrent encoder-decoder, with or without attention."""
 
     family: Literal["recurrent"] = "recurrent"
@@ -426,7 +426,7 @@ class RecurrentConfig(RecurrentAttentionConfig):
         return self.d_model * (2 if self.bidirectional else 1)
 
 
-class MemoryNetworkConfig(RecurrentAttentionConfig):
+class MemoryNetworkConfig(SourceAttentionConfig):
     """Long Short-Term Memory-Networks as encoder and decoder."""
 
     family: Literal["memory_network"] = "memory_network"

@@ -356,8 +356,7 @@ class SectionTrainings:
 
 def scored_together(paths: Sequence[Path], device: str | None) -> Evaluation:
     """Runs as an ensemble, on the test set of the first."""
-    opened: Callable[..., Any] = load
-    run = opened(paths, device=device)
+    run = load(paths, device=device)
     return TASKS[run.task].evaluate(run, SPLIT)
 
 

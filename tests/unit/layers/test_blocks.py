@@ -165,15 +165,17 @@ def test_attention_is_told_relative_positions_only():
         regard.MultiHeadAttention(D, 3, positions="learned")
 
 
-def test_sub_layers_of_a_post_norm_stack_begin_small():
+@pytest.mark.parametrize("n_layers", [2, 3])
+def test_sub_layers_of_a_deep_post_norm_stack_begin_small(n_layers):
     torch.manual_seed(5)
-    blocks = [DecoderBlock(settings(), cross_after="attention") for _ in range(2)]
+    blocks = [DecoderBlock(settings(), cross_after="attention") for _ in range(n_layers)]
     before = [{n: p.clone() for n, p in block.named_parameters()} for block in blocks]
     begin_small(blocks)
     added = ("to_v.weight", "to_out.weight", "inner.weight", "outer.weight")
+    shrunk = (4 * 9) ** -0.25 if n_layers == 3 else 1.0  # nine sub-layers; two layers are shallow
     for block, old in zip(blocks, before, strict=True):
         for name, now in block.named_parameters():
-            factor = (4 * 6) ** -0.25 if name.endswith(added) else 1.0  # six sub-layers
+            factor = shrunk if name.endswith(added) else 1.0
             torch.testing.assert_close(now, factor * old[name])
 
 
