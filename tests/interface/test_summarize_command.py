@@ -124,3 +124,8 @@ def test_the_page_asks_for_a_document_and_looks_inside(client):
     look = client.post("/api/explain", json={"source": "a b c"}).json()
     assert look["source_tokens"] == ["a", "b", "c", "</s>"]
     assert client.post("/translate", json={"q": "a"}).status_code == 404
+
+
+def test_summarizers_make_no_ensemble(refused, folder):
+    for verb in ("summarize", "evaluate"):
+        assert "make no ensemble" in refused(verb, folder, folder)

@@ -141,7 +141,8 @@ def average(
     """
     from regard.runs.average import average as write_mean
 
-    folder = out or path.with_name(f"{path.resolve().name}-average")
+    whole = path.resolve()
+    folder = out or whole.with_name(f"{whole.name}-average")
     steps = write_mean(path, last, folder)
     print(f"{folder}: the mean of steps {', '.join(map(str, steps))}")
 

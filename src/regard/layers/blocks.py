@@ -18,7 +18,7 @@ from regard.functional.masks import Mask
 from regard.functional.packing import PackedMask
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.dropout import Dropout, DropPath
-from regard.layers.experts import Experts
+from regard.layers.experts import ExpertLinear, Experts
 from regard.layers.feed_forward import FeedForward
 from regard.layers.key_values import KeyValues
 from regard.layers.positions import is_relative
@@ -229,12 +229,12 @@ def begin_small(blocks: Sequence[nn.Module] | nn.ModuleList) -> None:
         return
     layers = [module for block in blocks for module in block.modules()]
     attentions = [one for one in layers if isinstance(one, MultiHeadAttention)]
-    feed_forwards = [one for one in layers if isinstance(one, FeedForward)]
+    feed_forwards = [one for one in layers if isinstance(one, FeedForward | Experts)]
     factor = (4 * (len(attentions) + len(feed_forwards))) ** -0.25
     linears: list[nn.Module] = [x for one in attentions for x in (one.to_v, one.to_out)]
     linears += [linear for one in feed_forwards for linear in one.children()]
     for linear in linears:
-        if isinstance(linear, nn.Linear):
+        if isinstance(linear, nn.Linear | ExpertLinear):
             linear.weight *= factor
 
 

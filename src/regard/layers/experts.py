@@ -38,6 +38,10 @@ class Routing(NamedTuple):
     """(N, E): the chance of each expert to be chosen under new noise; None without noise."""
 
 
+LEAST_NOISE = 1e-2
+"""Added to the deviation of the noise, by which the chance of being chosen is divided."""
+
+
 class Gate(nn.Module):
     """Noisy top-k gating."""
 
@@ -56,7 +60,7 @@ class Gate(nn.Module):
             if not self.training:
                 best = clean.topk(self.top_k, dim=-1)
                 return Routing(best.indices, best.values.softmax(dim=-1), None)
-            spread = F.softplus(x @ self.noise.to(x.dtype).T)
+            spread = F.softplus(x @ self.noise.to(x.dtype).T) + LEAST_NOISE
             noisy = clean + torch.randn_like(clean) * spread
             best = noisy.topk(self.top_k, dim=-1)
             load = chances(clean, noisy, spread, self.top_k)

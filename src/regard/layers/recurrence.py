@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from typing_extensions import override
 
 from regard.core.registry import Registry
-from regard.kernels.call import may_fuse
+from regard.kernels.call import may_fuse, product_type
 
 # Torch says on a CPU which of its kernels it takes for an LSTM with a projection.
 warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
@@ -198,6 +198,7 @@ class Recurrence(nn.Module):
     def _fused(
         self, x: Tensor, mask: Tensor | None, state: CellState, lengths: Tensor | None
     ) -> tuple[Tensor, CellState]:
+        x = x.to(product_type(x))  # as oneDNN does not
         before = _torch_state(state)
         if mask is None:
             out, after = self.inner(x, before)

@@ -103,7 +103,9 @@ class BlockSettings(ExpertSettings, AttentionSettings):
         "where there are more layers; in place of window.",
     )
     expert_layers: tuple[Count, ...] | None = Field(
-        None, description="Layers that have experts, counted from 1; left out, all have them."
+        None,
+        min_length=1,
+        description="Layers that have experts, counted from 1; left out, all have them.",
     )
 
     @property

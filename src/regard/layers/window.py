@@ -177,7 +177,7 @@ class CompressedWindow(Window):
         if keys is None:
             raise ConfigError(
                 "window 'compressed' is for attention of several heads, whose keys it projects "
-                "and joins; a recurrent decoder's has none: choose another window"
+                "and joins; a decoder that looks with one head has none: choose another window"
             )
         n, d_key, d_value = keys
         self.to_key = nn.Parameter(torch.randn(n, STRIDE * d_key, d_key) * (STRIDE * d_key) ** -0.5)

@@ -50,9 +50,10 @@ class ByteNetConfig(SequenceConfig):
     dropout: Share = Field(0.0, description="Share of units dropped.")
 
     def problems(self) -> Iterator[str]:
-        """Columns that would be fewer than none."""
-        if min(self.unfold) < 0:
-            yield f"unfold={list(self.unfold)}: a source cannot be given fewer than no columns"
+        """Columns that would be none, or without end."""
+        finite = all(math.isfinite(x) and x >= 0 for x in self.unfold)
+        if not finite or not any(self.unfold):
+            yield f"unfold={list(self.unfold)}: a source needs some columns, a finite number"
 
 
 @dataclass(frozen=True, slots=True)

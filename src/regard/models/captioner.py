@@ -89,17 +89,20 @@ class ConceptHead(nn.Linear):
         votes = super().forward(states).float()
         return votes.logsumexp(dim=1) - math.log(votes.shape[1])
 
-    def loss(self, states: Tensor, target: Tensor, of: Tensor) -> Tensor:
+    def loss(self, states: Tensor, target: Tensor, of: Tensor, *, first_word: int) -> Tensor:
         """Summed over pictures and words. Grids (B, N, D); ids (R, T), each of picture ``of`` (R,).
+
+        Ids below ``first_word``, such as padding, are no words of a picture.
 
         >>> head = ConceptHead(4, 7)
         >>> ids, of = torch.tensor([[3, 5], [5, 6]]), torch.tensor([0, 0])
-        >>> head.loss(torch.zeros(1, 9, 4), ids, of).dim()
+        >>> head.loss(torch.zeros(1, 9, 4), ids, of, first_word=3).dim()
         0
         """
         logits = self(states)
         said = torch.zeros_like(logits)
         said[of.unsqueeze(1), target] = 1.0
+        logits, said = logits[:, first_word:], said[:, first_word:]
         return F.binary_cross_entropy_with_logits(logits, said, reduction="sum")
 
 

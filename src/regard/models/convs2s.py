@@ -59,6 +59,8 @@ class ConvS2SConfig(SourceAttentionConfig):
         yield from super().problems()
         if self.window == "causal":
             yield "window 'causal': a target has no future in its source"
+        if self.window == "compressed":
+            yield "window 'compressed' joins keys of several heads, and this decoder has one"
 
     @property
     def d_words(self) -> int:

@@ -104,7 +104,7 @@ class DetectionConfig(PictureConfig):
         """Only a ResNet has its sizes, and only a score that knows places a length."""
         resnet = ("resnet_block", "resnet_depths", "resnet_widths", "resnet_stem")
         length = () if self.score == "location" else ("max_len",)
-        return (*length, *(() if self.encoder == "resnet" else resnet))
+        return (*super().idle, *length, *(() if self.encoder == "resnet" else resnet))
 
     @property
     def cell(self) -> int:

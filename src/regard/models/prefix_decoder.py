@@ -84,9 +84,10 @@ class DecoderStack(nn.Module):
     def __init__(self, config: PrefixDecoderConfig) -> None:
         super().__init__()
         n, self.pad_id = config.n_layers, config.pad_id
+        wide = config.model_copy(update={"max_len": config.n_positions})  # a source and its target
         tokens = token_embedding(config.n_target_vocab, config.d_tokens)
         self.embedding = input_embedding(config, tokens, scale=math.sqrt(config.d_tokens))
-        self.layers = nn.ModuleList(DecoderBlock(config, layer=i, n_layers=n) for i in range(n))
+        self.layers = nn.ModuleList(DecoderBlock(wide, layer=i, n_layers=n) for i in range(n))
         self.norm = last_norm(config)
 
     def forward(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:

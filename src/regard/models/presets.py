@@ -224,7 +224,10 @@ for _name, _preset in {
     "seq2seq-attention": Preset(
         "recurrent",
         "Stacked LSTMs with additive attention, to summarize (Liu et al. 2018)",
-        {size: {"d_model": width, **_SEQ2SEQ} for size, width in {"tiny": 64, "base": 128}.items()},
+        {
+            size: {"d_model": width, **_SEQ2SEQ}
+            for size, width in {"tiny": 64, "small": 96, "base": 128}.items()
+        },
     ),
     "transformer-ed": Preset(
         "transformer",

@@ -168,7 +168,7 @@ class VisionConfig(PictureConfig):
     @property
     def idle(self) -> tuple[str, ...]:
         """Nothing is as long as a text, but for a score that knows so many places."""
-        return () if self.score == "location" else ("max_len",)
+        return (*super().idle, *(() if self.score == "location" else ("max_len",)))
 
 
 class VisionTransformer(nn.Module):

@@ -80,6 +80,8 @@ class LectureTable:
     quick: tuple[str, ...]
     """World and settings of the small table."""
     quick_budget: str
+    records: str = "pair"
+    """What a line of its data is, as readers name it."""
     directed: bool = True
     """Whether published figures are of pairs of languages."""
     shorter: Mapping[str, int] = field(default_factory=dict)
@@ -260,8 +262,9 @@ SUMMARIZATION = LectureTable(
     ),
     recipe="documents-500",
     data=("documents-11000",),
-    quick=("documents", "data.document_length=1000", "data.long_lines=truncate"),
+    quick=("documents", "data.document_length=1000", "data.truncate=true"),
     quick_budget="2e12flops",
+    records="summary",
     directed=False,
     shorter={"tiny": 10},
 )

@@ -15,7 +15,7 @@ from typing import Any
 from regard.core.errors import ConfigError, RegardError, TrainingError
 from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
-from regard.data.splits import load_records
+from regard.data.splits import Data, load_records
 from regard.data.worlds.registry import WORLDS
 from regard.models.presets import resolve_for
 from regard.recipes.recipe import builtin_recipes, load_recipe, override_setting, overrides_of
@@ -42,6 +42,8 @@ FOLLOWING_SHARE = 0.25
 """Of the budget, for a training that starts from another row's run."""
 FOLLOWING_RATE = 0.1
 """Its learning rate, as a share of the one that was chosen for that row."""
+SHORTEST = 100
+"""Tokens that a row reads and writes at least, however small the table: summaries are whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,19 +160,31 @@ def row_recipes(asked: TableRequest, data: str) -> dict[str, Recipe]:
 def _row_recipe(asked: TableRequest, row: LectureRow, base: Mapping[str, Any]) -> Recipe:
     """The recipe of the data with a row's model."""
     model = {"preset": row.preset, "size": row.sizes[asked.size], **row.model, **base["model"]}
+    data, train = base["data"], dict(base["train"])
     if row.max_len is not None:
-        model.setdefault("max_len", row.max_len // asked.table.shorter.get(asked.size, 1))
-    begins = {} if row.follows is None else {"init": row.follows}  # each seed's own, later
+        shorter = row.max_len // asked.table.shorter.get(asked.size, 1)
+        model.setdefault("max_len", max(SHORTEST, shorter))
+        data = {**data, "truncate": True}  # a row reads the first so many tokens
+    if row.follows is not None:
+        train["init"] = row.follows  # each seed's own, later
+    if "objective" in row.train:
+        train["criterion"] = ""  # that of the objective
     raw = {
         **base,
+        "data": data,
         "model": model,
-        "train": {**base["train"], **begins, **row.train},
+        "train": {**train, **row.train},
         "decode": {**base["decode"], **row.decode},
     }
     recipe = recipe_from(raw, row.key)
     task = TASKS[recipe.task]
     resolve_for(task.name, task.config, recipe.model, **task.stand_ins(raw))
     return recipe
+
+
+def _records(asked: TableRequest, rows: Mapping[str, Recipe]) -> Data[Any]:
+    """What the rows of a data set learn from, which is the same for all."""
+    return load_records(next(iter(rows.values())).data, asked.table.records)
 
 
 def least_work(asked: TableRequest) -> dict[str, float]:
@@ -200,6 +214,8 @@ def make_table(
     """
     recipes = {data: row_recipes(asked, data) for data in asked.data}  # before anything is trained
     pick_device(device)
+    for rows in recipes.values():
+        _records(asked, rows)  # are they there? before a folder is taken
     for data, rows in recipes.items():
         folder = out / system_name(data)
         claim(folder, Contest(system_name(data), rows, asked.budget, asked.seeds))
@@ -273,7 +289,7 @@ class SectionTrainings:
             shown = {
                 key: Entry(one.trials, one.lr, one.runs[:n_seeds]) for key, one in entries.items()
             }
-            pairs = load_records(next(iter(self.recipes.values())).data, "pair").splits[SPLIT]
+            pairs = _records(self.asked, self.recipes).splits[SPLIT]
             rows = results.with_significance(rows, shown, best, [one.target for one in pairs])
         scores = next(iter(entries.values())).runs[0].facts["scores"][SPLIT]
         names = [name for name in table.metrics if f"{name}_signature" in scores]
@@ -338,7 +354,7 @@ class SectionTrainings:
         seeds = range(1, self.asked.members + 1)
         runs = dict(zip(of.seeds, entries[row.ensemble_of].runs, strict=True))
         members = [runs[seed] for seed in seeds]
-        path = self.folder / row.key / f"ensemble-{until}.json"
+        path = self.folder / row.key / f"ensemble-{until}-{self.asked.members}.json"
         kept = _read_kept(path)
         if kept is None:
             self.say(f"{of.name}: scoring {self.asked.members} runs as one")

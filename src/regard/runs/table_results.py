@@ -19,14 +19,14 @@ from regard.core.numbers import counted, measured
 from regard.evaluation.metrics import METRICS
 from regard.runs.comparison import NONE, SPLIT, flops_text, mean_and_spread, p_value
 from regard.runs.lecture_tables import ANY, LectureRow, LectureTable, TableClaim
-from regard.runs.trainings import Entry, Until
+from regard.runs.trainings import AT_MOST, Entry, Until
 from regard.visual.charts import curves
 from regard.visual.report import report_page
 from regard.visual.tables import Table, csv_table, latex_table
 
 SECTION = "section-{}.json"
 """File of a section in the folder of its data, by the kind of its budget."""
-BUDGETS: Mapping[Until, str] = {"budget": "equal FLOPs", "converged": "to convergence"}
+BUDGETS: Mapping[Until, str] = {"budget": "equal budgets", "converged": "to convergence"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,13 +197,15 @@ def _cheaper(claim: TableClaim, table: LectureTable, rows: Mapping[str, RowResul
     other = min(others, key=lambda row: metric.cost(row.scores[name]))
     target = min(metric.cost(at[name]) for at in other.curve)
     needed = next((at["flops"] for at in ours.curve if metric.cost(at[name]) <= target), None)
-    spent = other.training_flops or 0.0
+    at_best = min(other.curve, key=lambda at: metric.cost(at[name]))["flops"]
+    before = (other.training_flops or 0.0) - other.curve[-1]["flops"]  # of the run it began from
+    spent = before + at_best
     told = "never" if needed is None else f"after {flops_text(needed)} FLOPs"
     return Verdict(
         claim=claim.text,
         verdict=needed is not None and needed < spent,
         finding=f"{ours.title} reaches the {metric.title} on valid of {other.title}, the best "
-        f"other system, {told}; that one took {flops_text(spent)}",
+        f"other system, {told}; that one reached it after {flops_text(spent)}",
         numbers={"other_flops": spent, **({} if needed is None else {"flops": needed})},
     )
 
@@ -232,9 +234,15 @@ def section_title(section: Section) -> str:
     return (
         f"{section.data}{section.direction and f' ({section.direction})'}, "
         f"{BUDGETS[section.until]}: "
-        f"{section.n:,} test examples, {section.budget} a training, "
+        f"{section.n:,} test examples, {_limit(section)} a training, "
         f"{counted(len(section.seeds), 'seed')}"
     )
+
+
+def _limit(section: Section) -> str:
+    """What a training may take."""
+    until = section.until == "converged"
+    return f"at most {AT_MOST} × {section.budget}" if until else str(section.budget)
 
 
 def section_table(table: LectureTable, section: Section) -> Table:

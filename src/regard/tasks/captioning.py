@@ -97,7 +97,7 @@ class CaptionLoss(TokenLoss, Augmenting):
             return self._written(model, batch)
         with kept_outputs(inner.encoder) as grids:
             losses = self._written(model, batch)
-        term = inner.concepts.loss(grids[0], batch.target, batch.target_of)
+        term = inner.concepts.loss(grids[0], batch.target, batch.target_of, first_word=END_ID + 1)
         weighted = inner.config.concepts * term
         return losses + Losses.of("concepts", weighted, len(batch.target))
 

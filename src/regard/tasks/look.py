@@ -283,7 +283,7 @@ class Look:
             return next(iter(self.attentions))
         across = POOL if POOL in self.attentions else "decoder.cross"
         if "encoder.self" not in self.attentions:
-            return across if across in self.attentions else next(iter(self.attentions))
+            return across if across in self.attentions else next(iter(self.attentions), across)
         if isinstance(token, int):
             return "encoder.self" if across == POOL else across
         if found(token, self.target_tokens) is not None:

@@ -13,7 +13,9 @@ from regard.core.registry import did_you_mean
 from regard.data.batch import Batch
 from regard.decoding.sampling import Sampler, noise_for, sample
 from regard.evaluation.metrics import METRICS
+from regard.functional.attend import is_drawn
 from regard.models.base import SequenceModel
+from regard.models.settings import SequenceConfig
 from regard.tasks.recipe import Recipe
 from regard.tasks.translating import length_limits
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
@@ -83,4 +85,14 @@ def check_objective(recipe: Recipe) -> None:
         raise ConfigError(
             f"train.compile=true: train.objective={settings.objective} learns from samples, no two "
             "batches of which have one shape, and cannot be compiled; leave it at auto"
+        )
+
+
+def check_rewarded(config: SequenceConfig) -> None:
+    """Refuse a model that samples otherwise than it learns."""
+    normaliser = getattr(config, "normaliser", "softmax")
+    if is_drawn(normaliser):
+        raise ConfigError(
+            f"model.normaliser={normaliser} draws one key in training and takes the best when it "
+            "writes, so that rewards would teach another model; use softmax"
         )

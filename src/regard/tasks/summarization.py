@@ -24,7 +24,7 @@ from regard.data.splits import Data, load_records, split_of
 from regard.evaluation.attention import Watched
 from regard.evaluation.facts import FACT_ATTENTION, FACT_METRICS
 from regard.evaluation.metrics import computed
-from regard.tasks.base import TASKS, Evaluation, Form, JudgedRun
+from regard.tasks.base import TASKS, Evaluation, Form, JudgedRun, Task
 from regard.tasks.look import Look
 from regard.tasks.opening import TrainedRun, one_or_many, one_text
 from regard.tasks.recipe import Recipe
@@ -287,6 +287,7 @@ class SummarizationTask(TranslationTask):
     scored_pairs = staticmethod(evaluate_documents)  # type: ignore[assignment]
     prepare = staticmethod(prepare_summarization)  # type: ignore[assignment]
     load = staticmethod(load_summarizer)
+    ensemble = Task.ensemble  # refuses: a summarizer's own limits are not an ensemble's
     of_world: ClassVar[int] = 2
     """Examples that the page has of a world."""
 

@@ -44,7 +44,7 @@ from regard.tasks.base import TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepare
 from regard.tasks.ensembles import ensemble_of
 from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
-from regard.tasks.rewards import SampledTranslations, reward_of
+from regard.tasks.rewards import SampledTranslations, check_rewarded, reward_of
 from regard.tasks.texts import (
     ELSEWHERE,
     PageExample,
@@ -263,6 +263,7 @@ def prepare_translation(
     )
     check_loss_on(recipe.data.loss_on, config, recipe.train)
     if recipe.train.rewards:
+        check_rewarded(config)
         config = without_dropout(config)
     check_memory(config, device)
     model = build(config)
@@ -283,7 +284,7 @@ def prepare_translation(
         valid=valid.table,
         texts=_texts(recipe, train, tokenizers, config.max_len),
         config=config,
-        formula=flop_formula(model),
+        formula=flop_formula(model, with_source=recipe.data.loss_on == "all"),
         model=model.to(device),
         notes=(*data.notes, *train.notes, *valid.notes, *told),
         device=device,

@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.data.batch import Batch
 from regard.kernels.steps import log_probs
+from regard.layers.experts import Gate
 from regard.models.base import SequenceModel
 from regard.text.specials import BEGIN_ID, PAD_ID
 from regard.training.distributed import Ranks, unwrapped
@@ -61,7 +62,10 @@ class ExpectedReward(Objective):
         with torch.no_grad():
             samples = self.draw(model, batch, rng)
         model.train()
+        for gate in (one for one in model.modules() if isinstance(one, Gate)):
+            gate.eval()  # samples were drawn without noise, too
         reward = reward_loss(target_log_probs(model, batch.source, samples.ids), samples.rewards)
+        model.train()
         counts = {"likelihood": batch.count, "rl": len(batch.source)}
         return Losses({"likelihood": right, "rl": reward}, counts)
 

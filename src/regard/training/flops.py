@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.kernels.call import reference_only
-from regard.layers.window import STRIDE
+from regard.layers.attention import MultiHeadAttention
+from regard.layers.window import STRIDE, BlockWindow
 from regard.models.base import SequenceModel
 from regard.models.encoder import Encoder
 
@@ -30,13 +31,21 @@ BACKWARD = 3
 
 @dataclass(frozen=True, slots=True)
 class FlopFormula:
-    """FLOPs of a forward pass for one pair: c · (1, S, T, S², T², S·T)."""
+    """FLOPs of a forward pass for one pair: c · (1, S, T, S², T², S·T), less what blocks spare."""
 
     coefficients: tuple[float, ...]
+    blocks: tuple[tuple[float, int], ...] = ()
+    """Of each layer where source and target are one text and a query meets the keys of its block
+    alone: FLOPs of a query with a key, and the positions of a block."""
 
     def forward(self, n_source: float, n_target: float) -> float:
         """FLOPs of one pair, forward only."""
-        return float(np.dot(self.coefficients, _terms(n_source, n_target)))
+        whole = np.dot(self.coefficients, _terms(n_source, n_target))
+        return float(whole) - self._spared(np.array([n_source + n_target], dtype=np.float64))
+
+    def _spared(self, n: NDArray[np.float64]) -> float:
+        """Of texts of so many tokens (N,), beside a count in which every query meets every key."""
+        return sum(pair * float((n * (n - width).clip(0)).sum()) for pair, width in self.blocks)
 
     def training(self, n_rows: int, n_source: int, n_target: int) -> float:
         """FLOPs of a training step on a padded batch."""
@@ -46,17 +55,32 @@ class FlopFormula:
         """FLOPs of a training step on pairs of these lengths, without padding."""
         s, t = n_source.astype(np.float64), n_target.astype(np.float64)
         terms = np.array([len(s), s.sum(), t.sum(), s @ s, t @ t, s @ t])
-        return float(BACKWARD * np.dot(self.coefficients, terms))
+        return BACKWARD * (float(np.dot(self.coefficients, terms)) - self._spared(s + t))
 
 
-def flop_formula(model: SequenceModel) -> FlopFormula:
-    """Count a model at six lengths, none beyond what it can read, and solve for its formula."""
+def flop_formula(model: SequenceModel, *, with_source: bool = False) -> FlopFormula:
+    """Count a model at six lengths, none beyond what it can read, and solve for its formula.
+
+    ``with_source``: tokens of the source are predicted, too. Windows of encoders are counted as if
+    all keys were seen, as the readable kernel computes them.
+    """
     skeleton = copy.deepcopy(model).to("meta")
     n, _, _ = _lengths(model.config.longest)
     lengths = [(n, n), (2 * n, n), (n, 2 * n), (3 * n, n), (n, 3 * n), (2 * n, 2 * n)]
-    counts = [count_forward(skeleton, *pair) for pair in lengths]
+    counts = [count_forward(skeleton, *pair, with_source=with_source) for pair in lengths]
     rows = np.array([_terms(*pair) for pair in lengths], dtype=np.float64)
-    return FlopFormula(tuple(np.linalg.solve(rows, np.array(counts, dtype=np.float64))))
+    found = np.linalg.solve(rows, np.array(counts, dtype=np.float64))
+    return FlopFormula(tuple(found), _blocks(model))
+
+
+def _blocks(model: SequenceModel) -> tuple[tuple[float, int], ...]:
+    """Layers whose windows are blocks; the readable kernel, which was counted, meets all keys."""
+    attentions = [one for one in model.modules() if isinstance(one, MultiHeadAttention)]
+    return tuple(
+        (2.0 * (one.to_q.out_features + one.to_out.in_features), 2 * one.window.half_width)
+        for one in (attentions if model.reads_as_one else ())
+        if isinstance(one.window, BlockWindow)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +159,15 @@ class CallFlops:
         return BACKWARD * len(inputs[0]) * self._known[shapes]
 
 
-def count_forward(model: nn.Module, n_source: int, n_target: int) -> int:
+def count_forward(
+    model: nn.Module, n_source: int, n_target: int, *, with_source: bool = False
+) -> int:
     """FLOPs of one forward pass, by torch's counter on the readable kernels."""
     device = next(model.parameters()).device
     source = torch.ones(1, n_source, dtype=torch.long, device=device)
     target = torch.ones(1, n_target, dtype=torch.long, device=device)
     with torch.no_grad(), reference_only(), FlopCounterMode(display=False) as counter:
-        model(source, target)
+        model(source, target, **({"with_source": True} if with_source else {}))
     return counter.get_total_flops()
 
 

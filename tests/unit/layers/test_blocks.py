@@ -200,3 +200,18 @@ def test_words_are_left_after_a_fresh_post_norm_stack_as_after_a_pre_norm_one(mo
     assert words_left(norm_first=True) == pre  # pre-norm is as it was
     assert without < 0.5 * post
     assert post > 0.5
+
+
+def test_experts_of_a_post_norm_stack_begin_small_too():
+    def spread(**experts):
+        torch.manual_seed(0)
+        blocks = [EncoderBlock(settings(d_ff=32, **experts), layer=i, n_layers=4) for i in range(4)]
+        before = [p.std().item() for p in blocks[0].feed_forward.parameters() if p.dim() > 1]
+        begin_small(blocks)
+        after = [p.std().item() for p in blocks[0].feed_forward.parameters() if p.dim() > 1]
+        return [b / a for a, b in zip(before, after, strict=True) if a > 0]
+
+    shares = spread(experts=3, d_expert=32)
+    assert shares == pytest.approx([(4 * 8) ** -0.25] * len(shares))
+    assert shares
+    assert spread() == pytest.approx([(4 * 8) ** -0.25] * 2)

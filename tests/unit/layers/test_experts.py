@@ -43,7 +43,7 @@ def row_by_loops(gate, x, noise):
     """One token: clean scores, noisy ones and spreads, each a list of E numbers."""
     w, w_noise = gate.weight.tolist(), gate.noise.tolist()
     clean = [sum(a * b for a, b in zip(x, row, strict=True)) for row in w]
-    spread = [softplus(sum(a * b for a, b in zip(x, row, strict=True))) for row in w_noise]
+    spread = [0.01 + softplus(sum(a * b for a, b in zip(x, row, strict=True))) for row in w_noise]
     return clean, [c + e * s for c, e, s in zip(clean, noise, spread, strict=True)], spread
 
 
@@ -228,3 +228,13 @@ def test_more_experts_than_there_are_is_refused():
 def test_every_activation_will_do(rng):
     for name in ACTIVATIONS:
         assert experts(activation=name)(tokens(rng, N)).isfinite().all()
+
+
+def test_gradients_stay_finite_where_hardly_any_noise_is_left():
+    gate = Gate(3, 5, 2)
+    with torch.no_grad():
+        gate.noise.fill_(-40.0)
+    routing = gate(torch.ones(4, 3))
+    routing.load.sum().backward()
+    assert gate.noise.grad.isfinite().all()
+    assert gate.weight.grad.isfinite().all()

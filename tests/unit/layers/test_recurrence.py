@@ -224,3 +224,12 @@ def test_gates_of_a_translator_begin_orthogonal_and_with_large_inputs(kind):
                 assert 0.9 * largest < gate.abs().max() <= largest
     for name, bias in biases.items():  # forget gates stay open
         assert torch.equal(recurrence.get_parameter(name), bias)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "tanh"])
+def test_words_in_float32_are_read_where_products_are_narrow(cell):
+    recurrence, x = Recurrence(cell, 6, 8, n_layers=2, dropout=0.0), torch.randn(3, 5, 6)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, _ = recurrence(x, None, recurrence.start(x))
+    wanted, _ = recurrence(x, None, recurrence.start(x))
+    torch.testing.assert_close(found.float(), wanted, atol=0.05, rtol=0.05)

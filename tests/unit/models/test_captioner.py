@@ -9,6 +9,7 @@ from regard.models.captioner import (
     AttendDecoder,
     Captioner,
     CaptionerConfig,
+    ConceptHead,
     TransformerCaptioner,
     TransformerCaptionerConfig,
     doubly_stochastic,
@@ -187,3 +188,12 @@ def test_what_cannot_be_is_refused():
         KINDS["transformer"](memory="each")
     with pytest.raises(ValueError, match="no whole number of patches of 5"):
         KINDS["transformer"](patch_size=5)
+
+
+def test_padding_is_no_concept_of_a_picture():
+    head, grids = ConceptHead(6, 11), torch.randn(2, 9, 6)
+    ids, of = torch.tensor([[1, 5, 7, 2], [1, 9, 4, 2]]), torch.tensor([0, 1])
+    padded = torch.nn.functional.pad(ids, (0, 3))
+    losses = [head.loss(grids, x, of, first_word=3) for x in (ids, padded)]
+    assert losses[0] == losses[1]
+    assert head.loss(grids, ids.flip(0), of, first_word=3) != losses[0]

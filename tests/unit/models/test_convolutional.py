@@ -182,7 +182,7 @@ def test_the_flop_formula_is_exact(name, changes):
 
 
 def test_the_flop_formula_of_unfolded_columns_is_exact_where_they_are_whole():
-    model = convolutional("bytenet2016", unfold=(1.5, 1.0))
+    model = convolutional("bytenet2016", unfold=(2.0, 1.0))
     formula = flop_formula(model)
     assert formula.forward(16, 11) == pytest.approx(count_forward(model, 16, 11), rel=1e-9)
 
@@ -313,7 +313,7 @@ def test_a_text_beyond_the_table_of_positions_is_refused(source, target):
         ("convs2s2017", {"window": "causal"}, "a target has no future in its source"),
         ("convs2s2017", {"beta": "learned"}, "beta sharpens the score 'content', not 'dot'"),
         ("convs2s2017", {"score": "dott"}, "did you mean 'dot'"),
-        ("bytenet2016", {"unfold": (1.2, -1.0)}, "cannot be given fewer than no columns"),
+        ("bytenet2016", {"unfold": (1.2, -1.0)}, "needs some columns"),
     ],
 )
 def test_what_does_not_fit_together_is_refused_in_a_line(name, changes, message):
@@ -334,3 +334,9 @@ def test_what_does_not_fit_together_is_refused_in_a_line(name, changes, message)
 def test_settings_that_a_family_does_not_have_are_refused_with_its_list(name, override, message):
     with pytest.raises(ConfigError, match=message):
         load_recipe(name, [override])
+
+
+@pytest.mark.parametrize("unfold", [(0.0, 0.0), (math.nan, 1.0), (1.2, math.inf), (-1.0, 3.0)])
+def test_a_source_needs_some_columns(unfold):
+    with pytest.raises((ConfigError, ValueError), match="some columns"):
+        convolutional("bytenet2016", unfold=unfold)

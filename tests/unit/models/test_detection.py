@@ -30,7 +30,7 @@ def model(**settings):
     torch.manual_seed(0)
     config = DetectionConfig.model_validate(
         {"d_model": 16, "n_layers": 2, "n_heads": 2, "d_ff": 24, "dropout": 0.0, "n_labels": 3,
-         "image_size": SIZE, "patch_size": 4, "n_queries": 5} | settings
+         "image_size": SIZE, "patch_size": 8, "n_queries": 5} | settings
     )  # fmt: skip
     return Detector(config).eval()
 

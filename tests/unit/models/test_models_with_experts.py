@@ -130,7 +130,7 @@ def test_gates_of_a_fresh_language_model_are_zeros_and_experts_are_not():
 class _Batch:
     def __init__(self, source, target, count):
         self.source, self.target_in, self.target_out = source, target, target
-        self.count, self.packed = count, False
+        self.count, self.packed, self.n_source = count, False, 0
 
     def to(self, _device):
         return self

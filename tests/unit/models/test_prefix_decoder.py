@@ -252,7 +252,7 @@ def test_two_vocabularies_are_refused():
 def test_a_recurrent_decoder_has_no_heads_to_compress_for():
     with pytest.raises(ConfigError, match="window 'compressed' is for keys of several heads"):
         config_of("luong2015", window="compressed")
-    with pytest.raises(ConfigError, match="recurrent decoder's has none"):
+    with pytest.raises(ConfigError, match="looks with one head has none"):
         regard.layers.attention.MemoryAttention(4, 4, score="dot", window="compressed")
 
 
@@ -324,3 +324,12 @@ def test_it_can_be_traced_whole(source, target):
     for n in (1, 20):
         given = source[:1].repeat(1, n), target[:1].repeat(1, n)
         torch.testing.assert_close(traced(*given), model(*given))
+
+
+def test_a_score_by_location_reaches_the_target_behind_a_whole_source(rng):
+    model = model_of("transformer-d", score="location", max_len=8)
+    ids = torch.randint(4, 9, (1, 8), generator=rng)
+    written = torch.randint(4, 9, (1, 5), generator=rng)
+    other = written.clone()
+    other[0, 1] = 4 + (written[0, 1] - 3) % 5
+    assert not torch.equal(model(ids, other)[:, 3:], model(ids, written)[:, 3:])

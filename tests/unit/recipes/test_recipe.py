@@ -11,6 +11,7 @@ from regard.data.splits import read_splits
 from regard.models.presets import presets_for
 from regard.models.settings import SequenceConfig
 from regard.recipes.recipe import builtin_recipes, load_recipe
+from regard.runs.lecture_tables import TABLES
 from regard.tasks.recipe import Recipe, recipe_from
 
 
@@ -29,7 +30,14 @@ def test_every_built_in_recipe_is_valid_and_says_what_to_expect(name):
         assert re.search(r"\d+ s of training on two CPU cores", comment)
 
 
-@pytest.mark.parametrize("name", presets_for(SequenceConfig))
+SUMMARIZERS = {"seq2seq-attention", "transformer-ed", "transformer-d", "dmca2018"}
+
+
+def test_every_summarizer_is_a_row_of_the_lectures_table():
+    assert {row.preset for row in TABLES["summarization"].rows} == SUMMARIZERS
+
+
+@pytest.mark.parametrize("name", sorted({*presets_for(SequenceConfig)} - SUMMARIZERS))
 def test_every_translator_has_a_recipe_of_its_own(name):
     recipe = load_recipe(name)
     assert (recipe.model.preset, recipe.data.world) == (name, "sentences")

@@ -388,8 +388,8 @@ def test_settings_are_for_all_rows(asked, data):
 
 def test_a_row_reads_as_much_as_its_paper_or_a_part_of_it(asked, data):
     row = LectureRow(key="dot", title="Dot", preset="cs224n2019", max_len=500)
-    table = replace(SMALL, rows=(row,), shorter={"tiny": 10})
-    assert row_recipes(replace(asked, table=table), data)["dot"].model.given()["max_len"] == 50
+    table = replace(SMALL, rows=(row,), shorter={"tiny": 5})
+    assert row_recipes(replace(asked, table=table), data)["dot"].model.given()["max_len"] == 100
     small = replace(asked, table=table, size="small")
     assert row_recipes(small, data)["dot"].model.given()["max_len"] == 500
 
@@ -397,3 +397,19 @@ def test_a_row_reads_as_much_as_its_paper_or_a_part_of_it(asked, data):
 def test_an_outcome_of_one_run_is_compared_with_every_seed():
     run = FinishedTraining({}, [], {"test": ["a b c d"]})
     assert results.p_value([run], [run, run], ["a b c d"]) == 1.0
+
+
+def test_rows_of_summaries_read_a_part_and_write_all():
+    for quick in (True, False):
+        asked = request(TABLES["summarization"], quick=quick)
+        for rows in (row_recipes(asked, name) for name in asked.data):
+            assert all(one.data.truncate for one in rows.values())
+            assert min(one.model.given()["max_len"] for one in rows.values()) >= 100
+
+
+def test_a_rewarded_row_is_chosen_by_its_reward():
+    asked = request(TRANSLATION, quick=True)
+    rows = row_recipes(asked, asked.data[0])
+    assert {key: one.train.criterion for key, one in rows.items() if one.train.rewards} == {
+        "gnmt2016-rl": "gleu"
+    }

@@ -150,17 +150,22 @@ def test_a_beam_cannot_be_streamed():
         list(run.stream("the sea"))
 
 
-@pytest.mark.parametrize("preset", ["transformer", "luong2015"])
+@pytest.mark.parametrize("preset", ["transformer", "bahdanau2015"])
 def test_a_coverage_penalty_lowers_scores_and_leaves_no_hook(preset):
     plain, covered = translator(preset, beam=4), translator(preset, beam=4, coverage_penalty=0.5)
     before = plain.hypotheses(TEXTS, n_best=4)
     after = covered.hypotheses(TEXTS, n_best=4)
-    scores = {one.ids: one.score for several in before for one in several if one.finished}
-    shared = [
-        (one.score, scores[one.ids])
-        for several in after
+    scores = {
+        (i, one.ids): one.score
+        for i, several in enumerate(before)
         for one in several
-        if one.finished and one.ids in scores
+        if one.finished
+    }
+    shared = [
+        (one.score, scores[i, one.ids])
+        for i, several in enumerate(after)
+        for one in several
+        if one.finished and (i, one.ids) in scores
     ]
     assert shared
     assert all(mine < theirs for mine, theirs in shared)

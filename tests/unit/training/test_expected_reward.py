@@ -4,6 +4,7 @@ The oracle writes out every target of a tiny vocabulary, its probability by plai
 what is never sampled is left out, and takes the gradient of Σ P(y) · r(y).
 """
 
+import sys
 from itertools import product
 
 import pytest
@@ -199,3 +200,23 @@ def test_an_update_has_its_named_losses_beside_those_of_experts(preset):
     assert seen[0].losses.sums.keys() == {"likelihood", "rl"} | balance
     changed = [not one.equal(two) for one, two in zip(before, model.parameters(), strict=True)]
     assert sum(changed) > len(changed) / 2
+
+
+def test_experts_are_rewarded_for_what_they_sampled_not_for_noise():
+    model = shaken("moe2017")
+    seen, sampled = [], drawing(lambda said, _: float(len(said)), 3)
+
+    def draw(model, batch, rng):
+        found = sampled(model, batch, rng)
+        with torch.no_grad():
+            seen.append(target_log_probs(model, batch.source, found.ids))
+        return found
+
+    told = []
+    with pytest.MonkeyPatch.context() as patch:
+        module = sys.modules[ExpectedReward.__module__]
+        kept = module.reward_loss
+        patch.setattr(module, "reward_loss", lambda p, r: told.append(p.detach()) or kept(p, r))
+        model.train()
+        objective(draw)(model, batch(2))
+    torch.testing.assert_close(told[0], seen[0])

@@ -1,5 +1,6 @@
 """One count for all systems: against the products of each paper, and torch's own in training."""
 
+import numpy as np
 import pytest
 import torch
 from systems import has_blocks
@@ -11,6 +12,7 @@ from regard.models.settings import SequenceConfig
 from regard.training.flops import BACKWARD, count_forward, flop_formula
 
 D, S, T, V = 6, 5, 7, 13
+SIZES = {"n_source_vocab": V, "n_target_vocab": V, "shared_vocab": True}
 
 
 def system(name):
@@ -74,3 +76,32 @@ def test_the_formula_holds_where_keys_are_compressed():
         said = formula.forward(n_source, n_target)
         assert said == pytest.approx(count_forward(model, n_source, n_target))
     assert formula.forward(50, 20) == pytest.approx(count_forward(model, 50, 20), rel=0.02)
+
+
+def test_a_block_costs_its_own_keys_only():
+    """Of texts within one block nothing is spared; each further position meets a block of keys."""
+
+    def formula(window):
+        settings = ModelSettings(
+            preset="transformer-d", d_model=8, n_layers=2, n_heads=2, d_ff=16, windows=(window,)
+        )
+        return flop_formula(build(resolve(settings, **SIZES)))
+
+    whole, blocks = formula("global"), formula("block")  # of 20 positions: half_width is 10
+    assert blocks.forward(12, 8) == pytest.approx(whole.forward(12, 8))
+    a_pair = 2 * 2 * (8 + 8)  # layers × (multiply, add) × (q·k, weights·v)
+    assert whole.forward(600, 400) - blocks.forward(600, 400) == pytest.approx(
+        a_pair * 1000 * (1000 - 20)
+    )
+    lengths = np.array([600, 3]), np.array([400, 2])
+    assert blocks.training_each(*lengths) == pytest.approx(
+        BACKWARD * (blocks.forward(600, 400) + blocks.forward(3, 2))
+    )
+
+
+def test_predicting_the_source_is_counted():
+    model = system("transformer-d")
+    plain, both = flop_formula(model), flop_formula(model, with_source=True)
+    config = model.config
+    more = both.coefficients[1] - plain.coefficients[1]
+    assert more == pytest.approx(2 * config.d_model * config.n_target_vocab)
