@@ -5,6 +5,10 @@ both lengths. Examples are points in a plane, target length by source length. Th
 strips of similar target length; each strip is walked along by source length, up one and down the
 next; and the walk is cut into batches where that costs least.
 
+**Tiled.** Launches that are recorded can be repeated for batches of the same shape alone. So both
+sides of a batch are padded to one of few lengths, and its rows to as many as a batch of that length
+has room for.
+
 **Packed.** A kernel that looks at one block of positions at a time is as fast for three short
 sentences as for one long one. So texts are put into groups that fill a block as well as they can,
 and the groups of an epoch are dealt out to batches like cards: large ones first, and who has most
@@ -48,6 +52,46 @@ def buckets(source: Ints, target: Ints, batch_tokens: int, rng: np.random.Genera
         most = max(batch_tokens // int(longest[rows].max()), 1)
         batches += np.array_split(rows, -(-len(rows) // most))
     return [batches[i] for i in rng.permutation(len(batches))]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Examples of a batch whose shape many others have."""
+
+    rows: Ints
+    n_rows: int
+    """Rows of the batch; those beyond the examples are empty."""
+    n_source: int
+    n_target: int
+    """Positions of a row."""
+
+
+def tiles(source: Ints, target: Ints, batch_tokens: int, rng: np.random.Generator) -> list[Tile]:
+    """Batches in random order, of examples alike in the longer of their sides.
+
+    Sources have as many positions as targets, or where they are longer by far, so many times as
+    many. One that is longer than ``batch_tokens`` makes a batch of its own.
+    """
+    times = max(round(source.mean() / target.mean()), 1)
+    lengths = tile_lengths(np.maximum(-(-source // times), target))
+    found = []
+    for length in np.unique(lengths).tolist():
+        rows = rng.permutation(np.flatnonzero(lengths == length))
+        n_rows = max(batch_tokens // (times * length), 1)
+        cuts = range(n_rows, len(rows), n_rows)
+        found += [Tile(part, n_rows, times * length, length) for part in np.split(rows, cuts)]
+    return [found[i] for i in rng.permutation(len(found))]
+
+
+def tile_lengths(lengths: Ints) -> Ints:
+    """Each rounded up to a multiple of 8, of longer ones to a quarter of the power of two below.
+
+    >>> tile_lengths(np.array([1, 8, 9, 33, 65, 81, 129])).tolist()
+    [8, 8, 16, 40, 80, 96, 160]
+    """
+    power = 2 ** np.floor(np.log2(np.maximum(lengths - 1, 1))).astype(np.int64)
+    step = np.maximum(power // 4, 8)
+    return -(-lengths // step) * step
 
 
 def _strips(source: Ints, target: Ints, batch_tokens: int, rng: np.random.Generator) -> Ints:

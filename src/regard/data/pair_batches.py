@@ -1,9 +1,10 @@
 """Pairs of texts as batches for a translator: padded, or packed end to end.
 
 A padded batch has ``source`` (B, S): ids, end, padding; and ``target`` (B, T + 1): begin, ids, end,
-padding. A packed batch has one row of N positions a side, so that nothing is computed for padding,
-and every batch of a stream has the same shapes, which is what a compiler and a graph of kernels
-need: room is left over at the end, less than 2 % where a batch holds 1,000 texts. Its tensors:
+padding. A tiled one is padded to one of few shapes. A packed batch has one row of N positions a
+side, so that nothing is computed for padding, and every batch of a stream has the same shapes,
+which is what a compiler and a graph of kernels need: room is left over at the end, less than 2 %
+where a batch holds 1,000 texts. Its tensors:
 
 ``source``, ``target_in``  (1, N) int64: ids and end of each text; begin and ids of each text
 ``target_out``  (1, N) int64: ids and end of each text, what a model should predict
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.data.batching import Groups, buckets, cut_in_order, dealt, grouped
+from regard.data.batching import Groups, Tile, buckets, cut_in_order, dealt, grouped, tiles
 from regard.data.examples import BLOCKS, Column, Example, IdTable, Ints, Texts
 from regard.data.settings import LossOn
 from regard.data.stream import Stream, epoch_rng
@@ -77,6 +78,28 @@ def padded_stream(
     depends_on = {"batch_tokens": batch_tokens, "packed": False}
     collate = padded_pairs if loss_on == "target" else _with_source
     return Stream(texts, plan, collate, seed=seed, depends_on=depends_on)
+
+
+def tiled_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, seed: int) -> Stream:
+    """Padded batches of few shapes, for launches that are recorded."""
+
+    def plan(table: IdTable, rng: np.random.Generator) -> list[Tile]:
+        return tiles(table.source.lengths + 1, table.target.lengths + 1, batch_tokens, rng)
+
+    texts = IdTable.of(examples) if isinstance(examples, Sequence) else examples
+    depends_on = {"batch_tokens": batch_tokens, "packed": False, "tiled": True}
+    return Stream(texts, plan, _tiled, seed=seed, depends_on=depends_on)
+
+
+def _tiled(table: IdTable, tile: Tile) -> Batch:
+    """Examples in a batch of a given shape; the source of an empty row is an end alone."""
+    batch = padded_pairs(table, tile.rows)
+    source = torch.full((tile.n_rows, tile.n_source), PAD_ID)
+    target = torch.full((tile.n_rows, tile.n_target + 1), PAD_ID)
+    source[:, 0], target[:, 0] = END_ID, BEGIN_ID
+    for whole, part in ((source, batch.source), (target, batch.target)):
+        whole[: len(part), : part.shape[1]] = part
+    return replace(batch, tensors={"source": source, "target": target})
 
 
 def padded_pairs(table: IdTable, rows: Ints) -> Batch:

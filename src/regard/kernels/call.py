@@ -17,6 +17,7 @@ from regard.functional.positions import Alibi, Bias
 from regard.functional.scores import Factors
 
 _reference_only: ContextVar[bool] = ContextVar("reference_only", default=False)
+_without_host: ContextVar[bool] = ContextVar("without_host", default=False)
 
 
 class Call(NamedTuple):
@@ -165,3 +166,20 @@ def reference_only() -> Iterator[None]:
 def may_fuse() -> bool:
     """Whether fused kernels are allowed just now; in compiled code, always."""
     return torch.compiler.is_compiling() or not _reference_only.get()
+
+
+@contextmanager
+def without_host() -> Iterator[None]:
+    """Inside the block no kernel may depend on numbers that the host would have to ask for: its
+    launches are being recorded, or will be.
+    """
+    token = _without_host.set(True)
+    try:
+        yield
+    finally:
+        _without_host.reset(token)
+
+
+def may_ask() -> bool:
+    """Whether the host may wait for numbers of the device just now."""
+    return not _without_host.get()

@@ -1,7 +1,8 @@
 """Stacked LSTMs, GRUs or tanh cells over padded sequences, and cells that read a context besides.
 
 Torch's fused recurrences do the work. Where only readable kernels are wanted (counting FLOPs,
-comparing), the same weights run step by step; both are tested to agree.
+comparing), or where launches are recorded and rows are padded, which is more than a fused
+recurrence can, the same weights run step by step; both are tested to agree.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from typing_extensions import override
 
 from regard.core.registry import Registry
-from regard.kernels.call import may_fuse, product_type
+from regard.kernels.call import may_ask, may_fuse, product_type
 
 # Torch says on a CPU which of its kernels it takes for an LSTM with a projection.
 warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
@@ -56,16 +58,29 @@ def one_layer(s: Tensor, c: Tensor | None) -> CellState:
     return CellState(s.unsqueeze(1), None if c is None else c.unsqueeze(1))
 
 
+Step = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+@lru_cache
+def _compiled(step: Step) -> Step:
+    return torch.compile(step, dynamic=True)
+
+
 @dataclass(frozen=True, slots=True)
 class CellKind:
     """One row of the table of cells."""
 
     fused: Callable[..., nn.RNNBase]
     """Torch's recurrence of such cells."""
-    step: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    step: Step
     """(W x + b, U h + b', h, c) -> the new h and c; c is h where there is none."""
     has_c: bool = False
     """Whether there is a memory c beside h."""
+
+    def stepping(self, device: torch.device) -> Step:
+        """``step``; made into one kernel where a recording on a GPU will repeat it so often."""
+        recorded = device.type == "cuda" and not may_ask()
+        return _compiled(self.step) if recorded else self.step
 
 
 def _lstm(from_x: Tensor, from_h: Tensor, _h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -184,7 +199,7 @@ class Recurrence(nn.Module):
         several layers counts them once: ``lengths`` (B,) on the CPU, which waits for a GPU.
         """
         state = state or self.start(x)
-        if not may_fuse():
+        if not may_fuse() or (mask is not None and not may_ask()):
             return self._by_steps(x, mask, state)
         return self._fused(x, mask, state, lengths)
 
@@ -238,17 +253,18 @@ class Recurrence(nn.Module):
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         w_x, w_h, b_x, b_h = (getattr(self.inner, name + suffix) for name in names)
         w_out = getattr(self.inner, f"weight_hr{suffix}", None)
-        outputs: dict[int, Tensor] = {}
-        times = range(x.shape[1])
+        read, states = F.linear(x, w_x, b_x).unbind(dim=1), {}
+        times, step = range(x.shape[1]), self.kind.stepping(x.device)
         for t in reversed(times) if suffix.endswith("reverse") else times:
-            h, c = self.kind.step(F.linear(x[:, t], w_x, b_x), F.linear(state[0], w_h, b_h), *state)
-            outputs[t] = h = h if w_out is None else F.linear(h, w_out)
+            h, c = step(read[t], F.linear(state[0], w_h, b_h), *state)
+            h = h if w_out is None else F.linear(h, w_out)
             if mask is not None:
                 real = mask[:, t, None]
-                outputs[t] = h * real
                 h, c = torch.where(real, h, state[0]), torch.where(real, c, state[1])
+            states[t] = h
             state = (h, c)
-        return torch.stack([outputs[t] for t in times], dim=1), state
+        out = torch.stack([states[t] for t in times], dim=1)
+        return (out if mask is None else out * mask.unsqueeze(-1)), state
 
 
 def _unread(
@@ -334,7 +350,8 @@ class ContextCell(nn.Module):
         self, read: Tensor, remembered: Tensor, s: Tensor, c: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """A word's part and its context's, (B, n_parts · D) each, s and c (B, D) -> new s and c."""
-        s, new = self.cell.step(read + remembered, self.state(s), s, s if c is None else c)
+        step = self.cell.stepping(read.device)
+        s, new = step(read + remembered, self.state(s), s, s if c is None else c)
         return s, new if self.cell.has_c else None
 
 

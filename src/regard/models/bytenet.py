@@ -55,6 +55,11 @@ class ByteNetConfig(SequenceConfig):
         if not finite or not any(self.unfold):
             yield f"unfold={list(self.unfold)}: a source needs some columns, a finite number"
 
+    @property
+    def records(self) -> bool:
+        """Many small kernels a layer, and none of them asks the host."""
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class SourceColumns:

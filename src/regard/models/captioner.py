@@ -60,6 +60,12 @@ class CaptionerConfig(CaptioningConfig):
     decoder: Literal["tell", "attend"] = Field(
         "attend", description="Whether the picture is read once (tell) or looked at for each word."
     )
+    query: Literal["previous", "current"] = Field(
+        "previous",
+        description="Which state of the LSTM looks: the one before it reads the last word, as the "
+        "paper has it, or the one after, which alone can look for a red thing because it just "
+        "said red.",
+    )
     score: str = Field("additive", description="How queries are matched with keys.")
     n_layers: int = Field(0, ge=0, description="Blocks of attention in the encoder.")
 
@@ -157,10 +163,14 @@ class CaptionState:
     h: Tensor
     c: Tensor
     length: int = 0
+    seen: Tensor | None = None
+    """(B, D): what was found for the last word, where the next state reads it."""
 
     def select(self, rows: Tensor) -> CaptionState:
         """Rows of the batch by index, in that order."""
-        return CaptionState(self.h.index_select(0, rows), self.c.index_select(0, rows), self.length)
+        seen = None if self.seen is None else self.seen.index_select(0, rows)
+        h, c = self.h.index_select(0, rows), self.c.index_select(0, rows)
+        return CaptionState(h, c, self.length, seen)
 
 
 class TellDecoder(nn.Module):
@@ -220,12 +230,15 @@ class AttendDecoder(nn.Module):
     ẑ_t = β_t Σ α_ti a_i with β_t = σ(w h_{t-1} + b). A word is read off E y_{t-1} + L_h h_t +
     L_z ẑ_t, as the paper writes it. The tanh of its authors' code, once saturated by the words,
     hides what is seen: colours of small pictures are then learned twice as late.
+
+    h_{t-1} has not read y_{t-1}. With ``query: current`` the LSTM reads y_{t-1} and ẑ_{t-1}, and
+    its new state h_t asks for ẑ_t.
     """
 
     def __init__(self, config: CaptionerConfig) -> None:
         super().__init__()
         d = config.d_model
-        self.begin_id = config.begin_id
+        self.begin_id, self.asks_last = config.begin_id, config.query == "current"
         self.tokens = token_embedding(config.n_target_vocab, d)
         self.dropout = Dropout(config.dropout)
         self.cross_attention = MemoryAttention(
@@ -245,7 +258,8 @@ class AttendDecoder(nn.Module):
     def start(self, memory: PictureMemory) -> CaptionState:
         """c_0 and h_0 from the mean of the grid."""
         x = self.begin(memory.mean).relu()
-        return CaptionState(self.begin_h(x).tanh(), self.begin_c(x).tanh())
+        seen = torch.zeros_like(memory.mean) if self.asks_last else None
+        return CaptionState(self.begin_h(x).tanh(), self.begin_c(x).tanh(), seen=seen)
 
     def forward(
         self, ids: Tensor, memory: PictureMemory, state: CaptionState
@@ -253,19 +267,27 @@ class AttendDecoder(nn.Module):
         """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         words = self.tokens(ids).masked_fill((ids == self.begin_id).unsqueeze(-1), 0.0)
         words = self.dropout(words)
-        h, c, states, shown = state.h, state.c, [], []
-        for t, read in enumerate(self.cell.words(words).unbind(dim=1)):
-            found = self.cross_attention.look(
-                h.unsqueeze(1), memory.keys_values, mask=memory.mask, first=state.length + t
-            ).squeeze(1)
-            found = self.gate(h) * found
-            h, c = self.cell(read, self.cell.context(found), h, c)
+        h, c, found, states, shown = state.h, state.c, state.seen, [], []
+        for t, read in enumerate(self.cell.words(words).unbind(dim=1), state.length):
+            if found is None:
+                seen = self._look(h, memory, t)
+                h, c = self.cell(read, self.cell.context(seen), h, c)
+            else:
+                h, c = self.cell(read, self.cell.context(found), h, c)
+                found = seen = self._look(h, memory, t)
             states.append(h)
-            shown.append(found)
-        said, seen = self.dropout(torch.stack(states, dim=1)), torch.stack(shown, dim=1)
-        deep = words + self.from_state(said) + self.from_context(seen)
+            shown.append(seen)
+        said = self.dropout(torch.stack(states, dim=1))
+        deep = words + self.from_state(said) + self.from_context(torch.stack(shown, dim=1))
         assert c is not None, "an LSTM has one"
-        return self.dropout(deep), CaptionState(h, c, state.length + ids.shape[1])
+        return self.dropout(deep), CaptionState(h, c, state.length + ids.shape[1], found)
+
+    def _look(self, h: Tensor, memory: PictureMemory, t: int) -> Tensor:
+        """ẑ_t (B, D): what the state (B, D) finds, times its gate."""
+        found = self.cross_attention.look(
+            h.unsqueeze(1), memory.keys_values, mask=memory.mask, first=t
+        )
+        return self.gate(h) * found.squeeze(1)
 
 
 class Captioner(CaptionModel):

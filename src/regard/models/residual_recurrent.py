@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.functional import masks
-from regard.kernels.call import may_fuse
+from regard.kernels.call import may_ask, may_fuse
 from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import unroll_attending
 from regard.layers.dropout import Dropout
@@ -165,7 +165,7 @@ class ResidualEncoder(nn.Module):
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, CellState]:
         """ids (B, S), mask (B, S) -> states (B, S, d_memory), and the last ones of all layers."""
-        lengths = mask.sum(dim=1).cpu() if may_fuse() else None
+        lengths = mask.sum(dim=1).cpu() if may_fuse() and may_ask() else None
         words = self.dropout(self.tokens(ids))
         y, last = self.both_ways(words, mask, None, lengths)
         states, ends = self.above(self.above.added(1, words, y), mask, lengths, real=mask)

@@ -57,6 +57,11 @@ class ModelConfig(BaseModel):
         """Whether the model reads texts that lie end to end, as well as padded ones."""
         return False
 
+    @property
+    def records(self) -> bool:
+        """Whether a step over padded texts is so many small kernels that recording them pays."""
+        return False
+
 
 Config = TypeVar("Config", bound=ModelConfig)
 
@@ -373,6 +378,11 @@ class SourceAttentionConfig(SequenceConfig):
             )
         if self.beta != "fixed" and self.score != "content":
             yield f"beta sharpens the score 'content', not {self.score!r}"
+
+    @property
+    def records(self) -> bool:
+        """One kernel a step or a layer, unless the host is asked: for who draws, its baseline."""
+        return self.normaliser != "hard"
 
     @property
     def d_memory(self) -> int:

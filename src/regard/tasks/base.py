@@ -291,9 +291,15 @@ class Prepared(ABC):
         return self.same_shapes and (settings.max_steps or SHORT) >= SHORT
 
     @property
+    def few_shapes(self) -> bool:
+        """Whether batches have one of few shapes, on a GPU: so that updates can be recorded."""
+        return False
+
+    @property
     def captured(self) -> bool:
-        """Whether updates are recorded as one graph."""
-        return self.same_shapes and self.compiled and self.recipe.train.accumulate == 1
+        """Whether updates are recorded, as one graph for each shape."""
+        recorded = self.few_shapes or (self.same_shapes and self.compiled)
+        return recorded and self.recipe.train.accumulate == 1
 
     @property
     def criteria(self) -> tuple[str, ...]:

@@ -28,7 +28,13 @@ from regard.data.examples import (
     stored_table,
     within,
 )
-from regard.data.pair_batches import ordered_batches, packed_stream, padded_stream, text_lengths
+from regard.data.pair_batches import (
+    ordered_batches,
+    packed_stream,
+    padded_stream,
+    text_lengths,
+    tiled_stream,
+)
 from regard.data.records import Pair
 from regard.data.settings import Files
 from regard.data.splits import Data, load_records, located, split_of
@@ -163,15 +169,29 @@ class PreparedTranslation(Prepared):
         how: dict[str, Any] = {"batch_tokens": settings.batch_tokens, "seed": settings.seed}
         if self.same_shapes:
             return packed_stream(self.texts, **how)
+        if self.few_shapes:
+            return tiled_stream(self.texts, **how)
         return padded_stream(self.texts, **how, loss_on=self.recipe.data.loss_on)
 
     @property
     @override
     def same_shapes(self) -> bool:
         """Where texts lie end to end: on a GPU, if the model can read them so."""
+        return self.config.packs and self._all_known
+
+    @property
+    @override
+    def few_shapes(self) -> bool:
+        """Where a step is many small kernels: on a GPU, if the model does not read packed texts."""
+        experts = getattr(self.config, "experts", None)
+        return self.config.records and experts is None and self._all_known
+
+    @property
+    def _all_known(self) -> bool:
+        """Whether what a GPU computes is known before: no words are drawn on the way."""
         settings = self.recipe.train
         forced = settings.teacher_forcing == 1 and not settings.rewards
-        return self.device.type == "cuda" and self.config.packs and forced
+        return self.device.type == "cuda" and forced
 
     @override
     def objective(self) -> Objective:

@@ -6,6 +6,7 @@ the update of one batch of all their tokens, and so do batches of several proces
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, is_dataclass
@@ -17,6 +18,7 @@ from typing_extensions import override
 
 from regard.core.errors import ConfigError
 from regard.data.batch import Batch
+from regard.kernels.call import without_host
 from regard.training.distributed import Ranks
 from regard.training.losses import (
     Losses,
@@ -113,56 +115,84 @@ class Update:
 
 
 class CapturedUpdate(Update):
-    """An update of one micro-batch, recorded after the first steps as one graph of kernels.
+    """An update of one micro-batch, recorded as one graph of kernels for each shape of a batch.
 
-    A small model on a fast GPU spends its time waiting for Python to name the next kernel. Packed
-    batches all have the same shapes, so the kernels of one update are those of every other; only
-    the numbers in their inputs change. The observer is called afterwards: to ask in between, the
-    host would have to wait. An optimiser whose step cannot be recorded follows the graph.
+    A small model on a fast GPU spends its time waiting for Python to name the next kernel. Batches
+    that are packed all have the same shapes, and tiled ones few, so the kernels of one update are
+    those of many others; only the numbers in their inputs change. The observer is called
+    afterwards: to ask in between, the host would have to wait. An optimiser whose step cannot be
+    recorded follows the graph.
     """
 
-    _graph: torch.cuda.CUDAGraph | None = None
-    _n_steps = 0
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._recordings: dict[Shapes, Recording] = {}
+        self._n_seen: Counter[Shapes] = Counter()
+        self._n_steps = 0
 
     @override
     def __call__(
         self, batches: Sequence[Batch], lr: float, observe: Observer = lambda _result: None
     ) -> None:
-        self._n_steps += 1
-        if self._n_steps <= EAGER_STEPS:
-            super().__call__(batches, lr, observe)
-            return
         (batch,) = batches
-        if self._graph is None:
-            self._record(batch)
-        for here, there in zip(batch_tensors(self._batch), batch_tensors(batch), strict=True):
+        shapes = tuple(x.shape for x in batch_tensors(batch))
+        self._n_steps += 1
+        self._n_seen[shapes] += 1
+        with without_host():
+            if self._n_steps <= EAGER_STEPS or self._n_seen[shapes] == 1:
+                super().__call__(batches, lr, observe)
+                return
+            if shapes not in self._recordings:
+                self._recordings[shapes] = self._record(batch)
+        recording = self._recordings[shapes]
+        for here, there in zip(batch_tensors(recording.batch), batch_tensors(batch), strict=True):
             here.copy_(there, non_blocking=True)
-        self._n_tokens.fill_(batch.count)
+        recording.n_tokens.fill_(batch.count)
         set_learning_rate(self.optimisers, lr)
-        assert self._graph is not None
-        self._graph.replay()
+        recording.graph.replay()
         if not self._records_step:
+            self._hand_over(recording)
             self.step()
-        sums = {name: value.clone() for name, value in self._result.losses.sums.items()}
+        sums = {name: value.clone() for name, value in recording.result.losses.sums.items()}
         counts = dict.fromkeys(sums, batch.count)
-        norm = self._result.norm.clone()
-        observe(UpdateResult(Losses(sums, counts), batch.count, norm))
+        observe(UpdateResult(Losses(sums, counts), batch.count, recording.result.norm.clone()))
 
     @property
     def _records_step(self) -> bool:
         return OPTIMISERS[self.settings.optimiser].capturable
 
-    def _record(self, batch: Batch) -> None:
+    def _record(self, batch: Batch) -> Recording:
         """Nothing is computed here; gradients come to lie in memory that the graph owns."""
-        self._batch = batch.to(self.device)
-        self._n_tokens = torch.zeros((), device=self.device)
-        self._graph = torch.cuda.CUDAGraph()
+        here, n_tokens = batch.to(self.device), torch.zeros((), device=self.device)
+        graph = torch.cuda.CUDAGraph()
+        pool = next((one.graph.pool() for one in self._recordings.values()), None)
+        self.model.zero_grad(set_to_none=True)
         # Other threads go on meanwhile: the one that makes batches pins memory.
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-            losses = self.backward(self._batch, self._n_tokens)
-            self._result = UpdateResult(losses, batch.count, self.clip())
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            losses = self.backward(here, n_tokens)
+            result = UpdateResult(losses, batch.count, self.clip())
             if self._records_step:
                 self.step()
+        gradients = [p.grad for p in self.model.parameters()]
+        return Recording(graph, here, n_tokens, result, gradients)
+
+    def _hand_over(self, recording: Recording) -> None:
+        """Show the optimiser the gradients that a graph has computed."""
+        for parameter, gradient in zip(self.model.parameters(), recording.gradients, strict=True):
+            parameter.grad = gradient
+
+
+Shapes = tuple[torch.Size, ...]
+
+
+class Recording(NamedTuple):
+    """A graph of kernels, and where its inputs and its results lie."""
+
+    graph: torch.cuda.CUDAGraph
+    batch: Batch
+    n_tokens: Tensor
+    result: UpdateResult
+    gradients: list[Tensor | None]
 
 
 def batch_tensors(batch: Any) -> list[Tensor]:

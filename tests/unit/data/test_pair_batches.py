@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from regard.core.errors import CheckpointError, DataError
 from regard.data.examples import Example, encode_pairs, within
-from regard.data.pair_batches import collate_pairs, ordered_batches, padded_stream
+from regard.data.pair_batches import collate_pairs, ordered_batches, padded_stream, tiled_stream
 from regard.data.records import Pair
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
@@ -250,3 +250,43 @@ def test_pairs_become_ids_with_a_tokenizer_a_side():
     target = Tokenizer.train(["y y x"], TextSettings(kind="char"))
     examples = encode_pairs([Pair("a b", "x y"), Pair("b", "y")], source, target)
     assert examples == [Example([5, 4], [6, 4, 5]), Example([4], [5])]
+
+
+# ------------------------------------------------------------------ tiles
+
+
+def test_tiles_hold_every_example_once_an_epoch_in_few_shapes():
+    examples = made(300, longest=40)
+    stream = tiled_stream(examples, batch_tokens=128, seed=3)
+    for _ in range(2):
+        batches = epoch_of(stream)
+        assert sorted(n for b in batches for n in b.numbers) == list(range(300))
+        shapes = {(b.source.shape, b.target.shape) for b in batches}
+        assert len(shapes) <= 6  # sides of 8, 16, … 48 positions
+        for b in batches:
+            plain = collate_pairs([examples[n] for n in b.numbers], b.numbers)
+            rows, (_, n_source), (_, n_target) = (
+                len(b.numbers),
+                plain.source.shape,
+                plain.target.shape,
+            )
+            assert torch.equal(b.source[:rows, :n_source], plain.source)
+            assert torch.equal(b.target[:rows, :n_target], plain.target)
+            assert not b.source[:rows, n_source:].any()
+            assert not b.target[:rows, n_target:].any()
+            assert b.count == plain.count
+            assert b.source.numel() <= 128 or len(b.source) == 1
+
+
+def test_empty_rows_of_a_tile_read_an_end_and_learn_nothing():
+    batch = tiled_stream(made(1), batch_tokens=64, seed=0).next()
+    assert len(batch.source) > 1
+    assert batch.source[1:].sum(dim=1).tolist() == [2] * (len(batch.source) - 1)  # the end is 2
+    assert not batch.target_out[1:].any()
+
+
+def test_tiles_of_documents_are_long_on_one_side_alone():
+    examples = [Example(list(range(5, 5 + 90 + i)), [7] * (4 + i % 3)) for i in range(20)]
+    batches = epoch_of(tiled_stream(examples, batch_tokens=1024, seed=0))
+    assert {b.target.shape[1] for b in batches} == {9}
+    assert all(110 <= b.source.shape[1] < 200 for b in batches)

@@ -1,11 +1,15 @@
 """One change of the weights."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from tiny import tiny_config
 
 from regard.data.examples import Example
-from regard.data.pair_batches import packed_stream, padded_stream
+from regard.data.pair_batches import collate_pairs, packed_stream, padded_stream, tiled_stream
+from regard.kernels.call import without_host
+from regard.models.presets import ModelSettings, build, resolve
 from regard.models.transformer import Transformer
 from regard.training.settings import TrainSettings
 from regard.training.token_loss import TokenLoss
@@ -61,7 +65,65 @@ def test_all_tensors_of_a_batch_are_copied_into_the_recording():
     assert any(one is batch.target_out for one in found)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: only there are recordings")
+RECORDED = [
+    "bahdanau2015",
+    "bytenet2016",
+    "cheng2016",
+    "convs2s2017",
+    "deep-att2016",
+    "gnmt2016",
+    "graves2014",
+    "luong2015",
+    "seq2seq-attention",
+    "sutskever2014",
+]
+NEEDS_GPU = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs a GPU: only there are recordings"
+)
+
+
+def translator(preset, kind=Update, device=CPU):
+    settings = ModelSettings(preset=preset, d_model=16, dropout=0.0, max_len=20)
+    config = resolve(settings, n_source_vocab=11, n_target_vocab=11, shared_vocab=True)
+    assert config.records
+    torch.manual_seed(0)
+    model = build(config).to(device).train()
+    how = TrainSettings(max_steps=1, precision="fp32")
+    return kind(model, TokenLoss(how), how, device)
+
+
+@pytest.mark.parametrize("preset", RECORDED)
+def test_padding_to_a_tile_changes_no_gradient(preset):
+    """Nor does computing without asking the host, as a recording must."""
+    batch = tiled_stream(EXAMPLES, batch_tokens=64, seed=1).next()
+    plain = collate_pairs([EXAMPLES[n] for n in batch.numbers], batch.numbers)
+    found = []
+    for one, where in ((plain, nullcontext()), (batch, without_host())):
+        update = translator(preset)
+        with where:
+            update.backward(one, one.count)
+        found.append({name: p.grad for name, p in update.model.named_parameters()})
+    assert batch.source.numel() > plain.source.numel()
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-6)
+
+
+@NEEDS_GPU
+@pytest.mark.parametrize("preset", RECORDED)
+def test_updates_of_every_shape_are_recorded(preset):
+    device = torch.device("cuda")
+    examples = [Example([4, 5, 6] * (n % 6 + 1), [7, 8] * (n % 5 + 1)) for n in range(40)]
+    losses = {}
+    for kind in (Update, CapturedUpdate):
+        one, told = translator(preset, kind, device), []
+        stream = tiled_stream(examples, batch_tokens=64, seed=1)
+        for _ in range(24):
+            one([stream.next()], 1e-3, told.append)
+        losses[kind] = torch.stack([result.losses.total for result in told])
+    assert len(one._recordings) > 1
+    torch.testing.assert_close(losses[Update], losses[CapturedUpdate], rtol=1e-3, atol=1e-3)
+
+
+@NEEDS_GPU
 def test_a_recorded_update_is_the_update():
     device = torch.device("cuda")
     losses = {}
