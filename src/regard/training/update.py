@@ -151,8 +151,7 @@ class CapturedUpdate(Update):
         set_learning_rate(self.optimisers, lr)
         recording.graph.replay()
         if not self._records_step:
-            self._hand_over(recording)
-            self.step()
+            self._step_after(recording)
         sums = {name: value.clone() for name, value in recording.result.losses.sums.items()}
         counts = dict.fromkeys(sums, batch.count)
         observe(UpdateResult(Losses(sums, counts), batch.count, recording.result.norm.clone()))
@@ -166,7 +165,6 @@ class CapturedUpdate(Update):
         here, n_tokens = batch.to(self.device), torch.zeros((), device=self.device)
         graph = torch.cuda.CUDAGraph()
         pool = next((one.graph.pool() for one in self._recordings.values()), None)
-        self.model.zero_grad(set_to_none=True)
         # Other threads go on meanwhile: the one that makes batches pins memory.
         with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             losses = self.backward(here, n_tokens)
@@ -174,12 +172,15 @@ class CapturedUpdate(Update):
             if self._records_step:
                 self.step()
         gradients = [p.grad for p in self.model.parameters()]
+        self.model.zero_grad(set_to_none=True)
         return Recording(graph, here, n_tokens, result, gradients)
 
-    def _hand_over(self, recording: Recording) -> None:
-        """Show the optimiser the gradients that a graph has computed."""
+    def _step_after(self, recording: Recording) -> None:
+        """Let the optimisers move the weights by the gradients that a graph has computed."""
         for parameter, gradient in zip(self.model.parameters(), recording.gradients, strict=True):
             parameter.grad = gradient
+        self.step()
+        self.model.zero_grad(set_to_none=True)
 
 
 Shapes = tuple[torch.Size, ...]
