@@ -23,7 +23,7 @@ from regard.bench.updates import CLIP, LENGTHS, default, our_updates, plain_upda
 from regard.core.errors import ConfigError
 from regard.data.batch import Batch
 from regard.data.examples import Example
-from regard.data.pair_batches import packed_stream, padded_stream
+from regard.data.pair_batches import packed_stream, padded_stream, tiled_stream
 from regard.models.presets import ModelSettings, build, n_parameters, resolve
 from regard.models.settings import SequenceConfig, TransformerConfig
 from regard.tasks.base import SHORT
@@ -261,19 +261,25 @@ def packs(config: SequenceConfig, device: torch.device) -> bool:
     return device.type == "cuda" and config.packs
 
 
+def records(config: SequenceConfig, device: torch.device) -> bool:
+    """Whether a training there pads its batches to few shapes and records their updates."""
+    return device.type == "cuda" and config.records
+
+
 def our_training(
     config: SequenceConfig, text: Sentences, *, device: torch.device, precision: str
 ) -> Work:
     """Train on the sentences once, in batches of our own making."""
     torch.manual_seed(0)
-    model, fast = build(config), packs(config, device)
+    model, packed, tiled = build(config), packs(config, device), records(config, device)
     how = {"precision": precision, "label_smoothing": LABEL_SMOOTHING, "clip": CLIP}
     settings = TrainSettings.model_validate({"max_steps": SHORT, **how})
     batches = text.batches
-    if fast:  # all sentences once, end to end
-        stream = packed_stream(text.examples, batch_tokens=text.batch_tokens, seed=0)
+    if packed or tiled:  # all sentences once
+        make = packed_stream if packed else tiled_stream
+        stream = make(text.examples, batch_tokens=text.batch_tokens, seed=0)
         batches = [stream.next() for _ in range(stream.n_batches)]
     n_tokens = sum(batch.count for batch in batches)
     assert n_tokens == text.n_target_tokens, "everybody learns from the same sentences"
-    objective = TokenLoss(settings, compiled=fast)
-    return our_updates(model, objective, batches, settings, device, captured=fast)
+    objective = TokenLoss(settings, compiled=packed)
+    return our_updates(model, objective, batches, settings, device, captured=packed or tiled)

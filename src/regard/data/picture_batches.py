@@ -66,7 +66,10 @@ class PictureTable:
         return self
 
     def batch(self, rows: Ints) -> Batch:
-        """Some rows: ``pixels`` (B, 3, S, S) of bytes, and the columns."""
+        """Some rows: ``pixels`` (B, 3, S, S) of bytes, and the columns.
+
+        Where a row has several texts, all those of the batch come longest first.
+        """
         shown, which = self.pictures[rows], None
         if self.shared:
             shown, which = np.unique(shown, return_inverse=True)
@@ -78,9 +81,10 @@ class PictureTable:
             if isinstance(column, list):
                 some = [column[i] for i in rows]
                 if isinstance(some[0], tuple):
-                    counts = torch.tensor([len(several) for several in some])
-                    tensors[f"{name}_of"] = torch.arange(len(some)).repeat_interleave(counts)
-                    some = [one for several in some for one in several]
+                    of_row = [(i, one) for i, several in enumerate(some) for one in several]
+                    of_row.sort(key=lambda pair: -len(pair[1]))
+                    tensors[f"{name}_of"] = torch.tensor([i for i, _ in of_row])
+                    some = [one for _, one in of_row]
                 tensors[name], tensors[f"{name}_lengths"] = pad_sequences(some)
             else:
                 tensors[name] = torch.from_numpy(column[rows])

@@ -1,4 +1,4 @@
-"""A small convolutional network, trained with what reads it: a picture to a grid of vectors."""
+"""Small convolutional networks, trained with what reads them: a picture to a grid of vectors."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ class ConvNet(nn.Module):
 
     def __init__(self, d_model: int, *, channels: int, stride: int) -> None:
         super().__init__()
-        n_stages = stride.bit_length() - 1
-        widths = (channels, *(d_model >> i for i in reversed(range(n_stages))))
+        widths = _widths(d_model, channels, stride)
         self.stages = nn.Sequential(
             *(ConvBlock(a, b, stride=2) for a, b in pairwise(widths)),
             ConvBlock(d_model, d_model, stride=1),
@@ -47,6 +46,33 @@ class ConvNet(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """(B, C, H, W) -> (B, D, H / stride, W / stride); sides are rounded up."""
         return self.stages(pixels)
+
+
+class ConvStem(nn.Sequential):
+    """Pictures (B, C, H, W) -> a grid of vectors (B, D, H / stride, W / stride).
+
+    A stage is one 5 × 5 convolution that halves the grid and doubles the width, a batch norm and a
+    ReLU (as the stems of Xiao et al. 2021, whose kernels are smaller). It learns what shapes are in
+    a fraction of the time that ``ConvNet`` takes; but a picture's vectors depend, in training, on
+    the pictures beside it.
+    """
+
+    def __init__(self, d_model: int, *, channels: int, stride: int) -> None:
+        super().__init__(
+            *(
+                nn.Sequential(
+                    nn.Conv2d(a, b, 5, stride=2, padding=2, bias=False),
+                    nn.BatchNorm2d(b),
+                    nn.ReLU(),
+                )
+                for a, b in pairwise(_widths(d_model, channels, stride))
+            )
+        )
+
+
+def _widths(d_model: int, channels: int, stride: int) -> tuple[int, ...]:
+    """Of what each stage reads, and of what the last one gives; each doubles the one before."""
+    return (channels, *(d_model >> i for i in reversed(range(stride.bit_length() - 1))))
 
 
 def _norm(width: int) -> nn.GroupNorm:

@@ -12,8 +12,8 @@ the protocol of ``regard.decoding``: a source is pixels (B, 3, H, W).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -150,6 +150,11 @@ class PictureMemory:
     mean: Tensor
     """(B, D)"""
 
+    def first(self, n: int) -> PictureMemory:
+        """The first n rows."""
+        k, v = self.keys_values.k[:n], self.keys_values.v[:n]
+        return PictureMemory(KeyValues(k, v), self.mask[:n], self.mean[:n])
+
     def select(self, rows: Tensor) -> PictureMemory:
         """Rows of the batch by index, in that order."""
         mask, mean = self.mask.index_select(0, rows), self.mean.index_select(0, rows)
@@ -168,9 +173,22 @@ class CaptionState:
 
     def select(self, rows: Tensor) -> CaptionState:
         """Rows of the batch by index, in that order."""
-        seen = None if self.seen is None else self.seen.index_select(0, rows)
-        h, c = self.h.index_select(0, rows), self.c.index_select(0, rows)
-        return CaptionState(h, c, self.length, seen)
+        return self._each(lambda x: x.index_select(0, rows))
+
+    def split(self, n: int) -> tuple[CaptionState, CaptionState]:
+        """The first n rows, and the others."""
+        return self._each(lambda x: x[:n]), self._each(lambda x: x[n:])
+
+    def followed_by(self, others: Sequence[CaptionState]) -> CaptionState:
+        """These rows, then those of the others."""
+        every = (self, *others)
+        seen = [one.seen for one in every if one.seen is not None]
+        h, c = torch.cat([one.h for one in every]), torch.cat([one.c for one in every])
+        return CaptionState(h, c, self.length, torch.cat(seen) if seen else None)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> CaptionState:
+        seen = None if self.seen is None else change(self.seen)
+        return CaptionState(change(self.h), change(self.c), self.length, seen)
 
 
 class TellDecoder(nn.Module):
@@ -238,7 +256,8 @@ class AttendDecoder(nn.Module):
     def __init__(self, config: CaptionerConfig) -> None:
         super().__init__()
         d = config.d_model
-        self.begin_id, self.asks_last = config.begin_id, config.query == "current"
+        self.begin_id, self.pad_id = config.begin_id, config.pad_id
+        self.asks_last = config.query == "current"
         self.tokens = token_embedding(config.n_target_vocab, d)
         self.dropout = Dropout(config.dropout)
         self.cross_attention = MemoryAttention(
@@ -266,21 +285,47 @@ class AttendDecoder(nn.Module):
     ) -> tuple[Tensor, CaptionState]:
         """ids (B, T) after ``state`` -> what words are read off (B, T, D), and the new state."""
         words = self.tokens(ids).masked_fill((ids == self.begin_id).unsqueeze(-1), 0.0)
-        words = self.dropout(words)
-        h, c, found, states, shown = state.h, state.c, state.seen, [], []
-        for t, read in enumerate(self.cell.words(words).unbind(dim=1), state.length):
-            if found is None:
-                seen = self._look(h, memory, t)
-                h, c = self.cell(read, self.cell.context(seen), h, c)
-            else:
-                h, c = self.cell(read, self.cell.context(found), h, c)
-                found = seen = self._look(h, memory, t)
-            states.append(h)
-            shown.append(seen)
+        words, n_rows = self.dropout(words), len(ids)
+        length, ended, states, shown = state.length, [], [], []
+        steps = zip(self.cell.words(words).unbind(dim=1), self._reading(ids), strict=True)
+        for t, (read, n) in enumerate(steps, length):
+            if n < len(state.h):
+                state, others = state.split(n)
+                memory = memory.first(n)
+                ended.append(others)
+            state, seen = self._step(read[:n], memory, state, t)
+            states.append(_rows(state.h, n_rows))
+            shown.append(_rows(seen, n_rows))
         said = self.dropout(torch.stack(states, dim=1))
         deep = words + self.from_state(said) + self.from_context(torch.stack(shown, dim=1))
+        after = state.followed_by(ended[::-1]) if ended else state
+        return self.dropout(deep), replace(after, length=length + ids.shape[1])
+
+    def _reading(self, ids: Tensor) -> list[int]:
+        """Before which row all rows have ended, at each step: ids (B, T), no padding before a word.
+
+        In training on a CPU these are left out: of captions of one picture, the longest first, many
+        are half as long as the first.
+        """
+        n_rows, n_steps = ids.shape
+        if not self.training or ids.device.type != "cpu":
+            return [n_rows] * n_steps
+        numbers = torch.arange(1, n_rows + 1).unsqueeze(1)
+        return ((ids != self.pad_id) * numbers).amax(dim=0).clamp(min=1).tolist()
+
+    def _step(
+        self, read: Tensor, memory: PictureMemory, state: CaptionState, t: int
+    ) -> tuple[CaptionState, Tensor]:
+        """A word's part of the gates (B, 4D) -> the new state, and what was seen (B, D)."""
+        if state.seen is None:
+            seen = self._look(state.h, memory, t)
+            h, c = self.cell(read, self.cell.context(seen), state.h, state.c)
+            fed = None
+        else:
+            h, c = self.cell(read, self.cell.context(state.seen), state.h, state.c)
+            fed = seen = self._look(h, memory, t)
         assert c is not None, "an LSTM has one"
-        return self.dropout(deep), CaptionState(h, c, state.length + ids.shape[1], found)
+        return CaptionState(h, c, state.length, fed), seen
 
     def _look(self, h: Tensor, memory: PictureMemory, t: int) -> Tensor:
         """ẑ_t (B, D): what the state (B, D) finds, times its gate."""
@@ -288,6 +333,11 @@ class AttendDecoder(nn.Module):
             h.unsqueeze(1), memory.keys_values, mask=memory.mask, first=t
         )
         return self.gate(h) * found.squeeze(1)
+
+
+def _rows(x: Tensor, n: int) -> Tensor:
+    """(B, D) with zeros below -> (n, D)"""
+    return x if len(x) == n else F.pad(x, (0, 0, 0, n - len(x)))
 
 
 class Captioner(CaptionModel):

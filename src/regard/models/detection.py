@@ -48,7 +48,7 @@ class DetectionConfig(PictureConfig):
 
     family: Literal["detection"] = "detection"
     n_labels: Count = 1
-    encoder: Literal["patches", "conv", "resnet"] = Field(  # type: ignore[assignment]
+    encoder: Literal["patches", "conv", "stem", "resnet"] = Field(  # type: ignore[assignment]
         "conv",
         description="What a picture becomes cells by: a small convolutional network (one cell for "
         "8 × 8 pixels), patches, or a ResNet as in the paper (one cell for 32 × 32 pixels, norms "

@@ -78,6 +78,11 @@ class ResidualRecurrentConfig(SourceAttentionConfig, ExpertSettings):
         return self.idle_expert_settings
 
     @property
+    def records(self) -> bool:
+        """Not where experts are: how many tokens each has, the host must ask."""
+        return super().records and self.experts is None
+
+    @property
     def halved(self) -> bool:
         """Whether the two directions of the lowest encoder layer share the width."""
         return self.residual_from < 3

@@ -6,7 +6,7 @@ biases at zero, and a last layer of zeros, so that a fresh model says every labe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.kernels.call import product_type
 from regard.layers.blocks import EncoderBlock
-from regard.layers.convolutions import ConvNet
+from regard.layers.convolutions import ConvNet, ConvStem
 from regard.layers.experts import ExpertLinear
 from regard.layers.patches import PatchEmbedding, PixelNorm
 from regard.layers.positions import LearnedPositions, make_positions
@@ -28,6 +28,9 @@ CHANNELS = 3
 CONV_PATCHES = (2, 4, 8, 16, 32)
 """Sides of a patch that halving comes to."""
 
+CONVOLUTIONS: Mapping[str, type[nn.Module]] = {"conv": ConvNet, "stem": ConvStem}
+"""By the name of an encoder."""
+
 
 class PictureConfig(BlocksConfig):
     """Of a model that reads pictures: what the picture is cut into, and what reads the pieces."""
@@ -35,11 +38,12 @@ class PictureConfig(BlocksConfig):
     FROM_DATA = BlocksConfig.FROM_DATA | {"image_size"}
 
     image_size: Count = 64
-    encoder: Literal["patches", "conv"] = Field(
+    encoder: Literal["patches", "conv", "stem"] = Field(
         "patches",
         description="What a picture becomes vectors by: patches, or a small convolutional network "
-        "that halves it until a vector stands for a patch; n_layers blocks of attention read them "
-        "in either case.",
+        "that halves it until a vector stands for a patch, of residual blocks (conv) or with one "
+        "convolution and a batch norm for each halving (stem), which learns sooner; n_layers "
+        "blocks of attention read them in any case.",
     )
     patch_size: Count = Field(8, description="Side of a patch, in pixels.")
     pixel_mean: tuple[float, float, float] = Field(
@@ -57,7 +61,7 @@ class PictureConfig(BlocksConfig):
                 f"a picture of {self.image_size} pixels is no whole number of patches of "
                 f"{self.patch_size}; choose another model.patch_size or data.image_size"
             )
-        if self.encoder == "conv" and self.patch_size not in CONV_PATCHES:
+        if self.encoder in CONVOLUTIONS and self.patch_size not in CONV_PATCHES:
             yield (
                 f"a convolutional network halves the picture: patch_size={self.patch_size} must be "
                 f"one of {', '.join(map(str, CONV_PATCHES))}"
@@ -100,8 +104,9 @@ class PictureEncoder(nn.Module):
         )
         self.cell = config.cell
         self.pixel_norm = PixelNorm(config.pixel_mean, config.pixel_std)
-        if config.encoder == "conv":
-            conv = ConvNet(config.d_model, channels=CHANNELS, stride=config.patch_size)
+        if config.encoder in CONVOLUTIONS:
+            make = CONVOLUTIONS[config.encoder]
+            conv = make(config.d_model, channels=CHANNELS, stride=config.patch_size)
             backbone = conv, config.d_model
         self.conv = None if backbone is None else backbone[0]
         self.embedding = PatchEmbedding(

@@ -183,8 +183,7 @@ class PreparedTranslation(Prepared):
     @override
     def few_shapes(self) -> bool:
         """Where a step is many small kernels: on a GPU, if the model does not read packed texts."""
-        experts = getattr(self.config, "experts", None)
-        return self.config.records and experts is None and self._all_known
+        return self.config.records and self._all_known
 
     @property
     def _all_known(self) -> bool:

@@ -85,14 +85,14 @@ def test_shared_pictures_come_once_with_all_that_is_asked_of_them():
     assert len(whole.pixels) == 3
 
 
-def test_a_row_may_have_several_sequences():
+def test_a_row_may_have_several_sequences_of_which_the_longest_come_first():
     several = [tuple(np.arange(2 + i) for i in range(n)) for n in (2, 1, 3)]
     one = PictureTable(table().pixels, np.arange(3), {"target": several}, counts="target")
     batch = one.batch(np.array([2, 0]))
     assert len(batch.pixels) == 2
-    assert batch.target_of.tolist() == [0, 0, 0, 1, 1]
-    assert batch.target_lengths.tolist() == [2, 3, 4, 2, 3]
-    assert batch.target[2].tolist() == [0, 1, 2, 3]
+    assert batch.target_of.tolist() == [0, 0, 1, 0, 1]
+    assert batch.target_lengths.tolist() == [4, 3, 3, 2, 2]
+    assert batch.target[0].tolist() == [0, 1, 2, 3]
     assert batch.count == 1 + 2 + 3 + 1 + 2
     moved = [several[0] + several[1], (), several[2]]
     assert one.digest != PictureTable(one.pixels, one.pictures, {"target": moved}).digest
