@@ -29,6 +29,33 @@ def sinusoid(positions: Tensor, d: int, base: float = BASE) -> Tensor:
     return waves[..., :d].float()
 
 
+def plane_codes(points: Tensor, d: int) -> Tensor:
+    """Sine codes of points (…, 2), x and y from 0 to 1 -> (…, d): one half says y, the other x.
+
+    The fastest wave turns once from one side of a picture to the other.
+    """
+    x, y = (math.tau * points).unbind(-1)
+    return torch.cat((sinusoid(y, d - d // 2), sinusoid(x, d // 2)), dim=-1)
+
+
+def grid_codes(
+    rows: int, columns: int, d: int, *, at: float = 0.5, device: torch.device | None = None
+) -> Tensor:
+    """Sine codes of the cells of a picture, row by row (rows · columns, d)."""
+    down, across = (cell_places(n, at, device) for n in (rows, columns))
+    points = torch.stack((across.repeat(rows), down.repeat_interleave(columns)), dim=-1)
+    return plane_codes(points, d)
+
+
+def cell_places(n: int, at: float, device: torch.device | None = None) -> Tensor:
+    """(n,): where n cells lie that stand side by side from 0 to 1; ``at`` 0.5, their middles.
+
+    >>> cell_places(2, 0.5).tolist()
+    [0.25, 0.75]
+    """
+    return (torch.arange(n, device=device) + at) / n
+
+
 def rotated(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
     """x (…, N, d) at positions (N,): the pair (2i, 2i+1) turned by pos / base^(2i/d).
 

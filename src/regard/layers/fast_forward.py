@@ -26,7 +26,9 @@ from regard.layers.recurrence import (
     CellState,
     ContextLSTM,
     Recurrence,
+    begin_gates,
     one_layer,
+    open_forget_gates,
     turned_round,
 )
 
@@ -65,6 +67,10 @@ class FastForwardLayer(nn.Module):
     def __init__(self, d_in: int, d_hidden: int, *, peepholes: bool = False) -> None:
         super().__init__()
         self.recurrence = Recurrence("lstm", d_in, d_hidden)
+        weights = dict(self.recurrence.inner.named_parameters())
+        begin_gates(weights["weight_ih_l0"], weights["weight_hh_l0"], gain=1.0)
+        # f goes upwards, so what opens the forget gates is added behind it.
+        open_forget_gates(weights["bias_hh_l0"], weights["bias_ih_l0"])
         self.peepholes = nn.Parameter(torch.zeros(3, d_hidden)) if peepholes else None
 
     def forward(self, x: Tensor, state: CellState | None = None) -> tuple[Passed, CellState]:

@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.errors import ShapeError
+from regard.functional.positions import grid_codes
 from regard.layers.dropout import Dropout, TokenDropout
-from regard.layers.positions import LearnedPositions, Positions
+from regard.layers.positions import LearnedPositions, Positions, SinusoidalPositions
 
 
 class PixelNorm(nn.Module):
@@ -33,7 +34,7 @@ class PatchEmbedding(nn.Module):
 
     With a class token, one more position stands before the patches. Learned positions belong to the
     ``grid`` (rows, columns) that they were trained with; for a picture of another size they are
-    interpolated, the class token's row left as it is.
+    interpolated, the class token's row left as it is. Sinusoidal ones tell row and column apart.
     """
 
     def __init__(
@@ -79,6 +80,9 @@ class PatchEmbedding(nn.Module):
         return tiles.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
 
     def _placed(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
+        if isinstance(self.positions, SinusoidalPositions):
+            codes = grid_codes(*grid, x.shape[-1], device=x.device).to(x.dtype)
+            return x + (codes if self.class_token is None else F.pad(codes, (0, 0, 1, 0)))
         if grid == self.grid or not isinstance(self.positions, LearnedPositions):
             return self.positions(x)
         table, n = self.positions.table, int(self.class_token is not None)

@@ -131,15 +131,15 @@ the source with torch's weights, which are half as large as Glorot's, and little
 
 
 @torch.no_grad()
-def begin_gates(from_input: Tensor, from_state: Tensor) -> None:
+def begin_gates(from_input: Tensor, from_state: Tensor, gain: float = INPUT_GAIN) -> None:
     """Fresh weights (n D, d_in) and (n D, D) of a cell's n gates.
 
-    Those of inputs by Glorot's rule times ``INPUT_GAIN``; recurrent ones orthogonal, so that they
+    Those of inputs by Glorot's rule times ``gain``; recurrent ones orthogonal, so that they
     neither shrink nor stretch a state (Saxe et al. 2014).
     """
     d = from_state.shape[1]
     for gate in from_input.split(d):
-        nn.init.xavier_uniform_(gate, INPUT_GAIN)
+        nn.init.xavier_uniform_(gate, gain)
     for gate in from_state.split(d):
         nn.init.orthogonal_(gate)
 

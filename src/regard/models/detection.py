@@ -21,16 +21,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.functional.positions import sinusoid
+from regard.functional.positions import cell_places, grid_codes, plane_codes
 from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.resnet import REDUCTION, BlockKind, ResNet, resnet_stride
 from regard.layers.settings import Count
 from regard.models.base import last_norm, stream_norm
 from regard.models.vision import CHANNELS, PictureConfig, PictureEncoder
 
-TURN = 2 * math.pi
-CODE_TURNS = 1
-"""How often the fastest wave of the sine codes turns from one side of a picture to the other."""
 PRIOR = 0.01
 """How likely a fresh model holds it that a query has found something of a class (sigmoid)."""
 START_SIDE = 0.2
@@ -154,9 +151,7 @@ class CellEncoder(nn.Module):
     def forward(self, pixels: Tensor) -> Cells:
         """Pixels (B, 3, H, W), bytes or from 0 to 1."""
         x, (rows, columns) = self.cells(pixels), self.cells.grid_of(pixels)
-        down, across = (cell_places(n, self.at, x.device) for n in (rows, columns))
-        points = torch.stack((across.repeat(rows), down.repeat_interleave(columns)), dim=-1)
-        codes = plane_codes(points, x.shape[-1]).to(x.dtype)
+        codes = grid_codes(rows, columns, x.shape[-1], at=self.at, device=x.device).to(x.dtype)
         for layer in self.layers:
             x = layer(x, None, codes)
         return Cells(self.norm(x), codes, (rows, columns))
@@ -181,7 +176,7 @@ class BoxBias(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int) -> None:
         super().__init__()
-        turns = torch.arange(n_heads) * (TURN / n_heads)
+        turns = torch.arange(n_heads) * (math.tau / n_heads)
         around = START_RADIUS * torch.stack((turns.cos(), turns.sin()), dim=-1)
         self.shape = nn.Parameter(torch.cat((around, torch.full_like(around, LOG_SPREAD)), dim=-1))
         self.change = nn.Linear(d_model, 4 * n_heads)
@@ -285,24 +280,9 @@ def chances(logits: Tensor, classes: str) -> Tensor:
     return logits.sigmoid() if classes == "sigmoid" else logits.softmax(dim=-1)[..., :-1]
 
 
-def plane_codes(points: Tensor, d: int) -> Tensor:
-    """Sine codes of points (…, 2), x and y from 0 to 1 -> (…, d): one half says y, the other x."""
-    x, y = (CODE_TURNS * TURN * points).unbind(-1)
-    return torch.cat((sinusoid(y, d - d // 2), sinusoid(x, d // 2)), dim=-1)
-
-
 def box_codes(boxes: Tensor, d: int) -> Tensor:
     """Sine codes of boxes (…, 4), middle and size -> (…, 2 d)."""
     return torch.cat([plane_codes(part, d) for part in boxes.chunk(2, dim=-1)], dim=-1)
-
-
-def cell_places(n: int, at: float, device: torch.device | None = None) -> Tensor:
-    """(n,): where n cells lie that stand side by side from 0 to 1; ``at`` 0.5, their middles.
-
-    >>> cell_places(2, 0.5).tolist()
-    [0.25, 0.75]
-    """
-    return (torch.arange(n, device=device) + at) / n
 
 
 def _fresh_anchors(n: int) -> Tensor:

@@ -33,7 +33,13 @@ from regard.layers.attentive_cell import unroll_attending
 from regard.layers.dropout import Dropout
 from regard.layers.experts import Experts
 from regard.layers.key_values import KeyValues
-from regard.layers.recurrence import BothWays, CellState, ContextLSTM, Recurrence
+from regard.layers.recurrence import (
+    BothWays,
+    CellState,
+    ContextLSTM,
+    Recurrence,
+    begin_orthogonal,
+)
 from regard.layers.settings import Count, ExpertSettings
 from regard.models.base import SequenceModel
 from regard.models.recurrent import RecurrentMemory, RecurrentState
@@ -109,9 +115,10 @@ class ResidualStack(nn.Module):
         d_cell, d_out = config.widths
         self.residual_from = config.residual_from
         self.dropout = Dropout(config.dropout)
-        self.layers = nn.ModuleList(
-            Recurrence("lstm", width + d_context, d_cell, d_out=d_out) for width in widths
-        )
+        layers = [Recurrence("lstm", width + d_context, d_cell, d_out=d_out) for width in widths]
+        for layer in layers if d_out is None else ():
+            begin_orthogonal(layer)
+        self.layers = nn.ModuleList(layers)
         self.experts: Experts | None = None
         if config.experts is not None and config.d_expert is not None:
             self.experts = Experts(
@@ -164,6 +171,8 @@ class ResidualEncoder(nn.Module):
         self.tokens = nn.Embedding(config.n_source_vocab, d)
         self.dropout = Dropout(config.dropout)
         self.both_ways = Recurrence("lstm", d, d_cell // part, bidirectional=True, d_out=way)
+        if d_out is None:
+            begin_orthogonal(self.both_ways)
         widths = [2 * d // part, *[d] * config.n_layers]
         self.above = ResidualStack(config, widths[: config.n_layers - 1])
         self.begin = BothWays(d // part, d_cell // part, d_out=d, d_memory=d_cell)

@@ -4,13 +4,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.layers.convolutions import ConvBlock, ConvNet
+from regard.layers.convolutions import ConvBlock, ConvNet, ConvStem
 
 
 @pytest.mark.parametrize("stride", [2, 4, 8])
 @pytest.mark.parametrize(("height", "width"), [(64, 64), (17, 41), (1, 1)])
-def test_a_vector_for_a_patch_rounded_up(stride, height, width):
-    net = ConvNet(100, channels=3, stride=stride)
+@pytest.mark.parametrize("kind", [ConvNet, ConvStem])
+def test_a_vector_for_a_patch_rounded_up(kind, stride, height, width):
+    net = kind(100, channels=3, stride=stride)
     found = net(torch.randn(2, 3, height, width))
     assert found.shape == (2, 100, -(-height // stride), -(-width // stride))
 
@@ -22,6 +23,14 @@ def test_the_connection_around_is_a_strided_convolution(stride, size):
     y = block.outer_norm(block.outer(F.relu(block.inner_norm(block.inner(x)))))
     beside = F.conv2d(x, block.beside.weight, block.beside.bias, stride=stride)
     torch.testing.assert_close(block(x), F.relu(y + beside))
+
+
+def test_a_picture_stands_for_itself_in_a_stem_that_has_learned():
+    torch.manual_seed(0)
+    net, x = ConvStem(16, channels=3, stride=4), torch.randn(3, 3, 8, 8)
+    assert not torch.allclose(net(x)[:1], net(x[:1]))  # in training its batch counts
+    net.eval()
+    torch.testing.assert_close(net(x)[:1], net(x[:1]))
 
 
 @pytest.mark.parametrize("d_model", [32, 64, 96])

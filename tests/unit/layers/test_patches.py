@@ -79,3 +79,17 @@ def test_bytes_and_shares_are_the_same_pixels():
     torch.testing.assert_close(norm(pixels), expected)
     torch.testing.assert_close(norm(pixels / 255), expected)
     assert norm.to(torch.bfloat16)(pixels).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("class_token", [False, True])
+def test_sinusoidal_positions_say_the_row_and_the_column(class_token):
+    layer = embedding("sinusoidal", class_token=class_token)
+    plain = embedding("none", class_token=class_token)
+    pixels = torch.randn(1, 3, 8, 12)
+    codes = (layer(pixels) - plain(pixels))[0]
+    if class_token:
+        assert not codes[0].any()
+    grid = codes[int(class_token) :].view(2, 3, 8)
+    assert torch.allclose(grid[:, 0, :4], grid[:, 2, :4])  # the first half: rows
+    assert torch.allclose(grid[0, :, 4:], grid[1, :, 4:])  # the second: columns
+    assert len({tuple(row) for row in codes.round(decimals=4).tolist()}) == len(codes)

@@ -5,6 +5,7 @@ import torch
 
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
+from regard.inspection.capture import watch
 from regard.models.captioner import (
     AttendDecoder,
     Captioner,
@@ -21,6 +22,9 @@ BLOCKS = {"n_layers": 2, "n_heads": 2, "d_ff": 32}
 KINDS = {
     "tell": lambda **more: _recurrent(decoder="tell", encoder="conv", **more),
     "attend": lambda **more: _recurrent(decoder="attend", encoder="conv", **more),
+    "attend current": lambda **more: _recurrent(
+        decoder="attend", encoder="stem", query="current", positions="sinusoidal", **more
+    ),
     "attend patches": lambda **more: _recurrent(
         decoder="attend", encoder="patches", **BLOCKS, **more
     ),
@@ -144,6 +148,66 @@ def test_attend_computes_what_its_paper_writes():
     memory = model.encode(pixels())
     found, _ = model.step(torch.tensor([5, 6, 7]), memory, model.start(memory))
     torch.testing.assert_close(found, decoder.to_logits(deep), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("query", ["previous", "current"])
+def test_who_looks_has_read_the_last_word_or_has_not(query):
+    """Only the state after a word can look for what the word says."""
+    model = KINDS["attend"](query=query)
+    here, there = targets(1), targets(1)
+    there[:, 3] = here[:, 3] % 7 + 4
+    assert not torch.equal(here, there)
+    weights = []
+    for ids in (here, there):
+        with watch(model) as seen:
+            model(pixels(1), ids)
+        weights.append(seen["decoder.cross"][0].weights[0, 0])
+    same = (weights[0] - weights[1]).abs().amax(dim=-1) < 1e-9
+    first_that_knows = 3 if query == "current" else 4
+    assert same.tolist() == [t < first_that_knows for t in range(6)]
+
+
+def test_a_state_that_has_read_the_last_word_by_a_loop():
+    """h_t = LSTM(y_{t-1}, ẑ_{t-1}, h_{t-1}); h_t asks for ẑ_t; the word is read off all three."""
+    model, ids = KINDS["attend current"](), targets()
+    memory, decoder = model.encode(pixels()), model.decoder
+    state = model.start(memory)
+    h, c, z = state.h, state.c, torch.zeros(3, 16)
+    for t in range(6):
+        y = decoder.tokens(ids[:, t]) * (ids[:, t, None] != BEGIN_ID)
+        gates = decoder.cell.words(y) + decoder.cell.context(z) + decoder.cell.state(h)
+        i, f, g, o = gates.chunk(4, dim=-1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        found = decoder.cross_attention.look(h[:, None], memory.keys_values, mask=memory.mask)
+        z = decoder.gate(h) * found[:, 0]
+        deep = y + decoder.from_state(h) + decoder.from_context(z)
+        torch.testing.assert_close(model(pixels(), ids)[:, t], decoder.to_logits(deep))
+
+
+@pytest.mark.parametrize("kind", ["attend", "attend patches"])
+@pytest.mark.parametrize("query", ["previous", "current"])
+def test_rows_that_have_ended_are_left_out_of_training_and_nothing_else_changes(kind, query):
+    model, ids = KINDS[kind](query=query), targets(4)
+    for row, length in enumerate((6, 4, 5, 2)):
+        ids[row, length:] = 0
+    of = torch.tensor([0, 1, 1, 2])
+    whole = model(pixels(), ids, of)
+    counted = model.train().decoder._reading(ids)
+    assert counted == [4, 4, 3, 3, 3, 1]
+    real = (ids != 0).unsqueeze(-1)
+    torch.testing.assert_close(model(pixels(), ids, of) * real, whole * real)
+
+
+def test_the_state_of_a_row_that_has_ended_stays():
+    model, ids = KINDS["attend"](query="current").train(), targets(2)
+    ids[1, 3:] = 0
+    memory = model.encode(pixels(2))
+    _, state = model.prefill(ids, memory, model.start(memory))
+    _, alone = model.prefill(ids[1:, :3], memory.select(torch.tensor([1])), model.start(memory))
+    for name in ("h", "c", "seen"):
+        torch.testing.assert_close(getattr(state, name)[1], getattr(alone, name)[0])
+    assert state.length == 6
 
 
 def test_the_word_before_the_first_is_the_zero_vector():

@@ -12,6 +12,7 @@ from regard.data.worlds.scene_pixels import boxes as boxes_of
 from regard.data.worlds.scenes import build_scenes
 from regard.evaluation.detection import Boxes, ap50
 from regard.functional.boxes import to_corners, to_middles
+from regard.functional.positions import plane_codes
 from regard.inspection.capture import watch
 from regard.models.detection import (
     BoxBias,
@@ -19,7 +20,6 @@ from regard.models.detection import (
     Detector,
     box_codes,
     chances,
-    plane_codes,
 )
 from regard.training.set_prediction import NO_OBJECT, detection_losses
 
