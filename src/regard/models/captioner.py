@@ -69,6 +69,11 @@ class CaptionerConfig(CaptioningConfig):
     score: str = Field("additive", description="How queries are matched with keys.")
     n_layers: int = Field(0, ge=0, description="Blocks of attention in the encoder.")
 
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """Who looks, where nobody does."""
+        return (*super().idle, *(("query",) if self.decoder == "tell" else ()))
+
 
 class TransformerCaptionerConfig(EncoderDecoderConfig, CaptioningConfig):
     """A Transformer whose source is a picture."""
