@@ -25,7 +25,8 @@ from regard.core.errors import DataError
 from regard.core.files import write_whole
 from regard.data.batch import Batch, pad_sequences
 from regard.data.stream import Stream
-from regard.evaluation.metrics import accuracy, computed, metric
+from regard.evaluation.label_metrics import accuracy
+from regard.evaluation.metrics import computed, metric
 from regard.functional.scores import SCORES, ScoreKind
 from regard.inspection.edits import edited
 from regard.inspection.records import recorded_call
@@ -41,11 +42,12 @@ from regard.models.presets import (
 )
 from regard.models.settings import BlocksConfig
 from regard.tasks import edits
-from regard.tasks.base import TASKS, Answer, Evaluation, Form, Prepared, Scoring, Task, Unit, Verb
+from regard.tasks.base import TASKS, Evaluation, Prepared, Scoring, Task
 from regard.tasks.look import Choice, Look, Prediction, TopChoices
 from regard.tasks.opening import TrainedRun, check_memory, open_run
 from regard.tasks.recipe import Recipe
 from regard.tasks.requests import Request
+from regard.tasks.verb import Answer, Form, Unit, Verb
 from regard.training.losses import Losses, Objective, cross_entropy
 from regard.training.optimisers import OPTIMISERS, OptimiserKind, OptimiserOptions
 from regard.visual.payload import Axis

@@ -9,6 +9,7 @@ from letters import LETTERS
 
 import regard.cli.verbs as commands
 import regard.tasks.verbs as verbs
+from regard.tasks.writing_verbs import Translate
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -93,7 +94,7 @@ def test_no_more_than_a_chunk_is_read_before_it_is_written(run, kept, engine, mo
                 written.append(capsys.readouterr().out.count("\n"))
             yield texts[start : start + size]
 
-    monkeypatch.setattr(verbs.Translate, "chunk", 4)
+    monkeypatch.setattr(Translate, "chunk", 4)
     monkeypatch.setattr(commands, "arriving_lines", endless)
     code, _, _ = run("translate", kept, "--engine", engine)
     assert code == 0

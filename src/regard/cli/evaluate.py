@@ -188,7 +188,7 @@ def score(
     """
     from regard.data.lines import read_parallel
     from regard.tasks.opening import load
-    from regard.tasks.verbs import TRANSLATE
+    from regard.tasks.writing_verbs import TRANSLATE
 
     run = load(paths, device=device, verb=TRANSLATE)
     rows = list(read_parallel(source, target))

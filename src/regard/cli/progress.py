@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from regard.evaluation.metrics import METRICS, score_text, score_title
-from regard.tasks.base import TOKEN, Unit
+from regard.tasks.verb import TOKEN, Unit
 from regard.training.settings import TrainSettings
 
 

@@ -30,8 +30,8 @@ from regard.cli.terminal import (
     run_folders,
 )
 from regard.core.errors import ConfigError, DataError
-from regard.tasks.base import Chunks, Verb
-from regard.tasks.verbs import verbs
+from regard.tasks.base import verbs
+from regard.tasks.verb import Chunks, Verb
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.errors import DataError, ShapeError
-from regard.evaluation.metrics import Link, alignment_error_rate
+from regard.evaluation.label_metrics import Link, alignment_error_rate
 
 Matrix = NDArray[np.floating[Any]]
 Links = Sequence[tuple[int, int]]

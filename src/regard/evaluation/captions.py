@@ -16,7 +16,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from regard.evaluation.metrics import Several, check_parallel, metric
+from regard.evaluation.metrics import check_parallel, metric
+from regard.evaluation.text_metrics import Several
 
 Words = tuple[str, ...]
 NGrams = Counter[Words]

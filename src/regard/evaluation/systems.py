@@ -18,7 +18,8 @@ from sacrebleu import BLEU
 from sacrebleu.metrics.base import Metric as SacreMetric
 
 from regard.core.errors import ConfigError
-from regard.evaluation.metrics import check_parallel, exact_match, sacre_metric
+from regard.evaluation.metrics import check_parallel
+from regard.evaluation.text_metrics import exact_match, sacre_metric
 from regard.text.words import split
 
 Counts = NDArray[np.int64]

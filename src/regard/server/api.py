@@ -27,8 +27,8 @@ from regard.server.schemas import (
     PictureExplainRequest,
 )
 from regard.server.service import EVENT_STREAM, Event, Service, stream_response, typed_fields
-from regard.tasks.base import Verb
 from regard.tasks.requests import MAX_NAME
+from regard.tasks.verb import Verb
 from regard.tasks.verbs import unknown_words
 from regard.text.specials import BEGIN, PAD, SPECIALS
 from regard.text.tokenizer import SPACE, Tokenizer

@@ -28,7 +28,7 @@ from regard.server.middleware import Guard, Metrics, Monitor, needs_key
 from regard.server.openai import has_openai_routes, openai_routes
 from regard.server.service import Service
 from regard.server.translation import decoding_routes, libretranslate_routes
-from regard.tasks.verbs import TRANSLATE
+from regard.tasks.writing_verbs import TRANSLATE
 from regard.visual.theme import theme_css, theme_js
 
 PAGE = Path(str(files("regard.server"))) / "page"

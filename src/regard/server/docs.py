@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, Response
 
 from regard.server.api import verb_path
 from regard.server.service import NO_PICTURE, Service, typed_fields
-from regard.tasks.base import Verb
+from regard.tasks.verb import Verb
 
 Schema = Mapping[str, Any]
 STREAMS = ("/api/stream", "/api/generate")

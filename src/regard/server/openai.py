@@ -30,9 +30,11 @@ from regard.tasks.chat import ended_by, has_template, load_prompts
 from regard.tasks.encoding import EncoderRun
 from regard.tasks.generation import GenerationConfig, TextGenerator
 from regard.tasks.picture_verbs import ChatReply, PictureVerb
+from regard.tasks.reading_verbs import EMBED
 from regard.tasks.requests import MAX_NAME, MAX_NEW, MAX_STOPS, Image, Name, Numbered, Stop, Text
-from regard.tasks.verbs import EMBED, GENERATE, check_length
+from regard.tasks.verbs import check_length
 from regard.tasks.writer import Writer
+from regard.tasks.writing_verbs import GENERATE
 
 # ------------------------------------------------------------------ requests
 

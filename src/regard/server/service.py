@@ -21,7 +21,8 @@ from regard.server.batcher import Worker
 from regard.server.errors import BusyError
 from regard.server.limits import Limits
 from regard.server.middleware import log_error
-from regard.tasks.base import TASKS, Task, Verb
+from regard.tasks.base import TASKS, Task
+from regard.tasks.verb import Verb
 from regard.visual.heat_maps import data_uri
 
 NO_PICTURE = data_uri(np.full((8, 8, 3), 128, np.uint8))

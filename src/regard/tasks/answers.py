@@ -32,12 +32,13 @@ from regard.data.row_batches import (
 from regard.data.splits import Data
 from regard.evaluation.metrics import computed, values
 from regard.models.encoder import Encoder
-from regard.tasks.base import TASKS, Evaluation, Form, Scoring
+from regard.tasks.base import TASKS, Evaluation, Scoring
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding
 from regard.tasks.encoding import READ_TOKENS, EncoderInput, EncoderRun, Texts, encode_texts
 from regard.tasks.look import MOST, Choice, Prediction, TopChoices
 from regard.tasks.opening import one_or_many
-from regard.tasks.verbs import ANSWER, EMBED, NEAREST
+from regard.tasks.reading_verbs import ANSWER, EMBED, NEAREST
+from regard.tasks.verb import Form
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrapped

@@ -20,7 +20,8 @@ from regard.data.picture_records import CaptionedPicture
 from regard.data.worlds.scene_language import Caption, looked_for, spoken
 from regard.data.worlds.scenes import SceneRecord
 from regard.evaluation.captions import cider_each
-from regard.evaluation.metrics import computed, perplexity
+from regard.evaluation.label_metrics import perplexity
+from regard.evaluation.metrics import computed
 from regard.evaluation.saliency import looking, pointing_accuracy
 from regard.inspection.capture import viewpoints, watch
 from regard.text import words

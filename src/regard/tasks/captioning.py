@@ -21,12 +21,13 @@ from regard.data.batch import Batch
 from regard.data.picture_records import CaptionedPicture
 from regard.data.worlds.scenes import SceneRecord
 from regard.decoding.settings import GENERATING, DecodeSettings
-from regard.evaluation.metrics import bleu, values
+from regard.evaluation.metrics import values
+from regard.evaluation.text_metrics import bleu
 from regard.functional.attend import is_drawn
 from regard.inspection.capture import kept_outputs, kept_weights, viewpoints
 from regard.models.captioner import CaptioningConfig, CaptionModel, doubly_stochastic
 from regard.models.presets import build, resolve_for
-from regard.tasks.base import TASKS, TOKEN, Evaluation, Form, JudgedRun
+from regard.tasks.base import TASKS, Evaluation, JudgedRun
 from regard.tasks.caption_scores import (
     CROSS,
     GALLERY,
@@ -58,6 +59,7 @@ from regard.tasks.pictures import (
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import TEXTS_INSTEAD, Subject, check_data
 from regard.tasks.translating import SourceBatch, searched
+from regard.tasks.verb import TOKEN, Form
 from regard.tasks.verbs import check_side
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID

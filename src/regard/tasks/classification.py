@@ -22,12 +22,13 @@ from regard.data.row_batches import labelled_batch
 from regard.data.splits import Data
 from regard.evaluation.metrics import computed, values
 from regard.models.encoder import Encoder
-from regard.tasks.base import TASKS, Evaluation, Form, Scoring
+from regard.tasks.base import TASKS, Evaluation, Scoring
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
 from regard.tasks.encoding import EncoderInput, EncoderRun, Texts, Vectors, open_encoder, texts_of
 from regard.tasks.look import Choice, Prediction, TopChoices
 from regard.tasks.opening import TOKENIZER_FILES, listed, one_or_many
-from regard.tasks.verbs import CLASSIFY, EMBED, NEAREST
+from regard.tasks.reading_verbs import CLASSIFY, EMBED, NEAREST
+from regard.tasks.verb import Form
 from regard.text.settings import TEXT_SETTINGS
 from regard.training.distributed import unwrapped
 from regard.training.losses import Losses, Objective, cross_entropy

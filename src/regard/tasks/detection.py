@@ -21,7 +21,7 @@ from regard.evaluation.metrics import values
 from regard.functional.boxes import replaced, to_corners, to_middles
 from regard.models.detection import DetectionConfig, Detections, Detector
 from regard.models.presets import build, resolve_for
-from regard.tasks.base import TASKS, Form, Scoring
+from regard.tasks.base import TASKS, Scoring
 from regard.tasks.classification import LABELS, Labels, fitting_labels, load_labels
 from regard.tasks.detector import METRICS, DetectorRun, PictureBatch, column_of, judged
 from regard.tasks.opening import check_memory, open_run
@@ -36,6 +36,7 @@ from regard.tasks.pictures import (
     image_size,
 )
 from regard.tasks.recipe import Recipe
+from regard.tasks.verb import Form
 from regard.training.distributed import unwrapped
 from regard.training.flops import CallFlops
 from regard.training.losses import Losses

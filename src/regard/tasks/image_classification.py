@@ -24,7 +24,7 @@ from regard.inspection.records import recorded_call
 from regard.models.presets import build, resolve_for
 from regard.models.vision import VisionConfig, VisionTransformer
 from regard.tasks import edits
-from regard.tasks.base import TASKS, Evaluation, Form, Scoring
+from regard.tasks.base import TASKS, Evaluation, Scoring
 from regard.tasks.classification import (
     LABELS,
     OWN_METRICS,
@@ -48,6 +48,7 @@ from regard.tasks.pictures import (
 )
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import PatchGrid, Reading, Subject
+from regard.tasks.verb import Form
 from regard.text.specials import BEGIN_ID, UNKNOWN_ID
 from regard.training.flops import CallFlops
 from regard.training.losses import Losses, cross_entropy

@@ -34,7 +34,7 @@ from regard.models.base import LazyLogits
 from regard.models.decoder import LanguageModel
 from regard.models.presets import build, resolve_for
 from regard.models.settings import DecoderConfig
-from regard.tasks.base import TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared, Scoring
+from regard.tasks.base import TASKS, Evaluation, JudgedRun, Prepared, Scoring
 from regard.tasks.generation import Framing, framing_for
 from regard.tasks.language_scores import judged, summed_up
 from regard.tasks.opening import SHARED, TOKENIZER_FILES, check_memory, load_tokenizer
@@ -51,8 +51,9 @@ from regard.tasks.texts import (
     padded,
     special_ids,
 )
-from regard.tasks.verbs import GENERATE
+from regard.tasks.verb import TOKEN, Form
 from regard.tasks.writer import Writer, load_writer
+from regard.tasks.writing_verbs import GENERATE
 from regard.text.chat import TEMPLATE
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.tokenizer import Tokenizer

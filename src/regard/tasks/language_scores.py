@@ -16,7 +16,8 @@ from regard.data.examples import Ids
 from regard.data.language import Span, spans
 from regard.data.worlds.prompted import PromptedTask
 from regard.decoding.sampling import seeded
-from regard.evaluation.metrics import computed, perplexity
+from regard.evaluation.label_metrics import perplexity
+from regard.evaluation.metrics import computed
 from regard.models.decoder import LanguageModel
 from regard.tasks.translating import TokenScores
 

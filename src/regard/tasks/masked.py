@@ -19,16 +19,17 @@ from regard.data.records import Labelled
 from regard.data.row_batches import Masking, fixed_masked, masked_stream
 from regard.data.splits import Data
 from regard.data.stream import Stream
-from regard.evaluation.metrics import perplexity
+from regard.evaluation.label_metrics import perplexity
 from regard.models.base import LazyLogits
 from regard.models.encoder import Encoder
-from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
+from regard.tasks.base import TASKS, Evaluation, Scoring
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
 from regard.tasks.encoding import READ_TOKENS, EncoderInput, EncoderRun
 from regard.tasks.look import MOST, Choice, Prediction, TopChoices
 from regard.tasks.opening import one_text
+from regard.tasks.reading_verbs import EMBED, FILL, NEAREST
 from regard.tasks.texts import PageExample, Subject, given_texts
-from regard.tasks.verbs import EMBED, FILL, NEAREST
+from regard.tasks.verb import Form, Unit
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import MASK
 from regard.text.words import spans

@@ -19,8 +19,9 @@ from regard.core.numbers import counted
 from regard.data.records import Pair
 from regard.models.presets import build, n_parameters
 from regard.models.settings import ModelConfig
-from regard.tasks.base import TASKS, Verb
+from regard.tasks.base import TASKS
 from regard.tasks.recipe import Recipe, recipe_in
+from regard.tasks.verb import Verb
 from regard.text.pretrained import MARKS, PretrainedTokenizer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer, unknown_words

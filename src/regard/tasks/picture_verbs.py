@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from typing_extensions import override
 
 from regard.core.errors import ConfigError, DataError
-from regard.tasks.base import Answer, Answered, Chunks, Verb
+from regard.tasks.verb import Answer, Answered, Chunks, Verb
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

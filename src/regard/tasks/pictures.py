@@ -18,9 +18,10 @@ from regard.data.corpora import read_corpus
 from regard.data.picture_batches import PictureTable, drawn_in, picture_table
 from regard.data.splits import Data, load_records
 from regard.data.stream import Stream
-from regard.tasks.base import Evaluation, JudgedRun, Prepared, Task, Unit
+from regard.tasks.base import Evaluation, JudgedRun, Prepared, Task
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import ELSEWHERE, NO_TEST, TEXTS_INSTEAD, Subject, check_data, has_data
+from regard.tasks.verb import Unit
 from regard.training.flops import CallFlops
 from regard.training.losses import Objective
 from regard.visual.heat_maps import data_uri

@@ -27,11 +27,12 @@ from regard.data.row_batches import scored_pairs_batch
 from regard.data.splits import Data
 from regard.evaluation.metrics import values
 from regard.models.encoder import Encoder, mean_of_real
-from regard.tasks.base import TASKS, Evaluation, Form, Scoring, Unit
+from regard.tasks.base import TASKS, Evaluation, Scoring
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
 from regard.tasks.encoding import EncoderRun, Texts, Vectors
+from regard.tasks.reading_verbs import EMBED, NEAREST
 from regard.tasks.texts import PageExample
-from regard.tasks.verbs import EMBED, NEAREST
+from regard.tasks.verb import Form, Unit
 from regard.text.settings import TEXT_SETTINGS
 from regard.training.distributed import unwrapped
 from regard.training.losses import Losses, Objective

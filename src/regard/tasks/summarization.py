@@ -24,14 +24,15 @@ from regard.data.splits import Data, load_records, split_of
 from regard.evaluation.attention import Watched
 from regard.evaluation.facts import FACT_ATTENTION, FACT_METRICS
 from regard.evaluation.metrics import computed
-from regard.tasks.base import TASKS, Evaluation, Form, JudgedRun, Task
+from regard.tasks.base import TASKS, Evaluation, JudgedRun, Task
 from regard.tasks.look import Look
 from regard.tasks.opening import TrainedRun, one_or_many, one_text
 from regard.tasks.recipe import Recipe
 from regard.tasks.translation import PreparedTranslation, TranslationTask, prepare_translation
 from regard.tasks.translation_scores import CROSS, likelihood, watched_words
 from regard.tasks.translator import LengthWarnings, Run, load_pair_run
-from regard.tasks.verbs import SUMMARIZE
+from regard.tasks.verb import Form
+from regard.tasks.writing_verbs import SUMMARIZE
 from regard.text.specials import UNKNOWN_ID
 from regard.text.tokenizer import Tokenizer
 

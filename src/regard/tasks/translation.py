@@ -41,12 +41,13 @@ from regard.data.splits import Data, load_records, located, split_of
 from regard.data.stream import Stream
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.settings import GENERATING, DecodeSettings
-from regard.evaluation.metrics import bleu, values
+from regard.evaluation.metrics import values
+from regard.evaluation.text_metrics import bleu
 from regard.inspection.heads import Ids
 from regard.models.base import SequenceModel
 from regard.models.presets import build, resolve
 from regard.models.settings import SequenceConfig, without_dropout
-from regard.tasks.base import TASKS, TOKEN, Evaluation, Form, JudgedRun, Prepared
+from regard.tasks.base import TASKS, Evaluation, JudgedRun, Prepared
 from regard.tasks.ensembles import ensemble_of
 from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
@@ -68,7 +69,9 @@ from regard.tasks.translation_scores import (
     gold_scores_by_head,
 )
 from regard.tasks.translator import Run, load_translator
-from regard.tasks.verbs import TRANSLATE, check_side, unknown_note
+from regard.tasks.verb import TOKEN, Form
+from regard.tasks.verbs import check_side, unknown_note
+from regard.tasks.writing_verbs import TRANSLATE
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer

@@ -21,8 +21,10 @@ from regard.data.splits import Data, split_of
 from regard.decoding.ensemble import Ensemble
 from regard.evaluation import attention
 from regard.evaluation.attention import Links, Watched
-from regard.evaluation.metrics import computed, exact_match, perplexity
+from regard.evaluation.label_metrics import perplexity
+from regard.evaluation.metrics import computed
 from regard.evaluation.systems import by_length
+from regard.evaluation.text_metrics import exact_match
 from regard.inspection.capture import watch
 from regard.layers.window import STRIDE
 from regard.tasks.base import Evaluation

@@ -19,7 +19,7 @@ from regard.data.batch import Batch
 from regard.evaluation.metrics import values
 from regard.models.presets import build, resolve_for
 from regard.models.visual_questions import VisualQuestionsConfig, triplet
-from regard.tasks.base import TASKS, Form, Scoring, Unit
+from regard.tasks.base import TASKS, Scoring
 from regard.tasks.classification import LABELS, Labels, fitting_labels, load_labels
 from regard.tasks.opening import (
     SHARED,
@@ -48,6 +48,7 @@ from regard.tasks.pictures import (
     image_size,
 )
 from regard.tasks.recipe import Recipe
+from regard.tasks.verb import Form, Unit
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrapped

@@ -3,7 +3,7 @@ import pytest
 
 from regard.core.errors import DataError, ShapeError
 from regard.evaluation.attention import ALIGNMENT, ANTECEDENTS, Watched, links, words_matrix
-from regard.evaluation.metrics import alignment_error_rate
+from regard.evaluation.label_metrics import alignment_error_rate
 
 
 def test_error_rate_worked_by_hand():

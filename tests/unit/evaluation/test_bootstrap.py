@@ -3,8 +3,8 @@ import random
 import pytest
 
 from regard.core.errors import ConfigError, DataError
-from regard.evaluation.metrics import bleu, chrf
 from regard.evaluation.systems import paired_bootstrap
+from regard.evaluation.text_metrics import bleu, chrf
 
 WORDS = ("the", "cat", "dog", "sat", "ran", "on", "under", "mat", "tree", "and", "slept")
 

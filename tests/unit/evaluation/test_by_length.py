@@ -1,8 +1,8 @@
 import pytest
 
 from regard.core.errors import ConfigError, DataError
-from regard.evaluation.metrics import bleu
 from regard.evaluation.systems import by_length
+from regard.evaluation.text_metrics import bleu
 
 
 def of(n):

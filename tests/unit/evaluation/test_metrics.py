@@ -6,24 +6,9 @@ import random
 import pytest
 
 from regard.core.errors import ConfigError, DataError
-from regard.evaluation.metrics import (
-    METRICS,
-    accuracy,
-    bleu,
-    check_metrics,
-    chrf,
-    computed,
-    exact_match,
-    f1,
-    gleu,
-    macro_f1,
-    metric,
-    normalised_answer,
-    pearson,
-    perplexity,
-    spearman,
-    titles,
-)
+from regard.evaluation.label_metrics import accuracy, macro_f1, pearson, perplexity, spearman
+from regard.evaluation.metrics import METRICS, check_metrics, computed, metric, titles
+from regard.evaluation.text_metrics import bleu, chrf, exact_match, f1, gleu, normalised_answer
 
 KNOWN = {
     "top5",
@@ -64,7 +49,10 @@ def length_ratio():
 
 def of_texts_and_labels(one):
     """Whether it is one of those that every task may have; pictures have more in other modules."""
-    return one.function is None or one.function.__module__ == "regard.evaluation.metrics"
+    return one.function is None or one.function.__module__ in (
+        "regard.evaluation.text_metrics",
+        "regard.evaluation.label_metrics",
+    )
 
 
 def test_the_registry_knows_every_score_of_an_evaluation():
@@ -94,7 +82,7 @@ def test_somebody_elses_metric_is_computed_like_ours(length_ratio):
 
 
 def test_a_name_that_is_entered_twice_is_refused_with_both_modules():
-    with pytest.raises(ConfigError, match=f"by regard.evaluation.metrics and by {__name__}"):
+    with pytest.raises(ConfigError, match=f"by regard.evaluation.text_metrics and by {__name__}"):
         metric("bleu", unit="points", better="higher")(lambda predictions, references: 0.0)
 
 

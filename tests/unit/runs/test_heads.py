@@ -10,7 +10,7 @@ from systems import untrained
 from regard.core.errors import ConfigError
 from regard.data.records import Pair
 from regard.data.splits import Data
-from regard.evaluation.metrics import bleu
+from regard.evaluation.text_metrics import bleu
 from regard.inspection.heads import MEASURES
 from regard.models.memory_network import TapeAttention
 from regard.runs.heads import head_measures

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from regard.data.records import Pair
-from regard.evaluation.metrics import alignment_error_rate, exact_match
+from regard.evaluation.label_metrics import alignment_error_rate
+from regard.evaluation.text_metrics import exact_match
 from regard.lab.result import Result, percent
 from regard.lab.translators import translator
 from regard.tasks.look import Look

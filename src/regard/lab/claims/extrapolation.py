@@ -14,7 +14,7 @@ from typing import NamedTuple
 from regard.core.errors import ShapeError
 from regard.data.records import Pair
 from regard.data.worlds import toys
-from regard.evaluation.metrics import exact_match
+from regard.evaluation.text_metrics import exact_match
 from regard.lab.result import Result, lines, percent
 from regard.lab.translators import ByLength, accuracy_by_length, exact_by_length, toy_translator
 from regard.tasks.translator import Run

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from regard.evaluation.metrics import exact_match
+from regard.evaluation.text_metrics import exact_match
 from regard.lab.result import Result, percent, share_bars
 from regard.lab.translators import translator
 from regard.visual.tables import Table

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from regard.core.registry import Registry
 from regard.data.records import Pair
-from regard.evaluation.metrics import exact_match
+from regard.evaluation.text_metrics import exact_match
 from regard.lab.result import Result, lines, percent, share_bars
 from regard.lab.translators import ByLength, exact_by_length, toy_translator
 from regard.models.presets import n_parameters
