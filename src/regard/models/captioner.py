@@ -22,6 +22,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from typing_extensions import override
 
+from regard.functional.attend import is_drawn
 from regard.layers.attention import MemoryAttention
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import token_embedding
@@ -262,7 +263,7 @@ class AttendDecoder(nn.Module):
         super().__init__()
         d = config.d_model
         self.begin_id, self.pad_id = config.begin_id, config.pad_id
-        self.asks_last = config.query == "current"
+        self.asks_last, self.draws = config.query == "current", is_drawn(config.normaliser)
         self.tokens = token_embedding(config.n_target_vocab, d)
         self.dropout = Dropout(config.dropout)
         self.cross_attention = MemoryAttention(
@@ -309,11 +310,12 @@ class AttendDecoder(nn.Module):
     def _reading(self, ids: Tensor) -> list[int]:
         """Before which row all rows have ended, at each step: ids (B, T), no padding before a word.
 
-        In training on a CPU these are left out: of captions of one picture, the longest first, many
-        are half as long as the first.
+        In training on a CPU these are left out, unless somebody counts on all of them: of captions
+        of one picture, the longest first, many are half as long as the first.
         """
         n_rows, n_steps = ids.shape
-        if not self.training or ids.device.type != "cpu":
+        needed = self.cross_attention.view.watched or self.draws
+        if not self.training or ids.device.type != "cpu" or needed:
             return [n_rows] * n_steps
         numbers = torch.arange(1, n_rows + 1).unsqueeze(1)
         return ((ids != self.pad_id) * numbers).amax(dim=0).clamp(min=1).tolist()

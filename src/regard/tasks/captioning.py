@@ -9,7 +9,6 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
@@ -111,19 +110,13 @@ class CaptionLoss(TokenLoss, Augmenting):
             return super().__call__(model, batch)
         with kept_weights(unwrapped(model), CROSS) as kept:
             losses = super().__call__(model, batch)
-        n_rows = len(batch.target)
         layers = [
-            torch.cat([_whole(one.weights, n_rows) for one in calls if one.weights is not None], 2)
+            torch.cat([one.weights for one in calls if one.weights is not None], dim=2).mean(dim=1)
             for calls in kept.values()
         ]
-        alpha = torch.stack(layers).mean(dim=(0, 2))  # (R, T, N)
+        alpha = torch.stack(layers).mean(dim=0)  # (R, T, N)
         term = doubly_stochastic(alpha, batch.target_out != PAD_ID)
         return losses + Losses.of("doubly_stochastic", strength * term, len(alpha))
-
-
-def _whole(weights: Tensor, n_rows: int) -> Tensor:
-    """(B, H, T, N) with zeros for the rows that had ended -> (n_rows, H, T, N)"""
-    return F.pad(weights, (0, 0) * 3 + (0, n_rows - len(weights)))
 
 
 class CaptionValidation:

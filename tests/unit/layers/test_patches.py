@@ -90,6 +90,6 @@ def test_sinusoidal_positions_say_the_row_and_the_column(class_token):
     if class_token:
         assert not codes[0].any()
     grid = codes[int(class_token) :].view(2, 3, 8)
-    assert torch.allclose(grid[:, 0, :4], grid[:, 2, :4])  # the first half: rows
-    assert torch.allclose(grid[0, :, 4:], grid[1, :, 4:])  # the second: columns
+    torch.testing.assert_close(grid[:, 0, :4], grid[:, 2, :4], atol=1e-6, rtol=0)  # rows
+    torch.testing.assert_close(grid[0, :, 4:], grid[1, :, 4:], atol=1e-6, rtol=0)  # columns
     assert len({tuple(row) for row in codes.round(decimals=4).tolist()}) == len(codes)

@@ -161,7 +161,8 @@ def test_who_looks_has_read_the_last_word_or_has_not(query):
     for ids in (here, there):
         with watch(model) as seen:
             model(pixels(1), ids)
-        weights.append(seen["decoder.cross"][0].weights[0, 0])
+        (view,) = [view for (name, _), view in seen.items() if name == "decoder.cross"]
+        weights.append(view.weights()[0, 0])
     same = (weights[0] - weights[1]).abs().amax(dim=-1) < 1e-9
     first_that_knows = 3 if query == "current" else 4
     assert same.tolist() == [t < first_that_knows for t in range(6)]
@@ -204,7 +205,8 @@ def test_the_state_of_a_row_that_has_ended_stays():
     ids[1, 3:] = 0
     memory = model.encode(pixels(2))
     _, state = model.prefill(ids, memory, model.start(memory))
-    _, alone = model.prefill(ids[1:, :3], memory.select(torch.tensor([1])), model.start(memory))
+    one = memory.select(torch.tensor([1]))
+    _, alone = model.prefill(ids[1:, :3], one, model.start(one))
     for name in ("h", "c", "seen"):
         torch.testing.assert_close(getattr(state, name)[1], getattr(alone, name)[0])
     assert state.length == 6
