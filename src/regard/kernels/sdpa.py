@@ -125,12 +125,15 @@ def long_texts(call: Call) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn  # there is none on a CPU
 
     texts = cast("PackedMask", call.mask)
-    q, k, v = (_rows(x).contiguous() for x in (call.factors.q, call.factors.k, call.v))
+    asks, answers = ((of >= 0)[:, None, None] for of in (texts.queries, texts.keys))
+    # Beyond the last text nothing is written, neither what is found nor gradients.
+    rows = zip((call.factors.q, call.factors.k, call.v), (asks, answers, answers), strict=True)
+    q, k, v = (torch.where(real, _rows(x), 0.0).contiguous() for x, real in rows)
     found = cast("Tensor", varlen_attn(
         q, k, v, texts.query_bounds, texts.key_bounds, texts.longest, texts.longest,
         scale=call.factors.scale, window_size=(-1, 0) if call.causal else (-1, -1),
     ))  # fmt: skip
-    found = torch.where((texts.queries >= 0)[:, None, None], found, 0.0)  # not written: no text
+    found = torch.where(asks, found, 0.0)
     return found.transpose(0, 1).unsqueeze(0)
 
 

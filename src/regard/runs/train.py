@@ -75,8 +75,9 @@ def train(
         prepared = prepare(recipe, place, begun=out if snapshot else None, cache=out / "ids")
         for note in prepared.notes:
             say(note)
-        # Compiling twice would take longer than many a training: ``--dry-run`` tells what it costs.
-        expected = None if prepared.compiled else estimate(prepared)
+        # Compiling or recording twice would take longer than many a training: ``--dry-run`` tells
+        # what it costs.
+        expected = None if prepared.compiled or prepared.captured else estimate(prepared)
         trainer = _trainer(prepared, folder)
         if snapshot is not None:
             trainer.restore(snapshot)
