@@ -28,10 +28,10 @@ from regard.evaluation.saliency import nss
 from regard.inspection.heads import rollout
 
 Map = NDArray[np.float64]
-GRID = 16
+GRID = 64
 """Cells of a side of the centre prior."""
 SIDE = 256
-BLUR = 1.5
+BLUR = 2.5
 """Deviation by which its counts are smoothed, in cells."""
 
 

@@ -23,6 +23,8 @@ from regard.kernels.call import may_ask, may_fuse, product_type
 
 # Torch says on a CPU which of its kernels it takes for an LSTM with a projection.
 warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
+# And on a GPU that averaged weights, which a validation puts in their place, lie apart.
+warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous")
 
 
 @dataclass(frozen=True, slots=True)
