@@ -381,8 +381,10 @@ class SourceAttentionConfig(SequenceConfig):
 
     @property
     def records(self) -> bool:
-        """One kernel a step or a layer, unless the host is asked: for who draws, its baseline."""
-        return self.normaliser != "hard"
+        """Many small kernels a step or a layer; who draws has a baseline, which asks the host."""
+        from regard.functional.attend import is_drawn  # needs torch, which reading this does not
+
+        return not is_drawn(self.normaliser)
 
     @property
     def d_memory(self) -> int:

@@ -201,14 +201,15 @@ def test_rows_that_have_ended_are_left_out_of_training_and_nothing_else_changes(
 
 
 def test_the_state_of_a_row_that_has_ended_stays():
-    model, ids = KINDS["attend"](query="current").train(), targets(2)
-    ids[1, 3:] = 0
-    memory = model.encode(pixels(2))
+    model, ids = KINDS["attend"](query="current").train(), targets(3)
+    ids[1, 4:], ids[2, 2:] = 0, 0
+    memory = model.encode(pixels(3))
     _, state = model.prefill(ids, memory, model.start(memory))
-    one = memory.select(torch.tensor([1]))
-    _, alone = model.prefill(ids[1:, :3], one, model.start(one))
-    for name in ("h", "c", "seen"):
-        torch.testing.assert_close(getattr(state, name)[1], getattr(alone, name)[0])
+    for row, length in enumerate((6, 4, 2)):
+        one = memory.select(torch.tensor([row]))
+        _, alone = model.prefill(ids[row : row + 1, :length], one, model.start(one))
+        for name in ("h", "c", "seen"):
+            torch.testing.assert_close(getattr(state, name)[row], getattr(alone, name)[0])
     assert state.length == 6
 
 

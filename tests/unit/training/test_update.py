@@ -107,6 +107,14 @@ def test_padding_to_a_tile_changes_no_gradient(preset):
     torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "more", [{"preset": "moe2017"}, {"preset": "bahdanau2015", "normaliser": "hard"}]
+)
+def test_what_asks_the_host_is_not_recorded(more):
+    settings = ModelSettings(d_model=16, **more)
+    assert not resolve(settings, n_source_vocab=11, n_target_vocab=11, shared_vocab=True).records
+
+
 @NEEDS_GPU
 @pytest.mark.parametrize("preset", RECORDED)
 def test_updates_of_every_shape_are_recorded(preset):
