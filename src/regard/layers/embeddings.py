@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from regard.core.errors import ShapeError
 from regard.layers.dropout import Dropout, TokenDropout
@@ -77,6 +80,38 @@ def token_embedding(n_vocab: int, d_model: int) -> nn.Embedding:
     embedding = nn.Embedding(n_vocab, d_model)
     nn.init.normal_(embedding.weight, std=d_model**-0.5)
     return embedding
+
+
+class ScaledEmbedding(nn.Embedding):
+    """Rows of about unit length, fit to be an output matrix, that are read √D times as long."""
+
+    @override
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input) * math.sqrt(self.embedding_dim)
+
+
+def word_table(n_vocab: int, d_word: int, *, tied: bool) -> nn.Embedding:
+    """Words that a recurrence reads: units of variance 1, whether or not they are written by it."""
+    if not tied:
+        return nn.Embedding(n_vocab, d_word)
+    table = ScaledEmbedding(n_vocab, d_word)
+    nn.init.normal_(table.weight, std=d_word**-0.5)
+    return table
+
+
+def readout(d_in: int, tokens: nn.Embedding, *, tied: bool) -> tuple[nn.Module, nn.Linear]:
+    """From states (…, d_in) to what words are read off, and from that to logits (…, V).
+
+    Tied, the last matrix is that of ``tokens``, and states of another width are first projected to
+    the width of words; otherwise there is nothing between states and logits.
+    """
+    n_vocab, d_word = tokens.weight.shape
+    if not tied:
+        return nn.Identity(), nn.Linear(d_in, n_vocab)
+    to_logits = nn.Linear(d_word, n_vocab)
+    to_logits.weight = tokens.weight
+    nn.init.zeros_(to_logits.bias)
+    return nn.Identity() if d_in == d_word else nn.Linear(d_in, d_word, bias=False), to_logits
 
 
 def token_tables(model: nn.Module) -> dict[str, nn.Embedding]:

@@ -23,16 +23,17 @@ from regard.functional import masks
 from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import unroll_attending
 from regard.layers.dropout import Dropout
+from regard.layers.embeddings import readout, word_table
 from regard.layers.fast_forward import FastForwardStack, Passed, PeepholeContextLSTM
 from regard.layers.key_values import KeyValues, SourceMemory
 from regard.layers.recurrence import CellState, ContextLSTM
 from regard.layers.settings import Count
 from regard.models.base import SequenceModel
 from regard.models.recurrent import RecurrentState
-from regard.models.settings import SourceAttentionConfig
+from regard.models.settings import RecurrentWordsConfig
 
 
-class FastForwardConfig(SourceAttentionConfig):
+class FastForwardConfig(RecurrentWordsConfig):
     """Stacks of LSTMs with fast-forward connections."""
 
     family: Literal["fast_forward"] = "fast_forward"
@@ -92,14 +93,14 @@ class FastForwardDecoder(nn.Module):
     def __init__(self, config: FastForwardConfig) -> None:
         super().__init__()
         d = config.d_model
-        self.tokens = nn.Embedding(config.n_target_vocab, config.d_word)
+        self.tokens = word_table(config.n_target_vocab, config.d_word, tied=config.tied_output)
         self.dropout = Dropout(config.dropout)
         self.cross_attention = MemoryAttention(d, config.d_memory, **config.attention)
         cell = PeepholeContextLSTM if config.peepholes else ContextLSTM
         self.cell = cell(config.d_word, d, config.d_memory)
         above = [3 * d] * (config.n_decoder_layers - 1)
         self.above = FastForwardStack(above, d, dropout=config.dropout, peepholes=config.peepholes)
-        self.to_logits = nn.Linear(d, config.n_target_vocab)
+        self.to_words, self.to_logits = readout(d, self.tokens, tied=config.tied_output)
         self.state_shape = (config.n_decoder_layers, d)
 
     def start(self, memory: SourceMemory) -> RecurrentState:
@@ -130,7 +131,7 @@ class FastForwardDecoder(nn.Module):
         passed, after = self.above.upwards(Passed(read + steps.contexts, steps.after), above)
         cells = steps.last.followed_by(after)
         length = state.length + ids.shape[1]
-        return self.dropout(passed.h), RecurrentState(cells, state.fed, length)
+        return self.dropout(self.to_words(passed.h)), RecurrentState(cells, state.fed, length)
 
 
 class FastForwardTranslator(SequenceModel):

@@ -10,21 +10,34 @@ decoder's. All that the words alone decide is computed before the first step.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.functional import masks
 from regard.layers.attention import MemoryAttention
 from regard.layers.dropout import Dropout
+from regard.layers.embeddings import readout, word_table
 from regard.layers.key_values import KeyValues, SourceMemory
 from regard.layers.recurrence import begin_gates, open_forget_gates
 from regard.layers.score import PreparedScore
 from regard.layers.settings import Beta
 from regard.layers.viewpoint import Seen
 from regard.models.base import SequenceModel
-from regard.models.settings import MemoryNetworkConfig
+from regard.models.settings import RecurrentWordsConfig
+
+
+class MemoryNetworkConfig(RecurrentWordsConfig):
+    """Long Short-Term Memory-Networks as encoder and decoder."""
+
+    family: Literal["memory_network"] = "memory_network"
+    fusion: Literal["shallow", "deep"] = Field(
+        "deep", description="Where the decoder joins what it found in the source."
+    )
+    score: str = Field("additive", description="How queries are matched with keys.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +218,13 @@ class TapeDecoder(nn.Module):
         super().__init__()
         d = config.d_model
         self.deep = config.fusion == "deep"
-        self.tokens = nn.Embedding(config.n_target_vocab, d)
+        self.tokens = word_table(config.n_target_vocab, d, tied=config.tied_output)
         self.dropout = Dropout(config.dropout)
         self.self_attention = _self_attention(config)
         self.cell = TapeCell(d, d)
         self.cross_attention = MemoryAttention(d, d, **config.attention)
-        self.to_logits = nn.Linear(d if self.deep else 2 * d, config.n_target_vocab)
+        d_out = d if self.deep else 2 * d
+        self.to_words, self.to_logits = readout(d_out, self.tokens, tied=config.tied_output)
         if self.deep:
             self.asks = nn.Linear(d, d, bias=False)
             self.gate = nn.Linear(2 * d, d)
@@ -239,7 +253,7 @@ class TapeDecoder(nn.Module):
             (steps,) = memory.layers
             context = self.cross_attention.look(out, steps, mask=memory.mask, first=first)
             out = torch.cat((context, out), dim=-1)
-        return self.dropout(out), TapeState(tape, found)
+        return self.dropout(self.to_words(out)), TapeState(tape, found)
 
     def _found(
         self, words: Tensor, memory: SourceMemory, state: TapeState

@@ -41,16 +41,14 @@ from regard.models.decoder import LanguageModel
 from regard.models.detection import DetectionConfig, Detector
 from regard.models.encoder import Encoder
 from regard.models.fast_forward import FastForwardConfig, FastForwardTranslator
-from regard.models.memory_network import MemoryNetwork
+from regard.models.memory_network import MemoryNetwork, MemoryNetworkConfig
 from regard.models.prefix_decoder import PrefixDecoder, PrefixDecoderConfig
-from regard.models.recurrent import RecurrentTranslator
+from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.models.residual_recurrent import ResidualRecurrentConfig, ResidualTranslator
 from regard.models.settings import (
     DecoderConfig,
     EncoderConfig,
-    MemoryNetworkConfig,
     ModelConfig,
-    RecurrentConfig,
     SequenceConfig,
     TransformerConfig,
 )

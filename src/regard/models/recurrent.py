@@ -14,9 +14,12 @@ Decoders run over any number of positions from any state, so that a step is a ru
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -24,6 +27,7 @@ from regard.functional import masks
 from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import unroll_attending
 from regard.layers.dropout import Dropout
+from regard.layers.embeddings import readout, word_table
 from regard.layers.key_values import KeyValues
 from regard.layers.recurrence import (
     CONTEXT_CELLS,
@@ -34,8 +38,49 @@ from regard.layers.recurrence import (
     one_layer,
     turned_round,
 )
+from regard.layers.settings import Count
 from regard.models.base import SequenceModel
-from regard.models.settings import RecurrentConfig
+from regard.models.settings import Cell, RecurrentWordsConfig
+
+
+class RecurrentConfig(RecurrentWordsConfig):
+    """A recurrent encoder-decoder, with or without attention."""
+
+    family: Literal["recurrent"] = "recurrent"
+    decoder: Literal["plain", "luong", "bahdanau"] = Field(
+        "luong", description="Where attention stands: nowhere, behind the cell, or inside."
+    )
+    cell: Cell = Field("lstm", description="What a step of the recurrence is.")
+    n_layers: Count = Field(1, description="Layers of encoder and of decoder.")
+    bidirectional: bool = Field(False, description="Whether the encoder reads both ways.")
+    window: str = Field("global", description="Which keys a query may see.")
+    half_width: Count = Field(10, description="D of the local windows.")
+    input_feeding: bool = Field(False, description="Whether the last attentional state is read.")
+    reverse_source: bool = Field(False, description="Whether the source is read from its end.")
+
+    def problems(self) -> Iterator[str]:
+        """What the three decoders cannot be told."""
+        if self.decoder != "plain" and self.score is None:
+            yield f"decoder {self.decoder!r} attends: give a score"
+        if self.decoder == "bahdanau" and self.n_layers != 1:
+            yield "decoder 'bahdanau' is one cell: n_layers must be 1"
+        if self.score is None and (self.window, self.normaliser) != ("global", "softmax"):
+            yield "window and normaliser are of an attention, and there is none"
+        if self.window == "causal":
+            yield "window 'causal': a target has no future in its source"
+        if self.window == "compressed":
+            yield (
+                "window 'compressed' is for keys of several heads, and a recurrent decoder looks "
+                "with one; choose another"
+            )
+        if self.input_feeding and self.decoder != "luong":
+            yield f"decoder {self.decoder!r} has no attentional state to feed back"
+        yield from super().problems()
+
+    @property
+    def d_memory(self) -> int:
+        """Width of the encoder's states."""
+        return self.d_model * (2 if self.bidirectional else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +147,7 @@ class LuongDecoder(nn.Module):
         super().__init__()
         d = config.d_model
         self.input_feeding = config.input_feeding
-        self.tokens = nn.Embedding(config.n_target_vocab, d)
+        self.tokens = word_table(config.n_target_vocab, d, tied=config.tied_output)
         self.dropout = Dropout(config.dropout)
         d_in = 2 * d if config.input_feeding else d
         self.recurrence = Recurrence(
@@ -117,7 +162,7 @@ class LuongDecoder(nn.Module):
         if self.join is not None:
             nn.init.xavier_uniform_(self.join.weight, nn.init.calculate_gain("tanh"))
         d_out = d if is_luong or self.cross_attention is None else d_both
-        self.to_logits = nn.Linear(d_out, config.n_target_vocab)
+        self.to_words, self.to_logits = readout(d_out, self.tokens, tied=config.tied_output)
         self.begin = (
             BothWays(d, d if config.cell == "lstm" else None) if config.bidirectional else None
         )
@@ -139,7 +184,7 @@ class LuongDecoder(nn.Module):
         if not self.input_feeding:
             h, cell = self.recurrence(words, None, state.cell)
             out = self._joined(h, memory, state.length)
-            return self.dropout(out), RecurrentState(cell, state.fed, state.length + ids.shape[1])
+            return self._told(out), RecurrentState(cell, state.fed, state.length + ids.shape[1])
         outputs = []  # each step reads what attention made of the one before: no two at once
         for word in words.split(1, dim=1):  # (B, 1, D) each
             x = torch.cat((word, state.fed.unsqueeze(1)), dim=-1)
@@ -147,7 +192,10 @@ class LuongDecoder(nn.Module):
             out = self._joined(h, memory, state.length)
             outputs.append(out)
             state = RecurrentState(cell, out.squeeze(1), state.length + 1)
-        return self.dropout(torch.cat(outputs, dim=1)), state
+        return self._told(torch.cat(outputs, dim=1)), state
+
+    def _told(self, out: Tensor) -> Tensor:
+        return self.dropout(self.to_words(out))
 
     def _joined(self, h: Tensor, memory: RecurrentMemory, first: int) -> Tensor:
         """States (B, T, D) -> what the words are read off: h, [a; h] or tanh(W_c [c; h])."""
@@ -164,7 +212,7 @@ class BahdanauDecoder(nn.Module):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         d = config.d_model
-        self.tokens = nn.Embedding(config.n_target_vocab, d)
+        self.tokens = word_table(config.n_target_vocab, d, tied=config.tied_output)
         self.dropout = Dropout(config.dropout)
         self.begin = nn.Linear(d, d)
         self.cross_attention = MemoryAttention(d, config.d_memory, **config.attention)
@@ -172,7 +220,7 @@ class BahdanauDecoder(nn.Module):
         self.from_state = nn.Linear(d, 2 * d, bias=False)
         self.from_word = nn.Linear(d, 2 * d)
         self.from_context = nn.Linear(config.d_memory, 2 * d, bias=False)
-        self.to_logits = nn.Linear(d, config.n_target_vocab)
+        _, self.to_logits = readout(d, self.tokens, tied=config.tied_output)
 
     def start(self, memory: RecurrentMemory) -> RecurrentState:
         """s_0 = tanh(W h), where h is the last state of reading backwards: it saw word 1 last."""

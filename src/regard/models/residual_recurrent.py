@@ -31,6 +31,7 @@ from regard.kernels.call import may_ask, may_fuse
 from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import unroll_attending
 from regard.layers.dropout import Dropout
+from regard.layers.embeddings import readout, word_table
 from regard.layers.experts import Experts
 from regard.layers.key_values import KeyValues
 from regard.layers.recurrence import (
@@ -43,10 +44,10 @@ from regard.layers.recurrence import (
 from regard.layers.settings import Count, ExpertSettings
 from regard.models.base import SequenceModel
 from regard.models.recurrent import RecurrentMemory, RecurrentState
-from regard.models.settings import SourceAttentionConfig
+from regard.models.settings import RecurrentWordsConfig
 
 
-class ResidualRecurrentConfig(SourceAttentionConfig, ExpertSettings):
+class ResidualRecurrentConfig(RecurrentWordsConfig, ExpertSettings):
     """Stacks of LSTMs with residual connections."""
 
     family: Literal["residual_recurrent"] = "residual_recurrent"
@@ -192,13 +193,13 @@ class ResidualDecoder(nn.Module):
     def __init__(self, config: ResidualRecurrentConfig) -> None:
         super().__init__()
         d, (d_cell, d_out) = config.d_model, config.widths
-        self.tokens = nn.Embedding(config.n_target_vocab, d)
+        self.tokens = word_table(config.n_target_vocab, d, tied=config.tied_output)
         self.dropout = Dropout(config.dropout)
         self.cross_attention = MemoryAttention(d, config.d_memory, **config.attention)
         self.cell = ContextLSTM(d, d_cell, config.d_memory, d_out=d_out)
         widths = [d] * (config.n_decoder_layers - 1)
         self.above = ResidualStack(config, widths, config.d_memory)
-        self.to_logits = nn.Linear(d, config.n_target_vocab)
+        _, self.to_logits = readout(d, self.tokens, tied=config.tied_output)
         self.n_layers, self.pad_id = config.n_decoder_layers, config.pad_id
 
     def start(self, memory: RecurrentMemory) -> RecurrentState:

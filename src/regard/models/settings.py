@@ -398,51 +398,9 @@ class SourceAttentionConfig(SequenceConfig):
         return self.model_dump(include=names)
 
 
-class RecurrentConfig(SourceAttentionConfig):
-    """A recurrent encoder-decoder, with or without attention."""
+class RecurrentWordsConfig(SourceAttentionConfig):
+    """Of a recurrent model: one of its tables of words may be read both ways."""
 
-    family: Literal["recurrent"] = "recurrent"
-    decoder: Literal["plain", "luong", "bahdanau"] = Field(
-        "luong", description="Where attention stands: nowhere, behind the cell, or inside."
+    tied_output: bool = Field(
+        False, description="Whether the output is the target's embedding (Press & Wolf 2017)."
     )
-    cell: Cell = Field("lstm", description="What a step of the recurrence is.")
-    n_layers: Count = Field(1, description="Layers of encoder and of decoder.")
-    bidirectional: bool = Field(False, description="Whether the encoder reads both ways.")
-    window: str = Field("global", description="Which keys a query may see.")
-    half_width: Count = Field(10, description="D of the local windows.")
-    input_feeding: bool = Field(False, description="Whether the last attentional state is read.")
-    reverse_source: bool = Field(False, description="Whether the source is read from its end.")
-
-    def problems(self) -> Iterator[str]:
-        """What the three decoders cannot be told."""
-        if self.decoder != "plain" and self.score is None:
-            yield f"decoder {self.decoder!r} attends: give a score"
-        if self.decoder == "bahdanau" and self.n_layers != 1:
-            yield "decoder 'bahdanau' is one cell: n_layers must be 1"
-        if self.score is None and (self.window, self.normaliser) != ("global", "softmax"):
-            yield "window and normaliser are of an attention, and there is none"
-        if self.window == "causal":
-            yield "window 'causal': a target has no future in its source"
-        if self.window == "compressed":
-            yield (
-                "window 'compressed' is for keys of several heads, and a recurrent decoder looks "
-                "with one; choose another"
-            )
-        if self.input_feeding and self.decoder != "luong":
-            yield f"decoder {self.decoder!r} has no attentional state to feed back"
-        yield from super().problems()
-
-    @property
-    def d_memory(self) -> int:
-        """Width of the encoder's states."""
-        return self.d_model * (2 if self.bidirectional else 1)
-
-
-class MemoryNetworkConfig(SourceAttentionConfig):
-    """Long Short-Term Memory-Networks as encoder and decoder."""
-
-    family: Literal["memory_network"] = "memory_network"
-    fusion: Literal["shallow", "deep"] = Field(
-        "deep", description="Where the decoder joins what it found in the source."
-    )
-    score: str = Field("additive", description="How queries are matched with keys.")

@@ -11,8 +11,7 @@ from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
 from regard.inspection.capture import watch
 from regard.models.presets import PRESETS, ModelSettings, build, resolve
-from regard.models.recurrent import RecurrentTranslator
-from regard.models.settings import RecurrentConfig
+from regard.models.recurrent import RecurrentConfig, RecurrentTranslator
 from regard.training.flops import count_forward, flop_formula
 
 SCORES = ["content", "additive", "location", "general", "dot", "scaled_dot"]

@@ -18,8 +18,7 @@ from torch import Tensor
 from regard.lab.result import Result
 from regard.lab.small_models import seeded
 from regard.layers.attention import MultiHeadAttention
-from regard.models.recurrent import BahdanauDecoder, RecurrentTranslator
-from regard.models.settings import RecurrentConfig
+from regard.models.recurrent import BahdanauDecoder, RecurrentConfig, RecurrentTranslator
 from regard.visual.charts import bars
 from regard.visual.matrix import matrix
 from regard.visual.tables import Table
