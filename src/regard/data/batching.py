@@ -66,11 +66,18 @@ class Tile:
     """Positions of a row."""
 
 
-def tiles(source: Ints, target: Ints, batch_tokens: int, rng: np.random.Generator) -> list[Tile]:
+def tiles(
+    source: Ints,
+    target: Ints,
+    batch_tokens: int,
+    rng: np.random.Generator,
+    longest: int | None = None,
+) -> list[Tile]:
     """Batches in random order, of examples alike in the longer of their sides.
 
     Sources have as many positions as targets, or where they are longer by far, so many times as
-    many. One that is longer than ``batch_tokens`` makes a batch of its own.
+    many. One that is longer than ``batch_tokens`` makes a batch of its own. No row has more than
+    ``longest`` positions, which is as many as a model may know.
     """
     times = max(round(source.mean() / target.mean()), 1)
     lengths = tile_lengths(np.maximum(-(-source // times), target))
@@ -79,7 +86,10 @@ def tiles(source: Ints, target: Ints, batch_tokens: int, rng: np.random.Generato
         rows = rng.permutation(np.flatnonzero(lengths == length))
         n_rows = max(batch_tokens // (times * length), 1)
         cuts = range(n_rows, len(rows), n_rows)
-        found += [Tile(part, n_rows, times * length, length) for part in np.split(rows, cuts)]
+        n_source, n_target = (
+            n if longest is None else min(n, longest) for n in (times * length, length)
+        )
+        found += [Tile(part, n_rows, n_source, n_target) for part in np.split(rows, cuts)]
     return [found[i] for i in rng.permutation(len(found))]
 
 

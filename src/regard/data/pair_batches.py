@@ -80,11 +80,21 @@ def padded_stream(
     return Stream(texts, plan, collate, seed=seed, depends_on=depends_on)
 
 
-def tiled_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, seed: int) -> Stream:
-    """Padded batches of few shapes, for launches that are recorded."""
+def tiled_stream(
+    examples: Sequence[Example] | Texts,
+    *,
+    batch_tokens: int,
+    seed: int,
+    longest: int | None = None,
+) -> Stream:
+    """Padded batches of few shapes, for launches that are recorded.
+
+    No text is padded beyond ``longest``, of which none may be longer.
+    """
 
     def plan(table: IdTable, rng: np.random.Generator) -> list[Tile]:
-        return tiles(table.source.lengths + 1, table.target.lengths + 1, batch_tokens, rng)
+        sides = (table.source.lengths + 1, table.target.lengths + 1)
+        return tiles(*sides, batch_tokens, rng, longest)
 
     texts = IdTable.of(examples) if isinstance(examples, Sequence) else examples
     depends_on = {"batch_tokens": batch_tokens, "packed": False, "tiled": True}

@@ -173,7 +173,7 @@ class PreparedTranslation(Prepared):
         if self.same_shapes:
             return packed_stream(self.texts, **how)
         if self.few_shapes:
-            return tiled_stream(self.texts, **how)
+            return tiled_stream(self.texts, **how, longest=self.config.longest)
         return padded_stream(self.texts, **how, loss_on=self.recipe.data.loss_on)
 
     @property

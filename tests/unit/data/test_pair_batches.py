@@ -278,6 +278,16 @@ def test_tiles_hold_every_example_once_an_epoch_in_few_shapes():
             assert b.source.numel() <= 128 or len(b.source) == 1
 
 
+def test_tiles_are_no_longer_than_a_model_may_read():
+    examples = made(300, longest=40)
+    most = max(len(side) + 1 for one in examples for side in (one.source, one.target))
+    batches = epoch_of(tiled_stream(examples, batch_tokens=128, seed=3, longest=most))
+    assert most % 8  # a tile of its own would be longer
+    assert max(b.source.shape[1] for b in batches) == most
+    assert max(b.target_in.shape[1] for b in batches) == most
+    assert sorted(n for b in batches for n in b.numbers) == list(range(300))
+
+
 def test_empty_rows_of_a_tile_read_an_end_and_learn_nothing():
     batch = tiled_stream(made(1), batch_tokens=64, seed=0).next()
     assert len(batch.source) > 1
