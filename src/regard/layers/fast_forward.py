@@ -8,6 +8,12 @@ linear:
 
 There is no other product between an input and its gates. In a column every other layer reads its
 text from the end.
+
+The path of f is linear and has no bound. An update of Adam moves every weight by about its rate,
+hence f by the rate times the sum of 3D inputs, in every layer: at rates that suit all else gates
+are soon saturated. So the inputs of these products are a tenth of what they are, and their fresh
+weights ten times as large (an equalised learning rate, Karras et al. 2018): the same functions,
+smaller steps.
 """
 
 from __future__ import annotations
@@ -31,6 +37,23 @@ from regard.layers.recurrence import (
     open_forget_gates,
     turned_round,
 )
+
+INPUT_SCALE = 0.1
+"""Of what is read by products that f goes through."""
+
+
+class EqualisedLinear(nn.Linear):
+    """A linear layer of inputs times ``INPUT_SCALE`` and fresh weights as many times larger."""
+
+    @override
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        with torch.no_grad():
+            self.weight.div_(INPUT_SCALE)
+
+    @override
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input * INPUT_SCALE)
 
 
 def peephole_step(gates: Tensor, peepholes: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -68,13 +91,14 @@ class FastForwardLayer(nn.Module):
         super().__init__()
         self.recurrence = Recurrence("lstm", d_in, d_hidden)
         weights = dict(self.recurrence.inner.named_parameters())
-        begin_gates(weights["weight_ih_l0"], weights["weight_hh_l0"], gain=1.0)
+        begin_gates(weights["weight_ih_l0"], weights["weight_hh_l0"], gain=1 / INPUT_SCALE)
         # f goes upwards, so what opens the forget gates is added behind it.
         open_forget_gates(weights["bias_hh_l0"], weights["bias_ih_l0"])
         self.peepholes = nn.Parameter(torch.zeros(3, d_hidden)) if peepholes else None
 
     def forward(self, x: Tensor, state: CellState | None = None) -> tuple[Passed, CellState]:
         """x after ``state`` -> what is passed upwards, and the new state."""
+        x = x * INPUT_SCALE
         f = self._product(x, "ih")
         state = state or self.recurrence.start(x)
         if self.peepholes is None and may_fuse():

@@ -24,7 +24,12 @@ from regard.layers.attention import MemoryAttention
 from regard.layers.attentive_cell import unroll_attending
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import readout, word_table
-from regard.layers.fast_forward import FastForwardStack, Passed, PeepholeContextLSTM
+from regard.layers.fast_forward import (
+    EqualisedLinear,
+    FastForwardStack,
+    Passed,
+    PeepholeContextLSTM,
+)
 from regard.layers.key_values import KeyValues, SourceMemory
 from regard.layers.recurrence import CellState, ContextLSTM
 from regard.layers.settings import Count
@@ -75,7 +80,7 @@ class FastForwardEncoder(nn.Module):
             FastForwardStack(widths, d, dropout=config.dropout, peepholes=config.peepholes)
             for _ in range(2)
         )
-        self.to_memory = nn.Linear(10 * d, config.d_memory)
+        self.to_memory = EqualisedLinear(10 * d, config.d_memory)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         """ids (B, S), mask (B, S) -> (B, S, d_memory)"""
@@ -98,6 +103,9 @@ class FastForwardDecoder(nn.Module):
         self.cross_attention = MemoryAttention(d, config.d_memory, **config.attention)
         cell = PeepholeContextLSTM if config.peepholes else ContextLSTM
         self.cell = cell(config.d_word, d, config.d_memory)
+        self.cell.context = EqualisedLinear(config.d_memory, 4 * d, bias=False)
+        for gate in self.cell.state.weight.split(d):
+            nn.init.orthogonal_(gate)
         above = [3 * d] * (config.n_decoder_layers - 1)
         self.above = FastForwardStack(above, d, dropout=config.dropout, peepholes=config.peepholes)
         self.to_words, self.to_logits = readout(d, self.tokens, tied=config.tied_output)

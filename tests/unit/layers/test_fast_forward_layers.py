@@ -4,7 +4,13 @@ import pytest
 import torch
 
 from regard.kernels.call import reference_only
-from regard.layers.fast_forward import FastForwardLayer, FastForwardStack, PeepholeContextLSTM
+from regard.layers.fast_forward import (
+    INPUT_SCALE,
+    EqualisedLinear,
+    FastForwardLayer,
+    FastForwardStack,
+    PeepholeContextLSTM,
+)
 from regard.layers.recurrence import CellState
 
 D = 4
@@ -25,7 +31,7 @@ def by_equations(layer, x):
     p_i, p_f, p_o = torch.zeros(3, D) if layer.peepholes is None else layer.peepholes
     fs, hs = [], []
     for row in x:
-        fs.append(inner.weight_ih_l0 @ row + inner.bias_ih_l0)
+        fs.append(inner.weight_ih_l0 @ (INPUT_SCALE * row) + inner.bias_ih_l0)
         i, f, g, o = (fs[-1] + inner.weight_hh_l0 @ h + inner.bias_hh_l0).chunk(4)
         new = torch.sigmoid(f + p_f * c) * c + torch.sigmoid(i + p_i * c) * torch.tanh(g)
         h, c = torch.sigmoid(o + p_o * new) * torch.tanh(new), new
@@ -106,3 +112,27 @@ def test_no_layers_above_leave_all_as_it_was(rng):
     passed, state = layer(torch.randn(2, 5, 3, generator=rng))
     nothing = CellState(state.h[:, :0], state.c[:, :0])
     assert stack.upwards(passed, nothing) == (passed, nothing)
+
+
+def test_equalised_weights_begin_as_others_do_and_are_moved_less(rng):
+    x = torch.randn(64, 5, generator=rng)
+    torch.manual_seed(1)
+    plain = torch.nn.Linear(5, 3)
+    torch.manual_seed(1)
+    equalised = EqualisedLinear(5, 3)
+    torch.testing.assert_close(equalised(x), plain(x))
+    moved = []
+    for layer in (plain, equalised):
+        before = layer(x)
+        optimiser = torch.optim.Adam([layer.weight], lr=0.01)
+        layer(x).sum().backward()
+        optimiser.step()
+        moved.append((layer(x) - before).norm().item())
+    assert moved[1] / moved[0] == pytest.approx(INPUT_SCALE, rel=1e-3)
+
+
+def test_a_fresh_layer_keeps_the_size_of_f():
+    torch.manual_seed(0)
+    layer = FastForwardLayer(3 * 64, 64)
+    f = layer(torch.randn(8, 5, 3 * 64))[0].f
+    assert 0.7 < f.std() < 1.4

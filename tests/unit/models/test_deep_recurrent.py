@@ -8,6 +8,7 @@ from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
 from regard.inspection.capture import watch
 from regard.kernels.call import reference_only
+from regard.layers.fast_forward import INPUT_SCALE
 from regard.models.presets import PRESETS, ModelSettings, build, resolve
 from regard.training.flops import count_forward, flop_formula
 
@@ -204,6 +205,7 @@ def test_deep_attention_is_the_paper_unrolled(source, target):
             for k, layer in enumerate(column.layers):
                 turned = (k + number) % 2 == 1
                 inner = layer.recurrence.inner
+                read = INPUT_SCALE * read
                 f = read @ inner.weight_ih_l0.T + inner.bias_ih_l0
                 h, _, _ = run(inner, read.flip(0) if turned else read)
                 h = h.flip(0) if turned else h
@@ -222,7 +224,7 @@ def test_deep_attention_is_the_paper_unrolled(source, target):
             s = h = o.sigmoid() * c.tanh()
             for k, layer in enumerate(decoder.above.layers):
                 inner = layer.recurrence.inner
-                read = torch.cat((f[: 2 * d], h))
+                read = INPUT_SCALE * torch.cat((f[: 2 * d], h))
                 f = inner.weight_ih_l0 @ read + inner.bias_ih_l0
                 above[k] = lstm_step(read, *above[k], inner)
                 h = above[k][0]
