@@ -233,7 +233,8 @@ def _label(value: float, step: float, largest: float) -> str:
     if abs(value) < step * 1e-6:
         return "0"
     if largest >= 1e15 or largest < 1e-3:
-        return f"{value:.4g}"
+        significant = math.floor(math.log10(largest)) - math.floor(math.log10(step) + 1e-9) + 1
+        return f"{value:.{max(4, significant)}g}"
     units = ((u, s) for start, u, s in _UNITS if largest >= start and step >= u / 1000)
     unit, suffix = next(units, (1.0, ""))
     decimals = max(0, -math.floor(math.log10(step / unit) + 1e-9))

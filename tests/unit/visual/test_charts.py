@@ -252,6 +252,7 @@ def test_any_values_fit_on_a_linear_axis_with_a_few_ticks(values, outward):
 @given(st.lists(st.floats(1e-99, 1e99), max_size=4))
 @example([3.0, 3.0])
 @example([1.0, 1.002])
+@example([1.24509294e98, 1.24633971e98])
 def test_any_positive_values_fit_on_a_log_axis_with_a_few_ticks(values):
     axis = log_axis(values)
     assert axis.low < axis.high
