@@ -3,7 +3,7 @@
 python benchmarks/differential_attention.py runs/differential san2016 dan2018,triplet_weight=0.3
     dcn2018,combine=add --seeds 1 2 3 --set n_layers=2
 
-Trains the recipe scenes-questions with every system and seed (a run that is finished is read back)
+Trains the recipe scenes-questions with every system and seed (what is finished is read back)
 and scores `test` and `combinations`. The first system is the plain one. Differences are of the same
 questions, all seeds together; intervals are of 10,000 bootstrap draws of scenes, as questions about
 one scene are no independent ones. They say nothing of other seeds: differences by seed do.
@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +54,9 @@ def main() -> None:
             for split in data.test_sets:
                 examples = data.split(split)
                 scenes[split] = [one.where for one in examples]
-                values = measured(run, examples)
+                values = kept(
+                    asked.out / f"{system}-{seed}-{split}.npz", partial(measured, run, examples)
+                )
                 found.setdefault(split, {}).setdefault(system, []).append(values)
                 told = {name: round(float(np.nanmean(x)), 4) for name, x in values.items()}
                 print(json.dumps({"split": split, "system": system, "seed": seed, **told}))
@@ -80,6 +84,14 @@ def trained(out: Path, settings: list[str]) -> PictureAnswerer:
         train(load_recipe("scenes-questions", settings), out, resume=out.exists())
     run: PictureAnswerer = regard.load(out)
     return run
+
+
+def kept(path: Path, measure: Callable[[], dict[str, Values]]) -> dict[str, Values]:
+    """What was measured, read back where it was measured before."""
+    if not path.exists():
+        np.savez(path, **measure())
+    with np.load(path) as found:
+        return {name: found[name] for name in MEASURES}
 
 
 def measured(run: PictureAnswerer, examples: list[PictureQuestion]) -> dict[str, Values]:

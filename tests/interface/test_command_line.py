@@ -101,10 +101,20 @@ def test_translations_begin_with_a_prefix(run, refused, run_path):
 
 
 def test_unknown_words_are_named_once_and_translated_all_the_same(run, run_path):
-    code, out, err = run("translate", run_path, stdin="a zebra b\nzebra\n")
+    code, out, err = run("translate", run_path, stdin="a zebra b\nzebra a\n")
     assert code == 0
     assert out.count("\n") == 2
     assert err == "regard: 1 unknown word read as <unk>: zebra\n"
+
+
+def test_a_line_without_a_known_word_is_refused_after_those_before_it(run, run_path):
+    code, out, err = run("translate", run_path, stdin="a b\nzebra gnu\na\n")
+    assert code == 2
+    assert out.count("\n") == 1
+    assert err == (
+        "regard: standard input, line 2: the model knows no word of 'zebra gnu'; take texts like "
+        "those that it was trained on\n"
+    )
 
 
 def test_an_answer_comes_before_the_next_line_is_written(run_path):

@@ -202,4 +202,5 @@ def test_what_makes_no_ensemble_is_refused(refused, run_path, tmp_path):
         regard.load([])
     with pytest.raises(regard.ConfigError, match="runs of the task masked make no ensemble"):
         TASKS["masked"].ensemble([])
-    assert main(["translate", str(run_path), "x" * 5000]) == 0  # too long for a name: a text
+    text = f"a {'x' * 5000}"
+    assert main(["translate", str(run_path), text]) == 0  # too long for a name: a text

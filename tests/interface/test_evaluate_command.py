@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -52,7 +53,8 @@ def test_what_does_not_go_together_is_refused(refused, run_path):
     assert "--alignments and --gold go together" in refused(run_path, "--alignments", "a")
     assert "--alignments and --gold go together" in refused(run_path, "--gold", "a")
     both = ("--alignments", "a", "--gold", "b")
-    for more in (("--split", "test"), ("--beam", "4"), ("--source", "a", "--reference", "b")):
+    others = (("--split", "test"), ("--beam", "4"), ("--against", run_path))
+    for more in (*others, ("--source", "a", "--reference", "b")):
         assert "nothing is translated" in refused(run_path, *both, *more)
 
 
@@ -129,3 +131,16 @@ def test_other_data_is_of_the_same_task(refused, run_path, tmp_path):
     message = refused(run_path, "--data", recipe)
     assert "is a recipe for language, and this is a run for translation" in message
     assert "--set changes the recipe of --data" in refused(run_path, "--set", "folder=x")
+
+
+def test_two_runs_are_compared_on_the_same_texts(run, run_path, corpus):
+    files = ("--source", corpus["test"][0], "--reference", corpus["test"][1])
+    code, out, _ = run(run_path, *files, "--against", run_path, "--json")
+    assert code == 0
+    ahead = json.loads(out)["against"]
+    assert set(ahead) >= {"bleu", "chrf", "gleu", "exact_match"}
+    assert ahead["gleu"]["difference"] == 0.0
+    assert ahead["gleu"]["p_value"] == 1.0
+    code, out, _ = run(run_path, *files, "--against", run_path)
+    assert code == 0
+    assert re.search(rf"BLEU \S+, {re.escape(str(run_path))} \S+: \+0.00 \[.*\], p = 1.000", out)

@@ -181,3 +181,11 @@ def test_a_file_says_by_itself_what_to_score_on(refused, run_path, runs, tmp_pat
     message = refused("evaluate", runs["classification"], path, "--stride", 3)
     assert "--stride is for runs of the task language" in message
     assert "no file none.tsv" in refused("evaluate", runs["masked"], tmp_path / "none.tsv")
+
+
+def test_only_texts_of_one_task_are_compared(runs, refused, run_path):
+    folder = runs["classification"]
+    files = ("evaluate", folder, folder.parent / "test.tsv", "--against")
+    assert "compares texts, and a run for classification writes none" in refused(*files, folder)
+    message = refused("evaluate", run_path, "--against", folder)
+    assert f"{folder} is a run for classification, and this is a run for translation" in message

@@ -103,7 +103,7 @@ def test_no_more_than_a_chunk_is_read_before_it_is_written(run, kept, engine, mo
 
 def test_unknown_words_do_not_fill_the_memory(run, kept, monkeypatch):
     monkeypatch.setattr(verbs, "MOST_UNKNOWN", 2)
-    _, _, err = run("translate", kept, stdin="gnu\nzebra\nyak\n")
+    _, _, err = run("translate", kept, stdin="gnu a\nzebra b\nyak c\n")
     assert err == (
         "regard: 2 unknown words read as <unk>: gnu, zebra\n"
         "regard: further unknown words were not counted\n"

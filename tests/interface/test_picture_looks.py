@@ -56,7 +56,7 @@ def test_a_picture_for_a_run_of_texts_is_refused(run_path, picture, verb, capsys
     assert main([verb, str(run_path), str(picture)]) == 2
     told = f"regard: {picture} is a picture's file, and this run reads texts\n"
     assert capsys.readouterr() == ("", told)
-    assert main([verb, str(run_path), "nowhere.png"]) == 0
+    assert main([verb, str(run_path), "a nowhere.png"]) == 0
 
 
 def test_a_text_for_a_run_of_pictures_is_refused(folder, capsys):

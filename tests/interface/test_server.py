@@ -664,7 +664,16 @@ def events(text):
     ]
 
 
-@pytest.mark.parametrize("text", [*TEXTS[:6], "a b c d e a b c", "z", " "])
+def test_a_line_without_a_known_word_is_refused(client):
+    for answer in (
+        client.get("/api/stream", params={"source": "z"}),
+        client.post("/translate", json={**JSON, "q": ["a b", "z z"]}),
+    ):
+        assert answer.status_code == 422
+        assert "the model knows no word of 'z" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("text", [*TEXTS[:6], "a b c d e a b c", "a z", " "])
 def test_a_stream_grows_token_by_token_into_what_greedy_search_says(client, run, text):
     answer = client.get("/api/stream", params={"source": text})
     assert answer.headers["content-type"].startswith("text/event-stream")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +25,9 @@ from regard.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from regard.evaluation.systems import Bootstrap
+    from regard.tasks.base import Evaluation
 
 
 def evaluate(
@@ -57,6 +60,14 @@ def evaluate(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="With --data: override a setting of it."),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Another run that writes texts, scored on the same ones: how far the first is "
+            "ahead of it, by paired bootstrap.",
+        ),
+    ] = None,
     beam: Beam = None,
     stride: Annotated[
         int | None,
@@ -81,32 +92,77 @@ def evaluate(
 
     others, file = _runs_and_file(words or [])
     given = {"file": file, "split": split, "source": source, "reference": reference}
-    _check(**given, alignments=alignments, gold=gold, data=data, beam=beam)
+    _check(**given, alignments=alignments, gold=gold, data=data, beam=beam, against=against)
     run = _with_data(load([path, *others], device=device), data, overrides or [])
+    other = None if against is None else _with_data_of(run, load(against, device=device), against)
     task, options = TASKS[run.task], {"beam": beam, "stride": stride}
-    if alignments is not None and gold is not None:
-        found = task.score_alignments(run, alignments, gold)
-    elif source is not None and reference is not None:
-        found = task.score_pair(run, source, reference, **options)
-    elif file is not None:
-        found = task.score_file(run, file, **options)
-    else:
-        found = task.evaluate(run, split, own=data is None, **options)
+
+    def scored(run: Any, own: bool) -> Evaluation:
+        if alignments is not None and gold is not None:
+            return task.score_alignments(run, alignments, gold)
+        if source is not None and reference is not None:
+            return task.score_pair(run, source, reference, **options)
+        if file is not None:
+            return task.score_file(run, file, **options)
+        return task.evaluate(run, split, own=own, **options)
+
+    found = scored(run, data is None)
     for line in found.notes:
         note(line)
+    ahead = {} if other is None else _ahead(found, scored(other, False))
     if as_json:
-        print(json.dumps(found.scores, ensure_ascii=False))
-    elif alignments is not None:
-        aer, shuffled, chosen = (
-            f"{100 * found.scores[name]:.1f} %" for name in ("aer", "aer_shuffled", "chosen_on_aer")
-        )
-        print(
-            f"alignment error rate {aer} on {found.scores['n']} sentences (shuffled {shuffled})\n"
-            f"by {found.scores['aer_by']}: chosen on the first {found.scores['chosen_on']} "
-            f"sentences, where its rate is {chosen}"
-        )
+        told = {"against": {name: asdict(one) for name, one in ahead.items()}} if ahead else {}
+        print(json.dumps({**found.scores, **told}, ensure_ascii=False))
+        return
+    if alignments is not None:
+        _show_alignment(found.scores)
     else:
         _show(found.scores)
+    for name, one in ahead.items():
+        _show_ahead(name, one, against)
+
+
+def _show_alignment(scores: Mapping[str, Any]) -> None:
+    aer, shuffled, chosen = (
+        f"{100 * scores[name]:.1f} %" for name in ("aer", "aer_shuffled", "chosen_on_aer")
+    )
+    print(
+        f"alignment error rate {aer} on {scores['n']} sentences (shuffled {shuffled})\n"
+        f"by {scores['aer_by']}: chosen on the first {scores['chosen_on']} sentences, where its "
+        f"rate is {chosen}"
+    )
+
+
+def _with_data_of(run: Any, other: Any, against: Path) -> Any:
+    """Another run of the same task, as if it had been trained on the same data."""
+    _check_task(other.task, run, f"{against} is a run")
+    return replace(other, recipe=other.recipe.model_copy(update={"data": run.recipe.data}))
+
+
+def _ahead(found: Evaluation, other: Evaluation) -> dict[str, Bootstrap]:
+    """How far the texts of the first are ahead, by the metrics that both were scored by."""
+    if not found.references:
+        task = found.scores["task"]
+        raise ConfigError(f"--against compares texts, and a run for {task} writes none")
+    from regard.evaluation.metrics import METRICS
+    from regard.evaluation.systems import paired_bootstrap
+
+    able = [name for name, one in METRICS.items() if one.function and one.takes == "texts"]
+    names = [name for name in able if name in found.scores and name in other.scores]
+    texts = found.outputs, other.outputs, found.references
+    return {name: paired_bootstrap(*texts, metric=name) for name in names}
+
+
+def _show_ahead(name: str, one: Bootstrap, against: Path | None) -> None:
+    from regard.evaluation.metrics import score_text, score_title
+
+    a, b, *apart = (score_text(name, value) for value in (one.a, one.b, *one.interval))
+    low, high = apart
+    sign = "+" if one.difference >= 0 else ""
+    print(
+        f"{score_title(name)} {a}, {against} {b}: {sign}{score_text(name, one.difference)} "
+        f"[{low}, {high}], p = {one.p_value:.3f} (paired bootstrap)"
+    )
 
 
 def _runs_and_file(words: list[Path]) -> tuple[list[Path], Path | None]:
@@ -150,9 +206,13 @@ def _with_data(run: Any, data: str | None, overrides: Sequence[str]) -> Any:
     from regard.recipes.recipe import load_recipe
 
     other = load_recipe(data, overrides)
-    if other.task != run.task:
-        raise ConfigError(f"{data} is a recipe for {other.task}, and this is a run for {run.task}")
+    _check_task(other.task, run, f"{data} is a recipe")
     return replace(run, recipe=run.recipe.model_copy(update={"data": other.data}))
+
+
+def _check_task(task: str, run: Any, what: str) -> None:
+    if task != run.task:
+        raise ConfigError(f"{what} for {task}, and this is a run for {run.task}")
 
 
 def _check(**given: object) -> None:
@@ -163,9 +223,9 @@ def _check(**given: object) -> None:
         raise ConfigError("--alignments and --gold go together")
     if {"split", "source"} <= named:
         raise ConfigError("--split scores the run's own data and --source your files: give one")
-    if "alignments" in named and named & {"split", "source", "beam"}:
+    if "alignments" in named and named & {"split", "source", "beam", "against"}:
         scored = "--alignments scores attention, nothing is translated"
-        raise ConfigError(f"{scored}: leave out --split, --source and --beam")
+        raise ConfigError(f"{scored}: leave out --split, --source, --beam and --against")
     if "file" in named and named & {"split", "source", "alignments", "data"}:
         others = "--split, --source, --alignments and --data"
         raise ConfigError(f"{given['file']} says what to score on: leave out {others}")
@@ -209,9 +269,11 @@ def score(
 
 # ------------------------------------------------------------------ tables of scores
 
-# Of the many scores of a translator and of a summarizer, those that its table shows.
+# Of the many scores of tasks that write, those that a table shows, by the one that tells the task.
 TRANSLATION = ("n", "exact_match", "bleu", "chrf", "perplexity")
 SUMMARIES = ("n", "rouge1", "rouge2", "rouge_l", "facts", "two_hop_facts", "log_perplexity")
+CAPTIONS = ("n", "true_captions", "bleu", "cider", "rouge_l_coco", "meteor_stem", "perplexity")
+SHOWN = {"chrf": TRANSLATION, "rouge_l": SUMMARIES, "cider": CAPTIONS}
 
 
 def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = False) -> None:
@@ -220,11 +282,8 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
 
     console = Console(markup=False, highlight=False, soft_wrap=True)
     names = _numbers_in(scores)
-    if all("chrf" in one for one in scores.values()):
-        names = TRANSLATION
-    elif "rouge_l" in names:
-        names = [name for name in SUMMARIES if name in names]
-    console.print(_table(scores, names))
+    chosen = next((some for key, some in SHOWN.items() if key in names), names)
+    console.print(_table(scores, [name for name in chosen if name in names]))
     parts: dict[str, Mapping[str, Any]] = {}
     for name, one in scores.items():
         parts |= {f"{name}: {part}": told for part, told in one.get("parts", {}).items()}
@@ -254,7 +313,7 @@ def _table(scores: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> Tab
 
     from regard.evaluation.metrics import parts_of, score_text, score_title
 
-    titles = {"n": "sentences"} if names is TRANSLATION else {}
+    titles = {"n": "sentences"} if "chrf" in names else {}
     columns = [Column(titles.get(name) or score_title(name), justify="right") for name in names]
     table = Table(Column("test set", no_wrap=True), *columns)
     for test_set, one in scores.items():
@@ -278,9 +337,10 @@ def attention_lines(scores: Mapping[str, Any]) -> list[str]:
     for name in [one for one in found if one in scores]:
         share, shuffled = (f"{100 * scores[one]:.1f} %" for one in (name, f"{name}_shuffled"))
         lines.append(f"{found[name]} {share} ({scores[f'{name}_by']}; shuffled {shuffled})")
-    if "looking" in scores:
+    looking = scores.get("looking", scores)
+    if "pointing_accuracy" in looking:
         from regard.evaluation.saliency import looking_rows
 
-        for name, *told in looking_rows(scores["looking"]):
+        for name, *told in looking_rows(looking):
             lines.append(f"{name} {{:.3f}} (shuffled {{:.3f}}, centre {{:.3f}})".format(*told))
     return lines

@@ -46,6 +46,8 @@ Ids = Sequence[int]
 FORMAT = "ctranslate2"
 FOLDER = "engines"
 """In the run folder. Whoever finds it may delete it."""
+AT_ONCE = 16_384
+"""Source tokens, times beams: CTranslate2 is mostly used on a CPU, which is no faster with more."""
 
 ENGINES: Registry[Callable[[Run, str | None], Engine]] = Registry("engine")
 """By name: a run and CTranslate2's compute type -> an engine."""
@@ -105,7 +107,7 @@ class TokenTranslator:
             num_hypotheses=n_best,
             length_penalty=alpha,
             suppress_sequences=[[PAD], [BEGIN]] if suppressed else None,
-            max_batch_size=max(1, batch_tokens // beam),
+            max_batch_size=max(1, min(batch_tokens, AT_ONCE) // beam),
             batch_type="tokens",
             max_input_length=0,
             max_decoding_length=limit,

@@ -1,23 +1,52 @@
-"""Small convolutional networks, trained with what reads them: a picture to a grid of vectors."""
+"""Small convolutional networks, trained with what reads them: a picture to a grid of vectors.
+
+A vector should look at the middle of its cell. An odd kernel of stride 2 cannot: its output i looks
+at 2 i, half a place before the middle of 2 i and 2 i + 1, and halvings add up: three of them look
+3.5 pixels above and left of the middle. So the last one *leans*: it looks at 2 i + 1, which leaves
+half a pixel.
+"""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
+import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import override
+
+
+class HalvingConv(nn.Conv2d):
+    """A convolution with an odd kernel that halves a grid, sides being rounded up."""
+
+    def __init__(self, d_in: int, d_out: int, kernel: int, *, leaning: bool) -> None:
+        around = 0 if leaning else kernel // 2
+        super().__init__(d_in, d_out, kernel, stride=2, padding=around, bias=False)
+        self.leaning = leaning
+
+    @override
+    def forward(self, input: Tensor) -> Tensor:
+        """(B, d_in, H, W) -> (B, d_out, H / 2, W / 2)"""
+        if self.leaning:
+            before = self.kernel_size[0] // 2 - 1
+            input = F.pad(input, (before, before + 2) * 2)
+        return super().forward(input)
 
 
 class ConvBlock(nn.Module):
     """Two 3 × 3 convolutions with a residual connection; the first may halve the grid."""
 
-    def __init__(self, d_in: int, d_out: int, *, stride: int) -> None:
+    def __init__(self, d_in: int, d_out: int, *, stride: int, leaning: bool = False) -> None:
         super().__init__()
-        self.inner = nn.Conv2d(d_in, d_out, 3, stride=stride, padding=1, bias=False)
+        self.inner = (
+            HalvingConv(d_in, d_out, 3, leaning=leaning)
+            if stride == 2
+            else nn.Conv2d(d_in, d_out, 3, padding=1, bias=False)
+        )
         self.outer = nn.Conv2d(d_out, d_out, 3, padding=1, bias=False)
         self.inner_norm, self.outer_norm = _norm(d_out), _norm(d_out)
         same = stride == 1 and d_in == d_out
         self.beside = nn.Identity() if same else nn.Conv2d(d_in, d_out, 1)
-        self.stride = stride
+        self.stride, self.leaning = stride, leaning
         self.activation = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -25,7 +54,8 @@ class ConvBlock(nn.Module):
         y = self.activation(self.inner_norm(self.inner(x)))
         # Strided by hand: oneDNN's backward of a strided 1 × 1 convolution writes outside its
         # memory where the picture's channels lie last and the convolution has 16 of them.
-        kept = x[..., :: self.stride, :: self.stride]
+        shifted = F.pad(x, (0, 1, 0, 1))[..., 1:, 1:] if self.leaning else x
+        kept = shifted[..., :: self.stride, :: self.stride]
         return self.activation(self.outer_norm(self.outer(y)) + self.beside(kept))
 
 
@@ -39,7 +69,7 @@ class ConvNet(nn.Module):
         super().__init__()
         widths = _widths(d_model, channels, stride)
         self.stages = nn.Sequential(
-            *(ConvBlock(a, b, stride=2) for a, b in pairwise(widths)),
+            *(ConvBlock(a, b, stride=2, leaning=b == d_model) for a, b in pairwise(widths)),
             ConvBlock(d_model, d_model, stride=1),
         )
 
@@ -61,7 +91,7 @@ class ConvStem(nn.Sequential):
         super().__init__(
             *(
                 nn.Sequential(
-                    nn.Conv2d(a, b, 5, stride=2, padding=2, bias=False),
+                    HalvingConv(a, b, 5, leaning=b == d_model),
                     nn.BatchNorm2d(b),
                     nn.ReLU(),
                 )

@@ -12,6 +12,7 @@ looks its nearest neighbours up there, in training and afterwards alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, cast
 
@@ -243,7 +244,8 @@ class JointReader(nn.Module):
         n = config.n_layers
         tokens = nn.Embedding(config.n_vocab, config.d_model)
         nn.init.normal_(tokens.weight, std=config.d_model**-0.5)
-        self.embedding = input_embedding(config, tokens)
+        scale = math.sqrt(config.d_model) if config.positions == "sinusoidal" else 1.0
+        self.embedding = input_embedding(config, tokens, scale=scale)
         self.encoder = PictureEncoder(config.model_copy(update={"n_layers": 0}))
         self.kinds = nn.Parameter(torch.randn(2, config.d_model) * config.d_model**-0.5)
         self.joint = nn.ModuleList(EncoderBlock(config, layer=i, n_layers=n) for i in range(n))

@@ -28,7 +28,7 @@ from regard.server.service import EVENT_STREAM, Event, Service, stream_response
 from regard.tasks.requests import MAX_CHARACTERS, MAX_LINES, MAX_NAME, Name, Numbered, Text
 from regard.tasks.translating import target_ids
 from regard.tasks.translator import Run
-from regard.tasks.verbs import check_side
+from regard.tasks.verbs import check_source
 
 LANGUAGE_NAMES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
 """Languages by code; one that is not here is called by its code."""
@@ -231,7 +231,7 @@ def _checked_lines(service: Service, texts: Iterable[str]) -> list[str]:
         why = f"there are {len(lines)} lines, at most {MAX_LINES} go in; send fewer at once"
         raise RefusedError(422, why)
     for line in lines:
-        check_side(service.run, service.limits.tokens, service.run.tokenizers.source, line)
+        check_source(service.run, service.limits.tokens, line)
     return lines
 
 

@@ -44,6 +44,8 @@ class Evaluation:
     """What the model gave for each example, where that is text."""
     notes: tuple[str, ...] = ()
     """What a user should know about how the data was read."""
+    references: Sequence[str] = ()
+    """The right text of each example, where the task is to write one."""
 
 
 SHORT = 1000

@@ -158,7 +158,7 @@ class SummarizeOptions(SearchOptions):
     """How the command line summarizes."""
 
     prefix: str = Field("", description="How every summary begins.")
-    batch_tokens: int = Field(16384, ge=1, description="Tokens of documents at once.")
+    batch_tokens: int = Field(65536, ge=1, description="Tokens of documents at once.")
     truncate: bool = Field(False, description="Cut off the end of a document that is too long.")
 
 

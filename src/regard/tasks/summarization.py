@@ -18,7 +18,6 @@ import torch
 from typing_extensions import override
 
 from regard.core.errors import ConfigError, DataError
-from regard.core.numbers import mentioned
 from regard.data.records import Document
 from regard.data.splits import Data, load_records, split_of
 from regard.evaluation.attention import Watched
@@ -33,7 +32,6 @@ from regard.tasks.translation_scores import CROSS, likelihood, watched_words
 from regard.tasks.translator import LengthWarnings, Run, load_pair_run
 from regard.tasks.verb import Form
 from regard.tasks.writing_verbs import SUMMARIZE
-from regard.text.specials import UNKNOWN_ID
 from regard.text.tokenizer import Tokenizer
 
 OWN_METRICS = ("rouge_l",)
@@ -75,17 +73,10 @@ class Summarizer(Run):
 
     def readable(self, document: str, *, truncate: bool = False) -> str:
         """The document, or the part of it that the model reads; else why it cannot be read."""
-        ids = self.tokenizers.source.encode(one_text(document))
-        if ids and all(one == UNKNOWN_ID for one in ids):
-            raise DataError(
-                f"the model knows no word of {mentioned(document)}; summarize texts like those "
-                "that it was trained on"
-            )
-        if len(ids) < self.model.config.max_len:
-            return document
-        if truncate or self.cuts:
-            return self.cut(document)
-        raise DataError(self.too_long(document))
+        shown = self.cut(one_text(document)) if truncate or self.cuts else one_text(document)
+        if (why := self.unreadable(shown)) is not None:
+            raise DataError(why)
+        return shown
 
     def cut(self, document: str) -> str:
         """As many whole words from the beginning as the model reads with the end token."""
@@ -163,7 +154,7 @@ def evaluate_documents(
     if len(short) < len(read):
         scores["too_long"] = len(read) - len(short)
     note = f"{split}: {n_cut} documents cut to max_len={run.model.config.max_len} tokens"
-    return Evaluation(scores, summaries, (note,) if n_cut else ())
+    return Evaluation(scores, summaries, (note,) if n_cut else (), references)
 
 
 def _multi(documents: Sequence[Document], summaries: Sequence[str]) -> dict[str, Any]:

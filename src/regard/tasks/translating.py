@@ -95,8 +95,8 @@ class Tree:
         }
 
 
-DECODE_TOKENS = 16_384
-"""At most so many padded source tokens are decoded at once."""
+DECODE_TOKENS = 65_536
+"""At most so many padded source tokens are decoded at once: several of long documents."""
 SCORE_TOKENS = 4096
 """So many are scored at once: all their logits are there together."""
 CPU_TOKENS = 4096

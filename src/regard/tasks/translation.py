@@ -61,7 +61,7 @@ from regard.tasks.texts import (
     TextTask,
     check_data,
 )
-from regard.tasks.translating import DECODE_TOKENS, decode
+from regard.tasks.translating import SCORE_TOKENS, decode
 from regard.tasks.translation_scores import (
     alignment_scores,
     evaluate_pairs,
@@ -392,7 +392,7 @@ def pair_judge(run: Run, pairs: Sequence[Pair]) -> Scorer:
     that of greedy search for the first pairs.
     """
     examples = encode_pairs(pairs, run.tokenizers.source, run.tokenizers.target)
-    batches = [batch.to(run.device) for batch in ordered_batches(examples, DECODE_TOKENS)]
+    batches = [batch.to(run.device) for batch in ordered_batches(examples, SCORE_TOKENS)]
     sources = [pair.source for pair in pairs[:BLEU_SENTENCES]]
     references = [pair.target for pair in pairs[:BLEU_SENTENCES]]
 

@@ -80,7 +80,7 @@ def evaluate_pairs(
         scores["too_long"] = len(pairs) - len(short)
     if tags := _by_tag(pairs, translations):
         scores["exact_match_by_tag"] = tags
-    return Evaluation(scores, translations)
+    return Evaluation(scores, translations, references=references)
 
 
 def _multi(pairs: Sequence[Pair], translations: Sequence[str]) -> dict[str, Any]:

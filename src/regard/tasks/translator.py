@@ -421,6 +421,19 @@ class Run(TrainedRun):
         sides = self.tokenizers.source.encode(source), self.tokenizers.target.encode(target)
         return max(map(len, sides)) < longest  # the end token takes one place
 
+    def unreadable(self, text: str) -> str | None:
+        """Why the model cannot read a source: too long, or not a word that it knows; else None.
+
+        Where unknown words are carried over, none has to be known.
+        """
+        if not self.fits(text):
+            return self.too_long(text)
+        tokenizer, carried = self.tokenizers.source, self.recipe.decode.replace_unknown
+        if not carried and set(tokenizer.encode(text)) == {tokenizer.specials.unread}:
+            trained = "take texts like those that it was trained on"
+            return f"the model knows no word of {mentioned(text)}; {trained}"
+        return None
+
     def too_long(self, text: str, tokenizer: Tokenizer | None = None) -> str:
         """Why the model cannot read a source, or a text in another tokenizer's tokens."""
         n_tokens = len((tokenizer or self.tokenizers.source).encode(text)) + 1

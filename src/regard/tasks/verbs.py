@@ -35,22 +35,21 @@ def unknown_note(words: Iterable[str]) -> list[str]:
 def readable(
     run: Any, chunks: Chunks, size: int, note: Note, *, cut: bool = False
 ) -> Iterator[list[str]]:
-    """Lists of lines that a run can read, as they arrive; the first that is longer is an error.
+    """Lists of lines that a run can read, as they arrive; the first that it cannot is an error.
 
     After the last line the words are told that the model has never seen. Where lines are ``cut``,
     none is too long.
     """
     n_before, unknown = 0, dict[str, None]()
     for chunk in chunks(size):
-        lines = chunk if cut else list(takewhile(run.fits, chunk))
+        lines = chunk if cut else list(takewhile(lambda one: run.unreadable(one) is None, chunk))
         yield lines
         for line in lines:
             if len(unknown) < MOST_UNKNOWN:
                 unknown |= dict.fromkeys(run.unknown_words(line))
         if len(lines) < len(chunk):
-            number, long = n_before + len(lines) + 1, chunk[len(lines)]
-            with chunks.telling(number):
-                raise DataError(run.too_long(long))
+            with chunks.telling(n_before + len(lines) + 1):
+                raise DataError(run.unreadable(chunk[len(lines)]))
         n_before += len(chunk)
     for told in unknown_note(unknown):
         note(told)
@@ -83,6 +82,13 @@ def check_side(run: Any, at_most: int, tokenizer: Any, text: str, *, able: str =
     n_tokens = len(tokenizer.encode(text))
     if n_tokens > most:
         raise DataError(f"the text has {n_tokens} tokens, at most {most} {able}; shorten it")
+
+
+def check_source(run: Any, at_most: int, text: str) -> None:
+    """The same of a source, which also needs a word that the translator knows."""
+    check_side(run, at_most, run.tokenizers.source, text)
+    if (why := run.unreadable(text)) is not None:
+        raise DataError(why)
 
 
 def cut_note(run: Any) -> str:

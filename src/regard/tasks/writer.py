@@ -244,6 +244,10 @@ class Writer(TrainedRun):
         """Whether the context holds a prompt."""
         return len(self.framing.read(prompt)) <= self.context
 
+    def unreadable(self, prompt: str) -> str | None:
+        """Why the model cannot read a prompt; None where it can."""
+        return None if self.fits(prompt) else self.too_long(prompt)
+
     def too_long(self, prompt: str) -> str:
         """Why a prompt does not fit, and what to do."""
         return (

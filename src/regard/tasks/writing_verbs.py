@@ -16,7 +16,7 @@ from regard.tasks.verbs import (
     MOST_UNKNOWN,
     BuiltinVerb,
     Note,
-    check_side,
+    check_source,
     cut_note,
     readable,
     unknown_note,
@@ -48,7 +48,7 @@ class Translate(BuiltinVerb):
 
     @override
     def check(self, run: Any, request: Any, at_most: int) -> None:
-        check_side(run, at_most, run.tokenizers.source, request.source)
+        check_source(run, at_most, request.source)
 
     @override
     def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:

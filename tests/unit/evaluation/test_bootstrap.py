@@ -1,10 +1,12 @@
 import random
+from dataclasses import replace
 
 import pytest
 
 from regard.core.errors import ConfigError, DataError
+from regard.evaluation.metrics import METRICS
 from regard.evaluation.systems import paired_bootstrap
-from regard.evaluation.text_metrics import bleu, chrf
+from regard.evaluation.text_metrics import bleu, chrf, gleu, rouge_l
 
 WORDS = ("the", "cat", "dog", "sat", "ran", "on", "under", "mat", "tree", "and", "slept")
 
@@ -24,15 +26,18 @@ REFERENCES = corpus()
 GOOD, BAD = damaged(REFERENCES, 0.1), damaged(REFERENCES, 0.4)
 
 
-@pytest.mark.parametrize(("metric", "score"), [("bleu", bleu), ("chrf", chrf)])
-def test_on_the_whole_set_the_scores_are_sacrebleus(metric, score):
+SCORES = [("bleu", bleu), ("chrf", chrf), ("gleu", gleu), ("rouge_l", rouge_l)]
+
+
+@pytest.mark.parametrize(("metric", "score"), SCORES)
+def test_on_the_whole_set_the_scores_are_the_metrics(metric, score):
     got = paired_bootstrap(GOOD, BAD, REFERENCES, metric=metric, n=5)
     assert got.a == pytest.approx(score(GOOD, REFERENCES), abs=1e-9)
     assert got.b == pytest.approx(score(BAD, REFERENCES), abs=1e-9)
     assert got.difference == got.a - got.b
 
 
-@pytest.mark.parametrize(("metric", "score"), [("bleu", bleu), ("chrf", chrf)])
+@pytest.mark.parametrize(("metric", "score"), SCORES)
 def test_a_draw_scores_as_the_same_sentences_written_out(metric, score):
     # Two sentences and many draws: only three differences are possible.
     a, b, references = GOOD[:2], BAD[:2], REFERENCES[:2]
@@ -46,7 +51,7 @@ def test_a_draw_scores_as_the_same_sentences_written_out(metric, score):
     assert high == pytest.approx(max(possible))
 
 
-@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "gleu"])
 def test_clearly_different_systems_differ_significantly_whoever_comes_first(metric):
     for a, b, sign in ((GOOD, BAD, 1), (BAD, GOOD, -1)):
         got = paired_bootstrap(a, b, REFERENCES, metric=metric, n=400)
@@ -81,6 +86,15 @@ def test_the_same_seed_gives_the_same_draws_and_another_does_not():
 def test_a_metric_we_do_not_have_is_answered_with_the_nearest():
     with pytest.raises(ConfigError, match="did you mean 'bleu'"):
         paired_bootstrap(GOOD, BAD, REFERENCES, metric="blue")
+
+
+def test_a_metric_that_is_no_mean_of_texts_is_refused(monkeypatch):
+    def longest(predictions, references):
+        return float(max(map(len, predictions)))
+
+    monkeypatch.setitem(METRICS._things, "longest", replace(METRICS["gleu"], function=longest))
+    with pytest.raises(ConfigError, match="longest is no mean of texts"):
+        paired_bootstrap(GOOD, BAD, REFERENCES, metric="longest")
 
 
 def test_no_draws_are_refused():

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from regard.layers.convolutions import ConvBlock, ConvNet, ConvStem
 
@@ -14,6 +15,25 @@ def test_a_vector_for_a_patch_rounded_up(kind, stride, height, width):
     net = kind(100, channels=3, stride=stride)
     found = net(torch.randn(2, 3, height, width))
     assert found.shape == (2, 100, -(-height // stride), -(-width // stride))
+
+
+@pytest.mark.parametrize("stride", [2, 4, 8, 16])
+@pytest.mark.parametrize("kind", [ConvNet, ConvStem])
+def test_a_vector_looks_at_the_middle_of_its_patch(kind, stride):
+    net = kind(32, channels=1, stride=stride)
+    for parent in [*net.modules()]:
+        for name, child in parent.named_children():
+            if isinstance(child, nn.GroupNorm | nn.BatchNorm2d):  # these look at the whole picture
+                setattr(parent, name, nn.Identity())
+    for weight in net.parameters():
+        nn.init.constant_(weight, 0.1)
+    pixels = torch.ones(1, 1, 20 * stride, 20 * stride, requires_grad=True)
+    net(pixels)[0, 0, 9, 10].backward()
+    seen = pixels.grad[0, 0] / pixels.grad.sum()
+    at = torch.arange(20 * stride)
+    row, column = (seen.sum(dim=1) * at).sum(), (seen.sum(dim=0) * at).sum()
+    assert row == pytest.approx(9.5 * stride - 0.5, abs=0.51)
+    assert column == pytest.approx(10.5 * stride - 0.5, abs=0.51)
 
 
 @pytest.mark.parametrize(("stride", "size"), [(1, 6), (2, 6), (2, 7)])

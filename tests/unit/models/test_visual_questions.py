@@ -49,6 +49,16 @@ def test_a_row_does_not_depend_on_its_batch_or_its_padding(kind):
     torch.testing.assert_close(alone[0], together[1], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("d_model", [32, 256])
+def test_words_begin_as_large_as_the_positions_added_to_them(positions, d_model):
+    embedding = model("joint", positions=positions, d_model=d_model).embedding
+    ids = torch.arange(4, 11)
+    words = embedding.scale * embedding.tokens(ids)
+    places = embedding.positions(torch.zeros(1, 7, d_model))
+    assert 0.7 < words.std() / places.square().mean().sqrt() < 2
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_picture_and_question_both_count(kind):
     one, (pixels, ids) = model(kind), inputs()

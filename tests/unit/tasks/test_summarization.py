@@ -84,7 +84,7 @@ def test_documents_are_cut_at_the_end_of_a_word(pieces):
 
 
 def test_a_document_without_a_known_word_is_refused(run):
-    with pytest.raises(DataError, match="^the model knows no word of 'xyz 123'; summarize texts"):
+    with pytest.raises(DataError, match="^the model knows no word of 'xyz 123'; take texts"):
         run.summarize(["a b", "xyz 123"])
     run.summarize("xyz a")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import pairwise
 
 from typing_extensions import override
@@ -69,11 +69,13 @@ def build_documents(
     n_train: int | None = None,
     n_test: int | None = None,
 ) -> Mapping[str, Sequence[Document]]:
-    """The splits ``train``, ``valid`` and ``test``, of documents that have ``length`` words.
+    """The splits ``train``, ``valid`` and ``test``, of documents of ``length`` words.
 
-    ``length_500`` and ``length_4000`` are test sets of shorter documents. Splits share no document,
-    and nobody is told of alike in two of them. Training documents are drawn when they are asked
-    for: test sets do not depend on how many there are.
+    Those of ``train`` have up to so many, short ones and long ones: who is meant among few people
+    is learned before who is meant among many. ``length_500`` and ``length_4000`` are test sets of
+    shorter documents. Splits share no document, and nobody is told of alike in two of them.
+    Training documents are drawn when they are asked for: test sets do not depend on how many there
+    are.
     """
     if length < SHORTEST:
         raise ConfigError(f"data.document_length={length} must be at least {SHORTEST} words")
@@ -83,9 +85,11 @@ def build_documents(
     sizes = {name: n_test or _n_test(size) for name, size in lengths.items()}
     seen = _Seen()
     held_out = {
-        name: _drawn(_stream(seed, name), size, sizes[name], seen) for name, size in lengths.items()
+        name: _drawn(_stream(seed, name), (size, size), sizes[name], seen)
+        for name, size in lengths.items()
     }
-    return DocumentSplits(lambda: _drawn(_stream(seed, "train"), length, n, seen), held_out)
+    draw = partial(_drawn, _stream(seed, "train"), (SHORTEST, length), n, seen)
+    return DocumentSplits(draw, held_out)
 
 
 def _n_test(length: int) -> int:
@@ -137,10 +141,17 @@ class _Seen:
         return new
 
 
-def _drawn(draw: StableRandom, length: int, n: int, seen: _Seen) -> tuple[Document, ...]:
-    filler = _filler()
+def _drawn(
+    draw: StableRandom, lengths: tuple[int, int], n: int, seen: _Seen
+) -> tuple[Document, ...]:
+    """``n`` documents, in each doubling of the length as many words: more short ones than long.
+
+    A short one has as many facts to learn from, and fewer people to take for one another.
+    """
+    filler, (low, high) = _filler(), lengths
     found: list[Document] = []
     while len(found) < n:
+        length = round(1 / draw.uniform(1 / high, 1 / low)) if low < high else high
         document = _document(draw, length, filler, seen)
         if document is not None:
             found.append(document)
