@@ -80,10 +80,10 @@ def test_a_gguf_file_computes_the_same_here_and_there(tmp_path, kind):
     pytest.importorskip("accelerate", reason="transformers reads GGUF files only with accelerate")
     from gguf_files import gguf_model, write_gguf
 
-    model = gguf_model(kind, d_ff=96)  # they take four times the width of a GPT-2 for granted
-    path = write_gguf(
-        tmp_path / "model.gguf", model, kind, settings={"feed_forward_length": model.config.d_ff}
-    )
+    # Of a GPT-2 they take four times the width and 1,024 positions for granted.
+    model = gguf_model(kind, d_ff=96, max_len=1024)
+    settings = {"feed_forward_length": 96, "context_length": 1024}
+    path = write_gguf(tmp_path / "model.gguf", model, kind, settings=settings)
     ours = loaded(read_gguf(path))
     theirs = transformers.AutoModelForCausalLM.from_pretrained(
         tmp_path, gguf_file=path.name, dtype=torch.float32
