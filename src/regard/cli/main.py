@@ -78,5 +78,10 @@ def _close_output() -> None:
 
 def _failed(message: str) -> int:
     one_line = " ".join(message.split("\n"))
+    if "RANK" in os.environ:  # one of several processes
+        from regard.runs.launch import leave_message
+
+        if leave_message(one_line):
+            return 2
     print(f"regard: {one_line}", file=sys.stderr)
     return 2

@@ -11,13 +11,14 @@ import shutil
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.serve import Port, run_server
 from regard.cli.terminal import Device, RunPath, note
 from regard.core.errors import ConfigError
+from regard.core.plugins import loaded_plugins
 
 if TYPE_CHECKING:
     from regard.tasks.recipe import Recipe
@@ -40,6 +41,10 @@ def train(
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON schema of recipes.")
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes of this machine that share the work; torchrun for several."),
+    ] = None,
     device: Device = None,
 ) -> None:
     """Train a model as a recipe says."""
@@ -56,7 +61,25 @@ def train(
         show_estimate(asked, device)
         return
     folder = out or Path("runs") / Path(recipe).name.removesuffix(".yaml")
+    if workers is not None:
+        flags = {"--resume": resume, "--overwrite": overwrite}
+        _launch(
+            workers,
+            *(word for name in loaded_plugins() for word in ("--plugin", name)),
+            *("train", recipe, "--out", str(folder)),
+            *(word for one in settings or () for word in ("--set", one)),
+            *(name for name, given in flags.items() if given),
+            *(() if device is None else ("--device", device)),
+        )
+        return
     run_training(asked, folder, resume=resume, overwrite=overwrite, device=device)
+
+
+def _launch(workers: int, *words: str) -> None:
+    """Run these words in several processes of this machine, the first of which prints."""
+    from regard.runs.launch import launch
+
+    launch(words, workers, note)
 
 
 def run_training(
@@ -67,19 +90,16 @@ def run_training(
     from regard.cli.progress import watching
     from regard.runs.train import train as train_run
     from regard.tasks.base import TASKS
+    from regard.training.distributed import launched_rank, launched_with
 
     if resume and overwrite:
         raise ConfigError("--resume keeps a run and --overwrite replaces it: give one of them")
+    how: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "device": device}
+    if launched_rank():  # the first process tells
+        train_run(recipe, out, **how)
+        return
     with watching(recipe.train, TASKS[recipe.task].unit) as observer:
-        trained = train_run(
-            recipe,
-            out,
-            resume=resume,
-            overwrite=overwrite,
-            device=device,
-            observers=[observer],
-            say=observer.say,
-        )
+        trained = train_run(recipe, out, **how, observers=[observer], say=observer.say)
     if trained is None:
         print(f"{out} is finished; nothing is left to resume")
         return
@@ -87,7 +107,7 @@ def run_training(
     if signal is not None:
         saved = f"all is saved in {out}; go on with --resume"
         note(f"stopped by {signal.name} after step {progress.step}; {saved}")
-        raise typer.Exit(128 + signal)
+        raise typer.Exit(128 + signal if launched_with() == 1 else 0)  # torchrun restarts others
     print(
         f"{trained.outcome.reason} after {progress.seconds:.0f} s and {progress.flops:.2e} FLOPs; "
         f"the run is in {out}"

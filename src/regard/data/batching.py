@@ -18,7 +18,7 @@ gets least. Then all batches cost about the same, and still hold random texts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -64,6 +64,13 @@ class Tile:
     n_source: int
     n_target: int
     """Positions of a row."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, i: int, n: int) -> Tile:
+        """The i-th of n parts of the rows, in a batch as many times smaller."""
+        return replace(self, rows=np.array_split(self.rows, n)[i], n_rows=-(-self.n_rows // n))
 
 
 def tiles(
@@ -167,6 +174,10 @@ class Groups:
         counts = np.diff(self.starts)
         totals = [np.add.reduceat(side[self.texts], before) for side in (source, target)]
         return np.stack([*totals, counts, np.ones_like(counts)])
+
+    def part(self, i: int, n: int) -> Groups:
+        """The i-th of n parts of the groups."""
+        return self.only(np.array_split(np.arange(len(self)), n)[i])
 
     def only(self, numbers: Ints) -> Groups:
         """Some of the groups, in the order of their numbers."""

@@ -98,7 +98,7 @@ def tiled_stream(
 
     texts = IdTable.of(examples) if isinstance(examples, Sequence) else examples
     depends_on = {"batch_tokens": batch_tokens, "packed": False, "tiled": True}
-    return Stream(texts, plan, _tiled, seed=seed, depends_on=depends_on)
+    return Stream(texts, plan, _tiled, seed=seed, depends_on=depends_on, split=Tile.part)
 
 
 def _tiled(table: IdTable, tile: Tile) -> Batch:
@@ -142,7 +142,8 @@ def packed_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, see
     texts = IdTable.of(examples) if isinstance(examples, Sequence) else examples
     packer = Packer(texts, batch_tokens=batch_tokens, seed=seed)
     depends_on = {"batch_tokens": batch_tokens, "packed": True}
-    return Stream(texts, packer.plan, packer.batch, seed=seed, depends_on=depends_on)
+    how: dict[str, Any] = {"depends_on": depends_on, "split": Groups.part}
+    return Stream(texts, packer.plan, packer.batch, seed=seed, **how)
 
 
 class Capacity(NamedTuple):

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import torch
@@ -220,8 +221,19 @@ class Masking:
         return Batch(tensors, numbers=tuple(rows.tolist()), count=len(positions))
 
 
-Part = tuple[Ints, int]
-"""The texts of a batch, and what decides which of their tokens are left out."""
+@dataclass(frozen=True, slots=True)
+class MaskedRows:
+    """The texts of a batch, and what decides which of their tokens are left out."""
+
+    rows: Ints
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, i: int, n: int) -> MaskedRows:
+        """The i-th of n parts of the texts."""
+        return MaskedRows(np.array_split(self.rows, n)[i], self.seed + i)
 
 
 def masked_stream(
@@ -229,18 +241,20 @@ def masked_stream(
 ) -> Stream:
     """Masked texts without end. Seed and epoch decide all, so that going on is exact."""
 
-    def plan(table: IdTable, rng: np.random.Generator) -> list[Part]:
+    def plan(table: IdTable, rng: np.random.Generator) -> list[MaskedRows]:
         planned = buckets(*masking.layout.sizes(table), batch_tokens, rng)
         batches = [rows for rows in planned if table.source.lengths[rows].any()]
         seeds = rng.integers(2**63 - 1, size=len(batches)).tolist()
-        return list(zip(batches, seeds, strict=True))
+        return list(map(MaskedRows, batches, seeds))
 
-    def collate(table: IdTable, part: Part) -> Batch:
-        rows, chance = part
-        return masking.batch(table, rows, np.random.default_rng(chance))
+    def collate(table: IdTable, part: MaskedRows) -> Batch:
+        return masking.batch(table, part.rows, np.random.default_rng(part.seed))
 
-    depends_on = {"batch_tokens": batch_tokens, "packed": False}
-    return Stream(IdTable.of(examples), plan, collate, seed=seed, depends_on=depends_on)
+    how: dict[str, Any] = {
+        "depends_on": {"batch_tokens": batch_tokens, "packed": False},
+        "split": MaskedRows.part,
+    }
+    return Stream(IdTable.of(examples), plan, collate, seed=seed, **how)
 
 
 def fixed_masked(examples: Sequence[Example], masking: Masking, batch_tokens: int) -> list[Batch]:

@@ -13,9 +13,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.core.errors import CheckpointError, DataError
 from regard.data.batch import Batch
@@ -24,6 +26,8 @@ Plan = Callable[[Any, np.random.Generator], Sequence[Any]]
 """The examples of an epoch and a generator → what goes into each of its batches."""
 Collate = Callable[[Any, Any], Batch]
 """The examples of an epoch and an entry of its plan → a batch."""
+Split = Callable[[Any, int, int], Any]
+"""An entry of a plan, i and n → the i-th of n parts of it, perhaps empty, that collates alone."""
 State = dict[str, int | str]
 """Where a stream is, and what its plans depend on; JSON can hold it."""
 
@@ -48,11 +52,36 @@ def epoch_rng(seed: int, epoch: int) -> np.random.Generator:
     return np.random.default_rng((seed, epoch))
 
 
+def split_rows(rows: NDArray[np.int64], i: int, n: int) -> NDArray[np.int64]:
+    """The i-th of n parts of the rows of a batch, as equal as they can be."""
+    return np.array_split(rows, n)[i]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Which batches of a round a process takes, and which part of each.
+
+    Of ``of`` batches in a row it takes ``n`` from the one numbered ``first``; where ``parts``
+    processes share a batch, its part of the rows.
+    """
+
+    first: int
+    n: int
+    of: int
+    part: int = 0
+    parts: int = 1
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.first < self.first + self.n <= self.of and 0 <= self.part < self.parts):
+            raise ValueError(f"this is no share of a round: {self}")
+
+
 class Stream:
     """Batches without end; every example comes once an epoch.
 
     ``depends_on`` names what the plans depend on besides the data and the seed; a stream goes on
-    only from a state in which it was the same.
+    only from a state in which it was the same. ``split`` cuts an entry of a plan where several
+    processes share a batch.
     """
 
     def __init__(
@@ -63,26 +92,34 @@ class Stream:
         *,
         seed: int,
         depends_on: Mapping[str, int | str],
+        split: Split = split_rows,
     ) -> None:
         if not len(dataset):
             raise DataError("there are no examples to train on")
         self.epoch = 0  # of the next batch; as many are complete
-        self._dataset, self._plan, self._collate = dataset, plan, collate
+        self._dataset, self._plan, self._collate, self._split = dataset, plan, collate, split
         self._seed, self._depends_on = seed, dict(depends_on)
-        self._rank, self._world = 0, 1
+        self._share = Share(0, 1, 1)
+        self._taken = 0  # batches of the present round
         self._position = 0
         self._planned: tuple[Any, Sequence[Any]] | None = None
 
-    def shard(self, rank: int, world: int) -> Stream:
-        """What one of ``world`` processes takes: every ``world``-th batch, from the ``rank``-th.
+    def __len__(self) -> int:
+        """Examples of an epoch."""
+        return len(self._dataset)
 
-        All take equally many batches. A round of them is what one process takes in ``world``
-        batches, and leaves the same state: a training may go on with more or fewer processes.
+    def shard(self, rank: int, world: int) -> Stream:
+        """What one of ``world`` processes takes: every ``world``-th batch, from the ``rank``-th."""
+        return self.part(Share(rank, 1, world))
+
+    def part(self, share: Share) -> Stream:
+        """What one of several processes takes, round by round.
+
+        A round of all shares is what one process takes in ``share.of`` batches, and leaves the same
+        state: a training may go on with more or fewer processes.
         """
-        if not 0 <= rank < world:
-            raise ValueError(f"expected 0 <= rank < world, but found {rank} of {world}")
         part = copy(self)
-        part._rank, part._world = rank, world
+        part._share = share
         return part
 
     @property
@@ -91,11 +128,19 @@ class Stream:
         return len(self._current()[1])
 
     def next(self) -> Batch:
-        """The next batch; after the last of an epoch, the first of the next."""
-        self._advance(self._rank)
+        """The next batch; after the last of an epoch, the first of the next.
+
+        It is empty where several processes share a batch that has no row for this one.
+        """
+        share = self._share
+        self._advance(0 if self._taken else share.first)
         examples, plan = self._current()
-        batch = self._collate(examples, plan[self._position])
-        self._advance(self._world - self._rank)
+        entry = plan[self._position]
+        if share.parts > 1:
+            entry = self._split(entry, share.part, share.parts)
+        batch = self._collate(examples, entry) if len(entry) else Batch({}, (), count=0)
+        self._taken = (self._taken + 1) % share.n
+        self._advance(1 if self._taken else share.of - share.first - share.n + 1)
         return batch
 
     def state(self) -> State:
@@ -116,6 +161,7 @@ class Stream:
                     f"cannot go on in the middle of an epoch: {name} was {was} when the "
                     f"checkpoint was made and is {here} now; set it back, or start a new run"
                 )
+        self._taken = 0
         self._go(int(state["epoch"]), int(state["position"]))
 
     def _advance(self, n: int) -> None:

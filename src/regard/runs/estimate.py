@@ -22,7 +22,6 @@ from regard.models.presets import n_parameters
 from regard.tasks.base import Prepared
 from regard.tasks.opening import memory_told, peak_memory
 from regard.tasks.recipe import Recipe
-from regard.training.loop import load_rng, rng_tensors
 from regard.training.update import CapturedUpdate, Update
 
 WARM_UP, LEAST, TRIES, SECONDS = 4, 4, 16, 4.0
@@ -81,7 +80,6 @@ def estimate(prepared: Prepared) -> Estimate:
 
 def _timed(prepared: Prepared, batches: Sequence[Batch]) -> float:
     """Seconds a FLOP over some training steps: batches differ in size. Leaves nothing behind."""
-    rng = rng_tensors(prepared.device)
     model = copy.deepcopy(prepared.model).train()
     make = CapturedUpdate if prepared.captured else Update
     update = make(model, prepared.objective(), prepared.recipe.train, prepared.device)
@@ -95,7 +93,6 @@ def _timed(prepared: Prepared, batches: Sequence[Batch]) -> float:
             flops += prepared.flops(batch)
         if n + 1 >= WARM_UP + LEAST and time.perf_counter() - began > SECONDS:
             break
-    load_rng(rng, prepared.device)
     return seconds / flops
 
 

@@ -6,12 +6,16 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from signal import SIGTERM
 from typing import Any
 
 import torch
 
+from regard import __version__
+from regard.checkpoints.lock import FolderLock, locked
 from regard.checkpoints.run_folder import (
     RunFolder,
     SnapshotStore,
@@ -25,12 +29,21 @@ from regard.core.files import telling, write_whole
 from regard.data.stream import Prefetched
 from regard.evaluation.metrics import METRICS
 from regard.models.presets import n_parameters
-from regard.runs.estimate import estimate
+from regard.runs.estimate import Estimate, estimate
 from regard.runs.prepare import prepare
 from regard.tasks.base import TASKS, Evaluation, Prepared
 from regard.tasks.opening import memory_told, peak_memory, pick_device
 from regard.tasks.recipe import Recipe, recipe_from
-from regard.training.distributed import Ranks
+from regard.training.distributed import (
+    Ranks,
+    Stopped,
+    check_processes,
+    dividing,
+    joined,
+    launch_name,
+    own_device,
+    stop_on_signals,
+)
 from regard.training.loop import Observer, Outcome, Setup, Trainer
 from regard.training.metrics import MetricsLog, NotFiniteError
 from regard.training.update import CapturedUpdate, Update
@@ -64,33 +77,102 @@ def train(
     ``test_sets`` are scored at the end, all there are where none are named. ``say`` is told in
     words what happens, ``observers`` in numbers.
     """
-    folder = RunFolder(out)
-    _claim(folder, recipe, resume=resume, overwrite=overwrite)
-    if resume and folder.finished():
-        return None
-    place = pick_device(device)
-    begun = resume and folder.settings.exists()
-    snapshot = SnapshotStore(folder.checkpoints).latest() if begun else None
-    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
-        prepared = prepare(recipe, place, begun=out if snapshot else None, cache=out / "ids")
-        for note in prepared.notes:
+    place, settings = own_device(pick_device(device)), recipe.train
+    with (
+        joined(place, alone_too=settings.parallel == "shard") as ranks,
+        torch.random.fork_rng(devices=[place] if place.type == "cuda" else []),
+        ExitStack() as held,
+    ):
+        ranks.check_alike({"regard": __version__, "torch": torch.__version__, **_flat(recipe)})
+        if (note := check_processes(settings, ranks)) is not None:
             say(note)
-        # Compiling or recording twice would take longer than many a training: ``--dry-run`` tells
-        # what it costs.
-        expected = None if prepared.compiled or prepared.captured else estimate(prepared)
-        trainer = _trainer(prepared, folder)
-        if snapshot is not None:
-            trainer.restore(snapshot)
-            say(f"resuming at step {snapshot.step}")
-        else:
-            if resume:
-                say(f"nothing to resume in {out}; starting at step 0")
-            _begin(prepared, folder)  # only now is nothing left that could go wrong
+        if settings.exact:
+            held.enter_context(one_thread())
+        folder, claim = RunFolder(out), Claim(recipe, resume=resume, overwrite=overwrite)
+        goes_on = ranks.by_writer(lambda: claim.make(folder, held))
+        if goes_on and folder.finished():
+            return None
+        prepared, trainer, expected = _prepared(recipe, folder, place, ranks, goes_on, claim, say)
         outcome = _run(trainer, prepared, folder, observers)
-    if outcome.signal is not None:
-        return Trained(folder, outcome, {}, None)
+        if outcome.signal is not None:
+            return Trained(folder, outcome, {}, None)
+        return _finished(prepared, folder, outcome, expected, test_sets, ranks)
+
+
+class Claim:
+    """A folder that a training is to be written to: it must be ours, and ours to replace."""
+
+    def __init__(self, recipe: Recipe, *, resume: bool, overwrite: bool) -> None:
+        self.recipe, self.resume, self.overwrite = recipe, resume, overwrite
+        self._lock: FolderLock | None = None
+
+    def make(self, folder: RunFolder, held: ExitStack) -> bool:
+        """Hold the folder until ``held`` ends -> whether what was begun in it goes on.
+
+        A training that torchrun started again goes on, whatever was asked for.
+        """
+        if folder.path.exists() and not folder.path.is_dir():
+            raise CheckpointError(f"{folder.path} is a file; choose another --out")
+        self._lock = held.enter_context(locked(folder.path, launch_name()))
+        goes_on = self.resume or self._lock.is_started_again
+        _check_claim(folder, self.recipe, resume=goes_on, overwrite=self.overwrite)
+        return goes_on
+
+    def begin(self) -> None:
+        """From now on the folder holds this training."""
+        if self._lock is not None:
+            self._lock.begin()
+
+
+def _prepared(
+    recipe: Recipe,
+    folder: RunFolder,
+    place: torch.device,
+    ranks: Ranks,
+    goes_on: bool,
+    claim: Claim,
+    say: Say,
+) -> tuple[Prepared, Trainer, Estimate | None]:
+    """Data, a training that has begun or goes on, and what it is expected to cost."""
+    begun = goes_on and folder.settings.exists()
+    snapshot = SnapshotStore(folder.checkpoints).latest() if begun else None
+    with ranks.writer_first():
+        begun_in = folder.path if snapshot else None
+        prepared = prepare(recipe, place, begun=begun_in, cache=folder.path / "ids")
+    for note in prepared.notes:
+        say(note)
+    # Compiling or recording twice would take longer than many a training: ``--dry-run`` tells what
+    # it costs.
+    costly = prepared.compiled or prepared.captured or ranks.n > 1
+    expected = None if costly else estimate(prepared)
+    trainer = _trainer(prepared, folder, ranks, say)
+    if snapshot is not None:
+        trainer.restore(snapshot)
+        say(f"resuming at step {snapshot.step}")
+    else:
+        if goes_on:
+            say(f"nothing to resume in {folder.path}; starting at step 0")
+        # Only now is nothing left that could go wrong.
+        ranks.by_writer(lambda: _begin(prepared, folder))
+    claim.begin()
+    return prepared, trainer, expected
+
+
+def _finished(
+    prepared: Prepared,
+    folder: RunFolder,
+    outcome: Outcome,
+    expected: Estimate | None,
+    test_sets: Sequence[str] | None,
+    ranks: Ranks,
+) -> Trained:
+    """The trained run, scored by all processes and reported by one."""
     began = time.perf_counter()
-    judged = prepared.judged(out, test_sets)
+    try:
+        with stop_on_signals() if ranks.n > 1 else nullcontext(), dividing():
+            judged = prepared.judged(folder.path, test_sets)
+    except Stopped:
+        return Trained(folder, replace(outcome, signal=SIGTERM), {}, None)
     progress = outcome.progress
     facts = {  # of scores.json: scores, and cost as it was expected and as it came
         "scores": {name: one.scores for name, one in judged.evaluations.items()},
@@ -98,25 +180,46 @@ def train(
         "estimate": None if expected is None else asdict(expected),
         "measured": {
             "parameters": n_parameters(prepared.model),
+            "processes": ranks.n,
             "steps": progress.step,
             "tokens": progress.tokens,
             "flops": progress.flops,
             "seconds": progress.seconds,
             "ending_seconds": time.perf_counter() - began,
-            "memory_bytes": peak_memory(place),
+            "memory_bytes": peak_memory(prepared.device),
             "best_step": progress.best_step,
         },
     }
-    prepared.report(judged, facts)
-    # Written last, the scores mark the run as finished.
-    write_whole(folder.scores, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    if ranks.is_writer:
+        prepared.report(judged, facts)
+        # Written last, the scores mark the run as finished.
+        write_whole(folder.scores, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     return Trained(folder, outcome, judged.evaluations, judged.run)
 
 
-def _claim(folder: RunFolder, recipe: Recipe, *, resume: bool, overwrite: bool) -> None:
+def _flat(recipe: Recipe) -> dict[str, Any]:
+    """All settings by ``section.key``."""
+    sections = recipe.model_dump(mode="json", exclude={"plugins"})
+    return {
+        f"{name}.{key}" if isinstance(section, dict) else name: value
+        for name, section in sections.items()
+        for key, value in (section.items() if isinstance(section, dict) else [("", section)])
+    }
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Inside the block torch has one thread: several add up in another order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _check_claim(folder: RunFolder, recipe: Recipe, *, resume: bool, overwrite: bool) -> None:
     """Refuse a folder that is not ours to write to; nothing is touched yet."""
-    if folder.path.exists() and not folder.path.is_dir():
-        raise CheckpointError(f"{folder.path} is a file; choose another --out")
     if resume and folder.settings.exists():
         begun = recipe_from(load_settings(folder))
         old, new = (one.model_dump(mode="json", exclude={"plugins"}) for one in (begun, recipe))
@@ -166,11 +269,18 @@ def _begin(prepared: Prepared, folder: RunFolder) -> None:
     prepared.save(folder.path)
 
 
-def _trainer(prepared: Prepared, folder: RunFolder) -> Trainer:
+def _trainer(prepared: Prepared, folder: RunFolder, ranks: Ranks, say: Say) -> Trainer:
     """A training that has not begun."""
-    settings = prepared.recipe.train
-    ranks = Ranks.current()
-    stream = prepared.stream().shard(ranks.rank, ranks.n)
+    settings, captured = prepared.recipe.train, prepared.captured
+    if captured and ranks.n > 1:
+        captured = False
+        say("updates are not recorded: several processes add up their gradients in between")
+    whole = prepared.stream()
+    if len(whole) < ranks.n:
+        raise ConfigError(
+            f"{ranks.n} processes are more than the {len(whole)} training examples; start fewer"
+        )
+    stream = whole.part(ranks.share(settings.accumulate))
     setup = Setup(
         model=prepared.model,
         stream=Prefetched(stream, pin=prepared.device.type == "cuda"),
@@ -181,7 +291,7 @@ def _trainer(prepared: Prepared, folder: RunFolder) -> Trainer:
         keep_best=lambda weights: save_model(folder, prepared.config, weights),
         device=prepared.device,
         cost=METRICS[settings.criterion].cost,
-        make_update=CapturedUpdate if prepared.captured else Update,
+        make_update=CapturedUpdate if captured else Update,
         ranks=ranks,
     )
     return Trainer(setup, settings)
@@ -191,14 +301,16 @@ def _run(
     trainer: Trainer, prepared: Prepared, folder: RunFolder, observers: Sequence[Observer]
 ) -> Outcome:
     """Run the loop, its metrics going to the folder too."""
-    metrics = MetricsLog(folder.metrics, first_step=trainer.progress.step)
+    writes = trainer.setup.ranks.is_writer
+    metrics = MetricsLog(folder.metrics, first_step=trainer.progress.step) if writes else None
     try:
         with memory_told(prepared.device):
-            return trainer.run((metrics, *observers))
+            return trainer.run(() if metrics is None else (metrics, *observers))
     except NotFiniteError as error:
         first = prepared.example(error.numbers[0])
         raise TrainingError(
             f"{error}; it has {len(error.numbers)} examples, the first is {first!r}"
         ) from error
     finally:
-        metrics.close()
+        if metrics is not None:
+            metrics.close()

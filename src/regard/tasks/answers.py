@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -41,7 +41,7 @@ from regard.tasks.reading_verbs import ANSWER, EMBED, NEAREST
 from regard.tasks.verb import Form
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.tokenizer import Tokenizer
-from regard.training.distributed import unwrapped
+from regard.training.distributed import divided, unwrapped
 from regard.training.losses import Losses, Objective, choice_cross_entropy
 
 OWN_METRICS = ("exact_match", "f1")
@@ -88,13 +88,16 @@ class Asked:
 
     def read(
         self, model: Encoder, device: torch.device, batch_tokens: int
-    ) -> Iterator[tuple[Ints, Tensor]]:
+    ) -> list[tuple[Ints, Tensor]]:
         """Some rows, and their scores (B, S, 2) in float32 on the CPU; all rows come once."""
         table = self.windows.table
-        for rows in ordered_rows(table, self.layout, batch_tokens) if len(table) else []:
+
+        def read(rows: Ints) -> tuple[Ints, Tensor]:
             ids, segments = self.layout.texts(table, rows)
             given = model.inputs(ids.to(device), segments.to(device))
-            yield rows, model(*given).float().cpu()
+            return rows, model(*given).float().cpu()
+
+        return divided(ordered_rows(table, self.layout, batch_tokens) if len(table) else [], read)
 
     def answers(self, scores: Iterable[tuple[Ints, Tensor]], n: int = 1) -> list[list[Answer]]:
         """The ``n`` best answers to each question, best first.
@@ -351,7 +354,7 @@ class PreparedAnswers(PreparedEncoding):
         right = [one.answers for one in valid.questions]
 
         def scores(model: Encoder) -> Mapping[str, float]:
-            read = [*valid.asked.read(model, self.device, self.recipe.train.batch_tokens)]
+            read = valid.asked.read(model, self.device, self.recipe.train.batch_tokens)
             loss = sum(
                 span_loss(logits.to(self.device), self.valid_batch(rows)).item()
                 for rows, logits in read

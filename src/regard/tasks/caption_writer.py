@@ -44,6 +44,7 @@ from regard.tasks.translating import (
 )
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from regard.text.tokenizer import Tokenizer
+from regard.training.distributed import divided
 
 HYPOTHESES_AT_ONCE = 256
 
@@ -169,11 +170,14 @@ class CaptionWriter(PictureRun):
         self, pictures: Sequence[Any], captions: Sequence[Sequence[str]]
     ) -> list[TokenScores]:
         """How the model judges every token of each picture's captions, end tokens included."""
-        found: list[TokenScores] = []
-        for pixels, targets, of in self.forced(pictures, captions):
+
+        def judge(batch: ForcedCaptions) -> list[TokenScores]:
+            pixels, targets, of = batch
             lengths = (targets[:, 1:] != PAD_ID).sum(dim=1).tolist()
-            found += judged(self.model(pixels, targets[:, :-1], of), targets[:, 1:], lengths)
-        return found
+            return judged(self.model(pixels, targets[:, :-1], of), targets[:, 1:], lengths)
+
+        found = divided(self.forced(pictures, captions), judge)
+        return [one for some in found for one in some]
 
     def forced(
         self, pictures: Sequence[Any], captions: Sequence[Sequence[str]]

@@ -63,7 +63,7 @@ from regard.tasks.verbs import check_side
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
-from regard.training.distributed import unwrapped
+from regard.training.distributed import divided, unwrapped
 from regard.training.flops import CallFlops
 from regard.training.losses import Losses
 from regard.training.token_loss import TokenLoss
@@ -165,7 +165,8 @@ class CaptionValidation:
     @torch.inference_mode()
     def loss(self, model: CaptionModel) -> float:
         """The loss a token, smoothed as in training."""
-        return sum(self.objective(model, one).total.item() for one in self.batches) / self.count
+        losses = divided(self.batches, lambda one: self.objective(model, one).total.item())
+        return sum(losses) / self.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -30,7 +31,7 @@ from regard.tasks.opening import TOKENIZER_FILES, listed, one_or_many
 from regard.tasks.reading_verbs import CLASSIFY, EMBED, NEAREST
 from regard.tasks.verb import Form
 from regard.text.settings import TEXT_SETTINGS
-from regard.training.distributed import unwrapped
+from regard.training.distributed import divided, unwrapped
 from regard.training.losses import Losses, Objective, cross_entropy
 
 OWN_METRICS = ("accuracy", "macro_f1")
@@ -222,13 +223,14 @@ class PreparedClassification(PreparedEncoding):
         names = (*OWN_METRICS, *self.recipe.train.metrics)
 
         def scores(model: Encoder) -> Mapping[str, float]:
-            loss, given, right = 0.0, [], []
-            for batch in batches:
+            def judged(batch: Batch) -> tuple[float, list[int]]:
                 logits = model(*model.inputs(batch.ids, batch.segments)).float()
-                loss += F.cross_entropy(logits, batch.labels, reduction="sum").item()
-                given += logits.argmax(dim=-1).tolist()
-                right += batch.labels.tolist()
-            return {"loss": loss / len(right), **values(names, given, right)}
+                loss = F.cross_entropy(logits, batch.labels, reduction="sum").item()
+                return loss, logits.argmax(dim=-1).tolist()
+
+            losses, given = zip(*divided(batches, judged), strict=True)
+            right = [label for batch in batches for label in batch.labels.tolist()]
+            return {"loss": sum(losses) / len(right), **values(names, [*chain(*given)], right)}
 
         return Scoring(scores)
 

@@ -37,6 +37,7 @@ from regard.tasks.picture_run import READ_AT_ONCE, PictureRun, as_picture, is_on
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import PatchGrid, Reading
 from regard.text.specials import UNKNOWN_ID
+from regard.training.distributed import divided
 from regard.training.set_prediction import NO_OBJECT, detection_losses, match
 from regard.visual.payload import Axis
 
@@ -103,12 +104,16 @@ class PictureBatch(NamedTuple):
 @torch.inference_mode()
 def judged(model: Detector, batches: Iterable[PictureBatch]) -> tuple[float, list[Boxes]]:
     """The loss a picture, of the group of queries that is kept, and what was found in each."""
-    loss, found, classes = 0.0, list[Boxes](), model.config.classes
-    for pixels, labels, boxes in batches:
-        output = model(pixels)
-        loss += detection_losses(output, labels, boxes, classes=classes).total.item()
-        found += map(Boxes, *said(output, classes))
-    return loss / len(found), found
+    classes = model.config.classes
+
+    def judge(batch: PictureBatch) -> tuple[float, list[Boxes]]:
+        output = model(batch.pixels)
+        losses = detection_losses(output, batch.labels, batch.boxes, classes=classes)
+        return losses.total.item(), [*map(Boxes, *said(output, classes))]
+
+    losses, each = zip(*divided(batches, judge), strict=True)
+    found = [boxes for some in each for boxes in some]
+    return sum(losses) / len(found), found
 
 
 # Which sides the rows and the columns of an attention are: cells, and queries.

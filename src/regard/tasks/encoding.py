@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError
-from regard.data.examples import Column, Example, IdTable
+from regard.data.examples import Column, Example, IdTable, Ints
 from regard.data.records import Labelled
 from regard.data.row_batches import Layout, ordered_rows
 from regard.data.splits import load_records
@@ -38,6 +38,7 @@ from regard.tasks.opening import (
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import Reading, batched, padded, special_ids
 from regard.text.tokenizer import Tokenizer
+from regard.training.distributed import divided
 
 READ_TOKENS = 4096
 """Padded tokens that are read at once."""
@@ -143,11 +144,16 @@ class EncoderRun(TrainedRun, ABC):
     @torch.inference_mode()
     def read(self, table: IdTable, reading: Callable[..., Tensor], width: int) -> Tensor:
         """What a reading of ids and segments gives for each text (n, width), in their order."""
-        found = torch.zeros(len(table), width)
-        for rows in ordered_rows(table, self.layout, READ_TOKENS) if len(table) else []:
+        parts = ordered_rows(table, self.layout, READ_TOKENS) if len(table) else []
+
+        def read(rows: Ints) -> Tensor:
             ids, segments = self.layout.texts(table, rows)
             given = reading(*self.model.inputs(ids.to(self.device), segments.to(self.device)))
-            found[torch.from_numpy(rows)] = given.float().cpu()
+            return given.float().cpu()
+
+        found = torch.zeros(len(table), width)
+        for rows, given in zip(parts, divided(parts, read), strict=True):
+            found[torch.from_numpy(rows)] = given
         return found
 
     def readings(self, texts: Texts) -> Iterator[Reading]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -50,6 +51,7 @@ from regard.tasks.recipe import Recipe
 from regard.tasks.texts import PatchGrid, Reading, Subject
 from regard.tasks.verb import Form
 from regard.text.specials import BEGIN_ID, UNKNOWN_ID
+from regard.training.distributed import divided
 from regard.training.flops import CallFlops
 from regard.training.losses import Losses, cross_entropy
 
@@ -88,7 +90,7 @@ class ImageClassifier(PictureRun):
     @torch.inference_mode()
     def log_probs(self, pictures: Sequence[Any]) -> Tensor:
         """In natural logarithms."""
-        found = [self.model(pixels).float().cpu() for pixels in self.batches(pictures)]
+        found = divided(self.batches(pictures), lambda pixels: self.model(pixels).float().cpu())
         return torch.cat(found).log_softmax(dim=-1) if found else torch.zeros(0, 0)
 
     @torch.inference_mode()
@@ -216,13 +218,14 @@ class PreparedImageClassification(PreparedPictures):
         names = (*OWN_METRICS, *self.recipe.train.metrics)
 
         def scores(model: VisionTransformer) -> Mapping[str, float]:
-            loss, given, right = 0.0, [], []
-            for batch in batches:
+            def judged(batch: Batch) -> tuple[float, list[int]]:
                 logits = model(batch.pixels).float()
-                loss += F.cross_entropy(logits, batch.labels, reduction="sum").item()
-                given += logits.argmax(dim=-1).tolist()
-                right += batch.labels.tolist()
-            return {"loss": loss / len(right), **values(names, given, right)}
+                loss = F.cross_entropy(logits, batch.labels, reduction="sum").item()
+                return loss, logits.argmax(dim=-1).tolist()
+
+            losses, given = zip(*divided(batches, judged), strict=True)
+            right = [label for batch in batches for label in batch.labels.tolist()]
+            return {"loss": sum(losses) / len(right), **values(names, [*chain(*given)], right)}
 
         return Scoring(scores)
 

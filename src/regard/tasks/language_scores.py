@@ -20,6 +20,7 @@ from regard.evaluation.label_metrics import perplexity
 from regard.evaluation.metrics import computed
 from regard.models.decoder import LanguageModel
 from regard.tasks.translating import TokenScores
+from regard.training.distributed import divided
 
 AT_ONCE = {"cpu": 4096, "cuda": 65_536}
 """Tokens that are read together."""
@@ -41,11 +42,14 @@ def judged(
         raise ConfigError(f"a stride must be from 1 to the context of {context}: {stride}")
     if len(ids) < 2:
         raise DataError("there is no token to score: the text is empty")
-    parts = [
-        _judged(model, torch.from_numpy(rows).to(device), n_counted)
-        for rows, n_counted in _batches(ids, list(spans(len(ids), context, stride)), device)
-    ]
-    return TokenScores(*(torch.cat(column).cpu() for column in zip(*parts, strict=True)))
+
+    def judge(batch: tuple[Ids, int]) -> tuple[Tensor, ...]:
+        rows, n_counted = batch
+        found = _judged(model, torch.from_numpy(rows).to(device), n_counted)
+        return tuple(column.cpu() for column in found)
+
+    parts = divided(_batches(ids, list(spans(len(ids), context, stride)), device), judge)
+    return TokenScores(*map(torch.cat, zip(*parts, strict=True)))
 
 
 Continuation = tuple[Sequence[int], Sequence[int]]

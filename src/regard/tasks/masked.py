@@ -33,7 +33,7 @@ from regard.tasks.verb import Form, Unit
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import MASK
 from regard.text.words import spans
-from regard.training.distributed import unwrapped
+from regard.training.distributed import divided, unwrapped
 from regard.training.losses import Losses, Objective, cross_entropy
 
 
@@ -136,14 +136,19 @@ class Filler(EncoderRun):
 @torch.inference_mode()
 def guessing(model: Encoder, batches: Sequence[Batch], device: torch.device) -> dict[str, float]:
     """Accuracy, perplexity and loss of the masked places."""
-    right, total, n = 0, 0.0, 0
-    for batch in (one.to(device) for one in batches):
+
+    def judged(given: Batch) -> tuple[int, float, int]:
+        batch = given.to(device)
         inputs = model.inputs(batch.ids, batch.segments)
         logits = F.linear(*model(*inputs, places=batch.positions)).float()  # (N, V)
         log_probs = logits.log_softmax(dim=-1)
-        right += int((log_probs.argmax(dim=-1) == batch.targets).sum())
-        total += log_probs.gather(1, batch.targets.unsqueeze(1)).double().sum().item()
-        n += len(batch.targets)
+        right = int((log_probs.argmax(dim=-1) == batch.targets).sum())
+        total = log_probs.gather(1, batch.targets.unsqueeze(1)).double().sum().item()
+        return right, total, len(batch.targets)
+
+    found = divided(batches, judged)
+    right, n = sum(one[0] for one in found), sum(one[2] for one in found)
+    total = sum(one[1] for one in found)
     if not n:
         raise DataError("the texts have no word that could be left out and guessed; give others")
     return {"accuracy": right / n, "perplexity": perplexity(total, n), "loss": -total / n}

@@ -36,6 +36,7 @@ from regard.tasks.texts import Reading
 from regard.text.settings import TextSettings
 from regard.text.specials import UNKNOWN_ID
 from regard.text.tokenizer import Tokenizer
+from regard.training.distributed import divided
 from regard.visual.payload import Axis
 
 OWN_METRICS = ("accuracy",)
@@ -111,7 +112,7 @@ class PictureAnswerer(PictureRun):
     @torch.inference_mode()
     def log_probs(self, pairs: Pairs) -> Tensor:
         """In natural logarithms."""
-        found = [self.model(*inputs).float().cpu() for inputs in self.inputs(pairs)]
+        found = divided(self.inputs(pairs), lambda inputs: self.model(*inputs).float().cpu())
         return torch.cat(found).log_softmax(dim=-1) if found else torch.zeros(0, 0)
 
     def inputs(self, pairs: Pairs) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

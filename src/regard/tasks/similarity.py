@@ -34,7 +34,7 @@ from regard.tasks.reading_verbs import EMBED, NEAREST
 from regard.tasks.texts import PageExample
 from regard.tasks.verb import Form, Unit
 from regard.text.settings import TEXT_SETTINGS
-from regard.training.distributed import unwrapped
+from regard.training.distributed import divided, unwrapped
 from regard.training.losses import Losses, Objective
 
 OWN_METRICS = ("spearman", "pearson")
@@ -164,11 +164,14 @@ class PreparedSimilarity(PreparedEncoding):
         loss_of = SimilarityLoss()
 
         def scores(model: Encoder) -> Mapping[str, float]:
-            loss = sum(loss_of(model, batch).total.item() for batch in batches)
-            found = [vectors(model, batch) for batch in batches]
-            first, second = (torch.cat(side).cpu().numpy() for side in zip(*found, strict=True))
+            def judged(batch: Batch) -> tuple[float, Tensor, Tensor]:
+                first, second = vectors(model, batch)
+                return loss_of(model, batch).total.item(), first.cpu(), second.cpu()
+
+            losses, *found = zip(*divided(batches, judged), strict=True)
+            first, second = (torch.cat(side).numpy() for side in found)
             told = agreement(first, second, others, wanted, self.recipe.train.metrics)
-            return {"loss": loss / len(order), **told}
+            return {"loss": sum(losses) / len(order), **told}
 
         return Scoring(scores)
 

@@ -31,6 +31,7 @@ from regard.models.base import SequenceModel
 from regard.tasks.edits import AnyEdit, forced_tokens
 from regard.text.specials import BEGIN, BEGIN_ID, END, END_ID, PAD, PAD_ID
 from regard.text.tokenizer import Tokenizer
+from regard.training.distributed import divided
 from regard.training.losses import token_log_probs
 from regard.visual.tree import tree_html, tree_text
 
@@ -198,7 +199,9 @@ def searched(
     noise = noise_for(lengths, seeded(settings.seed)).view(-1, n_best, settings.max_len)
     with _looked_at(model, settings) as attention:
         writer = quickened(model, number_format(settings.precision, device), fast=settings.fast)
-        for source, limits, numbers in batches:
+
+        def search(batch: SourceBatch) -> dict[int, list[Hypothesis]]:
+            source, limits, numbers = batch
             over = _ended_by(ended, numbers, n_best if settings.samples else 1)
             begun = [prefixes[number] for number in numbers] if prefixes else []
             if settings.samples:
@@ -211,7 +214,10 @@ def searched(
                     coverage_penalty=settings.coverage_penalty, attention=attention,
                     prefixes=begun,
                 )  # fmt: skip
-            results |= dict(zip(numbers, best, strict=True))
+            return dict(zip(numbers, best, strict=True))
+
+        for found in divided(batches, search):
+            results |= found
     return [results[number] for number in range(n)]
 
 
@@ -347,11 +353,15 @@ def token_scores(
     model: SequenceModel, examples: Sequence[Example], *, device: torch.device
 ) -> list[TokenScores]:
     """Teacher forced: each target given its source, in order."""
-    results: dict[int, TokenScores] = {}
-    for batch in _batches(examples, SCORE_TOKENS):
+
+    def judge(batch: Batch) -> dict[int, TokenScores]:
         logits = model(batch.source.to(device), batch.target_in.to(device))
         lengths = [len(examples[number].target) + 1 for number in batch.numbers]
-        results |= dict(zip(batch.numbers, judged(logits, batch.target_out, lengths), strict=True))
+        return dict(zip(batch.numbers, judged(logits, batch.target_out, lengths), strict=True))
+
+    results: dict[int, TokenScores] = {}
+    for found in divided(_batches(examples, SCORE_TOKENS), judge):
+        results |= found
     return [results[number] for number in range(len(examples))]
 
 

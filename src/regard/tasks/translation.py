@@ -75,6 +75,7 @@ from regard.tasks.writing_verbs import TRANSLATE
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
+from regard.training.distributed import divided
 from regard.training.expected_reward import ExpectedReward
 from regard.training.flops import BACKWARD, FlopFormula, flop_formula
 from regard.training.losses import Objective, cross_entropy
@@ -124,8 +125,11 @@ class TranslationValidation:
 
         Without smoothing, a model that was told to doubt would look worse the better it learned it.
         """
-        losses = (self.objective(model, batch.to(self.device)) for batch in self.batches)
-        return sum(one.total.item() for one in losses) / self.count
+
+        def loss_of(batch: Batch) -> float:
+            return self.objective(model, batch.to(self.device)).total.item()
+
+        return sum(divided(self.batches, loss_of)) / self.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

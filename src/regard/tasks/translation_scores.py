@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from regard.core.errors import DataError
 from regard.data.alignments import Aligned
+from regard.data.batch import Batch
 from regard.data.examples import encode_pairs
 from regard.data.pair_batches import ordered_batches
 from regard.data.records import Pair
@@ -31,6 +32,7 @@ from regard.tasks.base import Evaluation
 from regard.tasks.translator import Run
 from regard.text import words
 from regard.text.tokenizer import Tokenizer
+from regard.training.distributed import divided
 
 TEST_METRICS = ("exact_match", "bleu", "bleu_lc", "chrf", "gleu")
 
@@ -182,9 +184,9 @@ def watched_words(
         both = zip(pairs, links, strict=True)
         return [Watched(words_as_one(run, pair), tuple(some)) for pair, some in both]
     read, write = run.tokenizers.source, run.tokenizers.target
-    results: dict[int, Watched] = {}
-    for batch in ordered_batches(encode_pairs(pairs, read, write), BATCH_TOKENS) if pairs else ():
-        here = batch.to(run.device)
+
+    def watched(batch: Batch) -> dict[int, Watched]:
+        here, found = batch.to(run.device), dict[int, Watched]()
         with torch.no_grad(), watch(run.model) as views:
             run.model(here.source, here.target_in)
             layers = {
@@ -201,7 +203,13 @@ def watched_words(
                 weights |= _labelled(
                     f"{name} layer {layer}", attention.words_matrix(inside, seen, asks)
                 )
-            results[number] = Watched(weights, tuple(links[number]))
+            found[number] = Watched(weights, tuple(links[number]))
+        return found
+
+    results: dict[int, Watched] = {}
+    examples = encode_pairs(pairs, read, write)
+    for some in divided(ordered_batches(examples, BATCH_TOKENS) if pairs else (), watched):
+        results |= some
     return [results[number] for number in range(len(pairs))]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -51,7 +52,7 @@ from regard.tasks.recipe import Recipe
 from regard.tasks.verb import Form, Unit
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.tokenizer import Tokenizer
-from regard.training.distributed import unwrapped
+from regard.training.distributed import divided, unwrapped
 from regard.training.flops import CallFlops
 from regard.training.losses import Losses, cross_entropy
 from regard.visual.heat_maps import data_uri
@@ -137,16 +138,17 @@ class PreparedQuestions(PreparedPictures):
         names = (*OWN_METRICS, *self.recipe.train.metrics)
 
         def scores(model: Any) -> Mapping[str, float]:
-            loss, given, right = 0.0, [], []
-            for batch in batches:
+            def judged(batch: Batch) -> tuple[float, list[int]]:
                 logits = model(batch.pixels, batch.ids, batch.pictures).float()
-                loss += F.cross_entropy(
+                loss = F.cross_entropy(
                     logits, batch.labels, ignore_index=UNSEEN, reduction="sum"
                 ).item()
-                given += logits.argmax(dim=-1).tolist()
-                right += batch.labels.tolist()
+                return loss, logits.argmax(dim=-1).tolist()
+
+            losses, given = zip(*divided(batches, judged), strict=True)
+            right = [label for batch in batches for label in batch.labels.tolist()]
             known = sum(number != UNSEEN for number in right)
-            return {"loss": loss / max(1, known), **values(names, given, right)}
+            return {"loss": sum(losses) / max(1, known), **values(names, [*chain(*given)], right)}
 
         return Scoring(scores)
 

@@ -23,7 +23,7 @@ from regard.kernels.steps import log_probs
 from regard.layers.experts import Gate
 from regard.models.base import SequenceModel
 from regard.text.specials import BEGIN_ID, PAD_ID
-from regard.training.distributed import Ranks, unwrapped
+from regard.training.distributed import unwrapped
 from regard.training.losses import Losses, Objective
 from regard.training.settings import TrainSettings
 
@@ -45,19 +45,17 @@ class ExpectedReward(Objective):
     """``likelihood``: α times the loss of the right targets. ``rl``: minus the expected reward.
 
     Sums over sentences, as the paper has them. The value of ``rl`` is minus the mean reward of the
-    samples; its gradient is the estimate. All that is random comes from the seed and the number of
-    the batch, so that a training can be taken up again.
+    samples; its gradient is the estimate. All that is random comes from torch's default generator,
+    so that a training can be taken up again.
     """
 
     def __init__(self, settings: TrainSettings, likelihood: Objective, draw: Draw) -> None:
         self.settings, self.likelihood, self.draw = settings, likelihood, draw
-        self.n_batches = 0
 
     def __call__(self, model: SequenceModel, batch: Batch) -> Losses:
         """The losses of a batch (not packed), for a model in training, without dropout."""
         right = self.likelihood(model, batch).total * self.settings.likelihood_weight
-        rng = torch.Generator().manual_seed(self._seed())
-        self.n_batches += 1
+        rng = torch.Generator().manual_seed(int(torch.randint(2**63 - 1, ())))
         model.eval()
         with torch.no_grad():
             samples = self.draw(model, batch, rng)
@@ -69,19 +67,16 @@ class ExpectedReward(Objective):
         counts = {"likelihood": batch.count, "rl": len(batch.source)}
         return Losses({"likelihood": right, "rl": reward}, counts)
 
-    def _seed(self) -> int:
-        """Of the next batch: different for each, and for each process."""
-        ranks = Ranks.current()
-        number = self.n_batches * ranks.n + ranks.rank
-        return (self.settings.seed * 1_000_003 + number) % 2**63
+    def begin_update(self, step: int) -> None:
+        """The likelihood is told."""
+        self.likelihood.begin_update(step)
 
     def state(self) -> dict[str, Any]:
         """What it remembers, as JSON."""
-        return {"n_batches": self.n_batches, "likelihood": self.likelihood.state()}
+        return {"likelihood": self.likelihood.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Remember it again."""
-        self.n_batches = state["n_batches"]
         self.likelihood.restore(state["likelihood"])
 
 

@@ -2,8 +2,9 @@
 
 It is given what it needs (a stream of batches, an objective, an evaluator, a place for snapshots)
 and knows nothing of what they are. Everything that changes while it runs is in the weights and
-buffers, the optimiser, the running average, torch's generators and ``Progress``; a snapshot holds
-all five, so that a resumed run is the run that was never stopped, bit for bit.
+buffers, the optimiser, the running average and ``Progress``; a snapshot holds all four, so that a
+resumed run is the run that was never stopped, bit for bit. What is drawn at random depends on the
+seed, the step and the number of the micro-batch alone, whichever process learns from it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from signal import Signals
 from typing import Any
 
@@ -21,11 +23,19 @@ import torch
 from torch import Tensor, nn
 
 from regard.checkpoints.run_folder import Snapshot, fill, model_tensors
-from regard.core.errors import TrainingError
+from regard.core.errors import ConfigError, TrainingError
 from regard.data.batch import Batch
 from regard.data.stream import Prefetched, Stream
 from regard.models.settings import ModelConfig
-from regard.training.distributed import Ranks, StopRequest, stop_on_signals, unwrapped
+from regard.training.distributed import (
+    Ranks,
+    Stopped,
+    StopRequest,
+    dividing,
+    micro_batch_seed,
+    stop_on_signals,
+    unwrapped,
+)
 from regard.training.losses import Objective
 from regard.training.metrics import StepMeter
 from regard.training.optimisers import load_optimisers, optimiser_tensors
@@ -96,6 +106,10 @@ class Trainer:
             self.model, setup.objective, settings, setup.device, setup.ranks
         )
         self.average = RunningAverage(self.model, settings.average) if settings.average else None
+        learned = {*dict(self.model.named_parameters())}
+        tensors = model_tensors(self.model)
+        self._buffers = {name: x for name, x in tensors.items() if name not in learned}
+        self._unchecked = settings.exact and setup.ranks.n > 1
         self._meter = StepMeter()
         self._saved: tuple[int, int] | None = None
         self._clock = 0.0
@@ -109,23 +123,35 @@ class Trainer:
         self.model.train()
         self._meter = StepMeter()
         self._clock = time.perf_counter() - self.progress.seconds
+        reason: str | None = None
         with stop_on_signals() as request:
-            while (reason := self._agreed_reason(request)) is None:
-                self._step()
-            if request.signal is None and self.progress.last_eval != self.progress.step:
-                self._evaluate()
+            with suppress(Stopped):
+                if self._validation_is_due:
+                    self._evaluate()  # was cut short by a signal
+                while (reason := self._agreed_reason(request)) is None:
+                    self._step()
+                if request.signal is None and self.progress.last_eval != self.progress.step:
+                    self._evaluate()
+            # A signal may have come in the middle of a validation, or to another process.
+            reason = self._agreed_reason(request) or reason
             self._save()
+        assert reason is not None
         return Outcome(self.progress, reason, request.signal)
+
+    @property
+    def _validation_is_due(self) -> bool:
+        step = self.progress.step
+        due = step > 0 and step % self.settings.eval_every == 0
+        return due and self.progress.last_eval != step
 
     def _agreed_reason(self, request: StopRequest) -> str | None:
         """Why all processes stop now, if they do; a signal to one of them stops all."""
-        ranks, device = self.setup.ranks, self.setup.device
-        reason = self._reason(request)
+        ranks, reason = self.setup.ranks, self._reason(request)
         if ranks.n == 1:
             return reason
-        request.signal = ranks.agree_on_signal(request.signal, device)
-        stop = ranks.agree(int(reason is not None), device)
-        return (reason or "another process stopped") if stop else None
+        number, stop = ranks.largest(int(request.signal or 0), reason is not None)
+        request.signal = Signals(number) if number else None
+        return (self._reason(request) or "another process stopped") if stop else None
 
     def _reason(self, request: StopRequest) -> str | None:
         self._tick()
@@ -142,9 +168,14 @@ class Trainer:
 
     def _step(self) -> None:
         progress, settings = self.progress, self.settings
-        batches = [self.setup.stream.next() for _ in range(settings.accumulate)]
+        share = self.setup.ranks.share(settings.accumulate)
+        numbers = range(share.first, share.first + share.n)
+        batches = [(self.setup.stream.next(), number) for number in numbers]
+        self.setup.objective.begin_update(progress.step)
         progress.step += 1
-        self._learn(batches)
+        seed = partial(micro_batch_seed, settings.seed, progress.step)
+        full = [(batch, seed(number, share.part)) for batch, number in batches if batch.numbers]
+        self._learn([batch for batch, _ in full], [one for _, one in full])
         if progress.step % settings.log_every == 0:
             self._log()
         if progress.step % settings.eval_every == 0:
@@ -152,7 +183,7 @@ class Trainer:
         if progress.step % settings.save_every == 0:
             self._save()
 
-    def _learn(self, batches: Sequence[Batch]) -> None:
+    def _learn(self, batches: Sequence[Batch], seeds: Sequence[int]) -> None:
         """One update, and all that goes with it."""
 
         def note(result: UpdateResult) -> None:
@@ -161,10 +192,29 @@ class Trainer:
             if self.setup.device.type == "cpu":
                 self._meter.read()  # reading a number costs nothing; a GPU would have to wait
 
-        self.update(batches, self._lr(), note)
+        ranks = self.setup.ranks
+        with self._remembering_nothing() if self._unchecked else nullcontext():
+            self.update(batches, self._lr(), note, seeds)
+        ranks.copy_buffers(self._buffers.values())
         if self.average is not None:
             self.average.update(self.model)
-        self.progress.flops += sum(self.setup.flops(batch) for batch in batches)
+        self.progress.flops += ranks.add([sum(self.setup.flops(batch) for batch in batches)])[0]
+
+    @contextmanager
+    def _remembering_nothing(self) -> Iterator[None]:
+        """Refuse ``train.exact`` where what a process learned from leaves traces in it alone."""
+        buffers = {name: buffer.clone() for name, buffer in self._buffers.items()}
+        state = self.setup.objective.state()
+        yield
+        changed = [name for name, was in buffers.items() if not self._buffers[name].equal(was)]
+        if self.setup.objective.state() != state:
+            changed.append("the baseline of rewards")
+        if changed:
+            raise ConfigError(
+                f"train.exact=true: {changed[0]} follows the batches of each process, which is not "
+                "added up; leave train.exact out, or train with one process"
+            )
+        self._unchecked = False
 
     def _tick(self) -> None:
         """Seconds since the training began, what was not training left out."""
@@ -177,7 +227,7 @@ class Trainer:
     # ---------------------------------------------------------------- reporting
 
     def _log(self) -> None:
-        summary = self._meter.summary(self.setup.ranks, self.setup.device)
+        summary = self._meter.summary(self.setup.ranks)
         self._meter = StepMeter()
         self._report(kind="train", lr=self._lr(), **summary)
 
@@ -225,13 +275,12 @@ class Trainer:
         self._meter.restart_clock()
 
     def _scores(self) -> Mapping[str, float]:
-        """The evaluator may draw random numbers; training must not notice."""
-        rng = rng_tensors(self.setup.device)
         self.model.eval()
-        scores = self.setup.evaluate(self.model)
-        self.model.train()
-        load_rng(rng, self.setup.device)
-        return scores
+        try:
+            with dividing():
+                return self.setup.evaluate(self.model)
+        finally:
+            self.model.train()
 
     def _weights(self) -> dict[str, Tensor]:
         averaged = self.average.weights if self.average is not None else {}
@@ -251,7 +300,6 @@ class Trainer:
                 **_named("model/", model_tensors(self.model)),
                 **_named("optimiser/", optimiser_tensors(self.update.optimisers, self.model)),
                 **_named("average/", self.average.weights if self.average else {}),
-                **_named("rng/", rng_tensors(self.setup.device)),
             },
             {
                 "progress": dataclasses.asdict(self.progress),
@@ -273,22 +321,6 @@ class Trainer:
             self.average.restore(snapshot.part("average/"), snapshot.facts["averaged"])
         self.progress = Progress(**snapshot.facts["progress"])
         self._saved = (self.progress.step, self.progress.last_eval)
-        load_rng(snapshot.part("rng/"), self.setup.device)
-
-
-def rng_tensors(device: torch.device) -> dict[str, Tensor]:
-    """The state of torch's default generators, from which dropout draws."""
-    states = {"cpu": torch.get_rng_state()}
-    if device.type == "cuda":
-        states["cuda"] = torch.cuda.get_rng_state(device)
-    return states
-
-
-def load_rng(states: Mapping[str, Tensor], device: torch.device) -> None:
-    """Put generators back into a state."""
-    torch.set_rng_state(states["cpu"])
-    if device.type == "cuda" and "cuda" in states:
-        torch.cuda.set_rng_state(states["cuda"], device)
 
 
 def _named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

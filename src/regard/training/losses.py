@@ -49,7 +49,7 @@ class Losses:
     @property
     def total(self) -> Tensor:
         """What is made small: all sums together ()."""
-        first, *others = self.sums.values()
+        first, *others = self.sums.values() or [torch.zeros(())]
         return sum(others, start=first)
 
     def detached(self) -> Losses:
@@ -63,6 +63,10 @@ class Objective(Protocol):
     def __call__(self, model: Any, batch: Any, /) -> Losses:
         """The losses of a batch, summed over its target tokens."""
         ...
+
+    def begin_update(self, step: int) -> None:
+        """Is told before each update how many were made."""
+        return
 
     def state(self) -> dict[str, Any]:
         """What it remembers, as JSON."""

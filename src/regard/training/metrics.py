@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
@@ -82,22 +81,30 @@ class StepMeter:
                 self._counts[name] = self._counts.get(name, 0) + losses.counts[name]
         self._unread.clear()
 
-    def summary(self, ranks: Ranks, device: torch.device) -> dict[str, float]:
+    def summary(self, ranks: Ranks) -> dict[str, float]:
         """The steps so far, of all processes: the loss a target token, the norm before clipping.
 
         Where there are several losses, each over its own count as well.
         """
         self.read()
         seconds = time.perf_counter() - self._began
-        loss, *sums = ranks.add([self._loss, *self._sums.values()], device)
-        counts = ranks.add(self._counts.values(), device)
-        named = zip(self._sums, sums, counts, strict=True)
+        losses, *parts = zip(*ranks.gather((self._loss, self._sums, self._counts)), strict=True)
+        sums, counts = map(_added, parts)
         return {
-            "loss": loss / max(1, self._n_tokens),
+            "loss": sum(losses) / max(1, self._n_tokens),
             "grad_norm": self._grad_norm / max(1, self._n_steps),
             "tokens_per_second": self._clock_tokens / seconds,
-            **{f"loss_{name}": total / max(1, n) for name, total, n in named},
+            **{f"loss_{name}": total / max(1, counts[name]) for name, total in sums.items()},
         }
+
+
+def _added(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Numbers of the same name, added up."""
+    total: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = total.get(name, 0) + value
+    return total
 
 
 class MetricsLog:

@@ -39,7 +39,22 @@ class TrainSettings(BaseModel):
         4096, ge=1, description="Padded tokens of a batch on its longer side."
     )
     batch_size: int = Field(64, ge=1, description="Pictures of a batch.")
-    accumulate: int = Field(1, ge=1, description="Batches whose gradients make one update.")
+    accumulate: int = Field(
+        1,
+        ge=1,
+        description="Batches whose gradients make one update, those of all processes together.",
+    )
+    parallel: Literal["replicate", "shard"] = Field(
+        "replicate",
+        description="What each of several processes holds: the whole model, or its part of the "
+        "weights, gradients and optimiser (FSDP2), for models that do not fit.",
+    )
+    exact: bool = Field(
+        False,
+        description="Whether weights are bit for bit the same for 1, 2, 4, … processes: gradients "
+        "are added in a fixed order, and each process has one thread. train.accumulate must be a "
+        "power of two, and a multiple of the number of processes.",
+    )
     lr: float | None = Field(
         None, gt=0, description="Highest learning rate; by default the paper's, from d_model."
     )

@@ -40,7 +40,7 @@ class TokenLoss(Objective):
 
     def __init__(self, settings: TrainSettings, *, compiled: bool = False) -> None:
         self.settings = settings
-        self.n_batches = 0
+        self.step = 0
         self.baseline = Baseline()
         self._lazy_logits = torch.compile(_lazy_logits) if compiled else _lazy_logits
         self._both_logits = torch.compile(_both_logits) if compiled else _both_logits
@@ -54,10 +54,7 @@ class TokenLoss(Objective):
             return self._losses(_lazy_logits(model, *inputs), batch)
         if batch.n_source:
             return self._both_losses(self._both_logits(model, *inputs), batch)
-        share = forced_share(
-            self.settings.teacher_forcing, self.n_batches // self.settings.accumulate
-        )
-        self.n_batches += 1
+        share = forced_share(self.settings.teacher_forcing, self.step)
         with accounts(model) as drawn:
             if share == 1 and not drawn:
                 return self._losses(self._lazy_logits(model, *inputs), batch)
@@ -89,13 +86,16 @@ class TokenLoss(Objective):
         loss = cross_entropy(logits.source, wanted, pad=PAD_ID, label_smoothing=smoothing)
         return self._losses(logits.target, batch) + Losses.of("source", loss, batch.n_source)
 
+    def begin_update(self, step: int) -> None:
+        """Teacher forcing may change with it."""
+        self.step = step
+
     def state(self) -> dict[str, Any]:
         """What it remembers, as JSON."""
-        return {"n_batches": self.n_batches, "baseline": self.baseline.state()}
+        return {"baseline": self.baseline.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Remember it again."""
-        self.n_batches = state["n_batches"]
         self.baseline.restore(state["baseline"])
 
 

@@ -77,20 +77,45 @@ class Update:
         )
 
     def __call__(
-        self, batches: Sequence[Batch], lr: float, observe: Observer = lambda _result: None
+        self,
+        batches: Sequence[Batch],
+        lr: float,
+        observe: Observer = lambda _result: None,
+        seeds: Sequence[int] | None = None,
     ) -> None:
-        """Change the weights once. An observer that raises leaves them as they are."""
+        """Change the weights once. An observer that raises leaves them as they are.
+
+        ``seeds`` are those of what is drawn with each batch; without any, drawing goes on.
+        """
         n_local = sum(batch.count for batch in batches)
-        n_tokens = int(self.ranks.add([n_local], self.device)[0])
-        losses = self.backward(batches[0].to(self.device), n_tokens)
-        for batch in batches[1:]:
-            losses += self.backward(batch.to(self.device), n_tokens)
-        self.ranks.add_gradients(self.model)
+        n_tokens = int(self.ranks.add([n_local])[0])
+        losses = self.accumulate(batches, n_tokens, seeds or [None] * len(batches))
+        self.ranks.add_gradients(self.model, exact=self.settings.exact)
         observe(UpdateResult(losses, n_tokens, self.clip()))
         set_learning_rate(self.optimisers, lr)
         self.step()
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
+
+    def accumulate(
+        self, batches: Sequence[Batch], n_tokens: int, seeds: Sequence[int | None]
+    ) -> Losses:
+        """Leave the summed gradients of all batches with the weights; their losses.
+
+        Where ``train.exact`` is on, they are added in pairs, which processes can do as well.
+        """
+        losses, gradients = Losses({}), PairwiseSum()
+        for batch, seed in zip(batches, seeds, strict=True):
+            if seed is not None:
+                seed_generators(seed, self.device)
+            losses += self.backward(batch.to(self.device), n_tokens)
+            if self.settings.exact:
+                gradients.add(take_gradients(self.model))
+        if self.settings.exact and batches:
+            learning = (one for one in self.model.parameters() if one.requires_grad)
+            for parameter, gradient in zip(learning, gradients.total(), strict=True):
+                parameter.grad = gradient
+        return losses
 
     def backward(self, batch: Batch, n_tokens: int | Tensor) -> Losses:
         """Add a batch's gradients to the others; its losses, those of busy experts among them."""
@@ -132,7 +157,11 @@ class CapturedUpdate(Update):
 
     @override
     def __call__(
-        self, batches: Sequence[Batch], lr: float, observe: Observer = lambda _result: None
+        self,
+        batches: Sequence[Batch],
+        lr: float,
+        observe: Observer = lambda _result: None,
+        seeds: Sequence[int] | None = None,
     ) -> None:
         (batch,) = batches
         shapes = tuple(x.shape for x in batch_tensors(batch))
@@ -140,7 +169,7 @@ class CapturedUpdate(Update):
         self._n_seen[shapes] += 1
         with without_host():
             if self._n_steps <= EAGER_STEPS or self._n_seen[shapes] == 1:
-                super().__call__(batches, lr, observe)
+                super().__call__(batches, lr, observe, seeds)
                 return
             if shapes not in self._recordings:
                 self._recordings[shapes] = self._record(batch)
@@ -149,6 +178,8 @@ class CapturedUpdate(Update):
             here.copy_(there, non_blocking=True)
         recording.n_tokens.fill_(batch.count)
         set_learning_rate(self.optimisers, lr)
+        for seed in seeds or ():
+            seed_generators(seed, self.device)
         recording.graph.replay()
         if not self._records_step:
             self._step_after(recording)
@@ -194,6 +225,50 @@ class Recording(NamedTuple):
     n_tokens: Tensor
     result: UpdateResult
     gradients: list[Tensor | None]
+
+
+class PairwiseSum:
+    """Adds lists of tensors in pairs, then pairs of pairs, and so on.
+
+    Where there is a power of two of them, some in a row can be added apart, if they are a power of
+    two as well, and the sums then: each number is the same to the last bit.
+    """
+
+    def __init__(self) -> None:
+        self._sums: list[tuple[int, list[Tensor]]] = []  # of how many each, in their order
+
+    def add(self, tensors: list[Tensor]) -> None:
+        """Take in the next list."""
+        n = 1
+        while self._sums and self._sums[-1][0] == n:
+            tensors = [*torch._foreach_add(self._sums.pop()[1], tensors)]
+            n *= 2
+        self._sums.append((n, tensors))
+
+    def total(self) -> list[Tensor]:
+        """The sum of all."""
+        *others, (_, total) = self._sums
+        for _, tensors in reversed(others):
+            total = [*torch._foreach_add(tensors, total)]
+        return total
+
+
+def take_gradients(model: nn.Module) -> list[Tensor]:
+    """The gradients of all that learns, zeros where there is none; the model keeps none."""
+    found = []
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            gradient, parameter.grad = parameter.grad, None
+            found.append(torch.zeros_like(parameter) if gradient is None else gradient)
+    return found
+
+
+def seed_generators(seed: int, device: torch.device) -> None:
+    """What torch draws from now on, on the CPU and on this device, depends on the seed alone."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
 
 
 def batch_tensors(batch: Any) -> list[Tensor]:

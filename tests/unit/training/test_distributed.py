@@ -34,11 +34,13 @@ def updated(batches, ranks=Ranks()):  # noqa: B008
 
 def trained(folder, ranks=Ranks(), **settings):  # noqa: B008
     """Weights after four steps, what was reported, and the steps that were saved."""
-    settings = TrainSettings(max_steps=4, log_every=2, precision="fp32", warmup_steps=2, **settings)
+    settings = TrainSettings(
+        max_steps=4, log_every=2, precision="fp32", warmup_steps=2, accumulate=2, **settings
+    )
     lines = []
     setup = Setup(
         model=system("transformer", dropout=0.0),
-        stream=padded_stream(PAIRS, batch_tokens=24, seed=1).shard(ranks.rank, ranks.n),
+        stream=padded_stream(PAIRS, batch_tokens=24, seed=1).part(ranks.share(2)),
         objective=TokenLoss(settings),
         evaluate=lambda _model: {"loss": 1.0},
         flops=lambda _batch: 1.0,
@@ -74,10 +76,8 @@ def share_the_work(rank, folder):
         "weights": weights,
         "n_tokens": [result.n_tokens for result in results],
         "norms": [result.norm for result in results],
-        "sum": ranks.add([rank + 1.0, 10.0], CPU),
-        "signal": ranks.agree_on_signal(signal.SIGTERM if rank else None, CPU),
-        "no signal": ranks.agree_on_signal(None, CPU),
-        "stop": ranks.agree(int(rank == 0), CPU),
+        "sum": ranks.add([rank + 1.0, 10.0]),
+        "largest": ranks.largest(signal.SIGTERM if rank else 0, rank == 0, 0),
         "writer": ranks.is_writer,
         "trained": trained(folder / f"run-{rank}", ranks),
         "ddp": gradients(
@@ -100,11 +100,9 @@ def test_two_processes_make_the_update_of_one(tmp_path):
         for name, tensor in weights.items():
             torch.testing.assert_close(one["weights"][name], tensor)
         assert one["sum"] == [3.0, 20.0]
-        assert one["signal"] is signal.SIGTERM
-        assert one["no signal"] is None
-        assert one["stop"] == 1
+        assert one["largest"] == [signal.SIGTERM, 1, 0]
     assert (first["writer"], second["writer"]) == (True, False)
-    alone, lines, steps = trained(tmp_path / "alone", accumulate=2)
+    alone, lines, steps = trained(tmp_path / "alone")
     found, said, saved = first["trained"]
     assert saved == steps
     assert [one["tokens"] for one in said] == [one["tokens"] for one in lines]
@@ -127,9 +125,10 @@ def test_alone_a_process_writes_and_asks_nobody():
     alone = Ranks.current()
     assert alone == Ranks(0, 1)
     assert alone.is_writer
-    assert alone.add([2, 3], CPU) == [2, 3]
-    assert alone.agree_on_signal(signal.SIGINT, CPU) is signal.SIGINT
-    assert alone.agree(0, CPU) == 0
+    assert alone.add([2, 3]) == [2, 3]
+    assert alone.largest(signal.SIGINT, 0) == [signal.SIGINT, 0]
+    assert alone.gather("a") == ["a"]
+    assert alone.by_writer(lambda: 5) == 5
 
 
 def test_a_wrapped_model_is_found_inside():

@@ -12,6 +12,7 @@ from regard.core.errors import CheckpointError, TrainingError
 from regard.data.examples import Example
 from regard.data.pair_batches import padded_stream
 from regard.models.transformer import Transformer
+from regard.training.losses import Objective
 from regard.training.loop import Setup, Trainer
 from regard.training.losses import Losses, cross_entropy
 from regard.training.optimisers import OPTIMISERS
@@ -36,7 +37,7 @@ def times(losses, factor):
     return Losses({name: value * factor for name, value in losses.sums.items()}, losses.counts)
 
 
-class Remembering:
+class Remembering(Objective):
     """An objective that counts its batches and weighs them by the count."""
 
     def __init__(self, loss):

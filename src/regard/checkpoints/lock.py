@@ -1,0 +1,103 @@
+"""One training a folder: a lock that its owner holds, and that falls with it.
+
+The system takes the lock from a process that ends, however it ends, so that nothing is ever left
+behind that somebody has to delete. The file says who the owner is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from regard.core.errors import CheckpointError
+from regard.core.files import telling
+
+NAME = "training.lock"
+
+
+class FolderLock:
+    """A folder that is ours. ``launch`` names what started this process, if anything did."""
+
+    def __init__(self, path: Path, launch: str) -> None:
+        self._path, self._launch, self._begun = path, launch, False
+        with telling(path):
+            self._file = _taken(path)
+        self.is_started_again = bool(launch) and _owner(self._file).get("launch") == launch
+        """Whether the last owner was started by the same, had begun, and did not end."""
+        self._write({})
+
+    def begin(self) -> None:
+        """From now on the folder holds what this process, or one started after it, goes on with."""
+        self._begun = True
+        self._write({"launch": self._launch})
+
+    def release(self, *, ended: bool) -> None:
+        """Give the folder back; who has begun and not ended leaves a note of who it was."""
+        if ended or not self._begun:
+            self._path.unlink(missing_ok=True)
+        os.close(self._file)
+
+    def _write(self, more: dict[str, str]) -> None:
+        owner = {"host": socket.gethostname(), "process": os.getpid(), **more}
+        with telling(self._path):
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, json.dumps(owner).encode(), 0)
+
+
+@contextmanager
+def locked(folder: Path, launch: str = "") -> Iterator[FolderLock]:
+    """Inside the block the folder is ours; one that is somebody else's is refused.
+
+    It is made where there is none, and deleted where nothing was put into it.
+    """
+    made = not folder.exists()
+    with telling(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    ended = False
+    try:
+        lock = FolderLock(folder / NAME, launch)
+        try:
+            yield lock
+            ended = True
+        finally:
+            lock.release(ended=ended)
+    finally:
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _taken(path: Path) -> int:
+    """The open file, locked; it must be the one that has the name, for its owner deletes it."""
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = _owner(file)
+            os.close(file)
+            raise CheckpointError(
+                f"{path.parent} is being trained by process {owner.get('process', 'unknown')} on "
+                f"{owner.get('host', 'this machine')}; wait for it, stop it, or choose another "
+                "--out"
+            ) from None
+        try:
+            if path.lstat().st_ino == os.fstat(file).st_ino:
+                return file
+        except FileNotFoundError:
+            pass
+        os.close(file)
+
+
+def _owner(file: int) -> dict[str, Any]:
+    """What the file says; nothing where it is being written."""
+    try:
+        found = json.loads(os.pread(file, 4096, 0))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

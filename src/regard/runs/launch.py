@@ -1,0 +1,97 @@
+"""Training with several processes of this machine: torch starts them, and we read how they ended.
+
+A process that was killed is started again with all others, and the training goes on from its last
+checkpoint. One that ended with an error would end so again: its message is told, and all end.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from signal import Signals
+from typing import Any
+
+from regard.core.errors import ConfigError, TrainingError
+from regard.core.signals import Stop
+from regard.training.distributed import PeerLostError
+
+RESTARTS = 10
+"""After so many kills somebody means it."""
+LAUNCHED = "REGARD_LAUNCHED"
+"""In the environment of processes whose errors are told by whoever started them."""
+MESSAGE = "regard"
+"""In that file: the message, where we left one."""
+ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+"""Names, in the environment of a process that torch started, the file for its last words."""
+
+
+def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> None:
+    """Run ``regard`` with some words in several processes, which then know of each other.
+
+    Raises what one of them ended with: its error, or ``Stop`` where a signal ended all.
+    """
+    if workers < 1:
+        raise ConfigError(f"--workers={workers}: at least one process must train")
+    from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
+    environment = {
+        LAUNCHED: "1",
+        "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // workers)),
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # else a restart finds the old one's port taken
+    }
+    os.environ.update({name: os.environ.get(name, value) for name, value in environment.items()})
+    run_id = uuid.uuid4().hex
+    with tempfile.TemporaryDirectory(prefix="regard-") as logs:
+        for attempt in range(RESTARTS + 1):
+            config = LaunchConfig(
+                min_nodes=1,
+                max_nodes=1,
+                nproc_per_node=workers,
+                run_id=run_id,
+                rdzv_backend="c10d",
+                rdzv_endpoint="localhost:0",
+                max_restarts=0,
+                logs_specs=DefaultLogsSpecs(log_dir=logs),
+                local_addr="localhost",
+            )
+            try:
+                elastic_launch(config, sys.executable)("-m", "regard", *words)
+                return
+            except SignalException as stopped:
+                raise Stop(Signals(stopped.sigval)) from None
+            except ChildFailedError as error:
+                killed = {rank: one for rank, one in error.failures.items() if one.exitcode < 0}
+                if not killed or attempt == RESTARTS:
+                    raise TrainingError(_told(error.failures)) from None
+                for rank, one in killed.items():
+                    say(f"process {rank} was killed by {one.signal_name()}; all go on from there")
+
+
+def _told(failures: Mapping[int, Any]) -> str:
+    """The message of a process that failed by itself, rather than of one that was left alone."""
+    told = {
+        rank: one.error_file_data.get(MESSAGE) or f"ended with exit code {one.exitcode}"
+        for rank, one in failures.items()
+    }
+    rank = min(told, key=lambda rank: (told[rank] == str(PeerLostError()), rank))
+    return told[rank] if [*told.values()].count(told[rank]) > 1 else f"process {rank}: {told[rank]}"
+
+
+def leave_message(message: str) -> bool:
+    """Leave an error to whoever started this process; False where nobody waits for it."""
+    path = os.environ.get(ERROR_FILE)
+    if LAUNCHED not in os.environ or not path:
+        return False
+    told = {MESSAGE: message, "message": message, "timestamp": int(time.time())}
+    Path(path).write_text(json.dumps(told), encoding="utf-8")
+    return True
