@@ -215,6 +215,9 @@ class SnapshotStore:
             leftover.unlink()
         return path
 
+    def wait(self) -> None:
+        """Until all is written, as it always is here."""
+
     def latest(self) -> Snapshot | None:
         """The newest complete snapshot, or None where there is none."""
         steps = self.steps()

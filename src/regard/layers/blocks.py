@@ -160,6 +160,11 @@ class DecoderBlock(TransformerBlock):
         x = self._look_across(x, source, source_mask, first)
         return self._fed_forward(x, real), present
 
+    def project_source(self, keys: Tensor, values: Tensor | None = None) -> KeyValues:
+        """What is looked at (B, S, D), and values of its own if given, as ``forward`` takes it."""
+        assert self.cross_attention is not None
+        return self.cross_attention.project(keys, values)
+
     def after_prefix(
         self,
         x: Tensor,

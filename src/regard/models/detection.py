@@ -242,7 +242,7 @@ class QueryDecoder(nn.Module):
                 places = anchors.sigmoid()
                 positions = self.from_anchors(box_codes(places, x.shape[-1]))
                 bias = self.biases[i](x, places, cells.grid)
-            source = layer.cross_attention.project(keys, cells.states)
+            source = layer.project_source(keys, cells.states)
             x = layer.together(x, source, mask=mask, positions=positions, bias=bias)
             states = self.norm(x)
             said = self.to_boxes(states).float()

@@ -88,7 +88,7 @@ class TransformerDecoder(nn.Module):
         n = len(self.layers)
         read = encoded.chunk(n, dim=-1) if self.each else (encoded,) * n
         layers = zip(cast("Iterable[Any]", self.layers), read, strict=True)
-        return tuple(layer.cross_attention.project(x) for layer, x in layers)
+        return tuple(layer.project_source(x) for layer, x in layers)
 
     def forward(
         self, ids: Tensor, memory: SourceMemory, state: DecoderState, packing: Packing | None = None

@@ -43,7 +43,7 @@ def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> No
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
+    logging.disable(logging.CRITICAL)  # torch tells of failures at length; so do we, in a line
     environment = {
         LAUNCHED: "1",
         "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // workers)),

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from signal import SIGTERM
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,6 +18,7 @@ from regard import __version__
 from regard.checkpoints.lock import FolderLock, locked
 from regard.checkpoints.run_folder import (
     RunFolder,
+    Snapshot,
     SnapshotStore,
     load_settings,
     save_config,
@@ -46,7 +47,11 @@ from regard.training.distributed import (
 )
 from regard.training.loop import Observer, Outcome, Setup, Trainer
 from regard.training.metrics import MetricsLog, NotFiniteError
+from regard.training.optimisers import freeze
 from regard.training.update import CapturedUpdate, Update
+
+if TYPE_CHECKING:
+    from regard.training.sharding import Shards
 
 Say = Callable[[str], None]
 
@@ -135,7 +140,7 @@ def _prepared(
 ) -> tuple[Prepared, Trainer, Estimate | None]:
     """Data, a training that has begun or goes on, and what it is expected to cost."""
     begun = goes_on and folder.settings.exists()
-    snapshot = SnapshotStore(folder.checkpoints).latest() if begun else None
+    snapshot = _latest(folder.checkpoints) if begun else None
     with ranks.writer_first():
         begun_in = folder.path if snapshot else None
         prepared = prepare(recipe, place, begun=begun_in, cache=folder.path / "ids")
@@ -143,7 +148,8 @@ def _prepared(
         say(note)
     # Compiling or recording twice would take longer than many a training: ``--dry-run`` tells what
     # it costs.
-    costly = prepared.compiled or prepared.captured or ranks.n > 1
+    several = ranks.n > 1 or recipe.train.parallel == "shard"
+    costly = prepared.compiled or prepared.captured or several
     expected = None if costly else estimate(prepared)
     trainer = _trainer(prepared, folder, ranks, say)
     if snapshot is not None:
@@ -156,6 +162,18 @@ def _prepared(
         ranks.by_writer(lambda: _begin(prepared, folder))
     claim.begin()
     return prepared, trainer, expected
+
+
+def _latest(checkpoints: Path) -> Snapshot | None:
+    """The newest whole snapshot, be it one file or in parts."""
+    plain = SnapshotStore(checkpoints)
+    if any(one.is_dir() for one in checkpoints.glob("step-*")):
+        from regard.checkpoints.sharded import complete_steps, read_snapshot
+
+        steps = complete_steps(checkpoints)
+        if steps and steps[-1] > max(plain.steps(), default=-1):
+            return read_snapshot(checkpoints, steps[-1])
+    return plain.latest()
 
 
 def _finished(
@@ -272,7 +290,7 @@ def _begin(prepared: Prepared, folder: RunFolder) -> None:
 def _trainer(prepared: Prepared, folder: RunFolder, ranks: Ranks, say: Say) -> Trainer:
     """A training that has not begun."""
     settings, captured = prepared.recipe.train, prepared.captured
-    if captured and ranks.n > 1:
+    if captured and (ranks.n > 1 or settings.parallel == "shard"):
         captured = False
         say("updates are not recorded: several processes add up their gradients in between")
     whole = prepared.stream()
@@ -281,17 +299,27 @@ def _trainer(prepared: Prepared, folder: RunFolder, ranks: Ranks, say: Say) -> T
             f"{ranks.n} processes are more than the {len(whole)} training examples; start fewer"
         )
     stream = whole.part(ranks.share(settings.accumulate))
+    shards: Shards | None = None
+    store: Any = SnapshotStore(folder.checkpoints, keep=settings.keep)
+    if settings.parallel == "shard":
+        from regard.checkpoints.sharded import ShardedStore
+        from regard.training.sharding import Shards
+
+        freeze(prepared.model, settings.freeze)
+        shards = Shards(prepared.model)
+        store = ShardedStore(folder.checkpoints, keep=settings.keep)
     setup = Setup(
         model=prepared.model,
         stream=Prefetched(stream, pin=prepared.device.type == "cuda"),
         objective=prepared.objective(),
         evaluate=prepared.validation(),
         flops=prepared.flops,
-        store=SnapshotStore(folder.checkpoints, keep=settings.keep),
+        store=store,
         keep_best=lambda weights: save_model(folder, prepared.config, weights),
         device=prepared.device,
         cost=METRICS[settings.criterion].cost,
         make_update=CapturedUpdate if captured else Update,
+        shards=shards,
         ranks=ranks,
     )
     return Trainer(setup, settings)
@@ -305,7 +333,9 @@ def _run(
     metrics = MetricsLog(folder.metrics, first_step=trainer.progress.step) if writes else None
     try:
         with memory_told(prepared.device):
-            return trainer.run(() if metrics is None else (metrics, *observers))
+            outcome = trainer.run(() if metrics is None else (metrics, *observers))
+        trainer.setup.store.wait()
+        return outcome
     except NotFiniteError as error:
         first = prepared.example(error.numbers[0])
         raise TrainingError(

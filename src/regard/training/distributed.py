@@ -197,17 +197,36 @@ def check_processes(settings: TrainSettings, ranks: Ranks) -> str | None:
             f"train.exact=true: {n} processes and train.accumulate={k}; both must be powers of "
             f"two, and train.accumulate a multiple of the processes"
         )
-    if settings.parallel == "shard" and k % n:
-        raise ConfigError(
-            f"train.parallel=shard: train.accumulate={k} micro-batches cannot be dealt out to {n} "
-            f"processes; make it a multiple of {n}, with a smaller train.batch_tokens"
-        )
+    if settings.parallel == "shard":
+        _check_sharded(settings, n)
     if k >= n:
         return None
     return (
         f"an update has {k} micro-batch{'es' * (k > 1)} and is shared by {n} processes, by rows: "
         f"with train.accumulate={n} it would be the very update of one process, dropout included"
     )
+
+
+ELEMENTWISE = ("adamw", "adam", "sgd")
+"""Optimisers that look at one number of a weight at a time, wherever the others are."""
+
+
+def _check_sharded(settings: TrainSettings, n: int) -> None:
+    """Refuse what cannot be done with parts of a model."""
+    k, optimiser = settings.accumulate, settings.optimiser
+    problems = {
+        f"train.accumulate={k} micro-batches cannot be dealt out to {n} processes; make it a "
+        f"multiple of {n}, with a smaller train.batch_tokens": k % n,
+        "train.exact=true needs sums in an order that parts have not": settings.exact,
+        f"train.optimiser={optimiser} looks at whole matrices; choose one of "
+        f"{', '.join(ELEMENTWISE)}": optimiser not in ELEMENTWISE,
+        "a model in parts learns from given targets alone: leave train.teacher_forcing and "
+        "train.objective out": settings.teacher_forcing != 1 or settings.rewards,
+        "train.compile=true is for whole models": settings.compile is True,
+    }
+    for problem, there in problems.items():
+        if there:
+            raise ConfigError(f"train.parallel=shard: {problem}")
 
 
 def micro_batch_seed(seed: int, step: int, number: int, part: int = 0) -> int:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from signal import Signals
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,9 @@ from regard.training.metrics import StepMeter
 from regard.training.optimisers import load_optimisers, optimiser_tensors
 from regard.training.settings import TrainSettings
 from regard.training.update import RunningAverage, Update, UpdateResult
+
+if TYPE_CHECKING:
+    from regard.training.sharding import Shards
 
 Evaluator = Callable[[Any], Mapping[str, float]]
 """Scores of a model on held-out data; at least ``loss``."""
@@ -92,6 +95,8 @@ class Setup:
     cost: Callable[[float], float] = float
     """The criterion's value -> what is to become low: another sign where higher is better."""
     make_update: type[Update] = Update
+    shards: Shards | None = None
+    """Where each process holds a part of the model."""
     ranks: Ranks = field(default_factory=Ranks)
 
 
@@ -249,8 +254,8 @@ class Trainer:
     def _evaluate(self) -> None:
         progress = self.progress
         self._meter.read()
-        with self.average.in_place_of(self.model) if self.average else nullcontext():
-            scores = self._scores()
+        with self._as_validated() as model:
+            scores = self._scores(model)
         progress.last_eval = progress.step
         criterion = self.settings.criterion
         if criterion not in scores:
@@ -269,22 +274,37 @@ class Trainer:
             progress.stale += 1
         self._report(kind="valid", **scores, best=improved)
         if improved:
+            weights = self._weights()
             if self.setup.ranks.is_writer:
-                self.setup.keep_best(self._weights())
+                self.setup.keep_best(weights)
             self._save()
         self._meter.restart_clock()
 
-    def _scores(self) -> Mapping[str, float]:
-        self.model.eval()
+    @contextmanager
+    def _as_validated(self) -> Iterator[nn.Module]:
+        """The model with the averaged weights, if there are any, and in one piece."""
+        if self.setup.shards is not None:
+            yield self.setup.shards.gathered(self._learned())
+            return
+        with self.average.in_place_of(self.model) if self.average else nullcontext():
+            yield self.model
+
+    def _scores(self, model: nn.Module) -> Mapping[str, float]:
+        model.eval()
         try:
             with dividing():
-                return self.setup.evaluate(self.model)
+                return self.setup.evaluate(model)
         finally:
-            self.model.train()
+            model.train()
 
-    def _weights(self) -> dict[str, Tensor]:
+    def _learned(self) -> dict[str, Tensor]:
         averaged = self.average.weights if self.average is not None else {}
         return {**model_tensors(self.model), **averaged}
+
+    def _weights(self) -> dict[str, Tensor]:
+        """What is written down; where the model lies in parts, all processes must take part."""
+        shards, learned = self.setup.shards, self._learned()
+        return learned if shards is None else {name: shards.whole(x) for name, x in learned.items()}
 
     # ---------------------------------------------------------------- saving
 
@@ -292,7 +312,8 @@ class Trainer:
         self._meter.read()
         self._tick()
         now = (self.progress.step, self.progress.last_eval)
-        if self._saved == now or not self.setup.ranks.is_writer:
+        saves = self.setup.ranks.is_writer or self.setup.shards is not None
+        if self._saved == now or not saves:
             return
         snapshot = Snapshot(
             self.progress.step,
@@ -315,10 +336,23 @@ class Trainer:
         """Become the training that a snapshot was taken of."""
         self.setup.stream.restore(snapshot.facts["stream"])  # refuses other data first
         self.setup.objective.restore(snapshot.facts["objective"])
-        fill(self.model, snapshot.part("model/"), f"the checkpoint of step {snapshot.step}")
-        load_optimisers(self.update.optimisers, self.model, snapshot.part("optimiser/"))
+        shards, weights = self.setup.shards, snapshot.part("model/")
+        whole = self.model if shards is None else shards.plain
+        fill(whole, weights, f"the checkpoint of step {snapshot.step}")
+        averaged, n_averaged = snapshot.part("average/"), snapshot.facts["averaged"]
+        if shards is not None:
+            for name, tensor in model_tensors(self.model).items():
+                tensor.copy_(shards.part_like(tensor, weights[name]))
+            averaged = {
+                name: shards.part_like(self.average.weights[name], x)
+                for name, x in averaged.items()
+                if self.average is not None
+            }
+        part_like = None if shards is None else shards.part_like
+        slots = snapshot.part("optimiser/")
+        load_optimisers(self.update.optimisers, self.model, slots, part_like)
         if self.average is not None:
-            self.average.restore(snapshot.part("average/"), snapshot.facts["averaged"])
+            self.average.restore(averaged, n_averaged)
         self.progress = Progress(**snapshot.facts["progress"])
         self._saved = (self.progress.step, self.progress.last_eval)
 

@@ -147,9 +147,15 @@ def optimiser_tensors(optimisers: Iterable[Optimizer], model: nn.Module) -> dict
 
 
 def load_optimisers(
-    optimisers: Iterable[Optimizer], model: nn.Module, tensors: Mapping[str, Tensor]
+    optimisers: Iterable[Optimizer],
+    model: nn.Module,
+    tensors: Mapping[str, Tensor],
+    part_like: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> None:
-    """Put the tensors of a checkpoint back into the optimisers whose weights they belong to."""
+    """Put the tensors of a checkpoint back into the optimisers whose weights they belong to.
+
+    Where the model lies in parts, ``part_like`` gives the part of a tensor that a weight is of.
+    """
     owners = {
         parameter: optimiser
         for optimiser in optimisers
@@ -160,7 +166,8 @@ def load_optimisers(
     for key, tensor in tensors.items():
         slot, name = key.split("/", 1)
         parameter = parameters[name]
-        owners[parameter].state[parameter][slot] = tensor.to(parameter.device).clone()
+        own = part_like(parameter, tensor) if part_like else tensor.to(parameter.device)
+        owners[parameter].state[parameter][slot] = own.clone()
 
 
 # ------------------------------------------------------------------ which weights learn, how fast

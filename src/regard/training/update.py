@@ -90,7 +90,8 @@ class Update:
         n_local = sum(batch.count for batch in batches)
         n_tokens = int(self.ranks.add([n_local])[0])
         losses = self.accumulate(batches, n_tokens, seeds or [None] * len(batches))
-        self.ranks.add_gradients(self.model, exact=self.settings.exact)
+        if self.settings.parallel == "replicate":  # shards add up theirs while they are computed
+            self.ranks.add_gradients(self.model, exact=self.settings.exact)
         observe(UpdateResult(losses, n_tokens, self.clip()))
         set_learning_rate(self.optimisers, lr)
         self.step()
@@ -128,10 +129,11 @@ class Update:
     def clip(self) -> Tensor:
         """Shorten the gradient to ``train.clip``, if that is on; the norm it had."""
         if self.settings.clip:
-            return nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
-        return nn.utils.get_total_norm(
-            [p.grad for p in self.model.parameters() if p.grad is not None]
-        )
+            norm: Any = nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
+        else:
+            gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+            norm = nn.utils.get_total_norm(gradients)
+        return norm.full_tensor() if self.settings.parallel == "shard" else norm
 
     def step(self) -> None:
         """Let the optimisers move the weights."""
