@@ -13,10 +13,9 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from signal import Signals
-from typing import Any
+from signal import SIGTERM, Signals
 
 from regard.core.errors import ConfigError, TrainingError
 from regard.core.signals import Stop
@@ -61,7 +60,7 @@ def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> No
                 rdzv_backend="c10d",
                 rdzv_endpoint="localhost:0",
                 max_restarts=0,
-                logs_specs=DefaultLogsSpecs(log_dir=logs),
+                logs_specs=DefaultLogsSpecs(log_dir=f"{logs}/{attempt}"),
                 local_addr="localhost",
             )
             try:
@@ -70,21 +69,29 @@ def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> No
             except SignalException as stopped:
                 raise Stop(Signals(stopped.sigval)) from None
             except ChildFailedError as error:
-                killed = {rank: one for rank, one in error.failures.items() if one.exitcode < 0}
-                if not killed or attempt == RESTARTS:
-                    raise TrainingError(_told(error.failures)) from None
-                for rank, one in killed.items():
-                    say(f"process {rank} was killed by {one.signal_name()}; all go on from there")
+                if (message := _told(Path(logs) / str(attempt))) is not None:
+                    raise TrainingError(message) from None
+                ends = {rank: one.exitcode for rank, one in error.failures.items()}
+                # Others were asked to end when one was gone.
+                killed = {rank: n for rank, n in ends.items() if n < 0 and n != -SIGTERM}
+                if attempt == RESTARTS or not (killed or -SIGTERM in ends.values()):
+                    rank, code = next(iter(ends.items()))
+                    raise TrainingError(f"process {rank} ended with exit code {code}") from None
+                for rank, code in killed.items():
+                    say(f"process {rank} was killed by {Signals(-code).name}; all start again")
 
 
-def _told(failures: Mapping[int, Any]) -> str:
-    """The message of a process that failed by itself, rather than of one that was left alone."""
-    told = {
-        rank: one.error_file_data.get(MESSAGE) or f"ended with exit code {one.exitcode}"
-        for rank, one in failures.items()
-    }
-    rank = min(told, key=lambda rank: (told[rank] == str(PeerLostError()), rank))
-    return told[rank] if [*told.values()].count(told[rank]) > 1 else f"process {rank}: {told[rank]}"
+def _told(logs: Path) -> str | None:
+    """The message of a process that failed by itself, not of one that was left alone."""
+    told = {}
+    for file in sorted(logs.rglob("error.json")):
+        message = json.loads(file.read_text(encoding="utf-8")).get(MESSAGE)
+        if message is not None and message != str(PeerLostError()):
+            told[file.parent.name] = message
+    if not told:
+        return None
+    rank, message = next(iter(told.items()))
+    return message if len({*told.values()}) < len(told) else f"process {rank}: {message}"
 
 
 def leave_message(message: str) -> bool:

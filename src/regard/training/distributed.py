@@ -207,8 +207,8 @@ def check_processes(settings: TrainSettings, ranks: Ranks) -> str | None:
     )
 
 
-ELEMENTWISE = ("adamw", "adam", "sgd")
-"""Optimisers that look at one number of a weight at a time, wherever the others are."""
+ELEMENTWISE = ("adamw", "adam")
+"""Optimisers that look at one number of a weight at a time; torch's SGD knows no parts yet."""
 
 
 def _check_sharded(settings: TrainSettings, n: int) -> None:

@@ -8,6 +8,7 @@ training would need. Imported only where a model is sharded: torch takes a secon
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -31,6 +32,8 @@ class Shards:
     def __init__(self, model: nn.Module) -> None:
         self.plain = copy.deepcopy(model).requires_grad_(False)
         _look_inside_key_values()
+        # Keys and values are views; nothing is ever added to them in place.
+        warnings.filterwarnings("ignore", "FSDP2-wrapped module", UserWarning)
         for block in (one for one in model.modules() if isinstance(one, TransformerBlock)):
             fully_shard(block)
             for name in METHODS:

@@ -12,9 +12,8 @@ from regard.core.errors import CheckpointError, TrainingError
 from regard.data.examples import Example
 from regard.data.pair_batches import padded_stream
 from regard.models.transformer import Transformer
-from regard.training.losses import Objective
 from regard.training.loop import Setup, Trainer
-from regard.training.losses import Losses, cross_entropy
+from regard.training.losses import Losses, Objective, cross_entropy
 from regard.training.optimisers import OPTIMISERS
 from regard.training.settings import TrainSettings
 
