@@ -820,7 +820,7 @@ def test_a_length_that_is_no_number_is_no_fault_of_the_server(run):
 
 
 def test_a_client_that_dawdles_is_given_up(run):
-    app = make_app(run, limits=Limits(seconds=0.2))
+    app = make_app(run, limits=Limits(arrival=0.2))
     with serving(app) as (_, address):
         host, port = address.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as line:

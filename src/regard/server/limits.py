@@ -28,6 +28,8 @@ class Limits:
     tokens: int = 512  # of a text to translate; a longer one gets 422
     new_tokens: int = 32_768  # written for one request, all its texts together; more get 422
     look_tokens: int = 128  # of a text to look at: weights grow with the square of the length
+    connections: int = 512  # open at once; one more takes the place of an idle one, or gets 503
+    arrival: float = 20.0  # seconds for a request's head, and as many for its body; then it ends
     requests: int = 512  # open at once; one more gets 503
     queue: int = 256  # texts that may wait for the model; beyond that, 503
     batch: int = 64  # texts translated together

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import logging
 import time
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.server.errors import BusyError, RefusedError, refusal
 from regard.server.limits import Limits, is_loopback
+from regard.server.log import log_error
 
 SAFE_HEADERS = (
     (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; "
@@ -32,7 +32,6 @@ SAFE_HEADERS = (
 """Nothing on the page may come from, or go to, another place."""
 
 _bearer = HTTPBearer(auto_error=False, description="The key of `regard serve --api-key`, if any.")
-log = logging.getLogger("regard.server")
 
 # ------------------------------------------------------------------ the server's key
 
@@ -129,7 +128,7 @@ class Guard:
         if self.n_open > self.limits.requests:
             raise BusyError("too many requests are open; ask again later")
         try:
-            async with asyncio.timeout(self.limits.seconds):
+            async with asyncio.timeout(self.limits.arrival):
                 return await _body(headers, receive, self.limits.body_bytes)
         except TimeoutError:
             raise RefusedError(408, "the request did not arrive in time") from None
@@ -217,9 +216,3 @@ class Monitor:
             path = "/static" if static else getattr(scope.get("route"), "path", "other")
             self.metrics.requests.labels(path, str(status)).inc()
             self.metrics.seconds.labels(path).observe(time.perf_counter() - began)
-
-
-def log_error(where: str, error: BaseException) -> None:
-    """One line, whatever the error says."""
-    text = " ".join(str(error).split())[:300]
-    log.error("%s: %s: %s", where, type(error).__name__, text.encode("unicode_escape").decode())

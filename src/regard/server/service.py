@@ -20,7 +20,7 @@ from regard.core.errors import DataError
 from regard.server.batcher import Worker
 from regard.server.errors import BusyError
 from regard.server.limits import Limits
-from regard.server.middleware import log_error
+from regard.server.log import log_error
 from regard.tasks.base import TASKS, Task
 from regard.tasks.verb import Verb
 from regard.visual.heat_maps import data_uri
