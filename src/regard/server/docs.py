@@ -35,7 +35,7 @@ def add_docs(app: FastAPI, service: Service) -> None:
     async def docs(request: Request) -> Response:
         made = once.cache_info().currsize > 0  # then it waits for nobody's work
         tried = once() if made else await service.worker.call(once)
-        keyed = service.api_key is not None
+        keyed = service.keys.asked_for
         return HTMLResponse(docs_page(app.openapi(), tried, request.url.netloc, keyed=keyed))
 
     app.add_api_route("/docs", docs, methods=["GET", "HEAD"], include_in_schema=False)

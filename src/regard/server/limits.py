@@ -31,10 +31,13 @@ class Limits:
     connections: int = 512  # open at once; one more takes the place of an idle one, or gets 503
     arrival: float = 20.0  # seconds for a request's head, and as many for its body; then it ends
     requests: int = 512  # open at once; one more gets 503
-    queue: int = 256  # texts that may wait for the model; beyond that, 503
+    queue: int = 512  # texts that may wait for the model; beyond that, 503
+    client_queue: int = 256  # those of one client among them
     batch: int = 64  # texts translated together
+    batch_characters: int = 8192  # of all of them; a longer text is alone
     window: float = 0.005  # seconds that a text waits for others to share its batch
     seconds: float = 30.0  # that a request may take; beyond that, 503
+    stuck: float = 120.0  # seconds at one piece of work after which the server counts as down
     measure_seconds: float = 600.0  # that measuring the heads may take, in a process of its own
     drain: float = 10.0  # seconds that open requests have when the server ends
 

@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from starlette.responses import StreamingResponse
 
 from regard.core.errors import DataError
+from regard.server.admission import Keys
 from regard.server.batcher import Worker
 from regard.server.errors import BusyError
 from regard.server.limits import Limits
@@ -38,7 +39,7 @@ class Service:
     run: Any
     worker: Worker
     limits: Limits
-    api_key: str | None
+    keys: Keys
 
     @property
     def name(self) -> str:
