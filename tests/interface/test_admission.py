@@ -187,12 +187,12 @@ def test_pieces_of_a_request_give_what_the_whole_gives(run):
 
 @pytest.fixture
 def held(monkeypatch):
-    """Searches wait at their third step; -> the steps so far, and what lets them go on."""
+    """Searches wait at their first step; -> the steps so far, and what lets them go on."""
     steps, go_on, check = [], threading.Event(), static_search.check_wanted
 
     def waiting():
         steps.append(1)
-        assert len(steps) < 3 or go_on.wait(30)
+        assert go_on.wait(30)
         check()
 
     for module in (beam, greedy, static_search):
@@ -209,10 +209,9 @@ def test_what_got_its_503_goes_no_further(run, held):
     with client_of(run, limits=Limits(seconds=0.5)) as client:
         assert client.post("/translate", json=LONG).status_code == 503
         go_on.set()
-        before = len(steps)
         while client.app.state.service.worker._began is not None:
             time.sleep(0.01)
-        assert len(steps) == before
+        assert len(steps) == 1
 
 
 def test_what_a_client_asked_that_has_gone_goes_no_further(run, held, serving):
@@ -224,11 +223,9 @@ def test_what_a_client_asked_that_has_gone_goes_no_further(run, held, serving):
         urllib.request.urlopen(request, timeout=1.0)
     while 'status="499"' not in _read(f"{address}/metrics"):
         time.sleep(0.01)
-    before = len(steps)
     go_on.set()
-    assert json.loads(_read(f"{address}/api/words?begins=b")) == ["b"]
-    assert _read(f"{address}/api/info")  # by the model's thread, which is free again
-    assert len(steps) <= before + 3  # a look at an example; the search would have taken more
+    assert _read(f"{address}/docs")  # made by the model's thread, which is free again
+    assert len(steps) == 1
 
 
 def _read(address):
