@@ -5,6 +5,7 @@ import dataclasses
 import html
 import json
 import shlex
+import shutil
 import socket
 import threading
 import time
@@ -18,6 +19,7 @@ import httpx
 import pytest
 import torch
 import uvicorn
+import yaml
 from letters import pairs
 from libretranslatepy import LibreTranslateAPI
 from starlette.testclient import TestClient
@@ -38,6 +40,7 @@ from regard.server.limits import Limits, address_of, listen
 from regard.server.service import Service
 from regard.server.translation import greedy_events
 from regard.tasks.base import TASKS
+from regard.tasks.examples import EXAMPLES, save_examples
 from regard.tasks.recipe import recipe_from
 from regard.tasks.translation import PRONOUNS, antecedents
 from regard.tasks.translator import Run
@@ -442,20 +445,63 @@ def test_the_world_of_sentences_shows_the_lectures_examples_and_knows_their_word
     assert all(set(split(text)) <= known for text in shown)
 
 
-def test_files_that_have_gone_leave_no_examples_and_no_fault(run):
-    gone = run.recipe.data.model_copy(update={"valid": "gone.tsv"})
-    recipe = SimpleNamespace(data=gone)
-    gone = SimpleNamespace(recipe=recipe, folder=run.folder)
-    assert TASKS["translation"].examples(gone) == []
+@pytest.fixture
+def copied(run, tmp_path):
+    """The run in a folder of its own, with other settings."""
+
+    def make(**data):
+        path = tmp_path / "copied"
+        shutil.copytree(run.folder.path, path)
+        settings = yaml.safe_load((path / "config.yaml").read_text())
+        settings["data"] |= data
+        (path / "config.yaml").write_text(yaml.safe_dump(settings))
+        return regard.load(path, device="cpu")
+
+    return make
 
 
-def test_examples_are_short_enough_to_be_looked_at(client_of, run, tmp_path):
+@pytest.mark.parametrize("named", ["valid", "test", "train"])
+def test_no_file_is_shown_that_a_run_only_names(copied, tmp_path, named):
+    """A stranger's folder must not have us read what is ours."""
+    secret, other_secret = tmp_path / "secret.tsv", tmp_path / "secret.json"
+    secret.write_text("sesame a b\tc\n" * 20)
+    other_secret.write_text('[{"text": "sesame"}]')
+    only = dict.fromkeys(("valid", "test"))
+    other = copied(**{**only, named: str(secret)})
+    other.folder.path.joinpath(EXAMPLES).unlink()
+    assert TASKS["translation"].examples(other) == []
+    other.folder.path.joinpath(EXAMPLES).symlink_to(other_secret)
+    with TestClient(make_app(other), base_url="http://localhost") as client:
+        for path in ("/docs", "/openapi.json", "/api/info", "/"):
+            answer = client.get(path)
+            assert (answer.status_code, "sesame" in answer.text) == (200, False)
+
+
+def test_no_data_is_shown_to_whoever_has_no_key(client_of, run):
+    shown = TASKS["translation"].examples(run)
+    with client_of() as client:
+        assert html.escape(json.dumps(shown[0])) in client.get("/docs").text
+    with client_of(api_key="secret") as client:
+        for path in ("/docs", "/openapi.json", "/", "/healthz", "/languages", "/static/page.js"):
+            answer = client.get(path)
+            assert answer.status_code == 200
+            assert not [text for text in shown if text in answer.text]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "{}", "[1]", '["a"]', '[{"text": 1}]', '[{"text": "a", "path": "b"}]', "[" * 9999]
+)
+def test_examples_that_were_not_written_here_are_not_shown(copied, text):
+    other = copied()
+    other.folder.path.joinpath(EXAMPLES).write_text(text)
+    assert TASKS["translation"].examples(other) == []
+
+
+def test_examples_are_short_enough_to_be_looked_at(copied):
     short = [source for source, _ in pairs(9, 2) if len(source) < 9][:4]
     lines = ["a " * 200, "a b c d e f", *short]
-    (tmp_path / "valid.tsv").write_text("".join(f"{line}\tb\n" for line in lines))
-    data = run.recipe.data.model_copy(update={"valid": str(tmp_path / "valid.tsv")})
-    recipe = run.recipe.model_copy(update={"data": data})
-    other = dataclasses.replace(run, recipe=recipe)
+    other = copied()
+    save_examples(other.folder.path, [{"text": line} for line in lines])
     assert Service(other, None, Limits(look_tokens=5), None).examples() == short
     assert Service(other, None, Limits(), None).examples() == lines[1:]
 

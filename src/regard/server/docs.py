@@ -28,7 +28,7 @@ STREAMS = ("/api/stream", "/api/generate")
 def add_docs(app: FastAPI, service: Service) -> None:
     """Add ``/docs``. The page is made when it is asked for, with the address that was asked.
 
-    To find examples a run's data may be read, so that is done once, and holds up no other request.
+    Finding examples takes a moment, so that is done once, and holds up no other request.
     """
     once = cache(lambda: samples(service))
 
@@ -42,8 +42,11 @@ def add_docs(app: FastAPI, service: Service) -> None:
 
 
 def samples(service: Service) -> Mapping[str, Schema]:
-    """Path → fields that this very run can answer; a path that takes none has none."""
-    example = service.first_of(service.examples())
+    """Path → fields that this very run can answer; a path that takes none has none.
+
+    Where a key is asked for, they hold nothing of the run's data: this page needs none.
+    """
+    example = service.first_of([] if service.keys.asked_for else service.examples())
     if service.reads_pictures:
         example = {**example, "text": NO_PICTURE}  # a small one: a command has no room for others
     text, named = example["text"], {"model": service.name}

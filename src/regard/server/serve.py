@@ -28,13 +28,19 @@ from regard.server.log import log_to_standard_error, tell_of_loop_errors
 
 
 def serve(
-    run: Any, listening: socket.socket, *, api_key: str | None, on_start: Callable[[str], None]
+    run: Any,
+    listening: socket.socket,
+    *,
+    api_key: str | None,
+    rate_limit: int | None,
+    on_start: Callable[[str], None],
 ) -> None:
     """Answer until SIGINT or SIGTERM comes; then finish what is open, and return.
 
     A second signal ends at once. ``on_start`` gets the address as soon as it answers.
     """
-    app = make_app(run, api_key=api_key, loopback=is_loopback(listening.getsockname()[0]))
+    loopback = is_loopback(listening.getsockname()[0])
+    app = make_app(run, api_key=api_key, loopback=loopback, rate_limit=rate_limit)
     address = address_of(listening)
     logging.getLogger("regard").setLevel(logging.ERROR)  # doubts are told to whoever asked
     log_to_standard_error()
