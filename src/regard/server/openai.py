@@ -23,6 +23,7 @@ from starlette.responses import Response
 from typing_extensions import override
 
 from regard.decoding.sampling import seeded
+from regard.server.batcher import pieces
 from regard.server.errors import RefusedError, as_json, json_response
 from regard.server.limits import MAX_TEXTS
 from regard.server.schemas import listed, texts_check
@@ -508,7 +509,8 @@ def _add_embeddings(router: APIRouter, service: Service, run: EncoderRun) -> Non
         if asked.dimensions not in (None, width):
             why = f"dimensions must be {width}, which all vectors of this model have"
             raise RefusedError(422, why)
-        found = await service.worker.call(partial(run.embed, texts))
+        works = [partial(run.embed, texts[cut]) for cut in pieces(texts, service.limits)]
+        found = np.concatenate(await service.worker.each(works))
         n_tokens = sum(len(run.tokenizer.encode(text)) for text in texts)
         vectors: list[Any] = [[float(number) for number in vector] for vector in found]
         if asked.encoding_format == "base64":
