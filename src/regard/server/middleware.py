@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -98,38 +98,17 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        answered = False
 
         async def safely(message: Message) -> None:
-            nonlocal answered
             if message["type"] == "http.response.start":
                 message = {**message, "headers": [*message.get("headers", ()), *SAFE_HEADERS]}
-            elif not message.get("more_body", False):
-                answered = True
             await send(message)
 
         self.n_open += 1
         CLIENT.set(client_of(scope))
         try:
-            left = [await self._checked(scope, receive)]
-            gone = asyncio.create_task(_disconnected(receive))
-
-            async def again() -> Message:
-                """The body once; after it, that the client has gone."""
-                if left:
-                    return {"type": "http.request", "body": left.pop(), "more_body": False}
-                await asyncio.shield(gone)
-                return {"type": "http.disconnect"}
-
-            working = asyncio.create_task(_run(self.app(scope, again, safely)))
-            try:
-                await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-                if working.done() or answered:
-                    await working
-            finally:
-                for task in (working, gone):
-                    task.cancel()
-                await asyncio.gather(working, gone, return_exceptions=True)
+            body = await self._checked(scope, receive)
+            await _while_connected(self.app, scope, body, receive, safely)
         except RefusedError as refused:
             await refused.response()(scope, receive, safely)
         finally:
@@ -153,15 +132,45 @@ class Guard:
             raise RefusedError(408, "the request did not arrive in time") from None
 
 
+async def _while_connected(
+    app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send
+) -> None:
+    """Let a request whose body is there be answered, unless its client goes before."""
+    left, answered = [body], False
+    gone = asyncio.create_task(_disconnected(receive))
+
+    async def again() -> Message:
+        """The body once; after it, that the client has gone."""
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        await asyncio.shield(gone)
+        return {"type": "http.disconnect"}
+
+    async def noting(message: Message) -> None:
+        nonlocal answered
+        ends = message["type"] == "http.response.body" and not message.get("more_body", False)
+        answered = answered or ends
+        await send(message)
+
+    async def answering() -> None:
+        await app(scope, again, noting)
+
+    working = asyncio.create_task(answering())
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done() or answered:
+            await working
+    finally:
+        for task in (working, gone):
+            task.cancel()
+        await asyncio.gather(working, gone, return_exceptions=True)
+
+
 async def _disconnected(receive: Receive) -> None:
     """Wait until the client has gone; after its body it has nothing else to say."""
     message = await receive()
     if message["type"] != "http.disconnect":
         await asyncio.Event().wait()
-
-
-async def _run(answering: Awaitable[None]) -> None:
-    await answering
 
 
 def _names_this_machine(hosts: list[str]) -> bool:
