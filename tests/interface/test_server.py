@@ -477,6 +477,10 @@ def test_no_file_is_shown_that_a_run_only_names(copied, tmp_path, named):
             assert (answer.status_code, "sesame" in answer.text) == (200, False)
 
 
+def test_a_run_that_replaces_another_deletes_its_examples():
+    assert [name for name, task in TASKS.items() if EXAMPLES not in task.files] == []
+
+
 def test_no_data_is_shown_to_whoever_has_no_key(client_of, run):
     shown = TASKS["translation"].examples(run)
     with client_of() as client:

@@ -172,21 +172,21 @@ class Prepared(ABC):
         return ()
 
     def judged(self, out: Path, test_sets: Sequence[str] | None) -> JudgedRun:
-        """The trained run in a folder, scored on test sets; on all there are if none are named.
-
-        What its page may show of the data is written beside it.
-        """
-        task = TASKS[self.recipe.task]
-        run = task.load(out, device=str(self.device))
-        save_examples(out, task.examples_of(run, self.held_out()))
+        """The trained run in a folder, scored on test sets; on all there are if none are named."""
+        run = TASKS[self.recipe.task].load(out, device=str(self.device))
         names = self.test_sets if test_sets is None else test_sets
         return JudgedRun(run, {name: self.scored(run, name) for name in names})
 
     def report(self, judged: JudgedRun, facts: Mapping[str, Any]) -> None:
-        """Write a page for people into the run's folder; ``facts`` are those of scores.json."""
+        """Write a page for people into the run's folder; ``facts`` are those of scores.json.
+
+        What a server's page may show of the data is written beside it.
+        """
         from regard.tasks.report import write_report
 
-        write_report(judged, facts, TASKS[self.recipe.task])
+        task = TASKS[self.recipe.task]
+        write_report(judged, facts, task)
+        save_examples(judged.run.folder.path, task.examples_of(judged.run, self.held_out()))
 
 
 class Validation(Protocol):
