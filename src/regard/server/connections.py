@@ -16,7 +16,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from regard.server.errors import RETRY_AFTER, as_json
 from regard.server.limits import LIMITS, Limits
 
-BACKLOG = 100  # connections that the system keeps for us; asyncio accepts so many without a pause
 _FULL = as_json({"error": "too many connections are open; ask again later"})
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
@@ -29,6 +28,11 @@ def bounded_protocol(limits: Limits) -> type[BoundedProtocol]:
     """The protocol of a server with these limits, as uvicorn takes it."""
     fewer = min(limits.connections, most_open_files() // 2)
     return type("BoundedProtocol", (BoundedProtocol,), {"limits": limits, "most": fewer})
+
+
+def backlog() -> int:
+    """Connections that the system keeps for us: asyncio accepts so many before one is looked at."""
+    return max(1, min(100, most_open_files() // 8))
 
 
 def most_open_files() -> int:

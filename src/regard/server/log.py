@@ -66,8 +66,9 @@ def log_to_standard_error() -> None:
 
 def log_error(where: str, error: BaseException) -> None:
     """One line, whatever the error says."""
-    text = " ".join(str(error).split())[:300]
-    log.error("%s: %s: %s", where, type(error).__name__, text.encode("unicode_escape").decode())
+    # Not by a codec, which may have to be imported: perhaps no file can be opened any more.
+    text = ascii(" ".join(str(error).split())[:300])[1:-1]
+    log.error("%s: %s: %s", where, type(error).__name__, text)
 
 
 def tell_of_loop_errors(loop: asyncio.AbstractEventLoop) -> None:

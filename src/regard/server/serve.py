@@ -22,7 +22,7 @@ from fastapi import FastAPI
 from regard.core.signals import signals_to
 from regard.server.app import make_app
 from regard.server.batcher import MODEL
-from regard.server.connections import BACKLOG, bounded_protocol
+from regard.server.connections import backlog, bounded_protocol
 from regard.server.limits import LIMITS, Limits, address_of, is_loopback
 from regard.server.log import log_to_standard_error, tell_of_loop_errors
 
@@ -64,7 +64,7 @@ class AppServer(uvicorn.Server):
             access_log=False,  # a key may stand in an address
             server_header=False,
             ws="none",
-            backlog=BACKLOG,
+            backlog=backlog(),
             timeout_graceful_shutdown=int(limits.drain),
         )
         super().__init__(config)
