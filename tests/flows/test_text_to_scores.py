@@ -19,7 +19,7 @@ def test_a_run_folder_holds_what_it_should(run_path):
     names = {path.name for path in run_path.iterdir()}
     assert names >= {
         "config.yaml", "config.json", "model.safetensors", "tokenizer.json", "metrics.jsonl",
-        "tensorboard", "checkpoints", "report.html", "scores.json",
+        "tensorboard", "checkpoints", "report.html", "scores.json", "examples.json",
     }  # fmt: skip
     lines = [json.loads(line) for line in (run_path / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if line["kind"] == "train"] == [5, 10, 15, 20, 25, 30]

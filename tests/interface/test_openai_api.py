@@ -7,7 +7,9 @@ import httpx
 import numpy as np
 import pytest
 import torch
+from chats import chat_folder
 from language_models import language_model, weights_of
+from starlette.testclient import TestClient
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from regard.interop.bert import write_bert
@@ -15,6 +17,7 @@ from regard.interop.gpt2 import write_gpt2
 from regard.interop.importing import import_model
 from regard.models.encoder import Encoder
 from regard.models.settings import EncoderConfig
+from regard.server.app import make_app
 from regard.tasks.opening import load
 
 openai = pytest.importorskip("openai", reason="openai is not installed")
@@ -49,6 +52,11 @@ def embedder(tmp_path_factory):
     (folder / "theirs" / "vocab.txt").write_text("\n".join(words))
     import_model(folder / "theirs", folder / "vectors")
     return load(folder / "vectors", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def talker(tmp_path_factory):
+    return load(chat_folder(tmp_path_factory.mktemp("talker")), device="cpu")
 
 
 def client_of(address, key="none"):
@@ -122,6 +130,42 @@ WRONG = [
     ({"seed": 2**63}, 422, "^seed must be less than 9223372036854775808$"),
     ({"stream": "perhaps"}, 422, "^stream must be true or false$"),
 ]
+
+
+UNSUPPORTED = {
+    "logit_bias": ({"50": -100}, {}),
+    "suffix": ("the end", ""),
+    "best_of": (3, 1),
+    "echo": (True, False),
+    "logprobs": (0, False),
+    "frequency_penalty": (0.5, 0.0),
+    "tools": ([{"type": "function"}], []),
+    "response_format": ({"type": "json_object"}, {"type": "text"}),
+}
+
+
+@pytest.mark.parametrize("field", UNSUPPORTED)
+def test_a_field_that_would_change_the_text_is_refused_and_not_ignored(talker, field):
+    """In the form in which OpenAI tells its errors, so that its clients show it."""
+    wanted, nothing = UNSUPPORTED[field]
+    with TestClient(make_app(talker), base_url="http://localhost") as client:
+        for path, body in (
+            ("/v1/completions", {"prompt": "a"}),
+            ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}),
+        ):
+            asked = {"model": "talker", "max_tokens": 2, **body}
+            answer = client.post(path, json={**asked, field: wanted})
+            assert answer.status_code == 400
+            assert answer.json()["error"] == {
+                "message": f"{field} is not supported here; leave it out",
+                "type": "invalid_request_error",
+                "param": field,
+                "code": "unsupported_parameter",
+            }
+            for value in (nothing, None):
+                assert client.post(path, json={**asked, field: value}).status_code == 200
+        as_many = {"model": "talker", "prompt": "a", "max_tokens": 2, "n": 2, "best_of": 2}
+        assert client.post("/v1/completions", json=as_many).status_code == 200
 
 
 @pytest.mark.parametrize(("change", "status", "why"), WRONG, ids=str)

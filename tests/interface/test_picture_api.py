@@ -108,8 +108,8 @@ def test_the_form_asks_for_an_image_and_examples_are_pictures(client):
     assert all(one["text"].startswith("data:image/png;base64,") for one in info["examples"])
 
 
-def test_a_run_whose_data_is_gone_still_tells_its_attentions(run, monkeypatch):
-    monkeypatch.setattr("regard.tasks.pictures.has_data", lambda *_: False)
+def test_a_run_without_examples_still_tells_its_attentions(run, monkeypatch):
+    monkeypatch.setattr("regard.tasks.pictures.saved_examples", lambda _: [])
     with TestClient(make_app(run), base_url="http://localhost") as client:
         info = client.get("/api/info").json()
     assert info["examples"] == []

@@ -12,7 +12,9 @@ import pytest
 
 from regard.cli.main import main
 from regard.core.errors import ConfigError
-from regard.server.limits import address_of, listen
+from regard.server.limits import address_of, listen, read_key
+
+KEY = "a-key-of-some-length"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -90,13 +92,34 @@ def test_other_machines_are_let_in_only_with_a_key(capsys, tmp_path, host):
     """There is no run, so that a server which lets everybody in ends here as well."""
     words = ["serve", tmp_path / "none", "--port", 0, "--host", host]
     assert "--api-key" in refusal(capsys, *words)
-    assert "--api-key" not in refusal(capsys, *words, "--api-key", "k")
+    assert "--api-key" not in refusal(capsys, *words, "--api-key", KEY)
 
 
-@pytest.mark.parametrize("key", ["", "two words", "clé", "x" * 101])
-def test_a_key_that_no_client_can_send_is_refused(capsys, tmp_path, key):
+@pytest.mark.parametrize("key", ["", "two words of it", "une clé secrète", "x" * 101, "x" * 9])
+def test_a_key_that_no_client_can_send_or_anybody_guess_is_refused(capsys, tmp_path, key):
     words = ["serve", tmp_path / "none", "--port", 0]
-    assert "--api-key" in refusal(capsys, *words, "--api-key", key)
+    assert "must be 10 to 100 ASCII" in refusal(capsys, *words, "--api-key", key)
+    (tmp_path / "key").write_text(key + "\n")
+    told = refusal(capsys, *words, "--api-key-file", tmp_path / "key")
+    assert "must be 10 to 100 ASCII" in told
+    assert not key or key not in told
+
+
+def test_the_key_may_stand_in_the_environment_or_in_a_file(capsys, tmp_path, monkeypatch):
+    words = ["serve", tmp_path / "none", "--port", 0, "--host", "0.0.0.0"]
+    monkeypatch.setenv("REGARD_API_KEY", KEY)
+    assert "there is no run folder" in refusal(capsys, *words)
+    (tmp_path / "key").write_bytes(b"\xef\xbb\xbf" + KEY.encode() + b"\r\n")
+    in_file = [*words, "--api-key-file", tmp_path / "key"]
+    assert "there are two keys" in refusal(capsys, *in_file)
+    monkeypatch.delenv("REGARD_API_KEY")
+    assert "there is no run folder" in refusal(capsys, *in_file)
+    assert read_key(None, tmp_path / "key") == KEY
+    assert "cannot read" in refusal(capsys, *words, "--api-key-file", tmp_path / "gone")
+    (tmp_path / "key").write_bytes(b"\xff" * 20)
+    assert "is no text" in refusal(capsys, *in_file)
+    monkeypatch.setenv("REGARD_API_KEY", "short")
+    assert "must be 10 to 100 ASCII" in refusal(capsys, *words)
 
 
 def test_a_port_that_is_taken_is_told_before_anything_is_loaded(capsys, tmp_path):
@@ -116,7 +139,7 @@ def test_a_run_that_is_none_is_told_before_a_port_that_is_taken(capsys, tmp_path
 
 
 def test_a_host_that_is_none_and_a_run_that_is_none(capsys, tmp_path):
-    words = ["serve", tmp_path, "--api-key", "k", "--port", 0, "--host"]
+    words = ["serve", tmp_path, "--api-key", KEY, "--port", 0, "--host"]
     assert "cannot listen" in refusal(capsys, *words, "no.such.host.invalid")
     assert "cannot listen" in refusal(capsys, *words, "x" * 300)
     assert str(tmp_path) in refusal(capsys, *words, "127.0.0.1")
@@ -129,7 +152,7 @@ def test_the_demo_ends_with_the_page(monkeypatch, settings, tmp_path, capsys):
     monkeypatch.setattr(recipes, "load_recipe", lambda _name, _sets: small)
     served = []
 
-    def serve(run, listening, *, api_key, on_start):
+    def serve(run, listening, *, api_key, rate_limit, on_start):
         served.append((run.folder.path, listening.getsockname()[0], api_key))
         on_start("http://127.0.0.1:1")
 

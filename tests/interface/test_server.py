@@ -5,6 +5,7 @@ import dataclasses
 import html
 import json
 import shlex
+import shutil
 import socket
 import threading
 import time
@@ -18,6 +19,7 @@ import httpx
 import pytest
 import torch
 import uvicorn
+import yaml
 from letters import pairs
 from libretranslatepy import LibreTranslateAPI
 from starlette.testclient import TestClient
@@ -38,6 +40,7 @@ from regard.server.limits import Limits, address_of, listen
 from regard.server.service import Service
 from regard.server.translation import greedy_events
 from regard.tasks.base import TASKS
+from regard.tasks.examples import EXAMPLES, save_examples
 from regard.tasks.recipe import recipe_from
 from regard.tasks.translation import PRONOUNS, antecedents
 from regard.tasks.translator import Run
@@ -442,20 +445,67 @@ def test_the_world_of_sentences_shows_the_lectures_examples_and_knows_their_word
     assert all(set(split(text)) <= known for text in shown)
 
 
-def test_files_that_have_gone_leave_no_examples_and_no_fault(run):
-    gone = run.recipe.data.model_copy(update={"valid": "gone.tsv"})
-    recipe = SimpleNamespace(data=gone)
-    gone = SimpleNamespace(recipe=recipe, folder=run.folder)
-    assert TASKS["translation"].examples(gone) == []
+@pytest.fixture
+def copied(run, tmp_path):
+    """The run in a folder of its own, with other settings."""
+
+    def make(**data):
+        path = tmp_path / "copied"
+        shutil.copytree(run.folder.path, path)
+        settings = yaml.safe_load((path / "config.yaml").read_text())
+        settings["data"] |= data
+        (path / "config.yaml").write_text(yaml.safe_dump(settings))
+        return regard.load(path, device="cpu")
+
+    return make
 
 
-def test_examples_are_short_enough_to_be_looked_at(client_of, run, tmp_path):
+@pytest.mark.parametrize("named", ["valid", "test", "train"])
+def test_no_file_is_shown_that_a_run_only_names(copied, tmp_path, named):
+    """A stranger's folder must not have us read what is ours."""
+    secret, other_secret = tmp_path / "secret.tsv", tmp_path / "secret.json"
+    secret.write_text("sesame a b\tc\n" * 20)
+    other_secret.write_text('[{"text": "sesame"}]')
+    only = dict.fromkeys(("valid", "test"))
+    other = copied(**{**only, named: str(secret)})
+    other.folder.path.joinpath(EXAMPLES).unlink()
+    assert TASKS["translation"].examples(other) == []
+    other.folder.path.joinpath(EXAMPLES).symlink_to(other_secret)
+    with TestClient(make_app(other), base_url="http://localhost") as client:
+        for path in ("/docs", "/openapi.json", "/api/info", "/"):
+            answer = client.get(path)
+            assert (answer.status_code, "sesame" in answer.text) == (200, False)
+
+
+def test_a_run_that_replaces_another_deletes_its_examples():
+    assert [name for name, task in TASKS.items() if EXAMPLES not in task.files] == []
+
+
+def test_no_data_is_shown_to_whoever_has_no_key(client_of, run):
+    shown = TASKS["translation"].examples(run)
+    with client_of() as client:
+        assert html.escape(json.dumps(shown[0])) in client.get("/docs").text
+    with client_of(api_key="secret") as client:
+        for path in ("/docs", "/openapi.json", "/", "/healthz", "/languages", "/static/page.js"):
+            answer = client.get(path)
+            assert answer.status_code == 200
+            assert not [text for text in shown if text in answer.text]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "{}", "[1]", '["a"]', '[{"text": 1}]', '[{"text": "a", "path": "b"}]', "[" * 9999]
+)
+def test_examples_that_were_not_written_here_are_not_shown(copied, text):
+    other = copied()
+    other.folder.path.joinpath(EXAMPLES).write_text(text)
+    assert TASKS["translation"].examples(other) == []
+
+
+def test_examples_are_short_enough_to_be_looked_at(copied):
     short = [source for source, _ in pairs(9, 2) if len(source) < 9][:4]
     lines = ["a " * 200, "a b c d e f", *short]
-    (tmp_path / "valid.tsv").write_text("".join(f"{line}\tb\n" for line in lines))
-    data = run.recipe.data.model_copy(update={"valid": str(tmp_path / "valid.tsv")})
-    recipe = run.recipe.model_copy(update={"data": data})
-    other = dataclasses.replace(run, recipe=recipe)
+    other = copied()
+    save_examples(other.folder.path, [{"text": line} for line in lines])
     assert Service(other, None, Limits(look_tokens=5), None).examples() == short
     assert Service(other, None, Limits(), None).examples() == lines[1:]
 
@@ -781,7 +831,7 @@ def test_a_key_may_stand_in_the_body_and_a_wrong_one_is_called_wrong(client_of):
 
 def test_no_other_site_is_let_in(client):
     headers = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
-    assert client.options("/translate", headers=headers).status_code == 405
+    assert client.options("/translate", headers=headers).status_code == 403
     answer = client.get("/healthz", headers=headers)
     assert not [name for name in answer.headers if name.startswith("access-control")]
     for one in (answer, client.get("/healthz", headers={"Host": "evil.example"})):
@@ -820,7 +870,7 @@ def test_a_length_that_is_no_number_is_no_fault_of_the_server(run):
 
 
 def test_a_client_that_dawdles_is_given_up(run):
-    app = make_app(run, limits=Limits(seconds=0.2))
+    app = make_app(run, limits=Limits(arrival=0.2))
     with serving(app) as (_, address):
         host, port = address.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as line:

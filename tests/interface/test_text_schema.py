@@ -1,15 +1,20 @@
-"""Whatever the OpenAPI schema of a run that reads one text allows or forbids: never a 500."""
+"""Whatever the OpenAPI schema of a run of any kind allows or forbids: never a 500."""
+
+from functools import partial
 
 import pytest
 import schemathesis
+from chats import chat_folder
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from picture_runs import captioning_run, counting_run
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from text_runs import short_run
 
 import regard
 from regard.server.app import make_app
+from regard.server.heads import HeadMeasuring
 
 PATHS = {
     "classification": ["/api/classify", "/api/embed", "/api/nearest", "/api/explain"],
@@ -17,6 +22,8 @@ PATHS = {
     "answers": ["/api/answer", "/api/explain"],
     "language": ["/api/generate", "/api/explain"],
 }
+OTHERS = {"talker": chat_folder, "pictures": counting_run, "captions": captioning_run}
+"""Runs that are no short runs of texts: what makes them in a folder."""
 TRIES = [
     (kind, path, mode)
     for kind, paths in PATHS.items()
@@ -32,7 +39,8 @@ def apis(tmp_path_factory):
 
     def api(kind):
         if kind not in known:
-            run = regard.load(short_run(kind, tmp_path_factory.mktemp(kind)), device="cpu")
+            made = OTHERS.get(kind, partial(short_run, kind))
+            run = regard.load(made(tmp_path_factory.mktemp(kind)), device="cpu")
             app = make_app(run, loopback=False)
             known[kind] = schemathesis.openapi.from_asgi("/openapi.json", app)
         return known[kind]
@@ -42,10 +50,36 @@ def apis(tmp_path_factory):
 
 @pytest.mark.parametrize(("kind", "path", "mode"), TRIES)
 def test_no_request_breaks_the_server(apis, kind, path, mode):
-    strategy = apis(kind)[path]["POST"].as_strategy(generation_mode=mode)
+    never_fails(apis(kind)[path]["POST"], mode, n=20)
+
+
+@pytest.mark.parametrize("kind", [*PATHS, *OTHERS])
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+def test_no_path_of_any_run_breaks_the_server(apis, kind, mode, monkeypatch):
+    """Every path that the schema names, those of other projects' clients among them."""
+
+    async def measured(_self):
+        return b"{}"
+
+    monkeypatch.setattr(HeadMeasuring, "result", measured)  # by a process of its own, for seconds
+    tried = set()
+    for found in apis(kind).get_all_operations():
+        operation = found.ok()
+        tried.add(operation.path)
+        if operation.path in PATHS.get(kind, ()):
+            continue
+        takes = operation.body or operation.query or operation.path_parameters
+        if mode is GenerationMode.POSITIVE or takes:
+            never_fails(operation, mode, n=4)
+    assert {"/healthz", "/metrics", "/api/info", "/api/heads", "/api/explain"} <= tried
+
+
+def never_fails(operation, mode, n):
+    """Try so many requests that the schema allows, or forbids."""
+    strategy = operation.as_strategy(generation_mode=mode)
 
     @settings(
-        max_examples=20,
+        max_examples=n,
         derandomize=True,
         database=None,
         deadline=None,

@@ -280,6 +280,8 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
     """A row a test set; below it, what attention found there and the scores of its parts."""
     from rich.console import Console
 
+    from regard.visual.svg import printable
+
     console = Console(markup=False, highlight=False, soft_wrap=True)
     names = _numbers_in(scores)
     chosen = next((some for key, some in SHOWN.items() if key in names), names)
@@ -291,7 +293,7 @@ def show_scores(scores: Mapping[str, Mapping[str, Any]], *, signatures: bool = F
         console.print(_table(parts, _numbers_in(parts)))
     for name, one in scores.items():
         for line in attention_lines(one):
-            console.print(f"{name}: {line}")
+            console.print(printable(f"{name}: {line}"))
     if signatures:
         one = next(iter(scores.values()))
         known = ("bleu_signature", "chrf_signature", "rouge_l_signature")  # captions have no chrF
@@ -312,15 +314,16 @@ def _table(scores: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> Tab
     from rich.table import Column, Table
 
     from regard.evaluation.metrics import parts_of, score_text, score_title
+    from regard.visual.svg import printable
 
     titles = {"n": "sentences"} if "chrf" in names else {}
     columns = [Column(titles.get(name) or score_title(name), justify="right") for name in names]
     table = Table(Column("test set", no_wrap=True), *columns)
     for test_set, one in scores.items():
-        table.add_row(test_set, *(score_text(name, one.get(name)) for name in names))
+        table.add_row(printable(test_set), *(score_text(name, one.get(name)) for name in names))
         for tag, part in parts_of(one).items():
             told = (score_text(name, part[name]) if name in part else "" for name in names)
-            table.add_row(f"  {tag}", *told)
+            table.add_row(f"  {printable(tag)}", *told)
     return table
 
 

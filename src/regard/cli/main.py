@@ -46,7 +46,9 @@ def _run(words: Sequence[str]) -> int:
     import logging
 
     from regard.cli.app import run
+    from regard.cli.plain_output import make_terminals_plain
 
+    make_terminals_plain()
     # Commands tell what is to be told; what Python would be told as well is dropped.
     log = logging.getLogger("regard")
     if not log.handlers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,15 +22,30 @@ def serve(
     paths: RunPaths,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Port = 8000,
-    api_key: Annotated[str | None, typer.Option(help="Asked of every client.")] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar="REGARD_API_KEY",
+            show_envvar=False,
+            help="Asked of every client, 10 characters at least; better in REGARD_API_KEY, as "
+            "others may see the words of a command.",
+        ),
+    ] = None,
+    api_key_file: Annotated[
+        Path | None, typer.Option(help="A file that holds the key, in one line.")
+    ] = None,
+    rate_limit: Annotated[
+        int | None, typer.Option(min=1, help="Requests that a client may send in a minute.")
+    ] = None,
     device: Device = None,
 ) -> None:
     """Serve the page and the API for a run, or for an ensemble of runs, until Ctrl-C.
 
     A host that other machines can reach needs an API key.
     """
-    from regard.server.limits import check_public, listen
+    from regard.server.limits import check_public, listen, read_key
 
+    api_key = read_key(api_key, api_key_file)
     check_public(host, api_key)
     for path in paths:  # a wrong name is worse than a port that is taken
         if not path.is_dir():
@@ -37,7 +53,8 @@ def serve(
     with listen(host, port) as listening:  # a port that is taken shows before torch is loaded
         from regard.tasks.opening import load
 
-        run_server(load(paths, device=device), listening, api_key=api_key)
+        run = load(paths, device=device)
+        run_server(run, listening, api_key=api_key, rate_limit=rate_limit)
 
 
 def run_server(
@@ -45,6 +62,7 @@ def run_server(
     listening: socket.socket,
     *,
     api_key: str | None = None,
+    rate_limit: int | None = None,
     then: Callable[[str], None] = lambda _address: None,
 ) -> None:
     """Serve until the program is told to end, which is how serving ends well."""
@@ -55,6 +73,6 @@ def run_server(
         then(address)
 
     try:
-        serve(run, listening, api_key=api_key, on_start=started)
+        serve(run, listening, api_key=api_key, rate_limit=rate_limit, on_start=started)
     except Stop:  # what was open is answered by now
         note("stopped")

@@ -52,6 +52,7 @@ from regard.decoding.protocol import (
 from regard.decoding.search import BeamSettings, Candidates, Search, advance, expand, read, stops
 from regard.decoding.settings import LENGTH_PENALTY, StopRule
 from regard.decoding.static_search import can_stay, static_beam_search
+from regard.decoding.wanted import check_wanted
 from regard.kernels.steps import Best
 from regard.text.specials import PAD_ID
 
@@ -178,6 +179,7 @@ def _run(
             coverage.add()
             coverage.select(rows)
         for t in range(longest):
+            check_wanted()
             candidates = expand(search, options.best(logits, search.sentences, t))
             added = None if coverage is None else coverage.penalty()
             stopped = options.stopped(search, candidates)

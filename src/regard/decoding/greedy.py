@@ -27,6 +27,7 @@ from regard.decoding.protocol import (
 )
 from regard.decoding.settings import LENGTH_PENALTY
 from regard.decoding.static_search import can_stay, static_greedy
+from regard.decoding.wanted import check_wanted
 from regard.kernels.steps import top
 
 Choose = Callable[[Tensor, Tensor, int], Tensor]
@@ -104,6 +105,7 @@ def token_steps(
         rows, texts = list(range(len(source))), [list[int]() for _ in most]
         numbers, copies = torch.arange(len(rows), device=source.device), None
         for t in range(max(most)):
+            check_wanted()
             log_probs = forced.ruling(next_log_probs(logits, control), numbers, t)
             chosen = choose(log_probs, numbers, t)
             scores = log_probs.gather(1, chosen.unsqueeze(1)).squeeze(1)

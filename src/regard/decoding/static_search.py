@@ -32,6 +32,7 @@ from regard.decoding.search import (
     stops,
     until,
 )
+from regard.decoding.wanted import check_wanted
 from regard.kernels.gpu import HAS_TRITON
 from regard.kernels.steps import Best, note
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
@@ -104,6 +105,7 @@ class StaticSearch(ABC):
         """
         size, before = (size_for(n) if self.captured else n), None
         for t in range(n_steps):
+            check_wanted()
             self._step(size)
             now = self._copies[t % 2]
             now.post(self.ended[:size])

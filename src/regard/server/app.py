@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,21 +14,23 @@ from typing import Any
 from fastapi import Depends, FastAPI
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from regard import __version__
+from regard.server.admission import Keys, OwnPage, RequestRate
 from regard.server.api import beam_routes, explain_routes, verb_routes
 from regard.server.batcher import Worker
 from regard.server.docs import add_docs
-from regard.server.errors import add_error_handlers
+from regard.server.errors import add_error_handlers, refusal
 from regard.server.heads import HeadMeasuring
 from regard.server.limits import LIMITS, Limits
 from regard.server.middleware import Guard, Metrics, Monitor, needs_key
 from regard.server.openai import has_openai_routes, openai_routes
 from regard.server.service import Service
 from regard.server.translation import decoding_routes, libretranslate_routes
+from regard.tasks.base import TASKS
 from regard.tasks.writing_verbs import TRANSLATE
 from regard.visual.theme import theme_css, theme_js
 
@@ -44,15 +47,23 @@ def make_app(
     batching: bool = True,
     limits: Limits = LIMITS,
     loopback: bool = True,
+    rate_limit: int | None = None,
 ) -> FastAPI:
     """The page and the API for one run.
 
     With ``api_key`` all that costs work asks for it. ``batching`` translates together what arrives
     together. With ``loopback`` only requests are answered whose Host header names this machine.
+    ``rate_limit`` is how many requests a client may send in a minute.
     """
     metrics = Metrics()
     translate = getattr(run, "translate", list)  # other runs have nothing that is batched
-    worker = Worker(translate, limits=limits, batching=batching, on_batch=metrics.batches.observe)
+    worker = Worker(
+        translate,
+        limits=limits,
+        batching=batching,
+        on_batch=metrics.batches.observe,
+        probe=partial(_try_tokenizers, run),
+    )
     metrics.waiting.set_function(lambda: len(worker))
     measuring = HeadMeasuring(run, seconds=limits.measure_seconds)
 
@@ -75,18 +86,27 @@ def make_app(
     )
     app.state.on_stop = measuring.close  # before requests are waited for: this one takes too long
     app.state.on_hurry = worker.abandon  # nobody waits for anything any more
-    service = Service(run, worker, limits, api_key)
+    service = app.state.service = Service(run, worker, limits, Keys(api_key))
+    own_page = OwnPage()
     _add_routes(app, service, measuring, metrics)
+    _add_page(app, service, own_page.token)
     add_error_handlers(app)
     if service.reads_pictures:
         limits = replace(limits, body_bytes=max(limits.body_bytes, limits.picture_bytes))
-    app.add_middleware(Guard, limits=limits, loopback=loopback)
+    rate = None if rate_limit is None else RequestRate(rate_limit)
+    app.add_middleware(Guard, limits=limits, loopback=loopback, own_page=own_page, rate=rate)
     app.add_middleware(Monitor, metrics=metrics)  # added last, so around everything
     return app
 
 
+def _try_tokenizers(run: Any) -> None:
+    """A little work for the engine of the run that is no Python of ours."""
+    for tokenizer in filter(None, TASKS[run.task].tokenizers(run)):
+        tokenizer.encode("a")
+
+
 def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metrics: Metrics) -> None:
-    keyed = [Depends(needs_key(service.api_key))]
+    keyed = [Depends(needs_key(service.keys))]
     if TRANSLATE in service.task.verbs:
         app.include_router(libretranslate_routes(service))  # looks for the key in forms, too
         app.include_router(decoding_routes(service), dependencies=keyed)
@@ -103,7 +123,6 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
 
     about: dict[str, Any] = {"tags": ["server"], "summary": "Numbers for Prometheus."}
     app.add_api_route("/metrics", numbers, name="metrics", dependencies=keyed, **about)
-    _add_page(app)
     add_docs(app, service)
     app.mount("/static", _StaticFiles(), name="static")
 
@@ -126,18 +145,25 @@ class _StaticFiles(StaticFiles):
         return response
 
 
-def _add_page(app: FastAPI) -> None:
+def _add_page(app: FastAPI, service: Service, token: str) -> None:
     """``/healthz``, the page at ``/``, and its icon where browsers look for one by themselves."""
     hidden: dict[str, Any] = {"methods": ["GET", "HEAD"], "include_in_schema": False}
 
+    down: dict[int | str, dict[str, Any]] = {
+        503: {"description": "The model cannot be used at the moment."}
+    }
+
     @app.head("/healthz", include_in_schema=False)
-    @app.get("/healthz", tags=["server"], summary="Whether the server is up.")
+    @app.get("/healthz", tags=["server"], summary="Whether the server is up.", responses=down)
     async def health() -> Response:
-        return JSONResponse({"status": "ok"})
+        why = service.worker.trouble
+        return JSONResponse({"status": "ok"}) if why is None else refusal(503, why)
+
+    html = (PAGE / "index.html").read_text(encoding="utf-8").replace("REGARD-TOKEN", token)
 
     @app.api_route("/", **hidden)
     async def page() -> Response:
-        return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
+        return HTMLResponse(html, headers={"Cache-Control": "no-store"})
 
     @app.api_route("/favicon.ico", **hidden)
     async def icon() -> Response:

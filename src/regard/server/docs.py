@@ -28,22 +28,25 @@ STREAMS = ("/api/stream", "/api/generate")
 def add_docs(app: FastAPI, service: Service) -> None:
     """Add ``/docs``. The page is made when it is asked for, with the address that was asked.
 
-    To find examples a run's data may be read, so that is done once, and holds up no other request.
+    Finding examples takes a moment, so that is done once, and holds up no other request.
     """
     once = cache(lambda: samples(service))
 
     async def docs(request: Request) -> Response:
         made = once.cache_info().currsize > 0  # then it waits for nobody's work
         tried = once() if made else await service.worker.call(once)
-        keyed = service.api_key is not None
+        keyed = service.keys.asked_for
         return HTMLResponse(docs_page(app.openapi(), tried, request.url.netloc, keyed=keyed))
 
     app.add_api_route("/docs", docs, methods=["GET", "HEAD"], include_in_schema=False)
 
 
 def samples(service: Service) -> Mapping[str, Schema]:
-    """Path → fields that this very run can answer; a path that takes none has none."""
-    example = service.first_of(service.examples())
+    """Path → fields that this very run can answer; a path that takes none has none.
+
+    Where a key is asked for, they hold nothing of the run's data: this page needs none.
+    """
+    example = service.first_of([] if service.keys.asked_for else service.examples())
     if service.reads_pictures:
         example = {**example, "text": NO_PICTURE}  # a small one: a command has no room for others
     text, named = example["text"], {"model": service.name}

@@ -54,9 +54,16 @@ _WORDS: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
 class RefusedError(Exception):
     """The request cannot be answered, and the client may know why."""
 
+    retry_after = RETRY_AFTER
+    """Seconds after which it may be asked again, where that helps."""
+
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
         self.status = status
+
+    def response(self) -> Response:
+        """How the client is told."""
+        return refusal(self.status, str(self), self.retry_after)
 
 
 class BusyError(RefusedError):
@@ -64,6 +71,14 @@ class BusyError(RefusedError):
 
     def __init__(self, why: str = "") -> None:
         super().__init__(503, why)
+
+
+class TooOftenError(RefusedError):
+    """The same client asked too often; it may ask again after so many seconds."""
+
+    def __init__(self, why: str, seconds: int) -> None:
+        super().__init__(429, why)
+        self.retry_after = str(seconds)
 
 
 def as_json(value: Any) -> bytes:
@@ -78,9 +93,10 @@ def json_response(
     return Response(body, status, headers, media_type="application/json")
 
 
-def refusal(status: int, why: str) -> Response:
+def refusal(status: int, why: str, retry_after: str = RETRY_AFTER) -> Response:
     """A response of the given status; a busy server says when to come back."""
-    headers = {503: {"Retry-After": RETRY_AFTER}, 401: {"WWW-Authenticate": "Bearer"}}
+    later = {"Retry-After": retry_after}
+    headers = {503: later, 429: later, 401: {"WWW-Authenticate": "Bearer"}}
     return json_response(as_json({"error": why}), status, headers.get(status))
 
 
@@ -88,7 +104,11 @@ def add_error_handlers(app: FastAPI) -> None:
     """Turn the errors that a client can cause into refusals. All others are the monitor's."""
 
     async def refused(_request: Request, error: Exception) -> Response:
-        return refusal(getattr(error, "status", 422), str(error))
+        assert isinstance(error, RefusedError)
+        return error.response()
+
+    async def wrong(_request: Request, error: Exception) -> Response:
+        return refusal(422, str(error))
 
     async def invalid(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
@@ -102,8 +122,9 @@ def add_error_handlers(app: FastAPI) -> None:
         response.headers.update(error.headers or {})
         return response
 
-    for kind in (RefusedError, ConfigError, DataError, ShapeError):
-        app.add_exception_handler(kind, refused)
+    app.add_exception_handler(RefusedError, refused)
+    for kind in (ConfigError, DataError, ShapeError):
+        app.add_exception_handler(kind, wrong)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
 

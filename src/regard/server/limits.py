@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 from regard.core.errors import ConfigError
 
@@ -16,7 +17,8 @@ MAX_ALTERNATIVES = 7  # other translations of a text
 MAX_EDITS = 16  # what-ifs in one request
 MAX_BEAMS = 16  # hypotheses kept open for a tree
 MAX_WORDS = 50  # words that are suggested at once
-MAX_KEY = 100  # characters of the server's key
+MIN_KEY, MAX_KEY = 10, 100  # characters of the server's key
+KEY_VARIABLE = "REGARD_API_KEY"  # of the environment, where the key may stand
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,11 +30,16 @@ class Limits:
     tokens: int = 512  # of a text to translate; a longer one gets 422
     new_tokens: int = 32_768  # written for one request, all its texts together; more get 422
     look_tokens: int = 128  # of a text to look at: weights grow with the square of the length
+    connections: int = 512  # open at once; one more takes the place of an idle one, or gets 503
+    arrival: float = 20.0  # seconds for a request's head, and as many for its body; then it ends
     requests: int = 512  # open at once; one more gets 503
-    queue: int = 256  # texts that may wait for the model; beyond that, 503
+    queue: int = 512  # texts that may wait for the model; beyond that, 503
+    client_queue: int = 256  # those of one client among them
     batch: int = 64  # texts translated together
+    batch_characters: int = 8192  # of all of them; a longer text is alone
     window: float = 0.005  # seconds that a text waits for others to share its batch
     seconds: float = 30.0  # that a request may take; beyond that, 503
+    stuck: float = 120.0  # seconds at one piece of work after which the server counts as down
     measure_seconds: float = 600.0  # that measuring the heads may take, in a process of its own
     drain: float = 10.0  # seconds that open requests have when the server ends
 
@@ -54,20 +61,38 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def read_key(key: str | None, file: Path | None) -> str | None:
+    """The server's key: as it is given, or the one line of a file; None where there is none."""
+    if file is None:
+        return key
+    if key is not None:
+        raise ConfigError(
+            f"there are two keys, one in {file} and one by --api-key or {KEY_VARIABLE}; give one"
+        )
+    try:
+        with file.open("rb") as opened:
+            raw = opened.read(MAX_KEY + 10)  # more is no key
+        return raw.decode().removeprefix("\ufeff").strip("\r\n")
+    except OSError as error:
+        raise ConfigError(f"--api-key-file: cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"--api-key-file: {file} is no text; write the key into it") from None
+
+
 def check_public(host: str, api_key: str | None) -> None:
-    """Refuse to be open to everybody, and a key that no client could send."""
+    """Refuse to be open to everybody, and a key that no client could send or anybody guess."""
     if api_key is None:
         if not is_loopback(host):
             raise ConfigError(
-                f"host {host!r} can be reached from other machines: give --api-key KEY as well, "
-                "or stay with --host 127.0.0.1"
+                f"host {host!r} can be reached from other machines: give a key as well "
+                f"({KEY_VARIABLE}, --api-key-file or --api-key), or stay with --host 127.0.0.1"
             )
         return
     plain = api_key.isascii() and api_key.isprintable() and " " not in api_key
-    if not plain or not 1 <= len(api_key) <= MAX_KEY:
+    if not plain or not MIN_KEY <= len(api_key) <= MAX_KEY:
         raise ConfigError(
-            f"--api-key must be 1 to {MAX_KEY} ASCII letters, digits or signs without a space, "
-            "so that it fits into a header; choose another key"
+            f"the key (--api-key) must be {MIN_KEY} to {MAX_KEY} ASCII letters, digits or signs "
+            "without a space, so that it fits into a header and is not guessed; choose another key"
         )
 
 

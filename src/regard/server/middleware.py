@@ -7,9 +7,7 @@ name can be made to point at 127.0.0.1. So on loopback the Host header must name
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
-import logging
 import time
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
@@ -20,38 +18,26 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from regard.server.admission import Keys, OwnPage, RequestRate, client_of, costs
+from regard.server.batcher import CLIENT
 from regard.server.errors import BusyError, RefusedError, refusal
 from regard.server.limits import Limits, is_loopback
+from regard.server.log import log_error
 
 SAFE_HEADERS = (
     (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; "
      b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
 )  # fmt: skip
-"""Nothing on the page may come from, or go to, another place."""
+"""Nothing on the page may come from, or go to, another place; nothing here is part of others."""
+CLIENT_GONE = 499
+"""Counted where a client went before it had an answer, as nginx does."""
 
 _bearer = HTTPBearer(auto_error=False, description="The key of `regard serve --api-key`, if any.")
-log = logging.getLogger("regard.server")
 
 # ------------------------------------------------------------------ the server's key
-
-
-def check_key(expected: str | None, *given: str | None) -> None:
-    """Refuse where a key is expected and none of the given ones is it."""
-    if expected is None:
-        return
-    keys = [one for one in given if one]
-    if not keys:
-        raise RefusedError(
-            401,
-            "this server asks for a key: send it as the header Authorization: Bearer KEY, or in "
-            "the field api_key of the body",
-        )
-    # How long the comparison takes tells nothing about the key.
-    sent = [one.encode("utf-8", "surrogatepass") for one in keys]
-    if not any(hmac.compare_digest(expected.encode(), one) for one in sent):
-        raise RefusedError(401, "that key is wrong: use the one that the server was started with")
 
 
 def bearer(request: Request) -> str | None:
@@ -60,14 +46,14 @@ def bearer(request: Request) -> str | None:
     return key.strip() if scheme.lower() == "bearer" else None
 
 
-def needs_key(expected: str | None) -> Callable[..., Coroutine[Any, Any, None]]:
+def needs_key(keys: Keys) -> Callable[..., Coroutine[Any, Any, None]]:
     """A dependency for whatever costs work."""
 
     async def check(
         request: Request, header: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
     ) -> None:
-        if expected is not None:
-            check_key(expected, header.credentials if header else None, await _in_body(request))
+        if keys.asked_for:
+            keys.check(header.credentials if header else None, await _in_body(request))
 
     return check
 
@@ -86,12 +72,25 @@ async def _in_body(request: Request) -> str | None:
 
 
 class Guard:
-    """Host, number of open requests and size of the body, before anything else is looked at."""
+    """Who asks and from where, number of open requests and size of the body, before all else.
 
-    def __init__(self, app: ASGIApp, *, limits: Limits, loopback: bool) -> None:
+    A request whose client goes away is given up.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits,
+        loopback: bool,
+        own_page: OwnPage,
+        rate: RequestRate | None = None,
+    ) -> None:
         self.app = app
         self.limits = limits
         self.loopback = loopback
+        self.own_page = own_page
+        self.rate = rate
         self.n_open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -106,18 +105,12 @@ class Guard:
             await send(message)
 
         self.n_open += 1
+        CLIENT.set(client_of(scope))
         try:
-            left = [await self._checked(scope, receive)]
-
-            async def again() -> Message:
-                """The body once; after it, whatever else the client does."""
-                if left:
-                    return {"type": "http.request", "body": left.pop(), "more_body": False}
-                return await receive()
-
-            await self.app(scope, again, safely)
+            body = await self._checked(scope, receive)
+            await _while_connected(self.app, scope, body, receive, safely)
         except RefusedError as refused:
-            await refusal(refused.status, str(refused))(scope, receive, safely)
+            await refused.response()(scope, receive, safely)
         finally:
             self.n_open -= 1
 
@@ -128,11 +121,56 @@ class Guard:
             raise RefusedError(421, why)
         if self.n_open > self.limits.requests:
             raise BusyError("too many requests are open; ask again later")
+        if costs(scope["path"]):
+            self.own_page.check(headers)
+            if self.rate is not None:
+                self.rate.check(CLIENT.get())
         try:
-            async with asyncio.timeout(self.limits.seconds):
+            async with asyncio.timeout(self.limits.arrival):
                 return await _body(headers, receive, self.limits.body_bytes)
         except TimeoutError:
             raise RefusedError(408, "the request did not arrive in time") from None
+
+
+async def _while_connected(
+    app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send
+) -> None:
+    """Let a request whose body is there be answered, unless its client goes before."""
+    left, answered = [body], False
+    gone = asyncio.create_task(_disconnected(receive))
+
+    async def again() -> Message:
+        """The body once; after it, that the client has gone."""
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        await asyncio.shield(gone)
+        return {"type": "http.disconnect"}
+
+    async def noting(message: Message) -> None:
+        nonlocal answered
+        ends = message["type"] == "http.response.body" and not message.get("more_body", False)
+        answered = answered or ends
+        await send(message)
+
+    async def answering() -> None:
+        await app(scope, again, noting)
+
+    working = asyncio.create_task(answering())
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done() or answered:
+            await working
+    finally:
+        for task in (working, gone):
+            task.cancel()
+        await asyncio.gather(working, gone, return_exceptions=True)
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Wait until the client has gone; after its body it has nothing else to say."""
+    message = await receive()
+    if message["type"] != "http.disconnect":
+        await asyncio.Event().wait()
 
 
 def _names_this_machine(hosts: list[str]) -> bool:
@@ -205,7 +243,9 @@ class Monitor:
             if status:
                 raise
             await refusal(503, "the server is ending")(scope, receive, noting)
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic in Rust is no Exception
             log_error(f"{scope['method']} {scope['path']!a}", error)
             if status:  # half an answer is out; the connection must not look whole
                 raise
@@ -215,11 +255,5 @@ class Monitor:
             # What matches no route is counted together, so that labels stay few.
             static = scope["path"].startswith("/static/")
             path = "/static" if static else getattr(scope.get("route"), "path", "other")
-            self.metrics.requests.labels(path, str(status)).inc()
+            self.metrics.requests.labels(path, str(status or CLIENT_GONE)).inc()
             self.metrics.seconds.labels(path).observe(time.perf_counter() - began)
-
-
-def log_error(where: str, error: BaseException) -> None:
-    """One line, whatever the error says."""
-    text = " ".join(str(error).split())[:300]
-    log.error("%s: %s: %s", where, type(error).__name__, text.encode("unicode_escape").decode())

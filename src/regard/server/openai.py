@@ -1,7 +1,8 @@
 """``/v1/models``, ``/v1/completions``, ``/v1/chat/completions`` and ``/v1/embeddings``.
 
 As OpenAI has them, so that its clients work, for runs that write and runs that embed. Fields of
-requests that are not known here are ignored; their clients send many.
+requests that are not known here are ignored; their clients send many. Those that would change what
+is written, and are not done here, are refused unless they ask for nothing.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from starlette.responses import Response
+from typing_extensions import override
 
 from regard.decoding.sampling import seeded
+from regard.server.batcher import pieces
 from regard.server.errors import RefusedError, as_json, json_response
 from regard.server.limits import MAX_TEXTS
 from regard.server.schemas import listed, texts_check
@@ -72,10 +75,49 @@ Stops = Annotated[
 ]
 
 
+UNSUPPORTED: Mapping[str, Any] = {
+    "logit_bias": {},
+    "suffix": "",
+    "best_of": 1,
+    "echo": False,
+    "logprobs": False,
+    "top_logprobs": 0,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "response_format": {"type": "text"},
+    "tools": [],
+    "functions": [],
+}
+"""Fields of OpenAI's that would change what is written -> what asks for nothing, as null does."""
+
+
 class _OpenAIRequest(Numbered):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     model: Name = Field(description="The name of the run, as /v1/models tells it.")
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Equal, and a flag only to a flag: Python takes false for 0."""
+    return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
+
+
+class UnsupportedFieldError(RefusedError):
+    """A field of OpenAI's that is not done here; told as OpenAI tells its errors."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(400, f"{field} is not supported here; leave it out")
+        self.field = field
+
+    @override
+    def response(self) -> Response:
+        told = {
+            "message": str(self),
+            "type": "invalid_request_error",
+            "param": self.field,
+            "code": "unsupported_parameter",
+        }
+        return json_response(as_json({"error": told}), self.status)
 
 
 class SamplingRequest(_OpenAIRequest):
@@ -91,6 +133,16 @@ class SamplingRequest(_OpenAIRequest):
     stream: bool | None = Field(False, description="Send the text as it comes.")
     stop: Stops = Field(None, description="Words before which a text ends.")
     seed: int | None = Field(None, ge=0, lt=2**63, description="For the same text again.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _supported(cls, fields: Any) -> Any:
+        """Refuse what would silently not be done."""
+        for name, nothing in UNSUPPORTED.items() if isinstance(fields, Mapping) else ():
+            allowed = [None, nothing, *([fields.get("n")] if name == "best_of" else ())]
+            if not any(_same(fields.get(name), one) for one in allowed):
+                raise UnsupportedFieldError(name)
+        return fields
 
     def sampling(self) -> dict[str, Any]:
         """How to write, as runs take it; what is null is as where nothing is said."""
@@ -457,7 +509,8 @@ def _add_embeddings(router: APIRouter, service: Service, run: EncoderRun) -> Non
         if asked.dimensions not in (None, width):
             why = f"dimensions must be {width}, which all vectors of this model have"
             raise RefusedError(422, why)
-        found = await service.worker.call(partial(run.embed, texts))
+        works = [partial(run.embed, texts[cut]) for cut in pieces(texts, service.limits)]
+        found = np.concatenate(await service.worker.each(works))
         n_tokens = sum(len(run.tokenizer.encode(text)) for text in texts)
         vectors: list[Any] = [[float(number) for number in vector] for vector in found]
         if asked.encoding_format == "base64":

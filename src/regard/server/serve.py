@@ -22,34 +22,51 @@ from fastapi import FastAPI
 from regard.core.signals import signals_to
 from regard.server.app import make_app
 from regard.server.batcher import MODEL
-from regard.server.limits import LIMITS, address_of, is_loopback
+from regard.server.connections import backlog, bounded_protocol
+from regard.server.limits import LIMITS, Limits, address_of, is_loopback
+from regard.server.log import log_to_standard_error, tell_of_loop_errors
 
 
 def serve(
-    run: Any, listening: socket.socket, *, api_key: str | None, on_start: Callable[[str], None]
+    run: Any,
+    listening: socket.socket,
+    *,
+    api_key: str | None,
+    rate_limit: int | None,
+    on_start: Callable[[str], None],
 ) -> None:
     """Answer until SIGINT or SIGTERM comes; then finish what is open, and return.
 
     A second signal ends at once. ``on_start`` gets the address as soon as it answers.
     """
-    app = make_app(run, api_key=api_key, loopback=is_loopback(listening.getsockname()[0]))
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,  # a key may stand in an address
-        server_header=False,
-        ws="none",
-        timeout_graceful_shutdown=int(LIMITS.drain),
-    )
+    loopback = is_loopback(listening.getsockname()[0])
+    app = make_app(run, api_key=api_key, loopback=loopback, rate_limit=rate_limit)
     address = address_of(listening)
     logging.getLogger("regard").setLevel(logging.ERROR)  # doubts are told to whoever asked
-    _Server(config, app, lambda: on_start(address)).run(sockets=[listening])
+    log_to_standard_error()
+    AppServer(app, on_start=lambda: on_start(address)).run(sockets=[listening])
 
 
-class _Server(uvicorn.Server):
+class AppServer(uvicorn.Server):
     """One that tells when it is there and when it waits, and that can be hurried."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, on_start: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        app: FastAPI,
+        *,
+        limits: Limits = LIMITS,
+        on_start: Callable[[], None] = lambda: None,
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            http=bounded_protocol(limits),
+            log_config=None,
+            access_log=False,  # a key may stand in an address
+            server_header=False,
+            ws="none",
+            backlog=backlog(),
+            timeout_graceful_shutdown=int(limits.drain),
+        )
         super().__init__(config)
         self._on_start = on_start
         self._first_signal: int | None = None
@@ -79,6 +96,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Tell when the server answers."""
+        tell_of_loop_errors(asyncio.get_running_loop())
         await super().startup(sockets=sockets)
         self._on_start()
 

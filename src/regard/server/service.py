@@ -17,10 +17,11 @@ from pydantic.fields import FieldInfo
 from starlette.responses import StreamingResponse
 
 from regard.core.errors import DataError
+from regard.server.admission import Keys
 from regard.server.batcher import Worker
 from regard.server.errors import BusyError
 from regard.server.limits import Limits
-from regard.server.middleware import log_error
+from regard.server.log import log_error
 from regard.tasks.base import TASKS, Task
 from regard.tasks.verb import Verb
 from regard.visual.heat_maps import data_uri
@@ -38,7 +39,7 @@ class Service:
     run: Any
     worker: Worker
     limits: Limits
-    api_key: str | None
+    keys: Keys
 
     @property
     def name(self) -> str:

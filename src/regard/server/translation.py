@@ -20,9 +20,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from regard.decoding.hypothesis import Hypothesis
+from regard.server.batcher import pieces
 from regard.server.errors import RefusedError, as_json, json_response, problems
 from regard.server.limits import MAX_ALTERNATIVES, MAX_TEXTS
-from regard.server.middleware import bearer, check_key
+from regard.server.middleware import bearer
 from regard.server.schemas import listed, texts_check
 from regard.server.service import EVENT_STREAM, Event, Service, stream_response
 from regard.tasks.requests import MAX_CHARACTERS, MAX_LINES, MAX_NAME, Name, Numbered, Text
@@ -81,20 +82,23 @@ def libretranslate_routes(service: Service) -> APIRouter:
     )
     async def translate(request: Request) -> Response:
         asked = await _fields_of(request, LibreTranslateRequest)
-        check_key(service.api_key, bearer(request), asked.api_key)
+        service.keys.check(bearer(request), asked.api_key)
         if asked.source not in (source, "auto"):
             raise RefusedError(400, f"this run reads {source}; source must be {source} or auto")
         if asked.target != target:
             raise RefusedError(400, f"this run writes {target}; target must be {target}")
-        worker, n, texts = service.worker, asked.alternatives, listed(asked.q)
-        lines, begun = _checked_lines(service, texts), line_prefixes(texts, asked.prefix)
-        write = partial(service.run.translate, lines, prefix=begun)
-        translated = await (worker.call(write) if any(begun) else worker.translate(lines))
+        n, texts = asked.alternatives, listed(asked.q)
+        lines = _checked_lines(service, texts, each=1 + n)
+        begun = line_prefixes(texts, asked.prefix)
+        if any(begun):
+            translated = await _in_pieces(service, lines, begun)
+        else:
+            translated = await service.worker.translate(lines)
         answer: dict[str, Any] = {"translatedText": joined(texts, translated)}
         if asked.source == "auto":
             answer["detectedLanguage"] = [detected for _ in texts]
         if n:
-            n_best = await worker.call(partial(write, n_best=n + 1))
+            n_best = await _in_pieces(service, lines, begun, n_best=n + 1)
             answer["alternatives"] = alternatives(texts, translated, n_best, n)
         if not isinstance(asked.q, list):  # one for one, many for many
             answer = {name: values[0] for name, values in answer.items()}
@@ -107,7 +111,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
     )
     async def detect(request: Request) -> Response:
         asked = await _fields_of(request, DetectRequest)
-        check_key(service.api_key, bearer(request), asked.api_key)
+        service.keys.check(bearer(request), asked.api_key)
         found = [[detected] for _ in listed(asked.q)]
         return json_response(as_json(found if isinstance(asked.q, list) else found[0]))
 
@@ -156,6 +160,17 @@ async def _read_form(request: Request) -> dict[str, Any]:
     except Exception:  # parsers of forms raise whatever they like
         raise RefusedError(400, "the body is no form") from None
     return {name: values[0] if len(values) == 1 else values for name, values in several.items()}
+
+
+async def _in_pieces(
+    service: Service, lines: Sequence[str], begun: Sequence[str], n_best: int | None = None
+) -> list[Any]:
+    """What the run makes of the lines; between two pieces others have their turn."""
+    cuts = pieces(lines, service.limits, each=n_best or 1)
+    works = [
+        partial(service.run.translate, lines[cut], prefix=begun[cut], n_best=n_best) for cut in cuts
+    ]
+    return [one for some in await service.worker.each(works) for one in some]
 
 
 # ------------------------------------------------------------------ lines of texts
@@ -224,14 +239,19 @@ def alternatives(
     ]
 
 
-def _checked_lines(service: Service, texts: Iterable[str]) -> list[str]:
-    """The lines of the texts to translate; too many of them, and too long ones, are refused."""
+def _checked_lines(service: Service, texts: Iterable[str], each: int = 1) -> list[str]:
+    """The lines of the texts to translate ``each`` so often; what is too much is refused."""
     lines = nonempty_lines(texts)
     if len(lines) > MAX_LINES:
         why = f"there are {len(lines)} lines, at most {MAX_LINES} go in; send fewer at once"
         raise RefusedError(422, why)
     for line in lines:
         check_source(service.run, service.limits.tokens, line)
+    n, most = sum(map(len, map(service.run.tokenizers.source.encode, lines))), service.limits
+    if n * each > most.new_tokens:
+        why = f"{n:,} tokens in {each} versions are {n * each:,}, and one request may ask for"
+        remedy = "send fewer lines at once, or ask for fewer alternatives"
+        raise RefusedError(422, f"{why} {most.new_tokens:,}; {remedy}")
     return lines
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from regard.core.errors import ConfigError
 from regard.core.registry import Registry
+from regard.tasks.examples import EXAMPLES, PageExample, save_examples, saved_examples
 from regard.tasks.picture_verbs import ASK, CAPTION, DETECT
 from regard.tasks.reading_verbs import ANSWER, CLASSIFY, EMBED, FILL, NEAREST
 from regard.tasks.verb import TEXT, Form, Unit, Verb
@@ -166,6 +167,10 @@ class Prepared(ABC):
         """Write into the run's folder what its examples are read with, such as a tokenizer."""
         return
 
+    def held_out(self) -> Sequence[Any]:
+        """Records that nothing was learned from; those of ``valid``, if there are."""
+        return ()
+
     def judged(self, out: Path, test_sets: Sequence[str] | None) -> JudgedRun:
         """The trained run in a folder, scored on test sets; on all there are if none are named."""
         run = TASKS[self.recipe.task].load(out, device=str(self.device))
@@ -173,10 +178,15 @@ class Prepared(ABC):
         return JudgedRun(run, {name: self.scored(run, name) for name in names})
 
     def report(self, judged: JudgedRun, facts: Mapping[str, Any]) -> None:
-        """Write a page for people into the run's folder; ``facts`` are those of scores.json."""
+        """Write a page for people into the run's folder; ``facts`` are those of scores.json.
+
+        What a server's page may show of the data is written beside it.
+        """
         from regard.tasks.report import write_report
 
-        write_report(judged, facts, TASKS[self.recipe.task])
+        task = TASKS[self.recipe.task]
+        write_report(judged, facts, task)
+        save_examples(judged.run.folder.path, task.examples_of(judged.run, self.held_out()))
 
 
 class Validation(Protocol):
@@ -226,8 +236,8 @@ class Task(ABC):
     """What a look takes besides the source: ``other``, ``target``, ``max_tokens``, ``question``."""
     config: ClassVar[type[Any]]
     """The configuration that models of this task have; a family with it can learn the task."""
-    files: ClassVar[tuple[str, ...]] = ()
-    """What ``Prepared.save`` may write into a run's folder, by name: a run that replaces it deletes
+    files: ClassVar[tuple[str, ...]] = (EXAMPLES,)
+    """What ``Prepared`` may write into a run's folder, by name: a run that replaces it deletes
     them."""
     attends: ClassVar[str]
     """Presets of this task whose models have heads, for a message."""
@@ -315,9 +325,16 @@ class Task(ABC):
     def form(self, run: Any) -> Form:
         """How the page asks."""
 
+    def examples_of(self, run: Any, records: Sequence[Any]) -> Iterable[PageExample]:
+        """What of some held-out records a page may begin with."""
+        return ()
+
     def examples(self, run: Any) -> list[Any]:
-        """What to begin with: texts, or objects with a ``text`` and perhaps an ``other``."""
-        return []
+        """What to begin with: texts, or objects with a ``text`` and perhaps an ``other``.
+
+        They are a part of Regard or lie in the run's folder; nothing else is read.
+        """
+        return saved_examples(run.folder.path) or []
 
     def tokenizers(self, run: Any) -> tuple[Tokenizer | None, Tokenizer | None]:
         """What reads and what writes; None where that is no text."""

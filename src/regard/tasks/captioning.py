@@ -36,6 +36,7 @@ from regard.tasks.caption_scores import (
     write_gallery,
 )
 from regard.tasks.caption_writer import CaptionWriter
+from regard.tasks.examples import EXAMPLES
 from regard.tasks.opening import (
     SHARED,
     TOKENIZER_FILES,
@@ -240,7 +241,7 @@ class CaptioningTask(PictureTask):
 
     name, unit, records = "captioning", TOKEN, "caption"
     verbs, config, attends = (CAPTION,), CaptioningConfig, "show-attend-tell2015"
-    files = (*TOKENIZER_FILES, GALLERY)
+    files = (*TOKENIZER_FILES, GALLERY, EXAMPLES)
     heeds = PICTURE_SETTINGS | {
         "data.columns",
         "data.language",

@@ -26,6 +26,7 @@ from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Scoring
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
 from regard.tasks.encoding import EncoderInput, EncoderRun, Texts, Vectors, open_encoder, texts_of
+from regard.tasks.examples import EXAMPLES
 from regard.tasks.look import Choice, Prediction, TopChoices
 from regard.tasks.opening import TOKENIZER_FILES, listed, one_or_many
 from regard.tasks.reading_verbs import CLASSIFY, EMBED, NEAREST
@@ -253,7 +254,7 @@ class ClassificationTask(EncodingTask):
 
     name, run = "classification", Classifier
     verbs = (CLASSIFY, EMBED, NEAREST)
-    files = (*TOKENIZER_FILES, LABELS)
+    files = (*TOKENIZER_FILES, LABELS, EXAMPLES)
     heeds = TEXT_SETTINGS | {
         *("data.columns", "train.init", "train.label_smoothing", "train.metrics"),
     }

@@ -24,6 +24,7 @@ from regard.models.presets import build, resolve_for
 from regard.tasks.base import TASKS, Scoring
 from regard.tasks.classification import LABELS, Labels, fitting_labels, load_labels
 from regard.tasks.detector import METRICS, DetectorRun, PictureBatch, column_of, judged
+from regard.tasks.examples import EXAMPLES
 from regard.tasks.opening import check_memory, open_run
 from regard.tasks.picture_verbs import DETECT
 from regard.tasks.pictures import (
@@ -151,7 +152,7 @@ class DetectionTask(PictureTask):
 
     name, records = "detection", "boxes"
     verbs, config, attends = (DETECT,), DetectionConfig, "detr2020"
-    files, heeds = (LABELS,), PICTURE_SETTINGS | {"data.longest_edge"}
+    files, heeds = (LABELS, EXAMPLES), PICTURE_SETTINGS | {"data.longest_edge"}
     loss_unit = "a {}"
     smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 1}
     head_scores = ("loss", *METRICS)

@@ -39,11 +39,11 @@ from regard.tasks.encoding import (
     open_encoder,
     texts_of,
 )
+from regard.tasks.examples import PageExample
 from regard.tasks.opening import SHARED, check_memory, load_tokenizer
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import (
     TEXTS_INSTEAD,
-    PageExample,
     Scorer,
     Subject,
     TextTask,
@@ -251,6 +251,10 @@ class PreparedEncoding(Prepared):
         return replace(judged, samples=sorted(made, key=lambda one: one[1] == one[2])[:N_SAMPLES])
 
     @override
+    def held_out(self) -> Sequence[Any]:
+        return self.data.splits["valid"]
+
+    @override
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / SHARED)
 
@@ -302,8 +306,8 @@ class EncodingTask(TextTask):
         return load_records(run.recipe.data, self.run.records)
 
     @override
-    def held_out(self, run: Any) -> Iterator[PageExample]:
-        for one in self.data(run).split("valid"):
+    def asked_of(self, run: Any, records: Sequence[Any]) -> Iterator[PageExample]:
+        for one in records:
             yield {"text": one.text} | ({} if one.other is None else {"other": one.other})
 
     @override

@@ -34,6 +34,7 @@ from regard.tasks.classification import (
     fitting_labels,
     load_labels,
 )
+from regard.tasks.examples import EXAMPLES
 from regard.tasks.look import Choice, Look, Prediction, TopChoices
 from regard.tasks.opening import check_memory, open_run
 from regard.tasks.picture_run import PictureRun, is_one
@@ -239,7 +240,7 @@ class ImageClassificationTask(PictureTask):
 
     name, records, plain_name = "image_classification", "image_label", "classification"
     verbs, config, attends = (CLASSIFY_PICTURE,), VisionConfig, "vit2021"
-    files = (LABELS,)
+    files = (LABELS, EXAMPLES)
     heeds = PICTURE_SETTINGS | {"data.columns", "train.label_smoothing", "train.metrics"}
     smallest: ClassVar[Mapping[str, Any]] = {"n_labels": 2}
     head_scores = ("loss", "accuracy")

@@ -35,13 +35,13 @@ from regard.models.decoder import LanguageModel
 from regard.models.presets import build, resolve_for
 from regard.models.settings import DecoderConfig
 from regard.tasks.base import TASKS, Evaluation, JudgedRun, Prepared, Scoring
+from regard.tasks.examples import EXAMPLES, PageExample
 from regard.tasks.generation import Framing, framing_for
 from regard.tasks.language_scores import judged, summed_up
 from regard.tasks.opening import SHARED, TOKENIZER_FILES, check_memory, load_tokenizer
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import (
     TEXTS_INSTEAD,
-    PageExample,
     Reading,
     Subject,
     TextTask,
@@ -201,6 +201,10 @@ class PreparedLanguage(Prepared):
         return replace(judged, samples=[("(from nothing)", text, None) for text in texts])
 
     @override
+    def held_out(self) -> Sequence[str]:
+        return self.splits["valid"]
+
+    @override
     def save(self, folder: Path) -> None:
         self.framing.tokenizer.save(folder / SHARED)
         if self.template is not None:
@@ -267,7 +271,7 @@ class LanguageTask(TextTask):
 
     name, unit = "language", TOKEN
     verbs = (GENERATE,)
-    files = (*TOKENIZER_FILES, TEMPLATE)
+    files = (*TOKENIZER_FILES, TEMPLATE, EXAMPLES)
     heeds = (
         TEXT_SETTINGS
         | GENERATING
@@ -342,9 +346,9 @@ class LanguageTask(TextTask):
         return {"pairs": False}
 
     @override
-    def held_out(self, run: Writer) -> Iterator[PageExample]:
+    def asked_of(self, run: Writer, records: Sequence[str]) -> Iterator[PageExample]:
         """The first halves of texts, by words."""
-        for text in text_splits(run.recipe.data)["valid"]:
+        for text in records:
             if found := spans(text):
                 yield {"text": text[: found[(len(found) - 1) // 2][1]]}
 

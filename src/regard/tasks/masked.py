@@ -25,10 +25,11 @@ from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Scoring
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
 from regard.tasks.encoding import READ_TOKENS, EncoderInput, EncoderRun
+from regard.tasks.examples import PageExample
 from regard.tasks.look import MOST, Choice, Prediction, TopChoices
 from regard.tasks.opening import one_text
 from regard.tasks.reading_verbs import EMBED, FILL, NEAREST
-from regard.tasks.texts import PageExample, Subject, given_texts
+from regard.tasks.texts import Subject, given_texts
 from regard.tasks.verb import Form, Unit
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import MASK
@@ -240,9 +241,9 @@ class MaskedTask(EncodingTask):
         )
 
     @override
-    def held_out(self, run: Filler) -> Iterator[PageExample]:
+    def asked_of(self, run: Filler, records: Sequence[Any]) -> Iterator[PageExample]:
         """Texts without their longest word."""
-        for one in self.data(run).split("valid"):
+        for one in records:
             if found := spans(one.text):
                 start, end = max(found, key=lambda span: span[1] - span[0])
                 yield {"text": one.text[:start] + MASK + one.text[end:]}

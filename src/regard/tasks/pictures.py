@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 from typing_extensions import override
 
-from regard.core.errors import ConfigError, DataError
+from regard.core.errors import ConfigError
 from regard.data.augmentation import Augmentation
 from regard.data.batch import Batch
 from regard.data.corpora import read_corpus
@@ -19,8 +19,9 @@ from regard.data.picture_batches import PictureTable, drawn_in, picture_table
 from regard.data.splits import Data, load_records
 from regard.data.stream import Stream
 from regard.tasks.base import Evaluation, JudgedRun, Prepared, Task
+from regard.tasks.examples import PageExample, saved_examples
 from regard.tasks.recipe import Recipe
-from regard.tasks.texts import ELSEWHERE, NO_TEST, TEXTS_INSTEAD, Subject, check_data, has_data
+from regard.tasks.texts import ELSEWHERE, NO_TEST, TEXTS_INSTEAD, Subject, check_data
 from regard.tasks.verb import Unit
 from regard.training.flops import CallFlops
 from regard.training.losses import Objective
@@ -101,6 +102,10 @@ class PreparedPictures(Prepared):
         return self.train.stream(
             batch_size=settings.batch_size, seed=settings.seed, augmentation=draw
         )
+
+    @override
+    def held_out(self) -> Sequence[Any]:
+        return self.data.splits["valid"]
 
     def valid_batches(self) -> list[Batch]:
         """The validation set, on the device."""
@@ -250,19 +255,17 @@ class PictureTask(Task):
         data = recipe.data.model_copy(update={"n_train": 1}) if few else recipe.data
         return self.load_data(recipe.model_copy(update={"data": data}))
 
-    def held_out(self, run: Any) -> list[Any]:
-        """Some records that nothing was learned from; none where the data is not there."""
-        if not has_data(run.folder, run.recipe.data):
-            return []
-        return [*self.kept_data(run.recipe, "valid").split("valid")[:N_EXAMPLES]]
+    @override
+    def examples_of(self, run: Any, records: Sequence[Any]) -> list[PageExample]:
+        """Pictures as the model sees them, as data URLs."""
+        return [{"text": data_uri(run.fitted(one.picture))} for one in records[:N_EXAMPLES]]
 
     @override
-    def examples(self, run: Any) -> list[Any]:
-        """Held-out pictures as the model sees them, as data URLs."""
-        try:
-            return [{"text": data_uri(run.fitted(one.picture))} for one in self.held_out(run)]
-        except DataError:  # the files have gone
-            return []
+    def examples(self, run: Any) -> list[PageExample]:
+        saved = saved_examples(run.folder.path)
+        if saved is not None or run.recipe.data.world is None:
+            return saved or []
+        return self.examples_of(run, self.kept_data(run.recipe, "valid").split("valid"))
 
 
 def image_size(recipe: Recipe, data: Data[Any]) -> int:

@@ -30,8 +30,8 @@ from regard.models.encoder import Encoder, mean_of_real
 from regard.tasks.base import TASKS, Evaluation, Scoring
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
 from regard.tasks.encoding import EncoderRun, Texts, Vectors
+from regard.tasks.examples import PageExample
 from regard.tasks.reading_verbs import EMBED, NEAREST
-from regard.tasks.texts import PageExample
 from regard.tasks.verb import Form, Unit
 from regard.text.settings import TEXT_SETTINGS
 from regard.training.distributed import divided, unwrapped
@@ -260,11 +260,10 @@ class SimilarityTask(EncodingTask):
         )
 
     @override
-    def held_out(self, run: Embedder) -> Iterator[PageExample]:
+    def asked_of(self, run: Embedder, records: Sequence[Any]) -> Iterator[PageExample]:
         """Each text beside three others, its own among them."""
-        held = self.data(run).split("valid")
-        others = [one.other or "" for one in held]
-        for i, one in enumerate(held[:-2]):
+        others = [one.other or "" for one in records]
+        for i, one in enumerate(records[:-2]):
             yield {"text": one.text, "other": "\n".join(others[i : i + 3])}
 
 

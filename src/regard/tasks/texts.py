@@ -15,19 +15,18 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.checkpoints.run_folder import RunFolder
-from regard.core.errors import ConfigError, DataError, RegardError
+from regard.core.errors import ConfigError, DataError
 from regard.data.lines import present
 from regard.data.settings import DataSettings
 from regard.inspection.capture import POOL
 from regard.inspection.heads import Ids
 from regard.tasks.base import TASKS, Evaluation, Task
+from regard.tasks.examples import EXAMPLES, PageExample, saved_examples
 from regard.tasks.opening import TOKENIZER_FILES
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, SpecialIds
 
 NOBODYS = ("train.txt", "train.tsv")
 """What the recipe of an imported run names; a file of that name may lie here by chance."""
-PageExample = dict[str, str]
-"""A ``text``, and an ``other`` one where two go in."""
 N_EXAMPLES = 5
 MOST_CHARACTERS = {"text": 160, "other": 600}
 """Of an example."""
@@ -63,7 +62,7 @@ def has_data(folder: RunFolder, data: DataSettings) -> bool:
 class TextTask(Task):
     """A task of runs that read a text, or two."""
 
-    files: ClassVar[tuple[str, ...]] = TOKENIZER_FILES
+    files: ClassVar[tuple[str, ...]] = (*TOKENIZER_FILES, EXAMPLES)
     of_sentences: ClassVar[tuple[PageExample, ...]] = ()
     """Examples of the built-in sentences, whose splits take a while to build."""
     well_known: ClassVar[tuple[PageExample, ...]] = ()
@@ -105,21 +104,20 @@ class TextTask(Task):
             )
         return given
 
-    def held_out(self, run: Any) -> Iterator[PageExample]:
-        """Examples that nothing was learned from."""
+    def asked_of(self, run: Any, records: Sequence[Any]) -> Iterator[PageExample]:
+        """What is asked of the run where it is to answer the records."""
         return iter(())
 
     @override
+    def examples_of(self, run: Any, records: Sequence[Any]) -> Iterator[PageExample]:
+        """The first short ones."""
+        return islice(filter(_is_short, self.asked_of(run, records)), N_EXAMPLES)
+
+    @override
     def examples(self, run: Any) -> list[Any]:
-        data = run.recipe.data
-        if data.world == "sentences" and self.of_sentences:
+        if run.recipe.data.world == "sentences" and self.of_sentences:
             return list(self.of_sentences)
-        if not has_data(run.folder, data):
-            return list(self.well_known)
-        try:
-            return list(islice(filter(_is_short, self.held_out(run)), N_EXAMPLES))
-        except RegardError:  # the files have gone
-            return list(self.well_known)
+        return saved_examples(run.folder.path) or list(self.well_known)
 
     def scorer(self, scores: Callable[[], Mapping[str, Any]]) -> Scorer:
         """Those of some scores that are told of heads."""

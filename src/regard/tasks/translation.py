@@ -37,7 +37,7 @@ from regard.data.pair_batches import (
 )
 from regard.data.records import Pair
 from regard.data.settings import Files
-from regard.data.splits import Data, load_records, located, split_of
+from regard.data.splits import Data, load_records, split_of
 from regard.data.stream import Stream
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.settings import GENERATING, DecodeSettings
@@ -49,12 +49,12 @@ from regard.models.presets import build, resolve
 from regard.models.settings import SequenceConfig, without_dropout
 from regard.tasks.base import TASKS, Evaluation, JudgedRun, Prepared
 from regard.tasks.ensembles import ensemble_of
+from regard.tasks.examples import PageExample
 from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
 from regard.tasks.rewards import SampledTranslations, check_rewarded, reward_of
 from regard.tasks.texts import (
     ELSEWHERE,
-    PageExample,
     Reading,
     Scorer,
     Subject,
@@ -254,6 +254,10 @@ class PreparedTranslation(Prepared):
             wrong = [one for one in made if one[1] != one[2]][:2]
             samples += [*wrong, *(one for one in made[:4] if one not in wrong)][: N_SAMPLES // 2]
         return replace(judged, samples=samples[:N_SAMPLES])
+
+    @override
+    def held_out(self) -> Sequence[Pair]:
+        return self.data.splits["valid"]
 
     @override
     def save(self, folder: Path) -> None:
@@ -558,16 +562,8 @@ class TranslationTask(TextTask):
         return [one["text"] for one in super().examples(run)]
 
     @override
-    def held_out(self, run: Run) -> Iterator[PageExample]:
-        """Where some were held out, and of no larger file than needed."""
-        data = run.recipe.data
-        pairs: Sequence[Pair] = ()
-        if data.world is not None:
-            pairs = load_records(data, self.records).splits["valid"]
-        elif files := data.valid or data.test or data.train:
-            (found,) = located({"one": files}, data.folder).values()
-            pairs = read_corpus(found, self.records, data).examples
-        sources = (pair.source for pair in pairs)
+    def asked_of(self, run: Run, records: Sequence[Pair]) -> Iterator[PageExample]:
+        sources = (pair.source for pair in records)
         return ({"text": text} for text in sources if text.strip() and run.fits(text))
 
     @override

@@ -22,6 +22,7 @@ from regard.models.presets import build, resolve_for
 from regard.models.visual_questions import VisualQuestionsConfig, triplet
 from regard.tasks.base import TASKS, Scoring
 from regard.tasks.classification import LABELS, Labels, fitting_labels, load_labels
+from regard.tasks.examples import EXAMPLES, PageExample
 from regard.tasks.opening import (
     SHARED,
     TOKENIZER_FILES,
@@ -55,7 +56,6 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import divided, unwrapped
 from regard.training.flops import CallFlops
 from regard.training.losses import Losses, cross_entropy
-from regard.visual.heat_maps import data_uri
 
 UNSEEN = -1
 """The number of an answer that training did not show."""
@@ -164,7 +164,7 @@ class VisualQuestionsTask(PictureTask):
     name, records = "visual_questions", "image_question"
     verbs, config, attends = (ASK,), VisualQuestionsConfig, "san2016 or joint-vqa"
     unit = Unit("question", "questions")
-    files = (*TOKENIZER_FILES, LABELS)
+    files = (*TOKENIZER_FILES, LABELS, EXAMPLES)
     heeds = PICTURE_SETTINGS | {
         *("data.columns", "data.question_kind", "train.label_smoothing", "train.metrics"),
         *TEXT_SETTINGS,
@@ -269,15 +269,10 @@ class VisualQuestionsTask(PictureTask):
         )
 
     @override
-    def examples(self, run: Any) -> list[Any]:
-        """Held-out pictures as the model sees them, as data URLs, with their questions."""
-        try:
-            return [
-                {"text": data_uri(run.fitted(one.picture)), "other": one.question}
-                for one in self.held_out(run)
-            ]
-        except DataError:  # the files have gone
-            return []
+    def examples_of(self, run: Any, records: Sequence[Any]) -> list[PageExample]:
+        """Pictures as the model sees them, as data URLs, with their questions."""
+        shown = zip(PictureTask.examples_of(self, run, records), records, strict=False)
+        return [{**one, "other": record.question} for one, record in shown]
 
     @override
     def tokenizers(self, run: Any) -> tuple[Tokenizer | None, Tokenizer | None]:

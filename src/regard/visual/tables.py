@@ -22,7 +22,7 @@ from rich.console import Console, RenderableType
 from rich.table import Column
 from rich.table import Table as Grid
 
-from regard.visual.svg import Markup, element
+from regard.visual.svg import Markup, element, printable
 
 # Digits, perhaps an exponent, perhaps a short unit; or a dash where there is no number.
 _NUMBER = re.compile(r"[+\-−]?[\d.,]+(e[+\-]?\d+)?( ?[%×µA-Za-z]{1,5})?|[–—-]?")
@@ -116,11 +116,11 @@ def show_table(table: Table, console: Console, *, ruled: bool = False) -> None:
     plain = {"box": None, "padding": (0, 2, 0, 0), "pad_edge": False}
     look: dict[str, Any] = {"box": HEAVY_HEAD} if ruled else plain
     for piece in pieces(table, console.width - ruled, margin=3 if ruled else 2):
-        first, *others = piece.header
+        first, *others = map(printable, piece.header)
         columns = [Column(other, justify="right", no_wrap=True) for other in others]
         grid = Grid(Column(first, no_wrap=True), *columns, **look)
         for row in piece.rows:
-            grid.add_row(*row)
+            grid.add_row(*map(printable, row))
         console.print(grid)
 
 

@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from regard.server.batcher import Worker
+from regard.decoding.wanted import UnwantedError, check_wanted
+from regard.server.batcher import CLIENT, EngineError, Worker
 from regard.server.errors import BusyError
 from regard.server.limits import Limits
 
@@ -238,3 +239,202 @@ def test_work_is_told_when_nobody_waits_for_it_any_more():
     assert late.is_set()
     assert left.is_set()
     assert not done.is_set()
+
+
+# ------------------------------------------------------------------ fair turns
+
+
+def of(client, job):
+    """The job as a request of some client."""
+
+    async def asked():
+        CLIENT.set(client)
+        return await job()
+
+    return asked
+
+
+def test_clients_have_their_turns_one_after_the_other():
+    order, gate = [], threading.Event()
+    worker = Worker(list, limits=Limits(window=0.0))
+
+    def noting(name):
+        return lambda: worker.call(lambda: order.append(name))
+
+    run_all(
+        worker,
+        of("first", lambda: worker.call(gate.wait)),
+        *(of("many", noting(f"many {i}")) for i in range(3)),
+        *(of("few", noting(f"few {i}")) for i in range(2)),
+        of("last", lambda: asyncio.sleep(0, gate.set())),
+    )
+    assert order == ["many 0", "few 0", "many 1", "few 1", "many 2"]
+
+
+def test_a_long_list_of_texts_is_translated_in_pieces_and_others_come_between(shouting):
+    worker = Worker(shouting, limits=Limits(window=0.0, batch_characters=8, batch=4))
+    long, gate = [letter * 4 for letter in "abcdef"], threading.Event()
+    _, *found, _ = run_all(
+        worker,
+        of("first", lambda: worker.call(gate.wait)),
+        of("many", asking(worker, *long)),
+        of("one", asking(worker, "z" * 5)),
+        of("one", asking(worker, "y" * 20)),  # alone, though it is longer than a piece
+        of("last", lambda: asyncio.sleep(0, gate.set())),
+    )
+    assert found == [[text.upper() for text in long], ["ZZZZZ"], ["Y" * 20]]
+    assert shouting.batches == [long[:2], ["zzzzz"], long[2:4], ["y" * 20], long[4:]]
+
+
+def test_one_client_cannot_fill_the_queue_of_all():
+    gate = threading.Event()
+    limits = Limits(window=0.0, client_queue=2)
+    worker = Worker(lambda texts: gate.wait() and list(texts), limits=limits)
+    asked = [of("many", asking(worker, letter)) for letter in "abcd"]
+    found = run_all(
+        worker,
+        *asked,
+        of("one", asking(worker, "z")),
+        of("", lambda: asyncio.sleep(0, gate.set())),
+    )
+    refused = [one for one in found if isinstance(one, BusyError)]
+    assert refused
+    assert "too many of your requests" in str(refused[0])
+    assert found[-2] == ["z"]
+
+
+# ------------------------------------------------------------------ what nobody waits for
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_nobody_waits_for_ends_at_its_next_step(shared):
+    began, go_on, ended = (threading.Event() for _ in range(3))
+
+    def steps(texts):
+        began.set()
+        assert go_on.wait(30)
+        try:
+            check_wanted()
+        except UnwantedError:
+            ended.set()
+            raise
+        return list(texts)
+
+    worker = Worker(steps, limits=Limits(window=0.2))
+
+    async def story():
+        asked = [asyncio.create_task(worker.translate(["a"])) for _ in range(1 + shared)]
+        assert await asyncio.to_thread(began.wait, 30)
+        for one in asked:
+            one.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        go_on.set()
+        assert await asyncio.to_thread(ended.wait, 30)
+        return await worker.translate(["b"])
+
+    assert asyncio.run(story()) == ["b"]
+    worker.close()
+
+
+def test_a_batch_goes_on_as_long_as_somebody_waits():
+    began, go_on, batches = threading.Event(), threading.Event(), []
+
+    def steps(texts):
+        batches.append(texts)
+        began.set()
+        assert go_on.wait(30)
+        check_wanted()
+        return list(texts)
+
+    worker = Worker(steps, limits=Limits(window=0.2))
+
+    async def story():
+        leaving, staying = (asyncio.create_task(worker.translate([text])) for text in "ab")
+        assert await asyncio.to_thread(began.wait, 30)
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        go_on.set()
+        return await staying
+
+    assert asyncio.run(story()) == ["b"]
+    worker.close()
+    assert batches == [["a", "b"]]
+
+
+# ------------------------------------------------------------------ engines that crash
+
+
+class PanicException(BaseException):
+    """As Rust code raises it: no Exception."""
+
+
+def test_a_panic_costs_its_own_request_alone(shouting):
+    def panicking(texts):
+        if "panic" in texts:
+            raise PanicException("index out of bounds")
+        return shouting(texts)
+
+    worker = Worker(panicking, limits=PATIENT)
+    good, bad, other = run_all_without_closing(
+        asking(worker, "a"), asking(worker, "panic"), asking(worker, "b")
+    )
+    assert (good, other) == (["A"], ["B"])
+    assert isinstance(bad, EngineError)
+    assert worker.trouble is None
+    assert run_all(worker, asking(worker, "c")) == [["C"]]
+
+
+def test_an_engine_that_stays_broken_is_told_until_it_is_whole():
+    broken = threading.Event()
+    broken.set()
+
+    def probe():
+        if broken.is_set():
+            raise PanicException
+
+    def panic():
+        raise PanicException
+
+    worker = Worker(list, probe=probe)
+
+    async def story():
+        with pytest.raises(EngineError):
+            await worker.call(panic)
+        assert "has crashed" in worker.trouble
+        later = asyncio.create_task(worker.call(lambda: 7))
+        await asyncio.sleep(0.05)
+        assert not later.done()
+        assert "has crashed" in worker.trouble
+        broken.clear()
+        return await later
+
+    assert asyncio.run(story()) == 7
+    assert worker.trouble is None
+    worker.close()
+
+
+def test_a_thread_that_has_ended_is_told_and_replaced():
+    worker = Worker(list)
+    assert run_all_without_closing(lambda: worker.call(lambda: 1)) == [1]
+    worker._thread = threading.Thread(target=lambda: None)
+    worker._thread.start()
+    worker._thread.join()
+    assert worker.trouble == "the model's thread has ended"
+    assert run_all(worker, lambda: worker.call(lambda: 7)) == [7]
+
+
+def test_work_without_an_end_is_told():
+    gate, began = threading.Event(), threading.Event()
+    worker = Worker(list, limits=Limits(stuck=0.05))
+
+    async def story():
+        asked = asyncio.create_task(worker.call(lambda: began.set() or gate.wait()))
+        assert await asyncio.to_thread(began.wait, 30)
+        await asyncio.sleep(0.1)
+        assert "at one piece of work for 0 s" in worker.trouble
+        gate.set()
+        return await asked
+
+    assert asyncio.run(story())
+    worker.close()
+    assert worker.trouble is None

@@ -30,6 +30,9 @@ export function hasKey() {
   return Boolean(sessionStorage.getItem(KEY));
 }
 
+/** Shows that this page asks, and no other website, where the browser does not tell. */
+const TOKEN = document.querySelector('meta[name="regard-token"]')?.getAttribute("content") ?? "";
+
 const LIMIT = 40; // answers kept; the oldest goes first
 
 /** @type {Map<string, Promise<any>>} */
@@ -71,7 +74,8 @@ async function fetchJson(path, text) {
  */
 export async function reach(path, options) {
   const key = sessionStorage.getItem(KEY);
-  const headers = { ...options.headers, ...(key && { Authorization: `Bearer ${key}` }) };
+  const own = { "X-Regard-Token": TOKEN, ...(key && { Authorization: `Bearer ${key}` }) };
+  const headers = { ...options.headers, ...own };
   let response;
   try {
     response = await fetch(path, { ...options, headers });
