@@ -24,8 +24,9 @@ import torch
 from regard.core.errors import ConfigError, DataError
 from regard.data.batch import Batch
 from regard.data.examples import AT_ONCE, Column, Ids, IdTable, Ints
+from regard.data.file_patterns import expanded
 from regard.data.lines import read_lines
-from regard.data.readers import TABLES, an_object, ending, read_json_lines, text_value
+from regard.data.readers import KEYED, READERS, TABLES, an_object, ending, text_value
 from regard.data.settings import DataSettings
 from regard.data.splits import NAMES, located_splits, read_splits
 from regard.data.stream import Stream
@@ -78,7 +79,7 @@ def text_splits(settings: DataSettings, tasks: PromptedSplits | None = None) -> 
 def lines_go_on(settings: DataSettings) -> bool:
     """Whether texts go on where the one before ended: only lines of a plain file do."""
     plain = isinstance(settings.train, str) and settings.prompt is None
-    return plain and ending(Path(str(settings.train))) != ".jsonl"
+    return plain and ending(Path(str(settings.train))) not in KEYED
 
 
 def _check(settings: DataSettings) -> None:
@@ -99,24 +100,31 @@ def _check(settings: DataSettings) -> None:
 
 
 def read_texts(name: str) -> Texts:
-    """All texts of a file; what is wrong is told as ``file:line: finding; remedy``."""
-    path = Path(name)
-    if ending(path) in TABLES:
-        raise DataError(
-            f"{name}: a table, but a language is learned from plain text; give a .txt file with a "
-            'text a line, or .jsonl with {"text": "…"}, or say in data.prompt how rows are '
-            "written as texts"
-        )
-    texts = tuple(_entries(path) if ending(path) == ".jsonl" else read_lines(path))
-    if not texts:
-        raise DataError(f"{name}: empty; expected a text a line")
-    if not any(text.strip() for text in texts):
-        raise DataError(f"{name}: {len(texts):,} lines, and no text in any of them")
-    return texts
+    """All texts of a file, or of the files that a pattern matches."""
+    return tuple(stream_texts(name))
+
+
+def stream_texts(name: str) -> Iterator[str]:
+    """Texts one by one; what is wrong is told as ``file:line: finding; remedy``."""
+    for one in expanded(name):
+        path, n, written = Path(str(one)), 0, False
+        if ending(path) in TABLES:
+            raise DataError(
+                f"{path}: a table, but a language is learned from plain text; give a .txt file "
+                'with a text a line, or .jsonl with {"text": "…"}, or say in data.prompt how rows '
+                "are written as texts"
+            )
+        for text in _entries(path) if ending(path) in KEYED else read_lines(path):
+            n, written = n + 1, written or bool(text.strip())
+            yield text
+        if not n:
+            raise DataError(f"{path}: empty; expected a text a line")
+        if not written:
+            raise DataError(f"{path}: {n:,} lines, and no text in any of them")
 
 
 def _entries(path: Path) -> Iterator[str]:
-    for row in read_json_lines(path):
+    for row in READERS[ending(path)](path):
         if row.values is not None:
             entry = an_object(row.values, ("text",), row.where)
             yield text_value(entry["text"], "text", row.where)

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from regard.core.errors import ConfigError, DataError
 from regard.core.registry import did_you_mean
 from regard.data.corpora import SCHEMAS, check_alike, read_corpus
+from regard.data.file_patterns import is_pattern
 from regard.data.lines import present
 from regard.data.picture_corpora import check_lines
 from regard.data.records import Corpus, Labelled, Pair
@@ -126,10 +127,14 @@ def located_splits(settings: DataSettings) -> dict[str, Files]:
 
 
 def located(named: Mapping[str, Files], folder: str | None) -> dict[str, Files]:
-    """Files with their folder, packed or not; all that a folder lacks is told at once."""
+    """Files and patterns with their folder, packed or not; all it lacks is told at once."""
     home = Path(folder or "")
     listed = {split: [one] if isinstance(one, str) else [*one] for split, one in named.items()}
-    missing = [name for name in chain(*listed.values()) if present(home / name) is None]
+    missing = [
+        name
+        for name in chain(*listed.values())
+        if present(home / name) is None and not is_pattern(str(home / name))
+    ]
     if folder is not None and missing:
         finding = "lacks" if home.is_dir() else "does not exist and should hold"
         raise DataError(
