@@ -101,7 +101,9 @@ def read_corpus(
         examples = [*together(examples)]
         return Corpus(tuple(examples), tally.n_rows - tally.n_made, tally.n_headers)
     headed = _may_have_header(files, settings)
-    likely = _likely_header(examples) if kind == "label" and headed and not tally.n_headers else None
+    likely = (
+        _likely_header(examples) if kind == "label" and headed and not tally.n_headers else None
+    )
     return Corpus(tuple(examples), tally.n_empty, tally.n_headers, tally.n_unanswered, likely)
 
 

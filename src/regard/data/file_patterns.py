@@ -1,8 +1,8 @@
-"""Patterns that stand for many files: ``corpus/*.jsonl.gz``, or two that are matched side by side.
+"""Patterns that stand for many files: ``corpus/*.jsonl.gz``, or two, matched side by side.
 
-A name with ``*``, ``?`` or ``[`` in it is a pattern, unless there is a file of that very name. ``**``
-stands for any number of folders. Files come in the order of their names, so that the same files give
-the same data everywhere.
+A name with ``*``, ``?`` or ``[`` in it is a pattern, unless there is a file of that very name;
+``**`` stands for any number of folders. Files come in the order of their names, so that the same
+files give the same data everywhere.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def _matches(name: str) -> list[str]:
     """What a pattern matches, in the order of names; any other name stands for itself."""
     if not is_pattern(name):
         return [name]
-    found = sorted(one for one in glob.glob(name, recursive=True) if Path(one).is_file())
+    every = glob.glob(name, recursive=True)  # noqa: PTH207 - Path.glob refuses a** and the like
+    found = sorted(one for one in every if Path(one).is_file())
     if not found:
         raise DataError(f"no file matches the pattern {Path(name).absolute()}; correct it")
     return found

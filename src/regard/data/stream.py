@@ -3,6 +3,9 @@
 The plan of an epoch depends on nothing but the examples, the seed and the epoch's number. So the
 position in a stream is two numbers, going on from it is exact, and several processes agree on who
 takes which batch without a word.
+
+Examples that do not fit into memory come in windows. A window is planned as an epoch is, from its
+own number too, and a position is three numbers. No batch has examples of two windows.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -43,9 +46,37 @@ class Dataset(Protocol):
         ...
 
 
-def epoch_rng(seed: int, epoch: int) -> np.random.Generator:
-    """The generator that plans an epoch."""
-    return np.random.default_rng((seed, epoch))
+@runtime_checkable
+class WindowedDataset(Protocol):
+    """Numbered examples of which one window at a time is in memory."""
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all that the examples and their windows depend on."""
+        ...
+
+    @property
+    def n_windows(self) -> int:
+        """Windows of an epoch, the same in each."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def of_window(self, epoch: int, window: int) -> Any:
+        """The examples of a window of an epoch."""
+        ...
+
+
+def examples_of(dataset: Dataset | WindowedDataset, epoch: int, window: int = 0) -> Any:
+    """The examples of an epoch, or of a window of it."""
+    if isinstance(dataset, WindowedDataset):
+        return dataset.of_window(epoch, window)
+    return dataset.of_epoch(epoch)
+
+
+def epoch_rng(seed: int, epoch: int, window: int = 0) -> np.random.Generator:
+    """The generator that plans an epoch, or a window of it."""
+    return np.random.default_rng((seed, epoch, window) if window else (seed, epoch))
 
 
 class Stream:
@@ -57,7 +88,7 @@ class Stream:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Dataset | WindowedDataset,
         plan: Plan,
         collate: Collate,
         *,
@@ -67,10 +98,12 @@ class Stream:
         if not len(dataset):
             raise DataError("there are no examples to train on")
         self.epoch = 0  # of the next batch; as many are complete
+        self._n_windows = dataset.n_windows if isinstance(dataset, WindowedDataset) else None
         self._dataset, self._plan, self._collate = dataset, plan, collate
         self._seed, self._depends_on = seed, dict(depends_on)
         self._rank, self._world = 0, 1
-        self._position = 0
+        self._window = self._position = 0
+        self._n_empty = 0  # windows without a batch, one after the other
         self._planned: tuple[Any, Sequence[Any]] | None = None
 
     def shard(self, rank: int, world: int) -> Stream:
@@ -87,12 +120,14 @@ class Stream:
 
     @property
     def n_batches(self) -> int:
-        """Batches of the current epoch, those of all processes together."""
+        """Batches of the current epoch, or window, those of all processes together."""
         return len(self._current()[1])
 
     def next(self) -> Batch:
         """The next batch; after the last of an epoch, the first of the next."""
         self._advance(self._rank)
+        while not len(self._current()[1]):  # a window may be too small for a batch
+            self._go_on()
         examples, plan = self._current()
         batch = self._collate(examples, plan[self._position])
         self._advance(self._world - self._rank)
@@ -100,7 +135,8 @@ class Stream:
 
     def state(self) -> State:
         """Where the stream is."""
-        return {"epoch": self.epoch, "position": self._position, **self._made_of()}
+        window = {} if self._n_windows is None else {"window": self._window}
+        return {"epoch": self.epoch, **window, "position": self._position, **self._made_of()}
 
     def restore(self, state: Mapping[str, int | str]) -> None:
         """Go on as the stream did whose state this was."""
@@ -116,7 +152,7 @@ class Stream:
                     f"cannot go on in the middle of an epoch: {name} was {was} when the "
                     f"checkpoint was made and is {here} now; set it back, or start a new run"
                 )
-        self._go(int(state["epoch"]), int(state["position"]))
+        self._go(int(state["epoch"]), int(state.get("window", 0)), int(state["position"]))
 
     def _advance(self, n: int) -> None:
         """Pass over ``n`` batches; an epoch is planned only when one of its batches is needed."""
@@ -126,19 +162,25 @@ class Stream:
                 self._position += n
                 return
             n -= left
-            self._go(self.epoch + 1, 0)
+            self._go_on()
 
-    def _go(self, epoch: int, position: int) -> None:
-        if epoch != self.epoch:
+    def _go_on(self) -> None:
+        """To the first batch of the next window."""
+        epochs, window = divmod(self._window + 1, self._n_windows or 1)
+        self._go(self.epoch + epochs, window, 0)
+
+    def _go(self, epoch: int, window: int, position: int) -> None:
+        if (epoch, window) != (self.epoch, self._window):
             self._planned = None
-        self.epoch, self._position = epoch, position
+        self.epoch, self._window, self._position = epoch, window, position
 
     def _current(self) -> tuple[Any, Sequence[Any]]:
-        """The examples of this epoch and their plan, made when they are first needed."""
+        """The examples of this window and their plan, made when they are first needed."""
         if self._planned is None:
-            examples = self._dataset.of_epoch(self.epoch)
-            plan = self._plan(examples, epoch_rng(self._seed, self.epoch))
-            if not len(plan):
+            examples = examples_of(self._dataset, self.epoch, self._window)
+            plan = self._plan(examples, epoch_rng(self._seed, self.epoch, self._window))
+            self._n_empty = 0 if len(plan) else self._n_empty + 1
+            if self._n_empty >= (self._n_windows or 1):
                 raise DataError("there is nothing to train on: all examples are empty")
             self._planned = examples, plan
         return self._planned
@@ -148,7 +190,7 @@ class Stream:
 
 
 Made = tuple[Batch, State, int]
-"""A batch, the state in which it left the stream, and how many batches that epoch has."""
+"""A batch, the state in which it left the stream, and how many batches that window has."""
 THREAD = "batches"
 
 
