@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.core.errors import DataError
-from regard.data.lines import present
+from regard.data.lines import not_found, present
 from regard.data.settings import Files
 
 
@@ -32,6 +32,14 @@ def expanded(files: Files) -> list[Files]:
             f"needs its partner; {_surplus(sources, targets)} is the first that may have none"
         )
     return [*zip(sources, targets, strict=True)]
+
+
+def check_there(files: Files) -> None:
+    """Refuse a pattern that matches nothing, and a file that is not there."""
+    for part in expanded(files):
+        for name in (part,) if isinstance(part, str) else part:
+            if not Path(name).is_file():
+                raise DataError(not_found(Path(name)))
 
 
 def _matches(name: str) -> list[str]:

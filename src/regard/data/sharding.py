@@ -8,10 +8,13 @@ there: nothing comes twice, and every file has the bytes that it would have had.
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +22,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from regard.core.errors import DataError
-from regard.core.files import read_json, telling, whole_file, write_whole
+from regard.core.files import read_json, telling, write_whole
 from regard.data.examples import Ids, IdTable, LongRule, encode_column, flat_table, within
 from regard.data.shards import (
     ASKED,
@@ -42,6 +45,8 @@ SAMPLE = 2**24
 """Characters that a tokenizer is trained on, at most."""
 _SPREAD = 0x9E3779B97F4A7C15
 """Multiplied with it, numbers that follow each other lie all over 64 bits (Knuth)."""
+_NUMBERED = re.compile(r"\d{6,}[-.]")
+"""How the names of all files begin that workers write."""
 OFTEN = 100
 """Shards after which something is said."""
 
@@ -127,22 +132,32 @@ def _written(
     n_long: int = 0,
 ) -> Shard:
     """Write a shard, then beside it what it holds: so much of a preparation is done."""
-    path = folder / f"{chunk.number:06}.npy"
-    with whole_file(path) as file:
-        np.save(file, flat)
+    file = BytesIO()
+    np.save(file, flat)
+    raw = file.getvalue()
     shard = Shard(
-        file=path.name,
+        file=f"{chunk.number:06}.npy",
         corpus=chunk.corpus,
         units=units,
         ids=ids,
         longest=longest,
         n_long=n_long,
-        size=path.stat().st_size,
-        digest=file_digest(path),
+        size=len(raw),
+        digest=digester(raw).hexdigest(),
         texts=chunk.digest,
     )
-    write_whole(path.with_suffix(".json"), shard.model_dump_json())
+    path = folder / shard.file
+    _put(path, raw)
+    _put(path.with_suffix(".json"), shard.model_dump_json().encode())
     return shard
+
+
+def _put(path: Path, raw: bytes) -> None:
+    """Write a file whole, undisturbed by a worker of a killed preparation that does the same."""
+    own = path.with_name(f"{path.stem}-{os.getpid()}{path.suffix}")
+    write_whole(own, raw)
+    with telling(path):
+        own.replace(path)
 
 
 def chunks(records: Iterable[Texts], characters: int) -> Iterator[list[Texts]]:
@@ -211,12 +226,15 @@ class Preparation:
             write_whole(path, _as_json({"asked": self.asked}))
             return
         begun = read_json(path)
-        if told := changes(begun.get("asked", {}), self.asked):
+        self.ready = "notes" in begun
+        told = changes(begun.get("asked", {}), self.asked)
+        if self.ready and told:
             raise DataError(
                 f"{self.folder} was begun with other settings: {told}; set it back, or name "
                 "another folder with --out"
             )
-        self.ready = "notes" in begun
+        if told:  # nothing was made by them
+            write_whole(path, _as_json({"asked": self.asked}))
         self.notes += begun.get("notes", [])
 
     def tokenizers_saved(self) -> None:
@@ -259,8 +277,7 @@ class Preparation:
         kept = {one.file for one in manifest.shards}
         with telling(self.folder):
             for path in self.folder.glob("*.*"):
-                numbered = path.name.split(".")[0].isdigit()
-                if numbered and path.name not in kept:
+                if _NUMBERED.match(path.name) and path.name not in kept:
                     path.unlink(missing_ok=True)
 
     def _known(self) -> dict[int, Shard]:

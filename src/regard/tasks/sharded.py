@@ -11,6 +11,7 @@ from typing import Any
 from regard.core.errors import DataError
 from regard.data.corpora import Tally, read_records
 from regard.data.examples import LongRule
+from regard.data.file_patterns import check_there
 from regard.data.language import check_texts, stream_texts
 from regard.data.records import Corpus, Pair
 from regard.data.settings import Files
@@ -105,11 +106,12 @@ def shard_pairs(
     # How long texts may be does not depend on the size of the vocabulary.
     sizes = {"n_source_vocab": 9, "n_target_vocab": 9, "shared_vocab": recipe.text.shared}
     max_len = resolve(recipe.model, **sizes).max_len
+    _files(recipe)
     work = Preparation(home, _asked(recipe, records, max_len, rule))
     work.begin()
     if not work.ready:
         if init is None:
-            sample = _sample(work, _pairs(recipe, records, Tally()), say)
+            sample = _sample(work, _pairs(recipe, records, Tally()))
             pairs = [Pair(source, target) for source, target in sample]
             train_tokenizers(pairs, recipe.text).save(home)
         else:  # the weights there know no other ids
@@ -143,11 +145,12 @@ def shard_texts(recipe: Recipe, *, n_workers: int, say: Say) -> Manifest:
     """Fill the folder of a recipe that learns a language, or go on with it."""
     home, init = _home(recipe), recipe.train.init
     check_texts(recipe.data)
+    _files(recipe)
     work = Preparation(home, _asked(recipe, "text"))
     work.begin()
     if not work.ready:
         if init is None:
-            sample = _sample(work, _texts(recipe), say)
+            sample = _sample(work, _texts(recipe))
             tokenizer = Tokenizer.train([text for (text,) in sample], recipe.text)
         else:
             tokenizer = load_tokenizer(Path(init))
@@ -179,13 +182,16 @@ def _texts(recipe: Recipe) -> list[Iterator[Texts]]:
 
 
 def _files(recipe: Recipe) -> list[Files]:
+    """Those of each corpus; one that is not there is told before anything is done."""
     named = {str(number): one.train for number, one in enumerate(recipe.data.corpora)}
-    return [*located(named, recipe.data.folder).values()]
+    found = [*located(named, recipe.data.folder).values()]
+    for files in found:
+        check_there(files)
+    return found
 
 
-def _sample(work: Preparation, corpora: Sequence[Iterator[Texts]], say: Say) -> list[Texts]:
+def _sample(work: Preparation, corpora: Sequence[Iterator[Texts]]) -> list[Texts]:
     """What a tokenizer is trained on; noted where it is not all there is."""
-    say("reading the texts for the tokenizer …")
     sample, one_in = sampled(chain(*corpora), SAMPLE)
     if one_in > 1:
         work.notes.append(
