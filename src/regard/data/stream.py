@@ -16,9 +16,10 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
+from typing_extensions import TypeIs
 
 from regard.core.errors import CheckpointError, DataError
 from regard.data.batch import Batch
@@ -46,7 +47,6 @@ class Dataset(Protocol):
         ...
 
 
-@runtime_checkable
 class WindowedDataset(Protocol):
     """Numbered examples of which one window at a time is in memory."""
 
@@ -67,9 +67,14 @@ class WindowedDataset(Protocol):
         ...
 
 
+def in_windows(dataset: Dataset | WindowedDataset) -> TypeIs[WindowedDataset]:
+    """Whether examples come in windows. Nothing else is asked, as digests take their time."""
+    return hasattr(dataset, "of_window")
+
+
 def examples_of(dataset: Dataset | WindowedDataset, epoch: int, window: int = 0) -> Any:
     """The examples of an epoch, or of a window of it."""
-    if isinstance(dataset, WindowedDataset):
+    if in_windows(dataset):
         return dataset.of_window(epoch, window)
     return dataset.of_epoch(epoch)
 
@@ -98,7 +103,7 @@ class Stream:
         if not len(dataset):
             raise DataError("there are no examples to train on")
         self.epoch = 0  # of the next batch; as many are complete
-        self._n_windows = dataset.n_windows if isinstance(dataset, WindowedDataset) else None
+        self._n_windows = dataset.n_windows if in_windows(dataset) else None
         self._dataset, self._plan, self._collate = dataset, plan, collate
         self._seed, self._depends_on = seed, dict(depends_on)
         self._rank, self._world = 0, 1

@@ -261,10 +261,8 @@ class Task(ABC):
 
     def shard(self, recipe: Recipe, *, n_workers: int, say: Callable[[str], None]) -> Manifest:
         """Tokenise the training texts into the folder ``data.shards``, or go on with it."""
-        able = [name for name, task in TASKS.items() if type(task).shard is not Task.shard]
         raise ConfigError(
-            f"the task {self.name} reads its training data whole, so nothing is to be prepared; "
-            f"shards are for {', '.join(able)}"
+            f"the task {self.name} reads its training data whole: leave out data.shards"
         )
 
     @abstractmethod
