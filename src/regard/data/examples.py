@@ -28,7 +28,7 @@ from regard.text.tokenizer import Tokenizer
 Ids = NDArray[np.int32]
 Ints = NDArray[np.int64]
 
-AT_ONCE = 20_000
+AT_ONCE = 4_000
 """Texts that are encoded together."""
 BLOCKS = (64, 128)
 """Sizes of a block of attention."""

@@ -268,7 +268,7 @@ class Preparation:
         for shard in streamed(encode, wanted(), n_workers=n_workers, alone=True):
             found[int(shard.file.split(".")[0])] = shard
             if len(found) % OFTEN == 0:
-                say(f"{len(found):,} shards, {sum(one.units for one in found.values()):,} units")
+                say(f"{len(found):,} shards are done")
         return [found[number] for number in sorted(found)]
 
     def finish(self, manifest: Manifest) -> None:
