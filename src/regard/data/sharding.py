@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from regard.core.errors import DataError
-from regard.core.files import read_json, telling, write_whole
+from regard.core.files import telling, write_whole
 from regard.data.examples import Ids, IdTable, LongRule, encode_column, flat_table, within
 from regard.data.shards import (
     ASKED,
@@ -32,6 +32,7 @@ from regard.data.shards import (
     changes,
     digester,
     file_digest,
+    read_begun,
     tokenizers_digest,
 )
 from regard.data.workers import streamed
@@ -225,9 +226,9 @@ class Preparation:
                 )
             write_whole(path, _as_json({"asked": self.asked}))
             return
-        begun = read_json(path)
-        self.ready = "notes" in begun
-        told = changes(begun.get("asked", {}), self.asked)
+        begun = read_begun(self.folder)
+        self.ready = begun.notes is not None
+        told = changes(begun.asked, self.asked)
         if self.ready and told:
             raise DataError(
                 f"{self.folder} was begun with other settings: {told}; set it back, or name "
@@ -235,7 +236,7 @@ class Preparation:
             )
         if told:  # nothing was made by them
             write_whole(path, _as_json({"asked": self.asked}))
-        self.notes += begun.get("notes", [])
+        self.notes += begun.notes or ()
 
     def tokenizers_saved(self) -> None:
         """Mark the tokenizers as complete; what was noted about them is kept."""

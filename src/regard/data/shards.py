@@ -19,10 +19,10 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from regard.core.errors import DataError
 from regard.data.examples import Ids
@@ -33,6 +33,7 @@ AGAIN = "`regard prepare` with the same recipe makes what is missing or damaged 
 """What to do about a folder that is not whole."""
 Kind = Literal["pair", "text"]
 """Whether a unit of a shard is a pair of texts, or an id of one long text."""
+M = TypeVar("M", bound=BaseModel)
 digester = partial(hashlib.blake2b, digest_size=16)
 
 
@@ -47,15 +48,31 @@ class Shard(BaseModel):
     units: int = Field(ge=0)
     """Pairs, or ids of one long text."""
     ids: int = Field(ge=0)
-    longest: int = Field(ge=0)
+    longest: int = Field(ge=0, le=2**48)
     """Positions of the longest text of a pair, the end token included; 0 of a language."""
     n_long: int = Field(ge=0)
     """Pairs that were longer than the model reads, and so left out or cut."""
-    size: int = Field(ge=0)
+    size: int = Field(ge=0, le=2**48)
     """Bytes of the file."""
     digest: str
     texts: str
     """A digest of the texts that it was made of."""
+
+    @model_validator(mode="after")
+    def _no_more_than_its_bytes(self) -> Shard:
+        if 4 * max(self.ids, self.units) > self.size:
+            raise ValueError(f"{self.file} cannot hold so many ids in {self.size} bytes")
+        return self
+
+
+class Begun(BaseModel):
+    """By which settings a folder of shards was begun."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    asked: dict[str, Any]
+    notes: tuple[str, ...] | None = None
+    """On the tokenizers; None where these are not complete."""
 
 
 class Manifest(BaseModel):
@@ -177,11 +194,20 @@ def read_manifest(path: Path) -> Manifest:
         begun = (path / ASKED).exists()
         finding = "is not complete" if begun else "holds no shards"
         raise DataError(f"{path} {finding}: run `regard prepare` with this recipe first")
+    return _read(file, Manifest, AGAIN)
+
+
+def read_begun(path: Path) -> Begun:
+    """By which settings a folder was begun, which it must have been."""
+    return _read(path / ASKED, Begun, "name another folder with --out, or delete this one")
+
+
+def _read(file: Path, kind: type[M], remedy: str) -> M:
     try:
-        return Manifest.model_validate_json(file.read_bytes())
+        return kind.model_validate_json(file.read_bytes())
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "it"
-        raise DataError(f"{file} is damaged ({where}: {first['msg']}); {AGAIN}") from None
+        raise DataError(f"{file} is damaged ({where}: {first['msg']}); {remedy}") from None

@@ -24,7 +24,7 @@ SETTINGS = settings(max_examples=40, deadline=None, derandomize=True)
 
 def a_shard(number, units, *, corpus=0, ids=None):
     file = f"{number:06}.npy"
-    more = {"longest": 9, "n_long": 0, "size": 0, "digest": "", "texts": ""}
+    more = {"longest": 9, "n_long": 0, "size": 10**9, "digest": "", "texts": ""}
     return Shard(file=file, corpus=corpus, units=units, ids=ids or 10 * units, **more)
 
 

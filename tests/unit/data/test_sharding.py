@@ -271,6 +271,8 @@ def test_a_manifest_that_lies_is_refused(home):
 
     told(lambda x: x["shards"][0].update(file="../../etc/passwd"))
     told(lambda x: x["shards"][0].update(units=-1))
+    told(lambda x: x["shards"][0].update(ids=10**30))
+    told(lambda x: x["shards"][0].update(size=10**30))
     told(lambda x: x.update(shards=[]))
     told(lambda x: x.update(format=2))
     told(lambda x: x.pop("kind"))
@@ -284,9 +286,16 @@ def test_a_manifest_that_lies_is_refused(home):
         ShardFolder(home.parent)
 
 
+@pytest.mark.parametrize("begun", ["{", "[]", '{"asked": 5}', '{"asked": {}, "notes": 7}'])
+def test_a_damaged_beginning_is_told(recipe, home, begun):
+    (home / "asked.json").write_text(begun)
+    with pytest.raises(DataError, match=r"asked\.json is damaged \(.*; name another folder"):
+        shard(recipe(), n_workers=1)
+
+
 def test_shards_that_are_pickles_are_not_opened(home, tmp_path):
     path = home / "000000.npy"
-    np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    np.save(path, np.array([{"a": 1}] * 9000, dtype=object), allow_pickle=True)
     manifest = json.loads((home / "shards.json").read_text())
     manifest["shards"][0].update(
         size=path.stat().st_size,
