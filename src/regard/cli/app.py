@@ -9,7 +9,18 @@ import typer
 import typer.main
 
 from regard import __version__
-from regard.cli import bench, catalogue, compare, evaluate, explain, lab, serve, table, train
+from regard.cli import (
+    bench,
+    catalogue,
+    compare,
+    evaluate,
+    explain,
+    lab,
+    prepare,
+    serve,
+    table,
+    train,
+)
 from regard.cli.verbs import add_verbs
 from regard.core.errors import ConfigError
 from regard.core.plugins import load_plugins
@@ -33,6 +44,7 @@ def make_app(asked: str | None) -> typer.Typer:
     )
     app.callback()(_options)
     app.command("demo")(train.demo)
+    app.command("prepare")(prepare.prepare)
     app.command("train")(train.train)
     app.command("average")(train.average)
     add_verbs(app, asked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -63,9 +63,16 @@ def _section(cls: type[BaseModel], path: list[str]) -> type[BaseModel]:
     """The nested settings class that a path leads to."""
     for part in path:
         field = cls.model_fields.get(part)
-        if field is None:
-            break
-        for candidate in (field.annotation, *typing.get_args(field.annotation)):
+        if field is None:  # the number of an entry in a list
+            continue
+        for candidate in _types_in(field.annotation):
             if isinstance(candidate, type) and issubclass(candidate, BaseModel):
                 cls = candidate
     return cls
+
+
+def _types_in(annotation: Any) -> Iterator[Any]:
+    """An annotation and all that it is made of: a list of settings holds settings."""
+    yield annotation
+    for part in typing.get_args(annotation):
+        yield from _types_in(part)

@@ -17,6 +17,7 @@ from regard.core.numbers import counted
 from regard.core.registry import Registry
 from regard.data import readers
 from regard.data.document_files import document_rows, joined_text, summarized, text_list
+from regard.data.file_patterns import expanded
 from regard.data.lines import excerpt, read_lines, read_parallel
 from regard.data.picture_boxes import BOX_COLUMNS, CORNERS, boxed_picture
 from regard.data.picture_corpora import (
@@ -31,7 +32,7 @@ from regard.data.picture_corpora import (
     together,
 )
 from regard.data.picture_files import Album
-from regard.data.readers import READERS, TABLES, Row, an_object, ending, text_value
+from regard.data.readers import KEYED, READERS, TABLES, Row, an_object, ending, text_value
 from regard.data.records import Corpus, Labelled, Pair, Question
 from regard.data.settings import DataSettings, Files
 
@@ -69,50 +70,91 @@ class Schema:
         return tuple(name for name in first if all(name in more for more in others))
 
 
+@dataclass(slots=True)
+class Tally:
+    """What was found in files beside the records; counted while they are read."""
+
+    n_rows: int = 0
+    n_made: int = 0
+    """Rows that became records."""
+    n_headers: int = 0
+    n_unanswered: int = 0
+
+    @property
+    def n_empty(self) -> int:
+        """Rows that are empty in some part."""
+        return self.n_rows - self.n_made - self.n_unanswered
+
+
 def read_corpus(
     files: Files, kind: str, settings: DataSettings | None = None, split: str = "test"
 ) -> Corpus[Any]:
-    """All records of a kind in a file, or in two parallel ones.
+    """All records of a kind in a file, in two parallel ones, or in all that a pattern matches.
 
     Texts lose white space at their ends. The settings say which columns of a table count, or the
     pattern that every line matches, and where the pictures of a ``split`` lie.
     """
+    tally = Tally()
+    examples: list[Any] = [*read_records(files, kind, settings, split, tally)]
+    check_alike(examples)
+    if SCHEMAS[kind].pictures:
+        examples = [*together(examples)]
+        return Corpus(tuple(examples), tally.n_rows - tally.n_made, tally.n_headers)
+    headed = _may_have_header(files, settings)
+    likely = (
+        _likely_header(examples) if kind == "label" and headed and not tally.n_headers else None
+    )
+    return Corpus(tuple(examples), tally.n_empty, tally.n_headers, tally.n_unanswered, likely)
+
+
+def read_records(
+    files: Files, kind: str, settings: DataSettings | None, split: str, tally: Tally
+) -> Iterator[Any]:
+    """The records of ``read_corpus`` one by one, so that memory holds no more than is kept."""
+    n_before = tally.n_made
+    for part in expanded(files):
+        for record in _records(part, kind, settings, split, tally):
+            tally.n_made += 1
+            yield record
+    if tally.n_made == n_before:
+        name = files if isinstance(files, str) else " and ".join(files)
+        counts = {"empty": tally.n_empty, "without an answer": tally.n_unanswered}
+        skipped = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
+        told = f" ({skipped})" if skipped else ""
+        raise DataError(f"{name}: no {SCHEMAS[kind].what} in it; expected one a line{told}")
+
+
+def _records(
+    files: Files, kind: str, settings: DataSettings | None, split: str, tally: Tally
+) -> Iterator[Any]:
+    """Of one file, or of two parallel ones."""
     schema = SCHEMAS[kind]
     make = _maker(schema, files, settings, split)
     columns, pattern = (None, None) if settings is None else (settings.columns, settings.pattern)
-    single = isinstance(files, str)
-    headed = isinstance(files, str) and ending(Path(files)) != ".jsonl" and pattern is None
     kind_key = "kind" if settings is None else settings.question_kind
     names = {**dict.fromkeys(NAMES_OF_IMAGES, "image"), kind_key: "kind"} if schema.pictures else {}
     found = _rows(files, schema, pattern)
     found = found if schema.unfolded is None else schema.unfolded(found)
-    rows = _named(found, schema, columns if single else None, names)
-    examples: list[Any] = []
-    n_rows = n_headers = n_unanswered = n_made = 0
+    rows = _named(found, schema, columns if isinstance(files, str) else None, names)
+    may_be_header = _may_have_header(files, settings)
     for where, values in rows:
-        if headed and values is not None and not n_rows + n_headers and _is_header(values):
-            n_headers = 1
+        if may_be_header and values is not None and _is_header(values):
+            tally.n_headers += 1
+            may_be_header = False
             continue
-        n_rows += 1
+        may_be_header = False
+        tally.n_rows += 1
         record = None if values is None else make(where, values)
         if record is not None:
-            examples.append(record)
-            n_made += 1
+            yield record
         elif values is not None and values.get("answer") == []:
-            n_unanswered += 1
-    if not examples:
-        name = files if isinstance(files, str) else " and ".join(files)
-        counts = {"empty": n_rows - n_unanswered, "without an answer": n_unanswered}
-        skipped = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
-        told = f" ({skipped})" if skipped else ""
-        raise DataError(f"{name}: no {schema.what} in it; expected one a line{told}")
-    check_alike(examples)
-    if schema.pictures:
-        examples = [*together(examples)]
-        return Corpus(tuple(examples), n_rows - n_made, n_headers)
-    likely = _likely_header(examples) if kind == "label" and headed and not n_headers else None
-    n_empty = n_rows - len(examples) - n_unanswered
-    return Corpus(tuple(examples), n_empty, n_headers, n_unanswered, likely)
+            tally.n_unanswered += 1
+
+
+def _may_have_header(files: Files, settings: DataSettings | None) -> bool:
+    """Whether a first line may name the columns."""
+    described = settings is not None and settings.pattern is not None
+    return isinstance(files, str) and ending(Path(files)) not in KEYED and not described
 
 
 def _maker(
@@ -161,7 +203,7 @@ def _rows(files: Files, schema: Schema, pattern: str | None) -> Iterator[Row]:
     path = Path(files)
     if schema.pictures and (rows := picture_rows(path)) is not None:
         return rows
-    if pattern is not None and ending(path) != ".jsonl":
+    if pattern is not None and ending(path) not in KEYED:
         compiled, layouts = re.compile(pattern), schema.columns.values()
         if {*compiled.groupindex} not in [{*names} for names in layouts]:
             known = " or ".join(", ".join(names) for names in layouts)
@@ -173,7 +215,7 @@ def _rows(files: Files, schema: Schema, pattern: str | None) -> Iterator[Row]:
             f"{path}: a single file must be {', '.join(schema.formats)}, perhaps with .gz or .xz; "
             "two parallel files are given as [source, target]"
         )
-    if max(schema.columns) == 1 and ending(path) not in (*TABLES, ".jsonl"):
+    if max(schema.columns) == 1 and ending(path) not in (*TABLES, *KEYED):
         lines = enumerate(read_lines(path), start=1)  # each is one column, tabs and all
         return (Row(f"{path}:{number}", (line,)) for number, line in lines)
     return READERS[ending(path)](path) if ending(path) in READERS else readers.read_table(path)
@@ -375,7 +417,7 @@ def _found(answer: str, context: str) -> int | None:
 _LABELLED = {2: ("text", "label"), 3: ("text", "other", "label")}
 _SCORED = {2: ("text", "other"), 3: ("text", "other", "score")}
 _ASKED = {3: ("question", "context", "answer")}
-_PAIR_FORMATS = (".tsv", ".txt", ".csv", ".jsonl")
+_PAIR_FORMATS = (".tsv", ".txt", ".csv", *KEYED)
 
 SCHEMAS: Registry[Schema] = Registry("kind of records")
 SCHEMAS.add("pair")(Schema("pair", {2: ("source", "target")}, _pair, formats=_PAIR_FORMATS))

@@ -8,7 +8,7 @@ text of n ids fills n + 1 positions on either side.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
@@ -28,7 +28,7 @@ from regard.text.tokenizer import Tokenizer
 Ids = NDArray[np.int32]
 Ints = NDArray[np.int64]
 
-AT_ONCE = 20_000
+AT_ONCE = 4_000
 """Texts that are encoded together."""
 BLOCKS = (64, 128)
 """Sizes of a block of attention."""
@@ -76,6 +76,13 @@ class Column:
         """The first ``room`` ids of each text."""
         return Column(self.ids, self.starts, np.minimum(self.lengths, room))
 
+    def end_to_end(self) -> Column:
+        """The same texts with nothing between them."""
+        ends = np.cumsum(self.lengths)
+        gaps = np.repeat(self.starts - (ends - self.lengths), self.lengths)
+        ids = self.ids[np.arange(len(gaps)) + gaps]
+        return Column.of(np.append(ids, np.int32(PAD_ID)), self.lengths)
+
 
 @dataclass(frozen=True)
 class IdTable(Sequence[Example]):
@@ -83,6 +90,8 @@ class IdTable(Sequence[Example]):
 
     source: Column
     target: Column
+    numbers: Ints | None = field(default=None, kw_only=True)
+    """Of each example in the corpus that this is a part of; None where it is the whole."""
 
     @classmethod
     def of(cls, examples: Sequence[Example]) -> IdTable:
@@ -108,6 +117,10 @@ class IdTable(Sequence[Example]):
 
     def __iter__(self) -> Iterator[Example]:
         return (self[i] for i in range(len(self)))
+
+    def numbers_of(self, rows: Ints) -> tuple[int, ...]:
+        """The numbers of some rows in their corpus."""
+        return tuple((rows if self.numbers is None else self.numbers[rows]).tolist())
 
     @cached_property
     def lengths(self) -> Ints:
@@ -193,18 +206,18 @@ def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) ->
 
 def encode_table(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> IdTable:
     """A whole corpus to ids, which takes a few bytes a token and no more."""
-
-    def encoded(texts: Sequence[str], tokenizer: Tokenizer) -> Column:
-        """Lists of Python numbers are large, so there are never many at once."""
-        parts = [
-            Column.joined(tokenizer.encode_batch(texts[begin : begin + AT_ONCE]))
-            for begin in range(0, max(len(texts), 1), AT_ONCE)
-        ]
-        ids = [*(part.ids[:-1] for part in parts), np.array([PAD_ID], np.int32)]
-        return Column.of(np.concatenate(ids), np.concatenate([part.lengths for part in parts]))
-
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    return IdTable(encoded(sources, source), encoded(targets, target))
+    return IdTable(encode_column(sources, source), encode_column(targets, target))
+
+
+def encode_column(texts: Sequence[str], tokenizer: Tokenizer) -> Column:
+    """Texts to ids. Lists of Python numbers are large, so there are never many at once."""
+    parts = [
+        Column.joined(tokenizer.encode_batch(texts[begin : begin + AT_ONCE]))
+        for begin in range(0, max(len(texts), 1), AT_ONCE)
+    ]
+    ids = [*(part.ids[:-1] for part in parts), np.array([PAD_ID], np.int32)]
+    return Column.of(np.concatenate(ids), np.concatenate([part.lengths for part in parts]))
 
 
 LongRule = Literal["drop", "truncate", "refuse"]
@@ -258,22 +271,35 @@ def stored_table(
     with telling(folder):
         for other in folder.glob("*.npy"):
             other.unlink()
+    with whole_file(path) as file:
+        np.save(file, flat_table(table))
+    return _read_table(path, len(pairs)) or table
+
+
+def flat_table(table: IdTable) -> Ids:
+    """A table as one array: how many examples, lengths of sources and of targets, their ids.
+
+    All texts of a column must lie end to end, with padding behind the last.
+    """
     columns = table.source, table.target
-    # one array: how many examples, lengths of sources and of targets, their ids
     head = [np.array([len(table)]), *(column.lengths for column in columns)]
     parts = [*(part.astype(np.int32) for part in head), *(column.ids for column in columns)]
-    with whole_file(path) as file:
-        np.save(file, np.concatenate(parts))
-    return _read_table(path, len(pairs)) or table
+    return np.concatenate(parts)
 
 
 def _read_table(path: Path, n: int) -> IdTable | None:
     """The table of ``n`` examples; None where the file is damaged."""
     try:
-        flat: Ids = np.load(path, mmap_mode="r")
-        lengths = flat[1 : 1 + 2 * n].reshape(2, n).astype(np.int64)
+        return table_in(np.load(path, mmap_mode="r"), n)
     except (ValueError, OSError, EOFError):
         return None
+
+
+def table_in(flat: Ids, n: int) -> IdTable | None:
+    """The table of ``n`` examples of ``flat_table``; None where that is something else."""
+    if len(flat) < 1 + 2 * n:
+        return None
+    lengths = flat[1 : 1 + 2 * n].reshape(2, n).astype(np.int64)
     ids = flat[1 + 2 * n :]
     n_source, n_target = (int(some.sum()) + 1 for some in lengths)  # padding behind the last
     if flat[0] != n or len(ids) != n_source + n_target:

@@ -11,7 +11,7 @@ are of one shape, so nothing is padding.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
@@ -24,9 +24,11 @@ import torch
 from regard.core.errors import ConfigError, DataError
 from regard.data.batch import Batch
 from regard.data.examples import AT_ONCE, Column, Ids, IdTable, Ints
+from regard.data.file_patterns import expanded
 from regard.data.lines import read_lines
-from regard.data.readers import TABLES, an_object, ending, read_json_lines, text_value
+from regard.data.readers import KEYED, READERS, TABLES, an_object, ending, text_value
 from regard.data.settings import DataSettings
+from regard.data.shard_windows import ShardedIds
 from regard.data.splits import NAMES, located_splits, read_splits
 from regard.data.stream import Stream
 from regard.data.worlds.prompted import PromptedSplits, everything, prompted, texts_of
@@ -60,7 +62,7 @@ def text_splits(settings: DataSettings, tasks: PromptedSplits | None = None) -> 
     if settings.world is not None:
         records = world_records(settings.world_request(), "language")
         return {name: tuple(some) for name, some in records.items()}
-    _check(settings)
+    check_texts(settings)
     files = located_splits(settings)
     splits = {name: read_texts(str(one)) for name, one in files.items()}
     if "valid" not in splits:  # the last texts are held out: text is no bag of sentences
@@ -76,15 +78,19 @@ def text_splits(settings: DataSettings, tasks: PromptedSplits | None = None) -> 
 
 
 def lines_go_on(settings: DataSettings) -> bool:
-    """Whether texts go on where the one before ended: only lines of a plain file do."""
-    plain = isinstance(settings.train, str) and settings.prompt is None
-    return plain and ending(Path(str(settings.train))) != ".jsonl"
+    """Whether texts go on where the one before ended: only lines of plain files do."""
+    if settings.world is not None or settings.prompt is not None:
+        return False
+    return all(ending(Path(str(one.train))) not in KEYED for one in settings.corpora)
 
 
-def _check(settings: DataSettings) -> None:
+def check_texts(settings: DataSettings) -> None:
     """Refuse what is said of pairs."""
     for name in NAMES:
-        if isinstance(getattr(settings, name), tuple):
+        named = (
+            [getattr(settings, name)] if name != "train" else [x.train for x in settings.corpora]
+        )
+        if any(isinstance(one, tuple) for one in named):
             raise ConfigError(
                 f"data.{name} names two files, but a language is learned from one text; name one"
             )
@@ -99,24 +105,31 @@ def _check(settings: DataSettings) -> None:
 
 
 def read_texts(name: str) -> Texts:
-    """All texts of a file; what is wrong is told as ``file:line: finding; remedy``."""
-    path = Path(name)
-    if ending(path) in TABLES:
-        raise DataError(
-            f"{name}: a table, but a language is learned from plain text; give a .txt file with a "
-            'text a line, or .jsonl with {"text": "…"}, or say in data.prompt how rows are '
-            "written as texts"
-        )
-    texts = tuple(_entries(path) if ending(path) == ".jsonl" else read_lines(path))
-    if not texts:
-        raise DataError(f"{name}: empty; expected a text a line")
-    if not any(text.strip() for text in texts):
-        raise DataError(f"{name}: {len(texts):,} lines, and no text in any of them")
-    return texts
+    """All texts of a file, or of the files that a pattern matches."""
+    return tuple(stream_texts(name))
+
+
+def stream_texts(name: str) -> Iterator[str]:
+    """Texts one by one; what is wrong is told as ``file:line: finding; remedy``."""
+    for one in expanded(name):
+        path, n, written = Path(str(one)), 0, False
+        if ending(path) in TABLES:
+            raise DataError(
+                f"{path}: a table, but a language is learned from plain text; give a .txt file "
+                'with a text a line, or .jsonl with {"text": "…"}, or say in data.prompt how rows '
+                "are written as texts"
+            )
+        for text in _entries(path) if ending(path) in KEYED else read_lines(path):
+            n, written = n + 1, written or bool(text.strip())
+            yield text
+        if not n:
+            raise DataError(f"{path}: empty; expected a text a line")
+        if not written:
+            raise DataError(f"{path}: {n:,} lines, and no text in any of them")
 
 
 def _entries(path: Path) -> Iterator[str]:
-    for row in read_json_lines(path):
+    for row in READERS[ending(path)](path):
         if row.values is not None:
             entry = an_object(row.values, ("text",), row.where)
             yield text_value(entry["text"], "text", row.where)
@@ -145,15 +158,21 @@ class Tape:
     seed: int
 
     def __post_init__(self) -> None:
-        if len(self) < 1:
-            raise DataError(
-                f"there are {len(self.ids):,} tokens to train on, fewer than one window of "
-                f"model.max_len + 1 = {self.max_len + 1}; give more text, or lower model.max_len"
-            )
+        _check_length(self.n_ids, self.max_len)
 
     def __len__(self) -> int:
         """Windows of an epoch, or one more."""
-        return (len(self.ids) - 1) // self.max_len
+        return (self.n_ids - 1) // self.max_len
+
+    @property
+    def n_ids(self) -> int:
+        """How long the text is."""
+        return len(self.ids)
+
+    @property
+    def fewest(self) -> int:
+        """Windows that are planned together, at least; 0 where there may be just one."""
+        return len(self) - 1
 
     @cached_property
     def digest(self) -> str:
@@ -164,34 +183,98 @@ class Tape:
 
     def of_epoch(self, epoch: int) -> IdTable:
         """The windows as targets without sources, begun at an offset below ``max_len``."""
-        room = min(self.max_len, len(self.ids) - self.max_len)
-        offset = int(np.random.default_rng((self.seed, epoch, 1)).integers(room))
-        starts = np.arange(offset, len(self.ids) - self.max_len, self.max_len, dtype=np.int64)
-        lengths = np.full(len(starts), self.max_len + 1, dtype=np.int64)
-        nothing = np.zeros(len(starts), dtype=np.int64)
-        return IdTable(
-            Column(np.zeros(1, np.int32), nothing, nothing), Column(self.ids, starts, lengths)
+        return _windows(self.ids, self.max_len, np.random.default_rng((self.seed, epoch, 1)))
+
+    def read(self, number: int) -> list[int]:
+        """The window that begins at a place, without its last id."""
+        return self.ids[number : number + self.max_len].tolist()
+
+
+class ShardedTape:
+    """One long text as ids in shards, a part of it in memory. Each epoch cuts the parts elsewhere.
+
+    Parts of other shards follow each other in each epoch. What is left of a part behind its last
+    window is not read in that epoch.
+    """
+
+    def __init__(self, shards: ShardedIds, max_len: int, seed: int) -> None:
+        self.shards, self.max_len, self.seed = shards, max_len, seed
+        _check_length(self.n_ids, max_len)
+        digest = shards.order.digest(shards.folder.manifest.digest)
+        self.digest = blake2b(f"{max_len} {seed} {digest}".encode(), digest_size=16).hexdigest()
+
+    def __len__(self) -> int:
+        """Windows of an epoch, or some more."""
+        return (len(self.shards.order) - 1) // self.max_len
+
+    @property
+    def n_ids(self) -> int:
+        """How long the text is."""
+        return self.shards.order.n_units
+
+    @property
+    def n_windows(self) -> int:
+        """Parts of an epoch."""
+        return self.shards.order.n_windows
+
+    @property
+    def fewest(self) -> int:
+        """Windows that are planned together, at least."""
+        return (len(self.shards.order) // self.n_windows - 1) // self.max_len - 1
+
+    def of_window(self, epoch: int, window: int) -> IdTable:
+        """The windows of a part; their numbers are places among all ids."""
+        ids, begins, places = self.shards.window(epoch, window)
+        rng = np.random.default_rng((self.seed, epoch, 1, window))
+        table = _windows(ids, self.max_len, rng)
+        starts = table.target.starts
+        part = np.searchsorted(begins, starts, side="right") - 1
+        return replace(table, numbers=places[part] + starts - begins[part])
+
+    def read(self, number: int) -> list[int]:
+        """The window that begins at a place, without its last id, as far as its shard reaches."""
+        return self.shards.read(number, self.max_len)
+
+
+def _check_length(n_ids: int, max_len: int) -> None:
+    if n_ids <= max_len:
+        raise DataError(
+            f"there are {n_ids:,} tokens to train on, fewer than one window of "
+            f"model.max_len + 1 = {max_len + 1}; give more text, or lower model.max_len"
         )
 
 
-def window_stream(tape: Tape, *, batch_tokens: int) -> Stream:
+def _windows(ids: Ids, max_len: int, rng: np.random.Generator) -> IdTable:
+    """Windows of ``max_len`` + 1 ids that overlap by one, begun at a random offset."""
+    room = min(max_len, len(ids) - max_len)
+    offset = int(rng.integers(room)) if room > 0 else 0
+    starts = np.arange(offset, len(ids) - max_len, max_len, dtype=np.int64)
+    lengths = np.full(len(starts), max_len + 1, dtype=np.int64)
+    nothing = np.zeros(len(starts), dtype=np.int64)
+    return IdTable(
+        Column(np.zeros(1, np.int32), nothing, nothing),
+        Column(ids, starts, lengths),
+        numbers=starts,
+    )
+
+
+def window_stream(tape: Tape | ShardedTape, *, batch_tokens: int) -> Stream:
     """Batches without end of ``batch_tokens // max_len`` windows, at least one, all of one shape.
 
     A batch has ``target`` (B, max_len + 1); its numbers say where each window begins on the tape.
-    Windows that would not fill the last batch of an epoch are left out; another epoch has others.
+    Windows that would not fill the last batch of an epoch, or of a part of it that is in memory,
+    are left out; another epoch has others.
     """
-    fewest = len(tape) - 1  # of any epoch, unless there is just one
-    n_rows = max(1, min(batch_tokens // tape.max_len, fewest))
+    n_rows = max(1, min(batch_tokens // tape.max_len, tape.fewest))
 
     def plan(table: IdTable, rng: np.random.Generator) -> list[Ints]:
         order = rng.permutation(len(table))
         return [order[i : i + n_rows] for i in range(0, len(order) - n_rows + 1, n_rows)]
 
     def collate(table: IdTable, rows: Ints) -> Batch:
-        starts = table.target.starts[rows]
-        at = starts[:, None] + np.arange(tape.max_len + 1)
+        at = table.target.starts[rows][:, None] + np.arange(tape.max_len + 1)
         ids = torch.from_numpy(table.target.ids[at].astype(np.int64))
-        return Batch({"target": ids}, tuple(starts.tolist()), count=len(rows) * tape.max_len)
+        return Batch({"target": ids}, table.numbers_of(rows), count=len(rows) * tape.max_len)
 
     depends_on = {"batch_tokens": batch_tokens, "packed": False}
     return Stream(tape, plan, collate, seed=tape.seed, depends_on=depends_on)

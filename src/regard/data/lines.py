@@ -56,7 +56,7 @@ def _telling(path: Path, place: Callable[[], str] = lambda: "") -> Iterator[None
             f"{path}: packed data is cut short or damaged{place()}; fetch it again"
         ) from error
     except FileNotFoundError as error:
-        raise DataError(_not_found(path)) from error
+        raise DataError(not_found(path)) from error
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
@@ -109,7 +109,8 @@ def _decoded(raw: bytes, path: Path, number: int) -> str:
         ) from None
 
 
-def _not_found(path: Path) -> str:
+def not_found(path: Path) -> str:
+    """What to say of a file that is not there, with the nearest name that is."""
     folder = path.parent
     if not folder.is_dir():
         return f"no file {path}: there is no folder {folder.absolute()}"

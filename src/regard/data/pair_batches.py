@@ -34,7 +34,8 @@ from regard.data.batch import Batch
 from regard.data.batching import Groups, Tile, buckets, cut_in_order, dealt, grouped, tiles
 from regard.data.examples import BLOCKS, Column, Example, IdTable, Ints, Texts
 from regard.data.settings import LossOn
-from regard.data.stream import Stream, epoch_rng
+from regard.data.shard_windows import ShardedPairs
+from regard.data.stream import Stream, epoch_rng, examples_of
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 
 NO_SOURCE, NO_TARGET = -1, -2
@@ -59,7 +60,7 @@ def ordered_batches(examples: Sequence[Example], batch_tokens: int) -> list[Batc
 
 
 def padded_stream(
-    examples: Sequence[Example] | Texts,
+    examples: Sequence[Example] | Texts | ShardedPairs,
     *,
     batch_tokens: int,
     seed: int,
@@ -81,7 +82,7 @@ def padded_stream(
 
 
 def tiled_stream(
-    examples: Sequence[Example] | Texts,
+    examples: Sequence[Example] | Texts | ShardedPairs,
     *,
     batch_tokens: int,
     seed: int,
@@ -117,7 +118,7 @@ def padded_pairs(table: IdTable, rows: Ints) -> Batch:
     source = _padded(table.source, rows, begin=False)
     target = _padded(table.target, rows, begin=True)
     count = int(table.target.lengths[rows].sum()) + len(rows)
-    return Batch({"source": source, "target": target}, tuple(rows.tolist()), count)
+    return Batch({"source": source, "target": target}, table.numbers_of(rows), count)
 
 
 def _with_source(table: IdTable, rows: Ints) -> Batch:
@@ -137,7 +138,9 @@ def _padded(column: Column, rows: Ints, *, begin: bool) -> Tensor:
     return torch.from_numpy(ids.astype(np.int64))
 
 
-def packed_stream(examples: Sequence[Example] | Texts, *, batch_tokens: int, seed: int) -> Stream:
+def packed_stream(
+    examples: Sequence[Example] | Texts | ShardedPairs, *, batch_tokens: int, seed: int
+) -> Stream:
     """Packed batches, all of the same shapes."""
     texts = IdTable.of(examples) if isinstance(examples, Sequence) else examples
     packer = Packer(texts, batch_tokens=batch_tokens, seed=seed)
@@ -162,19 +165,19 @@ class Packer:
     evenly, so that no batch is left over half empty, and at least a block.
     """
 
-    def __init__(self, texts: Texts, *, batch_tokens: int, seed: int) -> None:
+    def __init__(self, texts: Texts | ShardedPairs, *, batch_tokens: int, seed: int) -> None:
         self._texts, self._batch_tokens, self._seed = texts, batch_tokens, seed
         self.longest = texts.longest
         self.block = next((block for block in BLOCKS if self.longest <= block), 0)
 
     @cached_property
     def capacity(self) -> Capacity:
-        """Found by planning the first epoch, whatever the epoch is that we are in."""
+        """Found by planning the first epoch, or its first window, wherever we are."""
         least = self.block or self.longest
         room = -(-max(self._batch_tokens, least) // EVEN) * EVEN
         none = np.iinfo(np.int64).max
         limits = np.array([room, room, none, none])
-        _, most = self._dealt(self._texts.of_epoch(0), limits, epoch_rng(self._seed, 0))
+        _, most = self._dealt(examples_of(self._texts, 0), limits, epoch_rng(self._seed, 0))
         *sides, n_texts, n_groups = np.ceil(most * (1 + SPARE)).astype(int).tolist()
         n_source, n_target = (min(room, -(-max(n, least) // EVEN) * EVEN) for n in sides)
         return Capacity(n_source, n_target, max(n_texts, least), n_groups)
@@ -203,7 +206,7 @@ class Packer:
             tensors[name] = tensors[name].unsqueeze(0)
         return Batch(
             tensors,
-            numbers=tuple(rows.tolist()),
+            numbers=table.numbers_of(rows),
             count=int(bounds[1][-1]),
             sizes={"block": self.block, "longest": self.longest},
         )

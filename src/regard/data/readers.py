@@ -1,4 +1,4 @@
-"""Readers of data files by format: tables, JSON lines, SQuAD's JSON, parallel files, a pattern.
+"""Readers of data files by format: tables, JSON lines, Parquet, SQuAD's JSON, a pattern.
 
 A reader gives rows that know where they stand; what their columns or keys mean, a schema says
 (``regard.data.corpora``). Another format is one more entry in ``READERS``, under the ending of its
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from regard.core.errors import DataError
 from regard.core.registry import Registry, did_you_mean
-from regard.data.lines import LONGEST, PACKED, excerpt, read_bytes, read_lines
+from regard.data.lines import LONGEST, PACKED, excerpt, not_found, read_bytes, read_lines
 
 
 class Row(NamedTuple):
@@ -34,6 +34,10 @@ Reader = Callable[[Path], Iterator[Row]]
 READERS: Registry[Reader] = Registry("file format")
 TABLES = (".tsv", ".csv")
 """Files whose lines are rows of a table, whatever they hold."""
+KEYED = (".jsonl", ".parquet")
+"""Files whose rows have values by name."""
+AT_ONCE = 4096
+"""Rows of Parquet that are in memory together."""
 _INSIDE = str.maketrans("\t\r\n", "   ")
 """What a field of CSV may hold, and a column may not."""
 
@@ -109,6 +113,30 @@ def read_json_lines(path: Path) -> Iterator[Row]:
         yield Row(where, values="null" if entry is None else entry)
 
 
+@READERS.add(".parquet")
+def read_parquet(path: Path) -> Iterator[Row]:
+    """Rows of a Parquet file, a few at a time; the names of columns are what keys are in JSONL."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise DataError(
+            f"{path}: Parquet needs pyarrow, which is not installed; install the extra: "
+            "pip install 'regard[parquet]'"
+        ) from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches(AT_ONCE):
+                for values in batch.to_pylist():
+                    number += 1
+                    yield Row(f"{path}: row {number}", values=values)
+    except FileNotFoundError:
+        raise DataError(not_found(path)) from None
+    except (OSError, ArrowException) as error:
+        reason = str(error).split("\n")[0]
+        raise DataError(f"{path}: cannot be read as Parquet ({reason}); fetch it again") from None
+
+
 @READERS.add(".json")
 def read_squad(path: Path) -> Iterator[Row]:
     """Questions in one JSON as SQuAD has it: data, paragraphs, context, qas, question, answers.
@@ -166,7 +194,8 @@ def an_object(entry: Any, must: Sequence[str], where: str) -> Mapping[str, Any]:
 def text_value(value: Any, key: str, where: str) -> str:
     """A value that must be a text."""
     if not isinstance(value, str):
-        raise DataError(f"{where}: {key!r} must be a string, but is {excerpt(json.dumps(value))}")
+        found = json.dumps(value, default=str)  # Parquet has bytes and dates
+        raise DataError(f"{where}: {key!r} must be a string, but is {excerpt(found)}")
     if not value.isascii():
         try:
             value.encode()

@@ -12,7 +12,7 @@ from regard.data.records import Fit, Resample
 from regard.data.worlds.registry import WORLDS, WorldRequest
 
 Files = str | tuple[str, str]
-"""A TSV or JSONL file, or two parallel files: source, target."""
+"""A file, a pattern that matches files, or two of either whose lines belong together."""
 Split = Literal["train", "valid", "test"]
 LossOn = Literal["target", "all"]
 
@@ -55,6 +55,29 @@ class AugmentSettings(BaseModel):
         return bool(self.mixup or self.cutmix)
 
 
+def _one_file_or_two(files: Any) -> Any:
+    names = files if isinstance(files, list | tuple) and len(files) == 2 else [files]
+    if files is None or all(isinstance(name, str) and name for name in names):
+        return files
+    raise ValueError(f"expected a file name or two of them, [source, target], but found {files!r}")
+
+
+class CorpusSettings(BaseModel):
+    """An entry of ``mix`` of ``data``: one of several corpora."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    train: Files = Field(description="As train of data: a file, a pattern, or two of either.")
+    weight: float = Field(
+        1.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="How much of an epoch comes from here, beside the weights of the others.",
+    )
+
+    _named = field_validator("train", mode="before")(_one_file_or_two)
+
+
 class DataSettings(BaseModel):
     """The section ``data`` of a recipe: a world, or files for at least ``train``.
 
@@ -73,12 +96,22 @@ class DataSettings(BaseModel):
     folder: str | None = Field(
         None, min_length=1, description="Where the files lie that are named here."
     )
+    mix: tuple[CorpusSettings, ...] | None = Field(
+        None,
+        description="Several corpora instead of train, each with a weight; needs shards. An epoch "
+        "has as many pairs (for a language model tokens) as all corpora together, and each corpus "
+        "gives the share of its weight: it is gone through again and again, each time in another "
+        "order, every epoch going on where the one before ended. So within a corpus no pair comes "
+        "an n-th time before all have come n - 1 times.",
+    )
     train: Files | None = Field(
         None,
-        description="A .tsv, .txt (tabs too) or .jsonl file, or two parallel files; for a "
-        "language model one file of plain text, or .jsonl with a field text; of questions also "
-        ".json as SQuAD has it; "
-        "perhaps with .gz or .xz, which a name may leave out.",
+        description="A .tsv, .txt (tabs too), .jsonl or .parquet file, or two parallel files; for "
+        "a language model one file of plain text, or .jsonl or .parquet with a field text; of "
+        "questions also .json as SQuAD has it; "
+        "perhaps with .gz or .xz, which a name may leave out. A pattern stands for all files that "
+        "it matches, in the order of their names, as in corpus/*.jsonl.gz; two patterns for "
+        "pairs of files.",
     )
     valid: Files | None = Field(
         None,
@@ -108,6 +141,19 @@ class DataSettings(BaseModel):
         description="So many pairs of train for each of valid and test that has no files; pairs "
         "that share a sentence, source or target, stay together. Of plain text so many last "
         "lines, for valid.",
+    )
+    shards: str | None = Field(
+        None,
+        min_length=1,
+        description="A folder in which `regard prepare RECIPE` has put the training texts as ids. "
+        "Training reads them from there, a window at a time, so that memory is bounded whatever "
+        "the size of the corpus; the tokenizer lies there too. Needs valid.",
+    )
+    window_tokens: int = Field(
+        2**23,
+        ge=1,
+        description="Tokens of shards that are in memory together, 4 bytes each and their index. "
+        "Shards come in another order each epoch, and what lies in one window is shuffled.",
     )
     images: str | dict[Split, str] | None = Field(
         None,
@@ -185,23 +231,34 @@ class DataSettings(BaseModel):
             raise ValueError(f"world {world!r} has {' and '.join(spoken)}, not {direction!r}")
         return direction
 
-    @field_validator("train", "valid", "test", mode="before")
+    _named = field_validator("train", "valid", "test", mode="before")(_one_file_or_two)
+
+    @property
+    def corpora(self) -> tuple[CorpusSettings, ...]:
+        """What is trained on: the corpora of a mix, or the one there is."""
+        if self.mix is not None:
+            return self.mix
+        assert self.train is not None, "a world has no files"
+        return (CorpusSettings(train=self.train, weight=1.0),)
+
+    @field_validator("mix")
     @classmethod
-    def _one_file_or_two(cls, files: Any) -> Any:
-        names = files if isinstance(files, list | tuple) and len(files) == 2 else [files]
-        if files is None or all(isinstance(name, str) and name for name in names):
-            return files
-        raise ValueError(
-            f"expected a file name or two of them, [source, target], but found {files!r}"
-        )
+    def _something_to_mix(
+        cls, mix: tuple[CorpusSettings, ...] | None
+    ) -> tuple[CorpusSettings, ...] | None:
+        if mix == ():
+            raise ValueError("expected corpora, each with train and perhaps weight, but found none")
+        return mix
 
     @field_validator("train")
     @classmethod
     def _world_or_files(cls, train: Files | None, info: ValidationInfo) -> Files | None:
         if "world" not in info.data:  # it has a problem of its own
             return train
-        world = info.data["world"]
-        if world is None and train is None:
+        world, mix = info.data["world"], info.data.get("mix")
+        if mix is not None and train is not None:
+            raise ValueError("data.mix names files too; keep one of them")
+        if world is None and train is None and "mix" in info.data and mix is None:
             raise ValueError(
                 "no data: name files here, or a built-in world (data.world: sentences)"
             )
@@ -229,7 +286,9 @@ class DataSettings(BaseModel):
                 f"expected two columns or three, counted from 1, but found {list(columns)}"
             )
         named = [info.data.get(split) for split in ("train", "valid", "test")]
-        if not any(isinstance(files, str) and ".jsonl" not in files for files in named):
+        named += [corpus.train for corpus in info.data.get("mix") or ()]
+        keyed = (".jsonl", ".parquet")
+        if not any(isinstance(one, str) and not any(x in one for x in keyed) for one in named):
             raise ValueError("only tab-separated files have columns, and none is named")
         return columns
 
@@ -271,6 +330,22 @@ class DataSettings(BaseModel):
             raise ValueError("data.valid and data.test name files, so nothing is to be held out")
         return n
 
+    @field_validator("shards")
+    @classmethod
+    def _what_lies_in_shards(cls, shards: str | None, info: ValidationInfo) -> str | None:
+        if shards is None:
+            if info.data.get("mix") is not None:
+                raise ValueError(
+                    "data.mix draws from shards: name a folder here and fill it by `regard prepare`"
+                )
+            return None
+        if info.data.get("world") is None and "valid" in info.data and info.data["valid"] is None:
+            raise ValueError("nothing is held out of shards; name files in data.valid")
+        for name in ("prompt", "hold_out"):
+            if info.data.get(name) is not None:
+                raise ValueError(f"data.{name} needs all texts in memory; leave out one of them")
+        return shards
+
     @field_validator("fit")
     @classmethod
     def _sides_of_pictures_in_proportion(cls, fit: Fit, info: ValidationInfo) -> Fit:
@@ -304,9 +379,9 @@ class DataSettings(BaseModel):
             )
         return n_train
 
-    @field_validator("folder", "pattern", "prompt", "hold_out", "images")
+    @field_validator("mix", "folder", "pattern", "prompt", "hold_out", "shards", "images")
     @classmethod
-    def _of_files_only(cls, value: str | int | None, info: ValidationInfo) -> str | int | None:
+    def _of_files_only(cls, value: Any, info: ValidationInfo) -> Any:
         world = info.data.get("world")
         if value is not None and world is not None:
             raise ValueError(f"world {world!r} has no files; leave this out")

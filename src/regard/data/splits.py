@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from regard.core.errors import ConfigError, DataError
 from regard.core.registry import did_you_mean
 from regard.data.corpora import SCHEMAS, check_alike, read_corpus
+from regard.data.file_patterns import is_pattern
 from regard.data.lines import present
 from regard.data.picture_corpora import check_lines
 from regard.data.records import Corpus, Labelled, Pair
@@ -79,13 +80,15 @@ def read_splits(settings: DataSettings, kind: str) -> dict[str, Corpus[Any]]:
 
     Without a file for ``valid``, min(1000, 5 %) of ``train`` are held out; where ``data.hold_out``
     is given, so many for each of ``valid`` and ``test`` that has none. Of two texts a line, neither
-    is in two splits; questions about one context are in one.
+    is in two splits; questions about one context are in one. What lies in shards is not read.
     """
-    assert settings.train is not None, "a world has no files"
+    assert settings.world is None, "a world has no files"
     files = located_splits(settings)
     if SCHEMAS[kind].pictures:
         check_lines(settings, files)
     splits = {name: read_corpus(some, kind, settings, name) for name, some in files.items()}
+    if settings.shards is not None:
+        return splits
     splits = _divided(splits)
     check_alike(corpus.examples[0] for corpus in splits.values())
     n, seed = settings.hold_out, settings.world_seed
@@ -120,16 +123,21 @@ def _divided(splits: dict[str, Corpus[Any]]) -> dict[str, Corpus[Any]]:
 
 
 def located_splits(settings: DataSettings) -> dict[str, Files]:
-    """The files that the settings name, by split, with their folder."""
-    named = {name: getattr(settings, name) for name in NAMES}
+    """The files that the settings name, by split, with their folder; none of what is in shards."""
+    names = NAMES if settings.shards is None else [name for name in NAMES if name != "train"]
+    named = {name: getattr(settings, name) for name in names}
     return located({name: files for name, files in named.items() if files}, settings.folder)
 
 
 def located(named: Mapping[str, Files], folder: str | None) -> dict[str, Files]:
-    """Files with their folder, packed or not; all that a folder lacks is told at once."""
+    """Files and patterns with their folder, packed or not; all it lacks is told at once."""
     home = Path(folder or "")
     listed = {split: [one] if isinstance(one, str) else [*one] for split, one in named.items()}
-    missing = [name for name in chain(*listed.values()) if present(home / name) is None]
+    missing = [
+        name
+        for name in chain(*listed.values())
+        if present(home / name) is None and not is_pattern(str(home / name))
+    ]
     if folder is not None and missing:
         finding = "lacks" if home.is_dir() else "does not exist and should hold"
         raise DataError(

@@ -3,6 +3,9 @@
 The plan of an epoch depends on nothing but the examples, the seed and the epoch's number. So the
 position in a stream is two numbers, going on from it is exact, and several processes agree on who
 takes which batch without a word.
+
+Examples that do not fit into memory come in windows. A window is planned as an epoch is, from its
+own number too, and a position is three numbers. No batch has examples of two windows.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypeIs
 
 from regard.core.errors import CheckpointError, DataError
 from regard.data.batch import Batch
@@ -47,9 +51,41 @@ class Dataset(Protocol):
         ...
 
 
-def epoch_rng(seed: int, epoch: int) -> np.random.Generator:
-    """The generator that plans an epoch."""
-    return np.random.default_rng((seed, epoch))
+class WindowedDataset(Protocol):
+    """Numbered examples of which one window at a time is in memory."""
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all that the examples and their windows depend on."""
+        ...
+
+    @property
+    def n_windows(self) -> int:
+        """Windows of an epoch, the same in each."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def of_window(self, epoch: int, window: int) -> Any:
+        """The examples of a window of an epoch."""
+        ...
+
+
+def in_windows(dataset: Dataset | WindowedDataset) -> TypeIs[WindowedDataset]:
+    """Whether examples come in windows. Nothing else is asked, as digests take their time."""
+    return hasattr(dataset, "of_window")
+
+
+def examples_of(dataset: Dataset | WindowedDataset, epoch: int, window: int = 0) -> Any:
+    """The examples of an epoch, or of a window of it."""
+    if in_windows(dataset):
+        return dataset.of_window(epoch, window)
+    return dataset.of_epoch(epoch)
+
+
+def epoch_rng(seed: int, epoch: int, window: int = 0) -> np.random.Generator:
+    """The generator that plans an epoch, or a window of it."""
+    return np.random.default_rng((seed, epoch, window) if window else (seed, epoch))
 
 
 def split_rows(rows: NDArray[np.int64], i: int, n: int) -> NDArray[np.int64]:
@@ -86,7 +122,7 @@ class Stream:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Dataset | WindowedDataset,
         plan: Plan,
         collate: Collate,
         *,
@@ -97,11 +133,13 @@ class Stream:
         if not len(dataset):
             raise DataError("there are no examples to train on")
         self.epoch = 0  # of the next batch; as many are complete
+        self._n_windows = dataset.n_windows if in_windows(dataset) else None
         self._dataset, self._plan, self._collate, self._split = dataset, plan, collate, split
         self._seed, self._depends_on = seed, dict(depends_on)
         self._share = Share(0, 1, 1)
         self._taken = 0  # batches of the present round
-        self._position = 0
+        self._window = self._position = 0
+        self._n_empty = 0  # windows without a batch, one after the other
         self._planned: tuple[Any, Sequence[Any]] | None = None
 
     def __len__(self) -> int:
@@ -124,7 +162,7 @@ class Stream:
 
     @property
     def n_batches(self) -> int:
-        """Batches of the current epoch, those of all processes together."""
+        """Batches of the current epoch, or window, those of all processes together."""
         return len(self._current()[1])
 
     def next(self) -> Batch:
@@ -134,6 +172,8 @@ class Stream:
         """
         share = self._share
         self._advance(0 if self._taken else share.first)
+        while not len(self._current()[1]):  # a window may be too small for a batch
+            self._go_on()
         examples, plan = self._current()
         entry = plan[self._position]
         if share.parts > 1:
@@ -145,7 +185,8 @@ class Stream:
 
     def state(self) -> State:
         """Where the stream is."""
-        return {"epoch": self.epoch, "position": self._position, **self._made_of()}
+        window = {} if self._n_windows is None else {"window": self._window}
+        return {"epoch": self.epoch, **window, "position": self._position, **self._made_of()}
 
     def restore(self, state: Mapping[str, int | str]) -> None:
         """Go on as the stream did whose state this was."""
@@ -162,7 +203,7 @@ class Stream:
                     f"checkpoint was made and is {here} now; set it back, or start a new run"
                 )
         self._taken = 0
-        self._go(int(state["epoch"]), int(state["position"]))
+        self._go(int(state["epoch"]), int(state.get("window", 0)), int(state["position"]))
 
     def _advance(self, n: int) -> None:
         """Pass over ``n`` batches; an epoch is planned only when one of its batches is needed."""
@@ -172,19 +213,25 @@ class Stream:
                 self._position += n
                 return
             n -= left
-            self._go(self.epoch + 1, 0)
+            self._go_on()
 
-    def _go(self, epoch: int, position: int) -> None:
-        if epoch != self.epoch:
+    def _go_on(self) -> None:
+        """To the first batch of the next window."""
+        epochs, window = divmod(self._window + 1, self._n_windows or 1)
+        self._go(self.epoch + epochs, window, 0)
+
+    def _go(self, epoch: int, window: int, position: int) -> None:
+        if (epoch, window) != (self.epoch, self._window):
             self._planned = None
-        self.epoch, self._position = epoch, position
+        self.epoch, self._window, self._position = epoch, window, position
 
     def _current(self) -> tuple[Any, Sequence[Any]]:
-        """The examples of this epoch and their plan, made when they are first needed."""
+        """The examples of this window and their plan, made when they are first needed."""
         if self._planned is None:
-            examples = self._dataset.of_epoch(self.epoch)
-            plan = self._plan(examples, epoch_rng(self._seed, self.epoch))
-            if not len(plan):
+            examples = examples_of(self._dataset, self.epoch, self._window)
+            plan = self._plan(examples, epoch_rng(self._seed, self.epoch, self._window))
+            self._n_empty = 0 if len(plan) else self._n_empty + 1
+            if self._n_empty >= (self._n_windows or 1):
                 raise DataError("there is nothing to train on: all examples are empty")
             self._planned = examples, plan
         return self._planned
@@ -194,7 +241,7 @@ class Stream:
 
 
 Made = tuple[Batch, State, int]
-"""A batch, the state in which it left the stream, and how many batches that epoch has."""
+"""A batch, the state in which it left the stream, and how many batches that window has."""
 THREAD = "batches"
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from queue import SimpleQueue
 from subprocess import PIPE, Popen, TimeoutExpired
 from typing import IO, Any, TypeVar
@@ -40,30 +42,54 @@ def mapped(function: Callable[[T], R], items: Sequence[T], *, at_once: int) -> I
     """
     starts = range(0, len(items), at_once)
     n = min(os.cpu_count() or 1, len(starts)) or 1
-    idle: SimpleQueue[Worker] = SimpleQueue()
+    parts = (items[start : start + at_once] for start in starts)
+    for some in streamed(partial(_each, function), parts, n_workers=n):
+        yield from some
 
-    def found(start: int) -> list[R]:
+
+def _each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    return [function(one) for one in items]
+
+
+def streamed(
+    function: Callable[[T], R], items: Iterable[T], *, n_workers: int, alone: bool = False
+) -> Iterator[R]:
+    """``function`` of each item, in their order, by some workers; few items are held at a time.
+
+    Workers that are to be ``alone`` with a core each have one thread for tokenizers.
+    """
+    idle: SimpleQueue[Worker] = SimpleQueue()
+    pending: deque[Future[R]] = deque()
+
+    def found(item: T) -> R:
         worker = idle.get()
         try:
-            return worker.call(function, items[start : start + at_once])
+            return worker.call(function, item)
         finally:
             idle.put(worker)
 
-    with ThreadPoolExecutor(n) as threads, ExitStack() as started:
-        for _ in range(n):
-            idle.put(started.enter_context(Worker()))
+    with ThreadPoolExecutor(n_workers) as threads, ExitStack() as started:
+        for _ in range(n_workers):
+            idle.put(started.enter_context(Worker(alone=alone)))
         started.callback(threads.shutdown, wait=False, cancel_futures=True)
-        for some in threads.map(found, starts):
-            yield from some
+        for item in items:
+            pending.append(threads.submit(found, item))
+            if len(pending) > n_workers:  # one more than is worked on, so that nobody waits
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
 
 class Worker:
     """A process that calls functions; leaving it as a context ends it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, alone: bool = False) -> None:
         command = [sys.executable, "-c", BEGIN]
+        threads = {"RAYON_NUM_THREADS": "1"} if alone else {}
         # In a session of its own it is not interrupted from the keyboard: whoever asks ends it.
-        self.process = Popen(command, stdin=PIPE, stdout=PIPE, start_new_session=True)
+        self.process = Popen(
+            command, stdin=PIPE, stdout=PIPE, start_new_session=True, env={**os.environ, **threads}
+        )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.to_worker, self.from_worker = self.process.stdin, self.process.stdout
@@ -76,11 +102,11 @@ class Worker:
         self.process.kill()
         self.process.communicate()
 
-    def call(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """``function`` of each item."""
+    def call(self, function: Callable[[T], R], item: T) -> R:
+        """``function`` of an item."""
         try:
-            _send((function, items), self.to_worker)
-            found: list[R] | RegardError = pickle.load(self.from_worker)
+            _send((function, item), self.to_worker)
+            found: R | RegardError = pickle.load(self.from_worker)
         except LOST:
             raise DataError(
                 f"a process that prepares data ended by itself (exit status {self._status()}); is "
@@ -104,9 +130,9 @@ def answer() -> None:
     asked, told = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # what is printed is no result
     while (work := _received(asked)) is not None:
-        function, items = work
+        function, item = work
         try:
-            _send([function(one) for one in items], told)
+            _send(function(item), told)
         except RegardError as error:
             _send(error, told)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from torch import nn
 
 from regard.core.errors import ConfigError, DataError
 from regard.data.lines import present
+from regard.data.shards import Manifest
 from regard.data.word_vectors import read_vectors
 from regard.evaluation.metrics import check_metrics
 from regard.layers.embeddings import begin_rows, token_tables
@@ -137,3 +139,14 @@ def prepare(
             f"{recipe.task} has {' and '.join(prepared.criteria)}"
         )
     return prepared if begun is not None else with_vectors(prepared)
+
+
+def shard(
+    recipe: Recipe, *, n_workers: int, say: Callable[[str], None] = lambda _text: None
+) -> Manifest:
+    """Tokenise the training texts of a recipe into its ``data.shards``, once for all trainings.
+
+    Whoever was interrupted goes on; shards that are missing or damaged are made again.
+    """
+    check_used(recipe)
+    return TASKS[recipe.task].shard(recipe, n_workers=n_workers, say=say)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from regard.data.shards import Manifest
     from regard.data.stream import Stream
     from regard.evaluation.metrics import Takes
     from regard.models.settings import ModelConfig
@@ -267,6 +268,12 @@ class Task(ABC):
         A run that was ``begun`` keeps its tokenizers. What can be kept of the data goes into
         ``cache``. Draws from torch's default generator, which is left where the first step begins.
         """
+
+    def shard(self, recipe: Recipe, *, n_workers: int, say: Callable[[str], None]) -> Manifest:
+        """Tokenise the training texts into the folder ``data.shards``, or go on with it."""
+        raise ConfigError(
+            f"the task {self.name} reads its training data whole: leave out data.shards"
+        )
 
     @abstractmethod
     def load(self, path: str | Path, *, device: str | None = None) -> Any:

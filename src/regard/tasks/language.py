@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from regard.core.settings import parse
 from regard.data.batch import Batch
 from regard.data.corpora import read_corpus
 from regard.data.language import (
+    ShardedTape,
     Tape,
     Texts,
     prompted_splits,
@@ -26,6 +27,8 @@ from regard.data.language import (
     text_splits,
     window_stream,
 )
+from regard.data.shard_windows import ShardedIds
+from regard.data.shards import Manifest
 from regard.data.splits import split_of, test_sets_of
 from regard.data.stream import Stream
 from regard.data.worlds.prompted import PromptedSplits
@@ -40,6 +43,13 @@ from regard.tasks.generation import Framing, framing_for
 from regard.tasks.language_scores import judged, summed_up
 from regard.tasks.opening import SHARED, TOKENIZER_FILES, check_memory, load_tokenizer
 from regard.tasks.recipe import Recipe
+from regard.tasks.sharded import (
+    SHARD_SETTINGS,
+    open_texts,
+    shard_texts,
+    shard_tokenizers,
+    weights,
+)
 from regard.tasks.texts import (
     TEXTS_INSTEAD,
     Reading,
@@ -129,7 +139,7 @@ class PreparedLanguage(Prepared):
     exercises: PromptedSplits
     """The tasks that the texts are made of, where they are."""
     framing: Framing
-    tape: Tape
+    tape: Tape | ShardedTape
     formula: TextFlops
     template: str | None
     """How conversations are written down for the model, where it knows them."""
@@ -137,9 +147,10 @@ class PreparedLanguage(Prepared):
     @property
     @override
     def size(self) -> dict[str, int]:
+        texts = {"training texts": len(self.splits["train"])} if "train" in self.splits else {}
         return {
-            "training texts": len(self.splits["train"]),
-            "training tokens": len(self.tape.ids),
+            **texts,
+            "training tokens": self.tape.n_ids,
             "vocabulary": self.config.n_vocab,
         }
 
@@ -180,7 +191,7 @@ class PreparedLanguage(Prepared):
     @override
     def example(self, number: int) -> str:
         """The window that begins there."""
-        return self.framing.say(self.tape.ids[number : number + self.tape.max_len].tolist())
+        return self.framing.say(self.tape.read(number))
 
     @property
     @override
@@ -220,7 +231,9 @@ def prepare_language(
     splits = text_splits(recipe.data, exercises)
     init = recipe.train.init
     known = begun or (None if init is None else Path(init))  # the weights there know no other ids
-    if known is None:
+    if known is None and recipe.data.shards is not None:
+        tokenizer, template = shard_tokenizers(recipe).target, None
+    elif known is None:
         tokenizer, template = Tokenizer.train(splits["train"], recipe.text), None
     else:
         path = known / TEMPLATE
@@ -229,7 +242,8 @@ def prepare_language(
     torch.manual_seed(recipe.train.seed)
     model, notes = begin_language(recipe, tokenizer, device, begun)
     config, framing = model.config, framing_for(tokenizer, recipe.data)
-    unknown = tokenizer.specials.unknown
+    tape, of_shards = _tape(recipe, splits, framing, config.max_len)
+    notes, unknown = (*notes, *of_shards), tokenizer.specials.unknown
     if tokenizer.kind != "bpe" and unknown is not None:
         ids = framing.laid(splits["valid"])
         if n := int((ids == unknown).sum()):  # they make a model look better than it is
@@ -240,7 +254,7 @@ def prepare_language(
         splits=splits,
         exercises=exercises,
         framing=framing,
-        tape=Tape(framing.laid(splits["train"]), config.max_len, recipe.train.seed),
+        tape=tape,
         config=config,
         formula=text_flops(model, config.longest),
         model=model.to(device),
@@ -248,6 +262,18 @@ def prepare_language(
         notes=notes,
         device=device,
     )
+
+
+def _tape(
+    recipe: Recipe, splits: Mapping[str, Texts], framing: Framing, max_len: int
+) -> tuple[Tape | ShardedTape, tuple[str, ...]]:
+    """All texts end to end, in memory or in shards, and notes on the latter."""
+    data, seed = recipe.data, recipe.train.seed
+    if data.shards is None:
+        return Tape(framing.laid(splits["train"]), max_len, seed), ()
+    folder = open_texts(recipe, framing.tokenizer)
+    ids = ShardedIds(folder, weights(recipe), seed=seed, window_tokens=data.window_tokens)
+    return ShardedTape(ids, max_len, seed), folder.manifest.notes
 
 
 N_SAMPLES, SAMPLE_TOKENS = 4, 120
@@ -275,6 +301,7 @@ class LanguageTask(TextTask):
     heeds = (
         TEXT_SETTINGS
         | GENERATING
+        | SHARD_SETTINGS
         | {"data.columns", "data.prompt", "train.init", "train.label_smoothing"}
     )
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9}
@@ -291,6 +318,10 @@ class LanguageTask(TextTask):
     config = DecoderConfig
     prepare = staticmethod(prepare_language)
     load = staticmethod(load_writer)
+
+    @override
+    def shard(self, recipe: Recipe, *, n_workers: int, say: Callable[[str], None]) -> Manifest:
+        return shard_texts(recipe, n_workers=n_workers, say=say)
 
     @override
     def has_test(self, run: Writer) -> bool:

@@ -22,7 +22,8 @@ from regard.models.settings import ModelConfig
 from regard.tasks.base import TASKS
 from regard.tasks.recipe import Recipe, recipe_in
 from regard.tasks.verb import Verb
-from regard.text.pretrained import MARKS, PretrainedTokenizer
+from regard.text import pretrained
+from regard.text.pretrained import MARKS
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer, unknown_words
 
@@ -92,7 +93,7 @@ def peak_memory(device: torch.device) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-SHARED, SOURCE, TARGET = "tokenizer.json", "source.json", "target.json"
+SHARED, SOURCE, TARGET = pretrained.SHARED, pretrained.SOURCE, pretrained.TARGET
 TOKENIZER_FILES = (SHARED, SOURCE, TARGET, MARKS)
 """What the tokenizers of a run may be kept in."""
 
@@ -120,11 +121,7 @@ class Tokenizers:
 
 def load_tokenizers(folder: Path) -> Tokenizers:
     """What ``save`` wrote."""
-    read = PretrainedTokenizer.load if (folder / MARKS).exists() else Tokenizer.load
-    if (folder / SOURCE).exists():
-        return Tokenizers(read(folder / SOURCE), read(folder / TARGET))
-    shared = read(folder / SHARED)
-    return Tokenizers(shared, shared)
+    return Tokenizers(*pretrained.tokenizers_in(folder))
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

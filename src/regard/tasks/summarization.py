@@ -7,7 +7,7 @@ records, ROUGE, what becomes of those that are too long, and whether facts are f
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,9 @@ import torch
 from typing_extensions import override
 
 from regard.core.errors import ConfigError, DataError
+from regard.data.examples import LongRule
 from regard.data.records import Document
+from regard.data.shards import Manifest
 from regard.data.splits import Data, load_records, split_of
 from regard.evaluation.attention import Watched
 from regard.evaluation.facts import FACT_ATTENTION, FACT_METRICS
@@ -27,6 +29,7 @@ from regard.tasks.base import TASKS, Evaluation, JudgedRun, Task
 from regard.tasks.look import Look
 from regard.tasks.opening import TrainedRun, one_or_many, one_text
 from regard.tasks.recipe import Recipe
+from regard.tasks.sharded import shard_pairs
 from regard.tasks.translation import PreparedTranslation, TranslationTask, prepare_translation
 from regard.tasks.translation_scores import CROSS, likelihood, watched_words
 from regard.tasks.translator import LengthWarnings, Run, load_pair_run
@@ -263,9 +266,14 @@ def prepare_summarization(
         begun=begun,
         cache=cache,
         records="summary",
-        long_lines="truncate" if recipe.data.truncate else "refuse",
+        long_lines=_rule(recipe),
         kind=PreparedSummarization,
     )
+
+
+def _rule(recipe: Recipe) -> LongRule:
+    """What becomes of documents that are too long."""
+    return "truncate" if recipe.data.truncate else "refuse"
 
 
 class SummarizationTask(TranslationTask):
@@ -282,6 +290,10 @@ class SummarizationTask(TranslationTask):
     ensemble = Task.ensemble  # refuses: a summarizer's own limits are not an ensemble's
     of_world: ClassVar[int] = 2
     """Examples that the page has of a world."""
+
+    @override
+    def shard(self, recipe: Recipe, *, n_workers: int, say: Callable[[str], None]) -> Manifest:
+        return shard_pairs(recipe, self.records, _rule(recipe), n_workers=n_workers, say=say)
 
     @override
     def score_alignments(self, run: Run, sentences: Path, gold: Path) -> Evaluation:

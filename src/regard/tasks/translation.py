@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress, islice
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from typing_extensions import override
@@ -37,6 +37,8 @@ from regard.data.pair_batches import (
 )
 from regard.data.records import Pair
 from regard.data.settings import Files
+from regard.data.shard_windows import ShardedPairs
+from regard.data.shards import Manifest
 from regard.data.splits import Data, load_records, split_of
 from regard.data.stream import Stream
 from regard.decoding.ensemble import Ensemble
@@ -53,6 +55,13 @@ from regard.tasks.examples import PageExample
 from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
 from regard.tasks.rewards import SampledTranslations, check_rewarded, reward_of
+from regard.tasks.sharded import (
+    SHARD_SETTINGS,
+    open_pairs,
+    shard_pairs,
+    shard_tokenizers,
+    weights,
+)
 from regard.tasks.texts import (
     ELSEWHERE,
     Reading,
@@ -141,10 +150,10 @@ class PreparedTranslation(Prepared):
     data: Data[Pair]
     tokenizers: Tokenizers
     pairs: Sequence[Pair]
-    """Those of ``train``, in its order."""
-    train: IdTable
+    """Those of ``train``, in its order; none where they lie in shards."""
+    train: IdTable | ShardedPairs
     valid: IdTable
-    texts: Texts
+    texts: Texts | ShardedPairs
     """What is trained on: ``train``, perhaps segmented anew each epoch."""
     formula: FlopFormula
     takes = "texts"
@@ -279,11 +288,15 @@ def prepare_translation(
     Where training texts come from files, their ids are kept in the folder ``cache``, if one is
     given. Another task says which ``records`` it reads and what becomes of long ones.
     """
-    data = load_records(recipe.data, records)
-    pairs = data.splits["train"]
+    data, shards = load_records(recipe.data, records), recipe.data.shards
     init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
     known = begun or (None if init is None else init.path)  # the weights there know no other ids
-    tokenizers = train_tokenizers(pairs, recipe.text) if known is None else load_tokenizers(known)
+    if known is not None:
+        tokenizers = load_tokenizers(known)
+    elif shards is not None:
+        tokenizers = shard_tokenizers(recipe)
+    else:
+        tokenizers = train_tokenizers(data.splits["train"], recipe.text)
     torch.manual_seed(recipe.train.seed)
     config = resolve(
         recipe.model,
@@ -301,7 +314,12 @@ def prepare_translation(
         fill(model, read_weights(init), str(init.weights))
     cache = cache if recipe.data.world is None else None  # a world is made again as fast
     rule = long_lines or recipe.data.long_lines
-    train = _encoded(data, "train", tokenizers, config.max_len, rule, cache)
+    how = (tokenizers, config.max_len, rule)
+    train: Encoded[IdTable] | Encoded[ShardedPairs]
+    if shards is None:
+        train = _encoded(data, "train", *how, cache)
+    else:
+        train = _sharded(recipe, records, *how)
     # TranslationValidation keeps its references, so its long lines are cut, never dropped.
     valid = _encoded(data, "valid", tokenizers, config.max_len, "truncate")
     told = (NO_DROPOUT,) if recipe.train.rewards else ()
@@ -321,11 +339,14 @@ def prepare_translation(
     )
 
 
-class Encoded(NamedTuple):
+T = TypeVar("T", IdTable, ShardedPairs)
+
+
+class Encoded(NamedTuple, Generic[T]):
     """Pairs that fit, their ids, and a note on those that do not fit."""
 
     pairs: Sequence[Pair]
-    table: IdTable
+    table: T
     notes: tuple[str, ...]
 
 
@@ -336,7 +357,7 @@ def _encoded(
     max_len: int,
     rule: LongRule,
     cache: Path | None = None,
-) -> Encoded:
+) -> Encoded[IdTable]:
     """A split as ids, of at most ``max_len`` positions a side; kept in files of a ``cache``."""
     pairs, sides = data.splits[name], (tokenizers.source, tokenizers.target)
     whole = encode_table(pairs, *sides) if cache is None else stored_table(pairs, *sides, cache)
@@ -348,10 +369,30 @@ def _encoded(
     return Encoded(pairs, table, (note,) if n_long else ())
 
 
-def _texts(recipe: Recipe, train: Encoded, tokenizers: Tokenizers, max_len: int) -> Texts:
+def _sharded(
+    recipe: Recipe, records: str, tokenizers: Tokenizers, max_len: int, rule: LongRule
+) -> Encoded[ShardedPairs]:
+    """Training pairs in the shards of a recipe. Their texts are not at hand, but as ids."""
+    needed = {"text.bpe_dropout": recipe.text.bpe_dropout, "train.rewards": recipe.train.rewards}
+    if asked := [name for name, value in needed.items() if value]:
+        raise ConfigError(
+            f"{' and '.join(asked)} needs the texts of all pairs, and data.shards has their ids; "
+            "leave out one of them"
+        )
+    folder = open_pairs(recipe, records, tokenizers, max_len, rule)
+    settings = {"seed": recipe.train.seed, "window_tokens": recipe.data.window_tokens}
+    return Encoded((), ShardedPairs(folder, weights(recipe), **settings), folder.manifest.notes)
+
+
+def _texts(
+    recipe: Recipe,
+    train: Encoded[IdTable] | Encoded[ShardedPairs],
+    tokenizers: Tokenizers,
+    max_len: int,
+) -> Texts | ShardedPairs:
     """What is trained on."""
     share, sides = recipe.text.bpe_dropout, (tokenizers.source, tokenizers.target)
-    if not share:
+    if not share or not isinstance(train.table, IdTable):
         return train.table
     for tokenizer in sides:
         if tokenizer.kind != "bpe":
@@ -455,6 +496,7 @@ class TranslationTask(TextTask):
             "data.columns",
             "data.long_lines",
             "data.loss_on",
+            *SHARD_SETTINGS,
             "text.shared",
             "text.bpe_dropout",
             "train.init",
@@ -482,6 +524,11 @@ class TranslationTask(TextTask):
     prepare = staticmethod(prepare_translation)
     load = staticmethod(load_translator)
     ensemble = staticmethod(ensemble_of)
+
+    @override
+    def shard(self, recipe: Recipe, *, n_workers: int, say: Callable[[str], None]) -> Manifest:
+        rule = recipe.data.long_lines
+        return shard_pairs(recipe, self.records, rule, n_workers=n_workers, say=say)
 
     @override
     def evaluate(

@@ -25,6 +25,8 @@ from regard.text.tokenizer import Tokenizer
 
 MARKS = "marks.json"
 """Ids of the special tokens, beside the tokenizer's file."""
+SHARED, SOURCE, TARGET = "tokenizer.json", "source.json", "target.json"
+"""What the tokenizers of a run are kept in: one for all texts, or one a side."""
 Special = dict[str, str]
 """Name, such as ``cls_token`` -> the token."""
 FILES = ("special_tokens_map.json", "tokenizer_config.json")
@@ -80,6 +82,15 @@ class PretrainedTokenizer(Tokenizer):
         """Write the file, and the ids of its special tokens beside it."""
         super().save(path)
         write_whole(path.with_name(MARKS), json.dumps(asdict(self.specials), indent=2) + "\n")
+
+
+def tokenizers_in(folder: Path) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of source and target that are kept in a folder; one twice where shared."""
+    read = PretrainedTokenizer.load if (folder / MARKS).exists() else Tokenizer.load
+    if (folder / SOURCE).exists():
+        return read(folder / SOURCE), read(folder / TARGET)
+    shared = read(folder / SHARED)
+    return shared, shared
 
 
 def word_pieces(folder: Path) -> PretrainedTokenizer:
