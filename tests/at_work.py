@@ -1,0 +1,67 @@
+"""Jobs for other processes: those can only be handed what they can import."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from regard.core.errors import DataError
+from regard.core.signals import Stop
+from regard.runs.jobs import Ended, Post
+
+
+def tell(words, post):
+    """Comes to its words, and what it was told."""
+    post.say(f"{words}!")
+    return words, dict(post.found), os.environ["OMP_NUM_THREADS"]
+
+
+def refuse(_post):
+    raise DataError("line 7: no such word")
+
+
+class AwkwardError(DataError):
+    def __init__(self, what, number):
+        super().__init__(f"{what} {number}")
+
+
+def refuse_awkwardly(_post):
+    raise AwkwardError("line", 8)
+
+
+def fail(_post):
+    return {}["a key"]
+
+
+def die(_post):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wait_long(path, _post):
+    """Leaves its process in a file; and a word, if it is asked to end."""
+    try:
+        Path(path).write_text(str(os.getpid()))
+        time.sleep(60)
+    except Stop as stop:
+        Path(path).with_suffix(".stopped").write_text(stop.signal.name)
+        raise
+
+
+class Here:
+    """A place where jobs are done at once, in this very process."""
+
+    def __init__(self, at_once, _threads=None, say=print):
+        self.at_once, self.say, self.ended = at_once, say, []
+
+    def start(self, job, found):
+        try:
+            self.ended.append(Ended(job.name, job.do(Post(0, self.say, found))))
+        except Exception as error:
+            self.ended.append(Ended(job.name, error=error))
+
+    def wait(self):
+        ended, self.ended = self.ended, []
+        return ended
+
+    def stop(self):
+        self.ended.clear()
