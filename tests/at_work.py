@@ -47,6 +47,14 @@ def wait_long(path, _post):
         raise
 
 
+def gone(pid):
+    """Whether a process has ended; one that nobody has looked after yet has, too."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 class Here:
     """A place where jobs are done at once, in this very process."""
 

@@ -9,18 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.terminal import note
+from regard.cli.terminal import Cluster, note
 from regard.core.errors import ConfigError
 from regard.tasks.verb import Verb
 
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Work on a Ray cluster, HOST:PORT; local starts one here. All its machines must see "
-        "the same disk.",
-    ),
-]
 FILE_OPTIONS: Mapping[str, Any] = {
     "patterns": Annotated[
         list[str] | None,

@@ -43,11 +43,12 @@ ANSWERED = 30.0
 RETRIES = 5
 """Times that a task is started again whose worker or machine died."""
 _OBJECTS = 100 * 2**20  # bytes for what tasks hand over, which is next to nothing
-_QUIET = {
+QUIET = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # a cluster of this machine alone stays on loopback
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+"""What Ray must find in the environment when it is imported."""
 _PROBE = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False)"
 
 
@@ -157,7 +158,7 @@ def _task(packed: Packed, folder: str) -> tuple[str, Any]:
 
 
 def _imported() -> Any:
-    os.environ.update({name: os.environ.get(name, value) for name, value in _QUIET.items()})
+    os.environ.update({name: os.environ.get(name, value) for name, value in QUIET.items()})
     try:
         import ray
         import ray.exceptions

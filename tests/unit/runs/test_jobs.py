@@ -10,19 +10,12 @@ from pathlib import Path
 
 import at_work
 import pytest
+from at_work import gone
 
 from regard.core.errors import ConfigError, DataError
 from regard.runs.jobs import Job, LostError, Processes, check_count, run_jobs, threads_each
 
 TESTS = str(Path(at_work.__file__).parent)
-
-
-def gone(pid):
-    """Whether a process has ended; one that nobody has looked after yet has, too."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 def awaited(path, seconds=20):
