@@ -1,13 +1,14 @@
 """Jobs for other processes: those can only be handed what they can import."""
 
 import os
+import pickle
 import signal
 import time
 from pathlib import Path
 
 from regard.core.errors import DataError
 from regard.core.signals import Stop
-from regard.runs.jobs import Ended, Post
+from regard.runs.jobs import Ended, Post, pack
 
 
 def tell(words, post):
@@ -56,14 +57,15 @@ def gone(pid):
 
 
 class Here:
-    """A place where jobs are done at once, in this very process."""
+    """A place where jobs are done at once, in this very process, but handed over as elsewhere."""
 
     def __init__(self, at_once, _threads=None, say=print):
         self.at_once, self.say, self.ended = at_once, say, []
 
     def start(self, job, found):
         try:
-            self.ended.append(Ended(job.name, job.do(Post(0, self.say, found))))
+            do, found = pickle.loads(pack(job, found, 1).work)
+            self.ended.append(Ended(job.name, do(Post(0, self.say, found))))
         except Exception as error:
             self.ended.append(Ended(job.name, error=error))
 

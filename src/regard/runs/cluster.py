@@ -70,7 +70,10 @@ class RayCluster:
         self._ray = _imported()
         self._running: dict[Any, Job] = {}
         self._owned = not self._ray.is_initialized()
+        self._quiet = contextlib.ExitStack()
         if self._owned:
+            # Ray prints what dies on standard output, where nothing but answers may stand.
+            self._quiet.enter_context(contextlib.redirect_stdout(sys.stderr))
             cores = n_cores() if at_once is None else at_once * (threads or threads_each(at_once))
             _connect(self._ray, address, cores)
         if threads is None:
@@ -144,6 +147,7 @@ class RayCluster:
             self._running.clear()
             if self._owned:
                 self._ray.shutdown()
+            self._quiet.close()
 
 
 def _task(packed: Packed, folder: str) -> tuple[str, Any]:
