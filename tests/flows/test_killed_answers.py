@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from at_work import Here, gone
 from letters import LETTERS
 
 from regard.core.errors import WorkerError
-from regard.runs import bulk
+from regard.runs import answering, bulk
 from regard.runs.answering import Answering
 from regard.runs.jobs import Ended, LostError
+from regard.runs.parts import claimed
 
 N, PART = 2000, 20
 FEW = 200
@@ -129,6 +131,27 @@ def test_when_no_worker_is_left_it_is_told_and_another_command_goes_on(
     bulk.answer_files(asked, workers=1, say=told.append)
     assert (asked.out / path.name).read_bytes() == wanted
     assert told[1].startswith("3 of 10 parts are there already")
+
+
+def test_a_part_that_is_claimed_is_left_and_looked_at_again(run_path, few, tmp_path, monkeypatch):
+    """Its owner may be killed, or be another machine's."""
+    path, wanted = few
+    asked = planned(run_path, path, tmp_path / "out")
+    monkeypatch.setattr(bulk, "Processes", Here)
+    (asked.out / "parts").mkdir()
+    first = next(asked.parts())
+    answered = []
+    with ExitStack() as held:
+        assert held.enter_context(claimed(first.claim))
+
+        def slept(_seconds):
+            answered.append(n_answered(asked.out))
+            held.close()  # its owner dies
+
+        monkeypatch.setattr(answering.time, "sleep", slept)
+        bulk.answer_files(asked, workers=1, say=print)
+    assert answered == [FEW // PART - 1]
+    assert (asked.out / path.name).read_bytes() == wanted
 
 
 class KilledError(BaseException):

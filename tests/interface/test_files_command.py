@@ -95,6 +95,7 @@ def test_what_cannot_be_begun_is_refused_in_one_line(run_path, lines, tmp_path, 
     assert "leave out 'a text'" in refused("translate", run_path, "a text", *words[2:])
     assert "names no file" in refused("translate", run_path, "--in", "none*", "--out", out)
     assert "--workers is for the lines of files" in refused("translate", run_path, "--workers", 2)
+    assert "--workers is for the lines of files" in refused("translate", run_path, "--workers", 0)
     assert "--out is for the lines of files" in refused("translate", run_path, "--out", out)
     assert "expected HOST:PORT" in refused(*words, "--cluster", "nowhere")
     assert "this needs a language model" in refused("generate", *words[1:])

@@ -11,6 +11,7 @@ import typer
 
 from regard.cli.terminal import Cluster, note
 from regard.core.errors import ConfigError
+from regard.core.signals import Stop
 from regard.tasks.verb import Verb
 
 FILE_OPTIONS: Mapping[str, Any] = {
@@ -67,7 +68,7 @@ class Files:
             return True
         own = {} if verb.options is None else verb.options.model_fields
         for field in fields(self):
-            if field.name not in own and getattr(self, field.name):
+            if field.name not in own and getattr(self, field.name) not in (None, []):
                 option = field.name.replace("_", "-")
                 raise ConfigError(f"--{option} is for the lines of files: give --in FILE_OR_GLOB")
         return False
@@ -109,4 +110,8 @@ def answer_files(
         folder=Path.cwd(),
     )
     asked = bulk.planned(how, options, patterns=told.patterns, out=told.out, part_lines=part_lines)
-    bulk.answer_files(asked, workers=told.workers, cluster=told.cluster, say=note)
+    try:
+        bulk.answer_files(asked, workers=told.workers, cluster=told.cluster, say=note)
+    except Stop as stop:
+        note(f"stopped by {stop.signal.name}; the same command goes on from there")
+        raise typer.Exit(128 + stop.signal) from None

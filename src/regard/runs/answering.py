@@ -136,9 +136,3 @@ def _settled(mine: Answerer, part: Part, post: Post) -> bool:
             mine.answer(part)
             post.say(".")
     return part.done()
-
-
-def answer_part(how: Answering, part: Part, post: Post) -> None:
-    """A job: answer one part, unless that is done."""
-    if not part.done():
-        answerer(how, device_at(how.device, post.slot)).answer(part)

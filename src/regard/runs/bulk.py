@@ -32,7 +32,7 @@ from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import CheckpointError, ConfigError, DataError, WorkerError
 from regard.core.files import read_json, telling, whole_file, write_whole
 from regard.core.numbers import counted
-from regard.runs.answering import PAUSE, Answering, answer_all, answer_part
+from regard.runs.answering import PAUSE, Answering, answer_all
 from regard.runs.cluster import RayCluster
 from regard.runs.jobs import Job, LostError, Processes, Say, n_cores, run_jobs
 from regard.runs.parts import LineFile, Part, claimed, file_digest, looked_through, matching
@@ -253,7 +253,7 @@ def _on_cluster(
     how = bulk.how
     gpu = how.device.startswith("cuda")
     place = RayCluster(address, threads=how.threads, at_once=workers, gpu=gpu)
-    jobs = (Job(part.lines, partial(answer_part, how, part)) for part in left)
+    jobs = (Job(part.lines, partial(answer_all, how, [part])) for part in left)
     for ended in run_jobs(jobs, place):
         if ended.error is not None:
             raise ended.error
