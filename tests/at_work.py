@@ -57,21 +57,24 @@ def gone(pid):
 
 
 class Here:
-    """A place where jobs are done at once, in this very process, but handed over as elsewhere."""
+    """A place in this very process, but jobs are handed over as elsewhere; the last comes first."""
 
     def __init__(self, at_once, _threads=None, say=print):
-        self.at_once, self.say, self.ended = at_once, say, []
+        self.at_once, self.say, self.waiting = at_once, say, []
 
     def start(self, job, found):
-        try:
-            do, found = pickle.loads(pack(job, found, 1).work)
-            self.ended.append(Ended(job.name, do(Post(0, self.say, found))))
-        except Exception as error:
-            self.ended.append(Ended(job.name, error=error))
+        assert len(self.waiting) < self.at_once
+        self.waiting.append((job, found))
 
     def wait(self):
-        ended, self.ended = self.ended, []
-        return ended
+        return [self.outcome(*self.waiting.pop())]
+
+    def outcome(self, job, found):
+        try:
+            do, found = pickle.loads(pack(job, found, 1).work)
+            return Ended(job.name, do(Post(0, self.say, found)))
+        except Exception as error:
+            return Ended(job.name, error=error)
 
     def stop(self):
-        self.ended.clear()
+        self.waiting.clear()

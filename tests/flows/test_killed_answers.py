@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from letters import LETTERS
 from regard.core.errors import WorkerError
 from regard.runs import answering, bulk
 from regard.runs.answering import Answering
-from regard.runs.jobs import Ended, LostError
+from regard.runs.jobs import Ended, Job, LostError
 from regard.runs.parts import claimed
 
 N, PART = 2000, 20
@@ -110,10 +111,10 @@ def test_one_then_all_are_killed_and_nothing_is_lost_or_doubled(run_path, path, 
 class Deadly(Here):
     """A place whose jobs die after three parts each."""
 
-    def start(self, job, _found):
+    def outcome(self, job, found):
         how, parts = job.do.args
-        super().start(type(job)(job.name, type(job.do)(job.do.func, how, parts[:3])), {})
-        self.ended[-1] = Ended(job.name, error=LostError(f"{job.name}: its process ended"))
+        super().outcome(Job(job.name, partial(job.do.func, how, parts[:3])), found)
+        return Ended(job.name, error=LostError(f"{job.name}: its process ended"))
 
 
 def test_when_no_worker_is_left_it_is_told_and_another_command_goes_on(
@@ -123,9 +124,9 @@ def test_when_no_worker_is_left_it_is_told_and_another_command_goes_on(
     asked = planned(run_path, path, tmp_path / "out")
     monkeypatch.setattr(bulk, "Processes", Deadly)
     told = []
-    with pytest.raises(WorkerError, match=r"no worker is left \(worker 2: its process ended\)"):
+    with pytest.raises(WorkerError, match=r"no worker is left \(worker 1: its process ended\)"):
         bulk.answer_files(asked, workers=2, say=told.append)
-    assert told == ["worker 1: its process ended; the others take over"]
+    assert told == ["worker 2: its process ended; the others take over"]
     assert n_answered(asked.out) == 3
     monkeypatch.setattr(bulk, "Processes", Here)
     bulk.answer_files(asked, workers=1, say=told.append)
