@@ -318,7 +318,12 @@ def test_a_system_that_fails_beside_others_says_the_same(
     whole, systems, data, write, tmp_path, monkeypatch
 ):
     """Rates that led nowhere are not tried again when rows are read back."""
+
+    def refused(_recipe, path, **_options):
+        raise TrainingError(f"{path.name} led nowhere")
+
     monkeypatch.setattr(side_by_side, "Processes", Here)
+    monkeypatch.setattr(trainings, "train", refused)
     shutil.copytree(whole[0], tmp_path / "more")
     wild, said = write("wild", train={"lr": 1e30}), []
     asked = {"data": data, "budget": BUDGET, "seeds": SEEDS, "out": tmp_path / "more"}
