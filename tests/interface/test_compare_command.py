@@ -53,6 +53,11 @@ def test_json_first_then_the_table_of_what_is_there(words, capsys, tmp_path):
     assert "was begun with other settings: budget was '2e8flops'" in capsys.readouterr().err
 
 
+def test_nobody_at_work_is_refused(words, capsys):
+    assert main([*words, "--jobs", "0"]) == 2
+    assert "--jobs 0: at least one must work" in capsys.readouterr().err
+
+
 def press(*_words, **_more):
     os.kill(os.getpid(), signal.SIGINT)
     return "pressed"

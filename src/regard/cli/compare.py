@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.terminal import Device, Json, note, show_tables
+from regard.cli.terminal import Cluster, Device, Jobs, Json, note, show_tables
 from regard.core.numbers import about
 from regard.core.signals import Stop
 
@@ -43,6 +43,8 @@ def compare(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings of each system.")] = 3,
     out: Annotated[Path, typer.Option(help="Folder of the comparison.")] = Path("runs/compare"),
+    jobs: Jobs = None,
+    cluster: Cluster = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -56,7 +58,9 @@ def compare(
     from regard.runs.compare import compare as run_comparison
     from regard.runs.compare import contest
     from regard.runs.estimate import parse_budget
+    from regard.runs.side_by_side import Crew
 
+    crew = Crew(jobs, cluster)
     chosen = range(1, seeds + 1)
     expected = forecast(contest(systems, data, parse_budget(budget), chosen, settings or []), out)
     try:
@@ -70,6 +74,7 @@ def compare(
             overrides=settings or [],
             watching=expected.watching,
             say=expected.say,
+            crew=crew,
         )
     except Stop as stop:
         saved = f"all is saved in {out}; the same command goes on from there"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.compare import Forecast
-from regard.cli.terminal import Device, Json, note, show_tables
+from regard.cli.terminal import Cluster, Device, Jobs, Json, note, show_tables
 from regard.core.signals import Stop
 
 
@@ -41,6 +41,8 @@ def table(
     out: Annotated[
         Path | None, typer.Option(help="Folder of the table.", show_default="runs/table-TABLE")
     ] = None,
+    jobs: Jobs = None,
+    cluster: Cluster = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -52,8 +54,10 @@ def table(
     """
     from regard.runs import table_results as results
     from regard.runs.lecture_tables import table_named
+    from regard.runs.side_by_side import Crew
     from regard.runs.table import least_work, make_table, request
 
+    crew = Crew(jobs, cluster)
     lecture = table_named(name)
     asked = request(
         lecture,
@@ -70,7 +74,7 @@ def table(
     expected = Forecast(asked.budget, least_work(asked))
     try:
         sections = make_table(
-            asked, folder, device=device, watching=expected.watching, say=expected.say
+            asked, folder, device=device, watching=expected.watching, say=expected.say, crew=crew
         )
     except Stop as stop:
         saved = f"all is saved in {folder}; the same command goes on from there"

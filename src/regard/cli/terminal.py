@@ -33,6 +33,20 @@ Device = Annotated[
 ]
 Beam = Annotated[int | None, typer.Option(min=1, help="Hypotheses kept open; 1 is greedy.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Trainings side by side, in processes that share the cores, or GPUs."
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Work on a Ray cluster, HOST:PORT; local starts one here. All its machines must see "
+        "the same disk.",
+    ),
+]
 
 
 def run_folders(words: Iterable[str | Path]) -> list[Path]:

@@ -11,7 +11,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from importlib import import_module
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import typer
 
+from regard.cli.files import FILE_OPTIONS, Files, answer_files
 from regard.cli.terminal import (
     Device,
     Json,
@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from regard.tasks.chat import Conversation
     from regard.tasks.requests import ChatOptions
 
-# What a command does with a run folder, inputs, its options, a device, and whether to print JSON.
-Body = Callable[[Path, list[str], Any, str | None, bool], None]
+# What a command does with a run folder, inputs, its options, a device, whether to print JSON, and
+# what it is told of files.
+Body = Callable[[Path, list[str], Any, str | None, bool, Files], None]
 Inputs = Annotated[
     list[str] | None,
     typer.Argument(
@@ -81,18 +82,26 @@ def _command(
 ) -> Callable[..., None]:
     """A command with the fields of a model as options."""
 
+    fields = {} if model is None else model.model_fields
+    of_files = FILE_OPTIONS if takes_inputs else {}
+
     def command(
         path: Path, device: str | None, as_json: bool, inputs: list[str] | None = None, **given: Any
     ) -> None:
         plain = {name: value for name, value in given.items() if value is not None}
-        options = None if model is None else _checked(model, plain)
-        body(path, inputs or [], options, device, as_json)
+        files = Files(**{name: plain.get(name) for name in of_files})
+        told = {name: value for name, value in plain.items() if name in fields}
+        if files.patterns:  # then the folder that is named is theirs
+            told.pop("out", None)
+        options = None if model is None else _checked(model, told)
+        body(path, inputs or [], options, device, as_json, files)
 
-    fields = {} if model is None else model.model_fields
+    own = {name: _option(name, field) for name, field in fields.items()}
+    shared = {name: (kind, None) for name, kind in of_files.items() if name not in own}
     parameters = [
         _parameter("path", RunPath),
         *([_parameter("inputs", Inputs, None)] if takes_inputs else []),
-        *(_parameter(name, *_option(name, field)) for name, field in fields.items()),
+        *(_parameter(name, *told) for name, told in (own | shared).items()),
         _parameter("device", Device, None),
         _parameter("as_json", Json, False),
     ]
@@ -146,25 +155,28 @@ def _checked(model: type[BaseModel], given: dict[str, Any]) -> Any:
 
 
 def answer_lines(
-    verb: Verb, path: Path, inputs: list[str], options: Any, device: str | None, as_json: bool
+    verb: Verb,
+    path: Path,
+    inputs: list[str],
+    options: Any,
+    device: str | None,
+    as_json: bool,
+    files: Files,
 ) -> None:
     """Answer the inputs, or every line of standard input; a bad run fails on empty input too."""
-    from regard.tasks.base import TASKS
-    from regard.tasks.opening import load
+    from regard.runs.answering import opened, printed
 
     others = run_folders(inputs)
     inputs = inputs[len(others) :]
-    run = load([path, *others], device=device, verb=verb)
-    verb = next(one for one in TASKS[run.task].verbs if one.name == verb.name)
+    if files.asked(verb):
+        if inputs:
+            raise ConfigError(f"--in names what is read: leave out {inputs[0]!r}")
+        answer_files(verb, [path, *others], options, device, as_json, files)
+        return
+    run, verb = opened(verb, [path, *others], options, device)
     if not verb.reads_files:
         refuse_pictures(inputs)
     chunks = _chunks(verb, inputs)
-    if hasattr(options, "engine"):  # of another project
-        from regard.interop.ctranslate2_engine import engine_for
-
-        run = replace(
-            run, engine=engine_for(run, options.engine, compute_type=options.compute_type)
-        )
     if getattr(options, "stream", False):
         if as_json:
             raise ConfigError("--stream prints one text as it comes: leave out --json and --n")
@@ -173,11 +185,7 @@ def answer_lines(
         return
     for answered in verb.lines(run, chunks, options, note=note):
         for request, answer in answered:
-            if as_json:
-                record = verb.as_record(request, answer, options)
-                print(json.dumps(record, ensure_ascii=False))
-            else:
-                print(verb.as_line(request, answer, options))
+            print(printed(verb, request, answer, options, as_json=as_json))
         sys.stdout.flush()
 
 
@@ -197,7 +205,12 @@ def _chunks(verb: Verb, inputs: list[str]) -> Chunks:
 
 
 def chat(
-    path: Path, _inputs: list[str], options: ChatOptions, device: str | None, as_json: bool
+    path: Path,
+    _inputs: list[str],
+    options: ChatOptions,
+    device: str | None,
+    as_json: bool,
+    _files: Files,
 ) -> None:
     """Talk with a model in the words of its own template; each line is a turn, Ctrl-D ends it.
 

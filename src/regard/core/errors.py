@@ -5,7 +5,8 @@ RegardError
 ├── ShapeError       tensors do not fit together
 ├── DataError        a file or a line of text cannot be used
 ├── CheckpointError  a run folder or its weights cannot be used
-└── TrainingError    a training cannot go on
+├── TrainingError    a training cannot go on
+└── WorkerError      a process that works for another ended, or does not answer
 """
 
 
@@ -31,3 +32,7 @@ class CheckpointError(RegardError):
 
 class TrainingError(RegardError):
     """A training cannot go on."""
+
+
+class WorkerError(RegardError):
+    """A process that works for another ended, or does not answer."""

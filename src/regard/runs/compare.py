@@ -7,7 +7,7 @@ in ``regard.runs.comparison``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,9 @@ from regard.recipes.recipe import builtin_recipes, load_recipe, overrides_of
 from regard.runs import comparison as results
 from regard.runs.comparison import Comparison, SystemRow
 from regard.runs.estimate import Budget, parse_budget
+from regard.runs.side_by_side import ALONE, Crew, Line, train_side_by_side
 from regard.runs.train import settings_changes
-from regard.runs.trainings import Entry, SystemTrainings, Watching, unwatched
+from regard.runs.trainings import Entry, SystemTrainings, Watching, untold, unwatched
 from regard.tasks.opening import pick_device
 from regard.tasks.recipe import SECTIONS, Recipe
 from regard.text.settings import TextSettings
@@ -179,14 +180,16 @@ def compare(
     device: str | None = None,
     overrides: Sequence[str] = (),
     watching: Watching = unwatched,
-    say: Callable[[str], None] = lambda _text: None,
+    say: Callable[[str], None] = untold,
+    crew: Crew = ALONE,
 ) -> Comparison:
     """Train every system with every seed, and lay their scores and costs side by side.
 
     All share data, tokenizer, search and seeds; batch size, schedule and dropout are those of each
     system's recipe. The budget is that of one training; finding a learning rate comes on top, and
     is counted. Whatever stops a comparison, calling it again goes on where it was. A signal raises
-    ``Stop``; a system that fails becomes a row that says why, unless all fail.
+    ``Stop``; a system that fails becomes a row that says why, unless all fail. A ``crew`` trains
+    several at once, which only ``say`` is told of.
     """
     asked = contest(systems, data, parse_budget(budget), seeds, overrides)
     pick_device(device)  # what cannot be done at all is refused before a folder is taken
@@ -195,10 +198,20 @@ def compare(
     pairs = {name: splits[name] for name in SPLITS if name in splits}
     entries: dict[str, Entry] = {}
     rows: list[SystemRow] = []
-    for name, recipe in asked.systems.items():
-        at, told = (asked.budget, asked.seeds, tuple(pairs), out / name), (device, watching, say)
+    lines = {
+        name: Line(
+            SystemTrainings(
+                name, recipe, asked.budget, asked.seeds, tuple(pairs), out / name, device
+            )
+        )
+        for name, recipe in asked.systems.items()
+    }
+    came = train_side_by_side(list(lines.values()), crew, device=device, say=say)
+    for name, line in lines.items():
+        found = came.searches.get(line.search)
         try:
-            entry = SystemTrainings(name, recipe, *at, *told).entry()
+            came.check(line)
+            entry = replace(line.system, watching=watching, say=say, found=found).entry()
             rows.append(results.system_row(name, entry, asked.seeds, pairs))
             entries[name] = entry
         except Exception as error:  # hours of the others' work must not go with it

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,14 @@ from regard.runs.comparison import SPLIT
 from regard.runs.estimate import Budget, parse_budget
 from regard.runs.lecture_tables import SIZES, LectureRow, LectureTable
 from regard.runs.rates import least_cost
+from regard.runs.side_by_side import (
+    ALONE,
+    Crew,
+    Line,
+    SideBySide,
+    as_chosen,
+    train_side_by_side,
+)
 from regard.runs.table_results import RowResult, Section
 from regard.runs.trainings import (
     Entry,
@@ -32,6 +40,7 @@ from regard.runs.trainings import (
     SystemTrainings,
     Until,
     Watching,
+    untold,
     unwatched,
 )
 from regard.tasks.base import TASKS, Evaluation, Task
@@ -206,11 +215,13 @@ def make_table(
     *,
     device: str | None = None,
     watching: Watching = unwatched,
-    say: Callable[[str], None] = lambda _text: None,
+    say: Callable[[str], None] = untold,
+    crew: Crew = ALONE,
 ) -> list[Section]:
     """Train all rows on all data sets, and write the table; -> all sections in its folder.
 
-    A signal raises ``Stop``. A row that fails says why, unless all of a section fail.
+    A signal raises ``Stop``. A row that fails says why, unless all of a section fail. A ``crew``
+    trains several rows of a data set at once, which only ``say`` is told of.
     """
     recipes = {data: row_recipes(asked, data) for data in asked.data}  # before anything is trained
     pick_device(device)
@@ -220,6 +231,7 @@ def make_table(
         folder = out / system_name(data)
         claim(folder, Contest(system_name(data), rows, asked.budget, asked.seeds))
         trainings = SectionTrainings(asked, rows, folder, device, watching, say)
+        trainings.train_side_by_side(crew)
         for until in asked.endings:
             results.save_section(trainings.section(system_name(data), until), folder)
             results.write_table(asked.table, results.load_sections(out), out)
@@ -242,6 +254,20 @@ class SectionTrainings:
         self.device, self.watching, self.say = device, watching, say
         self.rows = {row.key: row for row in asked.table.rows}
         self.systems: dict[str, SystemTrainings] = {}
+        self.lines: dict[str, Line] = {}
+        """What is trained side by side, before rows are read back one by one."""
+        self.came = SideBySide()
+
+    def train_side_by_side(self, crew: Crew) -> None:
+        """Train all rows with every kind of budget, where there is a crew for it."""
+        for row in self.rows.values():
+            if row.ensemble_of is None:
+                first = None if row.follows is None else self.lines[row.follows]
+                system = self._made(row, None if first is None else first.system)
+                rate = as_chosen if first is None else following_rate
+                self.lines[row.key] = Line(system, self.asked.endings, first, rate)
+        lines = list(self.lines.values())
+        self.came = train_side_by_side(lines, crew, device=self.device, say=self.say)
 
     def section(self, data: str, until: Until) -> Section:
         """Train what is left to train with this kind of budget, and lay the rows side by side."""
@@ -312,12 +338,13 @@ class SectionTrainings:
         """All runs of a row: trained, or read back; of an ensemble, the one that it is."""
         if row.ensemble_of is not None:
             return self._ensemble(row, until, entries)
+        if row.follows is not None and row.follows not in entries:
+            raise TrainingError(f"the row that it starts from, {row.follows}, has failed")
+        self.came.check(self.lines[row.key], until)
         if row.follows is None:
             return self._system(row).entry(until)
-        if row.follows not in entries:
-            raise TrainingError(f"the row that it starts from, {row.follows}, has failed")
         first = entries[row.follows]
-        system = self._system(row, lr=float(f"{FOLLOWING_RATE * first.lr:.3g}"))
+        system = self._system(row, lr=following_rate(first.lr))
         entry = system.entry(until)
         seeds = self.asked.seeds_of(self.rows[row.follows])
         before = dict(zip(seeds, first.runs, strict=True))
@@ -330,20 +357,23 @@ class SectionTrainings:
         """A row's trainings; what is chosen for one kind of budget holds for the other."""
         if row.key not in self.systems:
             first = None if row.follows is None else self.systems[row.follows]
-            self.systems[row.key] = SystemTrainings(
-                f"{self.folder.name}/{row.key}",
-                self.recipes[row.key],
-                self.asked.budget.share(1.0 if first is None else FOLLOWING_SHARE),
-                self.asked.seeds_of(row),
-                (SPLIT,),
-                self.folder / row.key,
-                self.device,
-                self.watching,
-                self.say,
-                lr=lr,
-                init=None if first is None else first.run_path,
-            )
+            found = self.came.searches.get(self.lines[row.key].search)
+            made = replace(self._made(row, first), watching=self.watching, say=self.say)
+            self.systems[row.key] = replace(made, lr=lr, found=found)
         return self.systems[row.key]
+
+    def _made(self, row: LectureRow, first: SystemTrainings | None) -> SystemTrainings:
+        """A row's trainings, of which nobody is told; ``first`` are those that they go on from."""
+        return SystemTrainings(
+            f"{self.folder.name}/{row.key}",
+            self.recipes[row.key],
+            self.asked.budget.share(1.0 if first is None else FOLLOWING_SHARE),
+            self.asked.seeds_of(row),
+            (SPLIT,),
+            self.folder / row.key,
+            self.device,
+            init=None if first is None else first.run_path,
+        )
 
     def _ensemble(self, row: LectureRow, until: Until, entries: Mapping[str, Entry]) -> Entry:
         """Runs of another row as one; it is scored once, and that is kept."""
@@ -368,6 +398,11 @@ class SectionTrainings:
             "measured": {name: sum(cost[name] for cost in costs) for name in names},
         }
         return Entry((), 0.0, (FinishedTraining(facts, [], {SPLIT: kept["outputs"]}),))
+
+
+def following_rate(rate: float) -> float:
+    """The rate of a row that starts from another's runs, given the one chosen for that."""
+    return float(f"{FOLLOWING_RATE * rate:.3g}")
 
 
 def scored_together(paths: Sequence[Path], device: str | None) -> Evaluation:

@@ -77,6 +77,10 @@ def unwatched(_settings: TrainSettings, _work: Work) -> AbstractContextManager[A
     return nullcontext(_Silent())
 
 
+def untold(_text: str) -> None:
+    """Tell nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class FinishedTraining:
     """What a training left behind."""
@@ -115,9 +119,11 @@ class SystemTrainings:
     """Folder of the system; its runs lie in it."""
     device: str | None = None
     watching: Watching = unwatched
-    say: Callable[[str], None] = lambda _text: None
+    say: Callable[[str], None] = untold
     lr: float | None = None
     """A rate that needs no search."""
+    found: RateSearch | None = None
+    """A search that was done elsewhere."""
     init: Callable[[int, Until], Path] | None = None
     """The run that the training of a seed starts from; then it ends with its budget."""
 
@@ -132,6 +138,8 @@ class SystemTrainings:
         """The trials of learning rates."""
         if self.lr is not None:
             return RateSearch((), self.lr)
+        if self.found is not None:
+            return self.found
         found = search_rate(centre_rate(self.recipe), self._shares(), self._tried)
         if found.bounded:
             self.say(

@@ -19,7 +19,7 @@ from regard.core.numbers import counted
 from regard.data.records import Pair
 from regard.models.presets import build, n_parameters
 from regard.models.settings import ModelConfig
-from regard.tasks.base import TASKS
+from regard.tasks.base import TASKS, Task
 from regard.tasks.recipe import Recipe, recipe_in
 from regard.tasks.verb import Verb
 from regard.text import pretrained
@@ -43,6 +43,12 @@ def pick_device(name: str | None = None) -> torch.device:
         reason = str(error).split("\n")[0].split(". ")[0]
         raise ConfigError(f"device {name!r} cannot be used here: {reason}") from None
     return device
+
+
+def device_at(name: str | None, slot: int) -> str | None:
+    """The device of one of several processes: as far as there are GPUs, each has its own."""
+    n = torch.cuda.device_count()
+    return f"cuda:{slot % n}" if n > 1 and name in (None, "cuda") else name
 
 
 _REMEDY = "choose a smaller model.size, d_model or n_layers"
@@ -208,13 +214,18 @@ def load(
     """
     if not isinstance(path, str | Path):
         return _load_ensemble(path, device=device, verb=verb)
+    return task_of(path, verb).load(path, device=device)
+
+
+def task_of(path: str | Path, verb: Verb | None = None) -> Task:
+    """The task of a run; one of which the ``verb`` cannot be asked is refused."""
     task = TASKS[recipe_in(RunFolder(Path(path))).task]
     if verb is not None and verb.name not in {one.name for one in task.verbs}:
         raise ConfigError(
             f"{path} holds a run of the task {task.name}, and this needs {verb.wants}; use "
             f"`regard {task.verb.name}` with it"
         )
-    return task.load(path, device=device)
+    return task
 
 
 def _load_ensemble(paths: Sequence[str | Path], *, device: str | None, verb: Verb | None) -> Any:

@@ -35,6 +35,8 @@ class Chunks:
     """What a line is called in messages, before its number."""
     given: bool = False
     """Whether these are inputs of the command line, and no lines of standard input."""
+    before: int = 0
+    """Lines that stand before them, where they are a part of a file."""
 
     def __call__(self, size: int) -> Iterator[list[str]]:
         """Lists of at most ``size`` lines."""
@@ -46,7 +48,7 @@ class Chunks:
         try:
             yield
         except DataError as error:
-            raise DataError(f"{self.named} {number}: {error}") from None
+            raise DataError(f"{self.named} {self.before + number}: {error}") from None
 
 
 class Unit(NamedTuple):

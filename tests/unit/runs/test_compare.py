@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from at_work import Here
 
 from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.core.signals import Stop
@@ -17,10 +18,11 @@ from regard.data.splits import load_records
 from regard.evaluation.systems import by_length, paired_bootstrap
 from regard.recipes.recipe import load_recipe
 from regard.runs import comparison as results
-from regard.runs import trainings
+from regard.runs import side_by_side, trainings
 from regard.runs.compare import claim, compare, contest
 from regard.runs.comparison import p_value
 from regard.runs.estimate import Budget, changed
+from regard.runs.side_by_side import Crew
 from regard.runs.trainings import Entry, FinishedTraining, centre_rate
 
 BUDGET = "3e8flops"
@@ -294,6 +296,43 @@ def test_a_failing_system_is_reported_and_the_others_stay(
     assert any(text.startswith("wild failed: ") for text in said)
     assert "led anywhere" in (tmp_path / "more" / "comparison.html").read_text()
     assert "wild" in (tmp_path / "more" / "comparison.csv").read_text()
+
+
+@pytest.mark.slow
+def test_processes_side_by_side_come_to_the_same_numbers(whole, systems, data, tmp_path):
+    """Their threads are as many as ours, one."""
+    said, out = [], tmp_path / "beside"
+    shutil.copytree(whole[0], out)
+    for seed in SEEDS:  # the trials stay
+        shutil.rmtree(out / "dot" / f"seed-{seed}")
+    asked = {"data": data, "budget": BUDGET, "seeds": SEEDS, "out": out}
+    again = compare(systems, **asked, crew=Crew(jobs=2), say=said.append)
+    assert timeless(again) == timeless(whole[1])
+    assert "dot, learning rate: done (1 of 3)" in said
+    assert {one.split(":")[0] for one in said if "done (" in one} == {
+        "dot, learning rate", "dot, seed-1", "dot, seed-2",
+    }  # fmt: skip
+
+
+def test_a_system_that_fails_beside_others_says_the_same(
+    whole, systems, data, write, tmp_path, monkeypatch
+):
+    """Rates that led nowhere are not tried again when rows are read back."""
+
+    def refused(_recipe, path, **_options):
+        raise TrainingError(f"{path.name} led nowhere")
+
+    monkeypatch.setattr(side_by_side, "Processes", Here)
+    monkeypatch.setattr(trainings, "train", refused)
+    shutil.copytree(whole[0], tmp_path / "more")
+    wild, said = write("wild", train={"lr": 1e30}), []
+    asked = {"data": data, "budget": BUDGET, "seeds": SEEDS, "out": tmp_path / "more"}
+    after = compare([wild, *systems], **asked, crew=Crew(jobs=2), say=said.append)
+    failed, *others = after.rows
+    assert tuple(others) == whole[1].rows
+    assert "5e+29, 1e+30, 2e+30 led anywhere; lower train.lr" in failed.error
+    assert sum("trying learning rate 1e+30" in text for text in said) == 1
+    assert "wild, seed-1 needs wild, learning rate, which has failed" in " ".join(said)
 
 
 def test_where_nothing_can_be_trained_there_is_no_table(systems, data, tmp_path):

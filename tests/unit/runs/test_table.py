@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,16 +11,17 @@ from typing import Any
 
 import pytest
 import yaml
+from at_work import Here
 
 from regard.checkpoints.run_folder import RunFolder, save_settings
-from regard.core.errors import CheckpointError, ConfigError
+from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.core.signals import Stop
 from regard.data.splits import load_records
 from regard.evaluation.metrics import METRICS
 from regard.recipes.recipe import load_recipe
+from regard.runs import side_by_side, trainings
 from regard.runs import table as tables
 from regard.runs import table_results as results
-from regard.runs import trainings
 from regard.runs.lecture_tables import (
     SUMMARIZATION,
     TABLES,
@@ -28,6 +30,7 @@ from regard.runs.lecture_tables import (
     TableClaim,
     table_named,
 )
+from regard.runs.side_by_side import Crew
 from regard.runs.table import TableRequest, make_table, request, row_recipes
 from regard.runs.table_results import RowResult, load_sections, verdicts
 from regard.runs.trainings import FinishedTraining
@@ -85,7 +88,7 @@ class Pretended:
 
     def __init__(self, references):
         self.references, self.begun, self.right = references, [], dict(RIGHT)
-        self.stop_at = None
+        self.stop_at, self.highest = None, math.inf
 
     def outputs(self, n):
         return [text if i < n else "wrong" for i, text in enumerate(self.references)]
@@ -107,6 +110,8 @@ class Pretended:
             raise Stop(signal.SIGINT)
         if self.right[row] is None:
             raise ConfigError("it is broken")
+        if recipe.train.lr > self.highest:
+            raise TrainingError("the loss became nan")
         n, flops = self.right[row] + recipe.train.seed - 1, FLOPS[row]
         bleu = self.scores(n)["bleu"]
         lines = [
@@ -239,6 +244,41 @@ def test_a_row_that_fails_says_why_and_takes_its_followers_with_it(asked, preten
 
 
 # ------------------------------------------------------------------ files
+
+
+# ------------------------------------------------------------------ side by side
+
+
+def timeless(sections):
+    return [replace(one, rows=[replace(row, seconds=None) for row in one.rows]) for one in sections]
+
+
+def test_rows_side_by_side_come_to_the_same(asked, pretended, tmp_path, monkeypatch):
+    """What follows a row waits for it, and every search is made once: rates too high, too."""
+    pretended.highest = 0.006
+    wanted = make_table(asked, tmp_path / "alone")
+    n_alone, said = len(pretended.begun), []
+    assert any("lr-0.01-" in str(path) for path in pretended.begun)
+    monkeypatch.setattr(side_by_side, "Processes", Here)
+    found = make_table(asked, tmp_path / "beside", crew=Crew(jobs=3), say=said.append)
+    assert timeless(found) == timeless(wanted)
+    assert len(pretended.begun) == 2 * n_alone
+    assert "letters/dot-again, converged-1: done" in " ".join(said)
+    assert make_table(asked, tmp_path / "beside", crew=Crew(jobs=3)) == found
+
+
+def test_a_row_that_fails_beside_others_says_the_same(asked, pretended, tmp_path, monkeypatch):
+    pretended.right["dot"] = None
+    wanted = make_table(asked, tmp_path / "alone")
+    monkeypatch.setattr(side_by_side, "Processes", Here)
+    found = make_table(asked, tmp_path / "beside", crew=Crew(jobs=2))
+    assert timeless(found) == timeless(wanted)
+    tried = [path for path in pretended.begun if tmp_path / "beside/letters/dot" in path.parents]
+    assert len(tried) == 1  # and not again, when rows are read back
+    assert [row.error for row in found[0].rows][:2] == [
+        "it is broken",
+        "the row that it starts from, dot, has failed",
+    ]
 
 
 def test_files_have_published_figures_beside_ours(asked, pretended, tmp_path):
