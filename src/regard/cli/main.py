@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from regard.core.errors import RegardError
 from regard.core.signals import Stop, raise_stop, signals_to
 
+_LONGEST = 4000
+"""Signs of a message."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -78,5 +80,12 @@ def _close_output() -> None:
 
 def _failed(message: str) -> int:
     one_line = " ".join(message.split("\n"))
-    print(f"regard: {one_line}", file=sys.stderr)
+    if len(one_line) > _LONGEST:
+        one_line = f"{one_line[: _LONGEST - 1]}…"
+    print(f"regard: {_harmless(one_line)}", file=sys.stderr)
     return 2
+
+
+def _harmless(text: str) -> str:
+    """With every sign that could steer a terminal spelled out: a message may quote a file."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -28,8 +28,12 @@ PAGE = ".html"
 """What such a file shows was made by other weights."""
 
 
-def average(path: Path, last: int, out: Path) -> list[int]:
+def average(
+    path: Path, last: int, out: Path, say: Callable[[str], None] = lambda _text: None
+) -> list[int]:
     """Write the mean of the ``last`` checkpoints of a run into a new folder; -> their steps.
+
+    Damaged ones are left out, and ``say`` is told of them.
 
     It is the mean of the weights as they were trained, whatever running average
     (``train.average``) was kept beside them. The folder is a run like any other, without data of
@@ -38,7 +42,7 @@ def average(path: Path, last: int, out: Path) -> list[int]:
     folder = RunFolder(path)
     task, config = TASKS[recipe_in(folder).task], load_config(folder)
     store = SnapshotStore(folder.checkpoints)
-    steps = _last_steps(folder, store.steps(), last)
+    steps = _last_steps(folder, store.whole_steps(say), last)
     weights = mean_of((store.path(step), load_snapshot(store.path(step))) for step in steps)
     with whole_folder(out) as inside:
         mean = RunFolder(inside)

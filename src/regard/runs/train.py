@@ -15,6 +15,7 @@ import torch
 from regard.checkpoints.run_folder import (
     RunFolder,
     SnapshotStore,
+    check_links,
     load_settings,
     save_config,
     save_model,
@@ -70,7 +71,7 @@ def train(
         return None
     place = pick_device(device)
     begun = resume and folder.settings.exists()
-    snapshot = SnapshotStore(folder.checkpoints).latest() if begun else None
+    snapshot = SnapshotStore(folder.checkpoints).latest(say) if begun else None
     with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
         prepared = prepare(recipe, place, begun=out if snapshot else None, cache=out / "ids")
         for note in prepared.notes:
@@ -117,6 +118,7 @@ def _claim(folder: RunFolder, recipe: Recipe, *, resume: bool, overwrite: bool) 
     """Refuse a folder that is not ours to write to; nothing is touched yet."""
     if folder.path.exists() and not folder.path.is_dir():
         raise CheckpointError(f"{folder.path} is a file; choose another --out")
+    check_links(folder)
     if resume and folder.settings.exists():
         begun = recipe_from(load_settings(folder))
         old, new = (one.model_dump(mode="json", exclude={"plugins"}) for one in (begun, recipe))

@@ -17,7 +17,8 @@ from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.numbers import counted
 from regard.data.records import Pair
-from regard.models.presets import build, n_parameters
+from regard.models.bounds import MOST_TABLES, skeleton, table_bytes
+from regard.models.presets import n_parameters
 from regard.models.settings import ModelConfig
 from regard.tasks.base import TASKS
 from regard.tasks.recipe import Recipe, recipe_in
@@ -52,11 +53,15 @@ _TRAINING_BYTES = 16
 def check_memory(config: ModelConfig, device: torch.device) -> None:
     """Refuse a model that cannot be trained here, before a byte of it is allocated."""
     try:
-        with torch.device("meta"):
-            count = n_parameters(build(config))
-    except (RuntimeError, OverflowError) as error:  # more numbers than an index can count
-        reason = str(error).split("\n")[0]
-        raise ConfigError(f"no machine can hold this model ({reason}); {_REMEDY}") from None
+        model = skeleton(config)
+    except ConfigError as error:
+        raise ConfigError(f"the model cannot be built: {error}; {_REMEDY}") from None
+    if (tables := table_bytes(model)) > MOST_TABLES:
+        raise ConfigError(
+            f"the model's tables of positions take {tables / 2**20:,.0f} MiB, and may take "
+            f"{MOST_TABLES >> 20}; lower model.max_len, or set model.positions to rotary"
+        )
+    count = n_parameters(model)
     if device.type == "cuda":
         there = torch.cuda.mem_get_info(device)[1]
     else:

@@ -20,7 +20,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.checkpoints.run_folder import Snapshot, fill, model_tensors
+from regard.checkpoints.run_folder import (
+    Snapshot,
+    check_facts,
+    fill,
+    model_tensors,
+    taking_up,
+)
 from regard.core.errors import TrainingError
 from regard.data.batch import Batch
 from regard.data.stream import Prefetched, Stream
@@ -253,27 +259,36 @@ class Trainer:
                 **_named("average/", self.average.weights if self.average else {}),
                 **_named("rng/", rng_tensors(self.setup.device)),
             },
-            {
-                "progress": dataclasses.asdict(self.progress),
-                "stream": self.setup.stream.state(),
-                "objective": self.setup.objective.state(),
-                "averaged": self.average.n_updates if self.average else 0,
-            },
+            self._facts(),
         )
         self.setup.store.save(snapshot, best_step=self.progress.best_step)
         self._saved = now
 
+    def _facts(self) -> dict[str, Any]:
+        """Of a snapshot."""
+        return {
+            "progress": dataclasses.asdict(self.progress),
+            "stream": self.setup.stream.state(),
+            "objective": self.setup.objective.state(),
+            "averaged": self.average.n_updates if self.average else 0,
+        }
+
     def restore(self, snapshot: Snapshot) -> None:
         """Become the training that a snapshot was taken of."""
-        self.setup.stream.restore(snapshot.facts["stream"])  # refuses other data first
-        self.setup.objective.restore(snapshot.facts["objective"])
-        fill(self.model, snapshot.part("model/"), f"the checkpoint of step {snapshot.step}")
-        load_optimisers(self.update.optimisers, self.model, snapshot.part("optimiser/"))
-        if self.average is not None:
-            self.average.restore(snapshot.part("average/"), snapshot.facts["averaged"])
-        self.progress = Progress(**snapshot.facts["progress"])
-        self._saved = (self.progress.step, self.progress.last_eval)
-        load_rng(snapshot.part("rng/"), self.setup.device)
+        facts = snapshot.facts
+        with taking_up(snapshot):
+            check_facts(facts, self._facts())
+            self.setup.stream.restore(place := facts["stream"])  # refuses other data first
+            if place["position"] and place["position"] >= self.setup.stream.n_batches:
+                raise ValueError(f"no epoch has a batch of number {place['position']}")
+            self.setup.objective.restore(facts["objective"])
+            fill(self.model, snapshot.part("model/"), f"the checkpoint of step {snapshot.step}")
+            load_optimisers(self.update.optimisers, self.model, snapshot.part("optimiser/"))
+            if self.average is not None:
+                self.average.restore(snapshot.part("average/"), facts["averaged"])
+            self.progress = Progress(**{**facts["progress"], "step": snapshot.step})
+            self._saved = (self.progress.step, self.progress.last_eval)
+            load_rng(snapshot.part("rng/"), self.setup.device)
 
 
 def rng_tensors(device: torch.device) -> dict[str, Tensor]:
