@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from regard.core.errors import CheckpointError
+from regard.core.errors import CheckpointError, RegardError
 from regard.core.numbers import told
 
 PARTIAL = ".partial"
@@ -73,6 +73,19 @@ def parse_json(text: str) -> Any:
         raise ValueError("its lists and objects lie too deep in one another") from None
     check_depth(found)
     return found
+
+
+@contextmanager
+def damage_told(path: Path) -> Iterator[None]:
+    """Inside the block, data of a file is used as we write it; where it is not so, that is told."""
+    try:
+        yield
+    except RegardError:
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        raise CheckpointError(
+            f"{path} is damaged: {type(error).__name__}, {told(error)}"
+        ) from error
 
 
 def check_depth(found: Any) -> None:

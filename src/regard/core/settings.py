@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -24,6 +24,9 @@ def parse(cls: type[M], raw: Mapping[str, Any], where: str, *, whole: str = "wha
 
     ``where`` stands before the names of settings; ``whole`` is what lacks a section.
     """
+    large = [f"{name}: no setting is a number of more than 64 bits" for name in _large(raw, where)]
+    if large:
+        raise ConfigError("; ".join(large[:MOST_PROBLEMS]))
     try:
         return cls.model_validate(raw)
     except ValidationError as error:
@@ -32,6 +35,19 @@ def parse(cls: type[M], raw: Mapping[str, Any], where: str, *, whole: str = "wha
         if (more := len(details) - MOST_PROBLEMS) > 0:
             problems.append(f"and {counted(more, 'more problem')}")
         raise ConfigError("; ".join(problems)) from None
+
+
+def _large(found: Any, name: str) -> Iterator[str]:
+    """The names of whole numbers that arithmetic on arrays has no room for."""
+    if isinstance(found, int) and abs(found) >= 2**63:
+        yield _cut(name)
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(found, Mapping):
+        items = found.items()
+    elif isinstance(found, list | tuple):
+        items = enumerate(found)
+    for key, one in items:
+        yield from _large(one, f"{name}.{key}".strip("."))
 
 
 def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str) -> str:

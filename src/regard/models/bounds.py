@@ -24,7 +24,6 @@ from torch.nn.modules.module import (
 from torch.overrides import TorchFunctionMode
 
 from regard.core.errors import ConfigError
-from regard.core.numbers import told
 from regard.models.presets import build
 from regard.models.settings import ModelConfig
 
@@ -43,7 +42,7 @@ def skeleton(config: ModelConfig) -> nn.Module:
         with torch.device("meta"), _registering(_Budget(MOST_TENSORS, math.inf)):
             return build(config)
     except _BEYOND_TORCH as error:
-        raise ConfigError(f"no machine can hold a model of these sizes ({told(error)})") from None
+        raise _beyond_torch(error) from None
 
 
 def build_within(config: ModelConfig, *, most_tensors: int, most_numbers: int) -> nn.Module:
@@ -56,7 +55,12 @@ def build_within(config: ModelConfig, *, most_tensors: int, most_numbers: int) -
         with _SmallTensors(int(budget.n_bytes)), _registering(budget):
             return build(config)
     except _BEYOND_TORCH as error:
-        raise ConfigError(f"no machine can hold a model of these sizes ({told(error)})") from None
+        raise _beyond_torch(error) from None
+
+
+def _beyond_torch(error: Exception) -> ConfigError:
+    reason = str(error).partition("\n")[0]  # what follows is a list of C++ functions
+    return ConfigError(f"no machine can hold a model of these sizes ({reason})")
 
 
 def table_bytes(model: nn.Module) -> int:

@@ -56,11 +56,6 @@ def check_memory(config: ModelConfig, device: torch.device) -> None:
         model = skeleton(config)
     except ConfigError as error:
         raise ConfigError(f"the model cannot be built: {error}; {_REMEDY}") from None
-    if (tables := table_bytes(model)) > MOST_TABLES:
-        raise ConfigError(
-            f"the model's tables of positions take {tables / 2**20:,.0f} MiB, and may take "
-            f"{MOST_TABLES >> 20}; lower model.max_len, or set model.positions to rotary"
-        )
     count = n_parameters(model)
     if device.type == "cuda":
         there = torch.cuda.mem_get_info(device)[1]
@@ -72,6 +67,11 @@ def check_memory(config: ModelConfig, device: torch.device) -> None:
         raise ConfigError(
             f"the model has {count:,} parameters; to train them takes {takes}, but {device} has "
             f"{has}; {_REMEDY}"
+        )
+    if (tables := table_bytes(model)) > MOST_TABLES:
+        raise ConfigError(
+            f"the model's tables of positions take {tables / 2**20:,.0f} MiB, and may take "
+            f"{MOST_TABLES >> 20}; lower model.max_len, or set model.positions to rotary"
         )
 
 
