@@ -121,6 +121,7 @@ def _divided(splits: dict[str, Corpus[Any]]) -> dict[str, Corpus[Any]]:
 
 def located_splits(settings: DataSettings) -> dict[str, Files]:
     """The files that the settings name, by split, with their folder."""
+    settings.check_trusted()
     named = {name: getattr(settings, name) for name in NAMES}
     return located({name: files for name, files in named.items() if files}, settings.folder)
 

@@ -22,7 +22,7 @@ from regard.core.files import write_whole
 from regard.core.numbers import counted
 from regard.interop.folders import whole_folder
 from regard.tasks.base import TASKS
-from regard.tasks.recipe import recipe_in
+from regard.tasks.recipe import recipe_in, remember_data
 
 PAGE = ".html"
 """What such a file shows was made by other weights."""
@@ -40,7 +40,8 @@ def average(
     its training and without scores: ``regard evaluate`` gives those.
     """
     folder = RunFolder(path)
-    task, config = TASKS[recipe_in(folder).task], load_config(folder)
+    recipe, config = recipe_in(folder), load_config(folder)
+    task = TASKS[recipe.task]
     store = SnapshotStore(folder.checkpoints)
     steps = _last_steps(folder, store.whole_steps(say), last)
     weights = mean_of((store.path(step), load_snapshot(store.path(step))) for step in steps)
@@ -53,6 +54,8 @@ def average(
         ended = f"the mean of {counted(len(steps), 'checkpoint')} of {path}"
         facts = {"scores": {}, "ended": ended, "averaged": {"run": str(path), "steps": steps}}
         write_whole(mean.scores, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    if recipe.data.is_trusted:
+        remember_data(out, recipe.data)
     return steps
 
 

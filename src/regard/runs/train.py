@@ -30,7 +30,7 @@ from regard.runs.estimate import estimate
 from regard.runs.prepare import prepare
 from regard.tasks.base import TASKS, Evaluation, Prepared
 from regard.tasks.opening import memory_told, peak_memory, pick_device
-from regard.tasks.recipe import Recipe, recipe_from
+from regard.tasks.recipe import Recipe, recipe_from, remember_data
 from regard.training.distributed import Ranks
 from regard.training.loop import Observer, Outcome, Setup, Trainer
 from regard.training.metrics import MetricsLog, NotFiniteError
@@ -67,6 +67,7 @@ def train(
     """
     folder = RunFolder(out)
     _claim(folder, recipe, resume=resume, overwrite=overwrite)
+    remember_data(out, recipe.data)
     if resume and folder.finished():
         return None
     place = pick_device(device)

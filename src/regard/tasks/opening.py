@@ -21,7 +21,7 @@ from regard.models.bounds import MOST_TABLES, skeleton, table_bytes
 from regard.models.presets import n_parameters
 from regard.models.settings import ModelConfig
 from regard.tasks.base import TASKS
-from regard.tasks.recipe import Recipe, recipe_in
+from regard.tasks.recipe import Recipe, recipe_in, remember_data
 from regard.tasks.verb import Verb
 from regard.text.pretrained import MARKS, PretrainedTokenizer
 from regard.text.settings import TextSettings
@@ -207,15 +207,23 @@ def open_run(
 
 
 def load(
-    path: str | Path | Sequence[str | Path], *, device: str | None = None, verb: Verb | None = None
+    path: str | Path | Sequence[str | Path],
+    *,
+    device: str | None = None,
+    verb: Verb | None = None,
+    trust_data: bool = False,
 ) -> Any:
     """Open a run folder: a ``Run`` that translates, or what its task makes of it.
 
     Several folders are an ensemble, which takes the mean of their probabilities at each step.
-    Nothing in them is executed. A run of which the ``verb`` cannot be asked is refused.
+    Nothing in them is executed. A run of which the ``verb`` cannot be asked is refused. Data
+    outside the folder that a run names is read where it was trained by this user on this machine,
+    or once its data was trusted.
     """
     if not isinstance(path, str | Path):
-        return _load_ensemble(path, device=device, verb=verb)
+        return _load_ensemble(path, device=device, verb=verb, trust_data=trust_data)
+    if trust_data:
+        remember_data(Path(path), recipe_in(RunFolder(Path(path))).data)
     task = TASKS[recipe_in(RunFolder(Path(path))).task]
     if verb is not None and verb.name not in {one.name for one in task.verbs}:
         raise ConfigError(
@@ -225,8 +233,8 @@ def load(
     return task.load(path, device=device)
 
 
-def _load_ensemble(paths: Sequence[str | Path], *, device: str | None, verb: Verb | None) -> Any:
-    runs = [load(path, device=device, verb=verb) for path in paths]
+def _load_ensemble(paths: Sequence[str | Path], **how: Any) -> Any:
+    runs = [load(path, **how) for path in paths]
     if not runs:
         raise ConfigError("there is no run to load: name a run folder, or several")
     if len(runs) == 1:
