@@ -16,6 +16,8 @@ from regard.core.signals import Stop, raise_stop, signals_to
 
 _LONGEST = 4000
 """Signs of a message."""
+_PANIC = "PanicException"
+"""What libraries in Rust raise in distress: no Exception, and of no module that could be named."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -42,6 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     except OSError as error:
         return _failed(_told(error))
+    except BaseException as error:
+        if type(error).__name__ != _PANIC:
+            raise
+        return _failed(f"a library gave up on this input: {error}")
 
 
 def _run(words: Sequence[str]) -> int:

@@ -40,7 +40,7 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
                     f"cannot read {path}: it has {found.st_size:,} bytes, and such a file may have "
                     f"{most:,}"
                 )
-            return file.read(most)
+            return file.read(found.st_size)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
 

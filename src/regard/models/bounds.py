@@ -27,11 +27,13 @@ from regard.core.errors import ConfigError
 from regard.models.presets import build
 from regard.models.settings import ModelConfig
 
-MOST_TENSORS = 30_000
-"""Of any model; one of 1,000 layers has about half as many."""
-MOST_TABLES = 2**28
+MOST_TENSORS = 10_000
+"""Of any model; one of 500 layers has about as many."""
+MOST_TABLES = 2**27
 """Bytes of tables that are computed when a model is built, such as sinusoids up to max_len."""
 _NUMBER_BYTES = 4  # of a weight
+_MOST_COMPUTED = MOST_TABLES // 8
+"""Numbers of a step on the way to a table: float64, for half of it, several at a time."""
 _MADE_OF_SIZES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 _BEYOND_TORCH = (RuntimeError, TypeError, OverflowError, MemoryError)
 
@@ -116,13 +118,14 @@ class _SmallTensors(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if _NUMBER_BYTES * _numbers_asked(func, args, kwargs) > self._most:
+        made, computed = _numbers_made(func, args, kwargs), _numbers_computed(args)
+        if _NUMBER_BYTES * made > self._most or computed > _MOST_COMPUTED:
             raise ConfigError("one of its tensors would have more numbers than there may be")
         return func(*args, **kwargs)
 
 
-def _numbers_asked(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
-    """How many numbers the result of a call will have, where it can be large; else 0."""
+def _numbers_made(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+    """How many numbers a new tensor will have; 0 where none is asked for by its size."""
     if func in _MADE_OF_SIZES:
         sizes = kwargs.get("size", args)
         first = sizes[0] if len(sizes) and not isinstance(sizes[0], int) else sizes
@@ -130,6 +133,11 @@ def _numbers_asked(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if func is torch.arange:
         begin, end, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
         return abs((end - begin) / step)
+    return 0
+
+
+def _numbers_computed(args: tuple[Any, ...]) -> int:
+    """How many numbers arithmetic on two tensors gives, the sides of one repeated; else 0."""
     tensors = [one for one in args if isinstance(one, Tensor)]
     if len(tensors) == 2:
         try:

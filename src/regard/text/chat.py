@@ -26,6 +26,8 @@ from regard.text.tokenizer import Tokenizer
 
 TEMPLATE = "chat_template.jinja"
 """The file of a run folder that holds it."""
+MOST_TEMPLATE = 2**20
+"""Bytes of that file."""
 APART = "\ufdd0"
 """Parts what stands on its two sides, and is no text: Unicode will never make it a character."""
 _LOST = "\ufffd"

@@ -89,7 +89,7 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Inside the block SIGINT and SIGTERM only leave a request; a second one acts at once."""
+    """Inside the block signals that end a program leave a request; a second one acts at once."""
     request = StopRequest()
 
     def note(number: int, _frame: FrameType | None) -> None:
