@@ -44,6 +44,8 @@ STRANGE = st.sampled_from(
 """What a setting may be changed to."""
 
 
+WRITE = ("generate", "--max-new", "2")
+TALK = ("chat", "--max-new", "2", "--message", "hi")
 NO_VALUES = [
     "!!timestamp x", "!!int x", "!!bool x", "!!float", "!!binary x", "&a [*a]", "[" * 999,
     "1" * 5000, "0x" + "f" * 90, "1:59:59", "2001-99-99", "{1: 2}", "\x00", "? [a]", "!x y",
@@ -165,6 +167,12 @@ def try_all(run, name, data, *verb, given="a b"):
         check(*verb, run, given=given)
 
 
+def test_with_files_as_they_were_written_all_works(translator, classifier, chatbot):
+    verbs = [("translate", translator), ("info", translator), ("classify", classifier)]
+    for words in (*verbs, (*WRITE, chatbot), (*TALK, chatbot)):
+        assert outcome(*words, given="a b\n")[0] == 0
+
+
 @pytest.mark.parametrize("name", ["config.yaml", "config.json", "tokenizer.json"])
 @FEW
 @given(data=st.data())
@@ -189,7 +197,15 @@ def test_files_of_a_classifier(classifier, name, data):
 @FEW
 @given(data=st.data())
 def test_files_of_a_language_model_of_others(chatbot, name, data):
-    try_all(chatbot, name, data, "generate", "--max-tokens", "2", given="a b\n")
+    try_all(chatbot, name, data, *WRITE, given="a b\n")
+
+
+@FEW
+@given(data=st.data())
+def test_the_template_of_a_model_that_talks(chatbot, data):
+    path = chatbot / "chat_template.jinja"
+    with in_place_of(path, data.draw(torn(path.read_bytes()))):
+        check(*TALK, chatbot)
 
 
 @FEW
