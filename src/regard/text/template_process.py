@@ -167,7 +167,8 @@ def _answer(source: str, given: Mapping[str, Any] | None) -> Answer:
 
 def _serve(inbox: IO[bytes], outbox: IO[bytes]) -> None:
     """Answer until the pipe ends."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with suppress(OSError, ValueError):  # macOS knows no such limit; time is bounded there, too
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for line in inbox:
         answer = json.dumps(_answer(**json.loads(line))).encode()
         if len(answer) > LONGEST:
