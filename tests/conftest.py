@@ -1,6 +1,7 @@
 """Fixtures that many tests share. Sizes are small and all different; mathematics is float64."""
 
 import os
+import tempfile
 from pathlib import Path
 
 # Tests run side by side, some as processes of their own: more threads would only wait.
@@ -8,6 +9,9 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # Without a GPU our Triton kernels are run by Triton's interpreter, which must be told beforehand.
 if not Path("/dev/nvidiactl").exists():
     os.environ["TRITON_INTERPRET"] = "1"
+# What is noted about runs of these tests is nobody's but theirs.
+_state = tempfile.TemporaryDirectory()
+os.environ["XDG_STATE_HOME"] = _state.name
 
 import pytest
 import torch

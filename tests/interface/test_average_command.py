@@ -50,6 +50,16 @@ def test_the_mean_is_a_run_like_any_other(run, kept, tmp_path):
     assert run("evaluate", out, "--split", "valid")[0] == 0
 
 
+def test_a_damaged_checkpoint_is_left_out_and_told(run, kept, tmp_path):
+    shutil.copytree(kept, tmp_path / "mine")
+    path = SnapshotStore(tmp_path / "mine" / "checkpoints").path(12)
+    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+    code, said, told = run("average", tmp_path / "mine", "--last", 2)
+    assert (code, said) == (0, f"{tmp_path / 'mine-average'}: the mean of steps 6, 9\n")
+    assert "left out" in told
+    assert "step-00000012" in told
+
+
 def test_by_default_it_lies_beside_the_run(run, kept, tmp_path):
     shutil.copytree(kept, tmp_path / "mine")
     code, said, _ = run("average", tmp_path / "mine", "--last", 1)

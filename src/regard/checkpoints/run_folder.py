@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import torch
@@ -19,15 +21,23 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from regard.core.errors import CheckpointError, ConfigError
-from regard.core.files import PARTIAL, write_whole
-from regard.models.presets import build, config_from
+from regard.checkpoints.digests import check_digest, write_digested
+from regard.core.errors import CheckpointError, ConfigError, RegardError
+from regard.core.files import MOST_BYTES, PARTIAL, parse_json, read_json, read_text, write_whole
+from regard.core.numbers import told
+from regard.core.yaml_text import MOST_BYTES as MOST_YAML
+from regard.core.yaml_text import parse_yaml
+from regard.models.bounds import build_within
+from regard.models.presets import config_from
 from regard.models.settings import ModelConfig
 
 FORMAT = 2
 """Of config.json and model.safetensors. 1, which is not written down in them, had no buffers."""
+_TIED = 64
+"""Tensors that a model may make and then replace by others, beyond twice those it keeps."""
 SNAPSHOT_FORMAT = 2
 """1, which is not written down in a snapshot, had no buffers and knew Adam alone."""
+_NUMBERS = (int, float, NoneType)
 _SNAPSHOT = re.compile(r"step-(\d+)\.safetensors")
 
 
@@ -68,8 +78,8 @@ def save_settings(folder: RunFolder, settings: dict[str, Any]) -> None:
 def load_settings(folder: RunFolder) -> dict[str, Any]:
     """Read config.yaml."""
     try:
-        settings = yaml.safe_load(_text(folder.settings))
-    except yaml.YAMLError as error:
+        settings = parse_yaml(_text(folder.settings, MOST_YAML))
+    except ConfigError as error:
         raise CheckpointError(f"{folder.settings} is no YAML: {error}") from error
     if not isinstance(settings, dict):
         raise CheckpointError(f"{folder.settings} holds no settings")
@@ -78,12 +88,8 @@ def load_settings(folder: RunFolder) -> dict[str, Any]:
 
 def load_scores(folder: RunFolder) -> dict[str, Any]:
     """Read scores.json, the mark of a finished run."""
-    try:
-        scores = json.loads(_text(folder.scores))
-    except json.JSONDecodeError as error:
-        raise CheckpointError(f"{folder.scores} is damaged: {error}") from error
-    if not isinstance(scores, dict):
-        raise CheckpointError(f"{folder.scores} holds no scores")
+    _check_there(folder.scores)
+    scores: dict[str, Any] = read_json(folder.scores)
     return scores
 
 
@@ -96,11 +102,11 @@ def save_config(folder: RunFolder, config: ModelConfig) -> None:
 def load_config(folder: RunFolder) -> ModelConfig:
     """Read config.json, the architecture."""
     try:
-        raw = json.loads(_text(folder.model_config))
+        raw = parse_json(_text(folder.model_config))
         if isinstance(raw, dict):
             check_format(raw.pop("format", 1), FORMAT, folder.model_config)
         return config_from(raw)
-    except (json.JSONDecodeError, ConfigError) as error:
+    except ValueError as error:  # a ConfigError is one too
         raise CheckpointError(f"{folder.model_config} describes no model: {error}") from error
 
 
@@ -132,10 +138,20 @@ def save_model(folder: RunFolder, config: ModelConfig, weights: dict[str, Tensor
 
 def load_model(folder: RunFolder) -> nn.Module:
     """Rebuild the model of a run; every tensor must be there and fit."""
-    config = load_config(folder)
-    with torch.random.fork_rng(devices=[]):  # the fresh weights are thrown away
-        model = build(config)
-    fill(model, read_weights(folder), str(folder.weights))
+    config, weights = load_config(folder), read_weights(folder)
+    try:
+        with torch.random.fork_rng(devices=[]):  # the fresh weights are thrown away
+            model = build_within(
+                config,
+                most_tensors=2 * len(weights) + _TIED,
+                most_numbers=2 * sum(one.numel() for one in weights.values()),
+            )
+    except ConfigError as error:
+        raise CheckpointError(
+            f"{folder.weights} does not belong to the model that {folder.model_config.name} "
+            f"describes: {error}; copy both from where they were made"
+        ) from error
+    fill(model, weights, str(folder.weights))
     return model
 
 
@@ -153,32 +169,38 @@ def read_weights(folder: RunFolder) -> dict[str, Tensor]:
         ) from error
 
 
-def fill(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
+def fill(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> None:
     """Copy weights into a model; what is missing, left over or of another shape is refused."""
-    wanted = model_tensors(model)
-    problems = [f"missing {name}" for name in wanted if name not in weights]
-    problems += [f"unknown {name}" for name in weights if name not in wanted]
-    problems += [
-        f"{name} is {tuple(weights[name].shape)}, the model wants {tuple(p.shape)}"
-        for name, p in wanted.items()
-        if name in weights and weights[name].shape != p.shape
-    ]
+    copy_all(model_tensors(model), weights, where)
+
+
+def copy_all(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], where: str) -> None:
+    """Copy tensors into others of the same names, shapes and kinds; all must be there and fit."""
+    problems = [f"missing {name}" for name in wanted if name not in found]
+    problems += [f"unknown {name}" for name in found if name not in wanted]
+    for name, own in ((name, own) for name, own in wanted.items() if name in found):
+        one = found[name]
+        if one.shape != own.shape:
+            problems.append(f"{name} is {tuple(one.shape)}, the model wants {tuple(own.shape)}")
+        elif one.is_floating_point() != own.is_floating_point():
+            problems.append(f"{name} is of {one.dtype}, the model wants {own.dtype}")
     if problems:
         shown = "; ".join(problems[:5]) + ("; …" if len(problems) > 5 else "")
         raise CheckpointError(f"{where} does not belong to this model: {shown}")
     for name, tensor in wanted.items():
-        tensor.copy_(weights[name])
+        tensor.copy_(found[name])
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, most: int = MOST_BYTES) -> str:
+    _check_there(path)
+    return read_text(path, most)
+
+
+def _check_there(path: Path) -> None:
     if not path.parent.is_dir():
         raise CheckpointError(f"there is no run folder {path.parent}")
     if not path.exists():
         raise CheckpointError(f"{path.parent} is no run folder: it has no {path.name}")
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +229,7 @@ class SnapshotStore:
         path = self.path(snapshot.step)
         tensors = {name: tensor.contiguous() for name, tensor in snapshot.tensors.items()}
         facts = {"format": SNAPSHOT_FORMAT, "step": snapshot.step, **snapshot.facts}
-        write_whole(path, save(tensors, metadata={"facts": json.dumps(facts)}))
+        write_digested(path, tensors, {"facts": json.dumps(facts)})
         for step in self.steps()[: -self.keep]:
             if step != best_step:
                 self.path(step).unlink()
@@ -218,10 +240,35 @@ class SnapshotStore:
     def wait(self) -> None:
         """Until all is written, as it always is here."""
 
-    def latest(self) -> Snapshot | None:
-        """The newest complete snapshot, or None where there is none."""
-        steps = self.steps()
-        return load_snapshot(self.path(steps[-1])) if steps else None
+    def latest(self, say: Callable[[str], None] = lambda _text: None) -> Snapshot | None:
+        """The newest whole snapshot, or None where there is none; ``say`` is told of damaged ones.
+
+        Where all are damaged, that is an error: to begin anew would be to lose them.
+        """
+        damaged: list[DamagedSnapshotError] = []
+        for step in reversed(self.steps()):
+            try:
+                snapshot = load_snapshot(self.path(step))
+            except DamagedSnapshotError as error:
+                damaged.append(error)
+                continue
+            for one in damaged:
+                say(f"{one}; going on from step {step}, the newest that is whole")
+            return snapshot
+        if damaged:
+            raise damaged[0]
+        return None
+
+    def whole_steps(self, say: Callable[[str], None]) -> list[int]:
+        """The steps of all snapshots that are not damaged, in order; ``say`` is told of others."""
+        whole = []
+        for step in self.steps():
+            try:
+                check_digest(self.path(step))
+                whole.append(step)
+            except CheckpointError as error:
+                say(f"left out: {error}")
+        return whole
 
     def steps(self) -> list[int]:
         """The steps of all complete snapshots, in order."""
@@ -235,18 +282,77 @@ class SnapshotStore:
         return self.folder / f"step-{step:08d}.safetensors"
 
 
+class DamagedSnapshotError(CheckpointError):
+    """A snapshot is not what was written; an older one may be whole."""
+
+
 def load_snapshot(path: Path) -> Snapshot:
     """Read a snapshot, or say which file is broken and what to do."""
     try:
+        check_digest(path)
         with safe_open(path, framework="pt") as file:
-            facts = json.loads(file.metadata()["facts"])
+            facts = parse_json(file.metadata()["facts"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, TypeError, KeyError, ValueError) as error:
-        raise CheckpointError(
-            f"checkpoint {path} cannot be read ({error}); delete it to resume from the one before"
+    except (SafetensorError, OSError, TypeError, KeyError, ValueError, CheckpointError) as error:
+        raise DamagedSnapshotError(
+            f"checkpoint {path} cannot be read ({told(error)}); delete it to resume from the one "
+            "before"
         ) from error
+    step = facts.pop("step", None) if isinstance(facts, dict) else None
+    if type(step) is not int or step < 0:
+        raise DamagedSnapshotError(
+            f"checkpoint {path} does not say its step; delete it to resume from the one before"
+        )
     found = facts.pop("format", 1)
     check_format(found, SNAPSHOT_FORMAT, path)
     if found == 1:
         tensors = {re.sub("^adam/", "optimiser/", name): x for name, x in tensors.items()}
-    return Snapshot(facts.pop("step"), tensors, facts)
+    return Snapshot(step, tensors, facts)
+
+
+@contextmanager
+def taking_up(snapshot: Snapshot) -> Iterator[None]:
+    """Inside the block a training becomes what a snapshot says; what it lacks is one error.
+
+    A snapshot that is not damaged may still be another program's, or of another training.
+    """
+    try:
+        yield
+    except RegardError:
+        raise
+    except Exception as error:  # facts of any kind may be missing, or be of another kind
+        reason = f"it has no {error}" if isinstance(error, KeyError) else told(error)
+        raise CheckpointError(
+            f"the checkpoint of step {snapshot.step} does not fit this training ({reason}); delete "
+            "it to resume from the one before, or start a new run"
+        ) from error
+
+
+def check_facts(found: Any, like: Any, name: str = "what it says") -> None:
+    """A ValueError where facts of a snapshot are of another kind than those of a training.
+
+    A number that is nothing yet may be one later. Keys that are missing are told by who needs them.
+    """
+    if isinstance(like, Mapping) and isinstance(found, Mapping):
+        for key in (key for key in like if key in found):
+            check_facts(found[key], like[key], key)
+        return
+    kind = type(like)
+    fits = type(found) in _NUMBERS if kind in (float, NoneType) else type(found) is kind
+    if isinstance(like, Mapping) or not fits or (kind is int and found < 0):
+        raise ValueError(f"{name} is {found!r:.60}")
+
+
+def check_links(folder: RunFolder) -> None:
+    """Refuse a run folder in which a link leads elsewhere: training would write there.
+
+    The folder itself may be a link.
+    """
+    home = folder.path.resolve()
+    inside = [folder.path, *(path for path in folder.path.glob("*") if path.is_dir())]
+    for link in (path for one in inside for path in one.glob("*") if path.is_symlink()):
+        if not link.resolve().is_relative_to(home):
+            raise CheckpointError(
+                f"{link} is a link to {link.resolve()}, outside the run folder, and training would "
+                "write there; delete it, or keep the whole run there and link to that"
+            )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,25 +31,29 @@ def recipes() -> None:
 def info(path: RunPath, as_json: Json = False) -> None:
     """Tell what a run is: its model, its task, its special ids, its scores and cost."""
     from regard.checkpoints.run_folder import load_scores
+    from regard.core.files import damage_told
     from regard.tasks.opening import load
 
     run = load(path, device="cpu")
     finished = load_scores(run.folder) if run.folder.finished() else {}
-    facts = {
-        **run.facts(),
-        "training_flops": finished.get("measured", {}).get("flops"),
-        "scores": finished.get("scores", {}),
-    }
+    with damage_told(run.folder.scores):
+        _show_info(run.facts(), finished, as_json)
+
+
+def _show_info(facts: dict[str, Any], finished: Mapping[str, Any], as_json: bool) -> None:
+    """Print what a run is; ``finished`` is its scores.json."""
+    cost, scores = finished.get("measured", {}).get("flops"), finished.get("scores", {})
+    facts = {**facts, "training_flops": cost, "scores": scores}
     if as_json:
         print(json.dumps(facts, ensure_ascii=False))
         return
     for name, value in facts.items():
         if name != "scores":
             print(f"{name}: {json.dumps(value, ensure_ascii=False)}")
-    if facts["scores"]:
+    if scores:
         from regard.cli.evaluate import show_scores
 
-        show_scores(facts["scores"])
+        show_scores(scores)
 
 
 def import_(

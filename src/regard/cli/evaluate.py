@@ -17,6 +17,7 @@ from regard.cli.terminal import (
     Json,
     RunPath,
     RunPaths,
+    TrustData,
     note,
     note_unknown,
     run_folders,
@@ -78,6 +79,7 @@ def evaluate(
         ),
     ] = None,
     device: Device = None,
+    trust_data: TrustData = False,
     as_json: Json = False,
 ) -> None:
     """Score a run on a split of its data or of a recipe's, or on a file of your own.
@@ -93,7 +95,8 @@ def evaluate(
     others, file = _runs_and_file(words or [])
     given = {"file": file, "split": split, "source": source, "reference": reference}
     _check(**given, alignments=alignments, gold=gold, data=data, beam=beam, against=against)
-    run = _with_data(load([path, *others], device=device), data, overrides or [])
+    opened = load([path, *others], device=device, trust_data=trust_data)
+    run = _with_data(opened, data, overrides or [])
     other = None if against is None else _with_data_of(run, load(against, device=device), against)
     task, options = TASKS[run.task], {"beam": beam, "stride": stride}
 

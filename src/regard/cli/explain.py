@@ -19,6 +19,7 @@ from regard.cli.terminal import (
     Device,
     Json,
     RunPath,
+    TrustData,
     chosen_format,
     note,
     note_unknown,
@@ -208,6 +209,7 @@ def heads(
     ] = None,
     out: Out = None,
     device: Device = None,
+    trust_data: TrustData = False,
 ) -> None:
     """Measure what each head looks at, and what is lost without it.
 
@@ -225,7 +227,7 @@ def heads(
     wanted = chosen_format(HeadsFormat, HeadsFormat.json if as_json else asked, out)
     if texts is not None and split is not None:
         raise ConfigError("--split is of the run's own data and --texts names others: give one")
-    run = load(path, device=device)
+    run = load(path, device=device, trust_data=trust_data)
     hidden = not sys.stderr.isatty()  # a bar where a person watches: ablating takes its time
     with Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress:
         bar = progress.add_task("ablating heads")

@@ -14,6 +14,10 @@ from collections.abc import Sequence
 from regard.core.errors import RegardError
 from regard.core.signals import Stop, raise_stop, signals_to
 
+_LONGEST = 4000
+"""Signs of a message."""
+_PANIC = "PanicException"
+"""What libraries in Rust raise in distress: no Exception, and of no module that could be named."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -40,6 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     except OSError as error:
         return _failed(_told(error))
+    except BaseException as error:
+        if type(error).__name__ != _PANIC:
+            raise
+        return _failed(f"a library gave up on this input: {error}")
 
 
 def _run(words: Sequence[str]) -> int:
@@ -80,10 +88,17 @@ def _close_output() -> None:
 
 def _failed(message: str) -> int:
     one_line = " ".join(message.split("\n"))
+    if len(one_line) > _LONGEST:
+        one_line = f"{one_line[: _LONGEST - 1]}…"
     if "RANK" in os.environ:  # one of several processes
         from regard.runs.launch import leave_message
 
         if leave_message(one_line):
             return 2
-    print(f"regard: {one_line}", file=sys.stderr)
+    print(f"regard: {_harmless(one_line)}", file=sys.stderr)
     return 2
+
+
+def _harmless(text: str) -> str:
+    """With every sign that could steer a terminal spelled out: a message may quote a file."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)

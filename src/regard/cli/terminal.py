@@ -32,6 +32,13 @@ Device = Annotated[
     typer.Option(help="Where to compute: cpu, cuda, … By default a GPU if there is one."),
 ]
 Beam = Annotated[int | None, typer.Option(min=1, help="Hypotheses kept open; 1 is greedy.")]
+TrustData = Annotated[
+    bool,
+    typer.Option(
+        "--trust-data",
+        help="Read the data that a run names which was not trained here; from now on.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Jobs = Annotated[
     int | None,

@@ -163,7 +163,7 @@ def average(
 
     whole = path.resolve()
     folder = out or whole.with_name(f"{whole.name}-average")
-    steps = write_mean(path, last, folder)
+    steps = write_mean(path, last, folder, note)
     print(f"{folder}: the mean of steps {', '.join(map(str, steps))}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SHOWN = 60  # letters of a text that is only mentioned
+TOLD = 300  # letters of somebody else's error inside one of ours
 _UNITS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"))
 
 
@@ -22,6 +23,16 @@ def mentioned(text: str) -> str:
     ("'john loves mary'", 62)
     """
     return repr(text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…")
+
+
+def told(error: BaseException) -> str:
+    """What a library says is wrong, in one line that is not too long.
+
+    >>> told(ValueError("no\\n  number")), told(KeyError()), len(told(ValueError("very " * 1000)))
+    ('no number', 'KeyError', 300)
+    """
+    line = " ".join(str(error).split()) or type(error).__name__
+    return line if len(line) <= TOLD else f"{line[: TOLD - 1]}…"
 
 
 def about(seconds: float) -> str:

@@ -11,6 +11,8 @@ from regard.core.errors import ConfigError
 from regard.core.plugins import load_installed_plugins
 
 T = TypeVar("T")
+LONGEST_NAME = 100
+"""Signs of a name that somebody may have meant to write."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -19,6 +21,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("n_head", ["n_heads", "d_model"])
     " (did you mean 'n_heads'?)"
     """
+    if len(name) > LONGEST_NAME:  # comparing takes the square of its length
+        return ""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from regard.core.errors import ConfigError
+from regard.core.numbers import counted
 from regard.core.registry import did_you_mean
 
 M = TypeVar("M", bound=BaseModel)
+MOST_PROBLEMS = 12
+"""Told one by one; of more, only how many there are."""
+SHOWN = 100  # signs of a value that was found
 
 
 def parse(cls: type[M], raw: Mapping[str, Any], where: str, *, whole: str = "what is given") -> M:
@@ -20,17 +24,36 @@ def parse(cls: type[M], raw: Mapping[str, Any], where: str, *, whole: str = "wha
 
     ``where`` stands before the names of settings; ``whole`` is what lacks a section.
     """
+    large = [f"{name}: no setting is a number of more than 64 bits" for name in _large(raw, where)]
+    if large:
+        raise ConfigError("; ".join(large[:MOST_PROBLEMS]))
     try:
         return cls.model_validate(raw)
     except ValidationError as error:
-        problems = [_problem(cls, detail, where, whole) for detail in error.errors()]
+        details = error.errors(include_context=False, include_url=False)
+        problems = [_problem(cls, one, where, whole) for one in details[:MOST_PROBLEMS]]
+        if (more := len(details) - MOST_PROBLEMS) > 0:
+            problems.append(f"and {counted(more, 'more problem')}")
         raise ConfigError("; ".join(problems)) from None
 
 
+def _large(found: Any, name: str) -> Iterator[str]:
+    """The names of whole numbers that arithmetic on arrays has no room for."""
+    if isinstance(found, int) and abs(found) >= 2**63:
+        yield _cut(name)
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(found, Mapping):
+        items = found.items()
+    elif isinstance(found, list | tuple):
+        items = enumerate(found)
+    for key, one in items:
+        yield from _large(one, f"{name}.{key}".strip("."))
+
+
 def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str) -> str:
-    path = [str(part) for part in detail["loc"]]
+    path = [_cut(str(part)) for part in detail["loc"]]
     name = ".".join([where, *path]).strip(".")
-    kind, found = detail["type"], detail["input"]
+    kind, found = detail["type"], _cut(repr(detail["input"]))
     if kind == "extra_forbidden":
         known = list(_section(cls, path[:-1]).model_fields)
         hint = did_you_mean(path[-1], known)
@@ -42,13 +65,17 @@ def _problem(cls: type[BaseModel], detail: ErrorDetails, where: str, whole: str)
         some = ", ".join(list(inside.model_fields)[:3])
         return f"{whole} has no section {name}; add it, with settings such as {some}"
     if kind == "model_type":
-        return f"section {name} must hold settings, as key: value, but found {found!r}"
+        return f"section {name} must hold settings, as key: value, but found {found}"
     if kind == "string_pattern_mismatch":
-        return f"{name}={found!r}: {_wanted(_section(cls, path[:-1]), path[-1])}"
+        return f"{name}={found}: {_wanted(_section(cls, path[:-1]), path[-1])}"
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         return f"{name}: {message}" if path else message
-    return f"{name}={found!r}: {message[0].lower()}{message[1:]}"
+    return f"{name}={found}: {message[0].lower()}{message[1:]}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
 def _wanted(cls: type[BaseModel], key: str) -> str:

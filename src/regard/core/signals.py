@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: who hears them inside a block, and what is raised where they end the work."""
+"""SIGINT, SIGTERM and SIGHUP: who hears them inside a block, and what is raised to end the work."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, what ``kill`` sends, and the end of a terminal."""
 Handler = Callable[[int, FrameType | None], None]
 
 
@@ -21,11 +23,13 @@ class Stop(BaseException):
 
 @contextmanager
 def signals_to(handle: Handler, *, once: bool = False) -> Iterator[None]:
-    """Inside the block both signals go to ``handle``; with ``once``, a second acts as before."""
+    """Inside the block these signals go to ``handle``; with ``once``, a second acts as before."""
     if threading.current_thread() is not threading.main_thread():
         yield  # Python lets only the main thread listen
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in ENDING}
+    if before[signal.SIGHUP] is signal.SIG_IGN:  # as nohup asks for
+        del before[signal.SIGHUP]
 
     def hear(number: int, frame: FrameType | None) -> None:
         if once:

@@ -164,6 +164,8 @@ def _maker(
     if not schema.pictures:
         return schema.make
     path = files if isinstance(files, str) else files[0]
+    if settings is not None and settings.images is not None:
+        settings.check_trusted()
     images, folder = (None, "") if settings is None else (settings.images, settings.folder or "")
     beside = Album(Path(path).parent)
     album = beside if is_pictures(files) else album_of(images, split, folder, path)

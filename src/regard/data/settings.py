@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator
 
+from regard.core.errors import DataError
 from regard.core.registry import did_you_mean
 from regard.data.records import Fit, Resample
 from regard.data.worlds.registry import WORLDS, WorldRequest
@@ -204,6 +205,29 @@ class DataSettings(BaseModel):
     )
     n_train: int | None = Field(None, ge=1, description="How many training pairs a world makes.")
     world_seed: int = Field(0, ge=0, description="What a world is made from, or valid held out by.")
+
+    _stranger: str | None = PrivateAttr(None)
+    """The run folder that names these files, where it came from elsewhere and is not trusted."""
+
+    def distrusted(self, run: str) -> DataSettings:
+        """The same, as said by a run that nobody here trained: its files are not read."""
+        data = self.model_copy()
+        data._stranger = run
+        return data
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the files that are named here may be read."""
+        return self._stranger is None
+
+    def check_trusted(self) -> None:
+        """Refuse to read files that the settings of a stranger's run name."""
+        if self._stranger is not None:
+            raise DataError(
+                f"{self._stranger} was not trained here, and its config.yaml names data outside "
+                "its folder, which is not read unless you say so: look at its data section, then "
+                "add --trust-data (in Python, load(…, trust_data=True))"
+            )
 
     def world_request(self) -> WorldRequest:
         """Which world is asked for, and how large."""

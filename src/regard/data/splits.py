@@ -124,6 +124,7 @@ def _divided(splits: dict[str, Corpus[Any]]) -> dict[str, Corpus[Any]]:
 
 def located_splits(settings: DataSettings) -> dict[str, Files]:
     """The files that the settings name, by split, with their folder; none of what is in shards."""
+    settings.check_trusted()
     names = NAMES if settings.shards is None else [name for name in NAMES if name != "train"]
     named = {name: getattr(settings, name) for name in names}
     return located({name: files for name, files in named.items() if files}, settings.folder)

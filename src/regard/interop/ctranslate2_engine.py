@@ -15,25 +15,27 @@ searched again: so the rules cost nothing where they are kept.
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any, Self, cast
 
 import torch
 
 from regard.core.errors import CheckpointError, ConfigError
+from regard.core.files import read_bytes, read_json
 from regard.core.registry import Registry
+from regard.core.state import is_noted, note
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodeSettings
 from regard.fast.quick import wants_plain
 from regard.interop.ctranslate2 import library, n_positions, refusal
+from regard.interop.ctranslate2_reading import MOST_MODEL
 from regard.interop.exporting import FORMATS, export
 from regard.models.base import SequenceModel
 from regard.models.settings import TransformerConfig
@@ -46,6 +48,8 @@ Ids = Sequence[int]
 FORMAT = "ctranslate2"
 FOLDER = "engines"
 """In the run folder. Whoever finds it may delete it."""
+NOTED = "engines"
+"""What notes about exports that this user wrote are called."""
 AT_ONCE = 16_384
 """Source tokens, times beams: CTranslate2 is mostly used on a CPU, which is no faster with more."""
 
@@ -148,7 +152,7 @@ def _vocabulary(folder: Path, side: str) -> list[str]:
     """The tokens of a side by id, as CTranslate2 wrote them."""
     own = folder / f"{side}_vocabulary.json"
     path = own if own.exists() else folder / "shared_vocabulary.json"
-    tokens: list[str] = json.loads(path.read_text(encoding="utf-8"))
+    tokens: list[str] = read_json(path, list)
     return tokens
 
 
@@ -156,11 +160,12 @@ def _vocabulary(folder: Path, side: str) -> list[str]:
 def exported(run: Run) -> Iterator[Path]:
     """A folder with the run as CTranslate2 reads it, there while the block lasts.
 
-    It is written once for the same weights. Where the run folder cannot be written, it is made
-    anew each time, elsewhere.
+    It is written once for the same weights. One that this user has not written, or that was changed
+    since, is written again: nobody else's is trusted. Where the run folder cannot be written, it is
+    made anew each time, elsewhere.
     """
     kept = run.folder.path / FOLDER / f"{FORMAT}-{digest(run.model)}"
-    if kept.is_dir() or _written(run, kept):
+    if _is_ours(kept) or _written(run, kept):
         yield kept
         return
     with tempfile.TemporaryDirectory() as temporary:
@@ -170,16 +175,37 @@ def exported(run: Run) -> Iterator[Path]:
 
 def _written(run: Run, folder: Path) -> bool:
     """Whether the export could be written there; what other weights left behind is deleted."""
-    if not run.folder.path.is_dir():
+    if not run.folder.path.is_dir() or folder.parent.is_symlink() or folder.is_symlink():
         return False
+    shutil.rmtree(folder, ignore_errors=True)
     try:
         export(run, FORMAT, folder)
     except CheckpointError:
-        return folder.is_dir()  # another process may have been faster
+        return _is_ours(folder)  # another process may have been faster
+    note(NOTED, *_contents(folder))
     for other in folder.parent.glob(f"{FORMAT}-*"):
         if other != folder:
             shutil.rmtree(other, ignore_errors=True)
     return True
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether this user wrote the export, and no byte of it was changed since."""
+    if not folder.is_dir() or folder.parent.is_symlink() or folder.is_symlink():
+        return False
+    try:
+        return is_noted(NOTED, *_contents(folder))
+    except CheckpointError:
+        return False
+
+
+def _contents(folder: Path) -> tuple[str, str]:
+    """The name of a folder, which tells of its weights, and a digest of all its files."""
+    hashed = sha256()
+    for path in sorted(folder.iterdir()):
+        hashed.update(f"{path.name} {path.stat().st_size} ".encode())
+        hashed.update(read_bytes(path, MOST_MODEL))
+    return folder.name, hashed.hexdigest()
 
 
 def digest(model: SequenceModel) -> str:

@@ -6,7 +6,6 @@ CTranslate2, which is not needed to read them.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,8 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from regard.core.errors import CheckpointError
+from regard.core.files import parse_json, read_bytes, read_text
+from regard.core.numbers import told
 from regard.functional.positions import sinusoid
 from regard.interop.ctranslate2 import ACTIVATIONS, NORM_EPSILON, rows
 from regard.interop.folders import CONFIG, read_config
@@ -41,6 +42,8 @@ N_POSITIONS = 512  # rows of a table of positions that the file itself has not
 _TABLE = "position_encodings/encodings"
 
 MODEL = "model.bin"
+MOST_MODEL = 2**36
+"""Bytes of it."""
 EMBEDDINGS = ("encoder/embeddings_0/weight", "decoder/embeddings/weight")
 HEADS = {"": 8, "TransformerBase": 8, "TransformerBig": 16}
 """Heads by specification, of files that are too old to say it."""
@@ -91,7 +94,7 @@ class _BinReader:
 def read_file(path: Path) -> ModelFile:
     """All tensors of a model.bin by name, aliases included; quantised ones as float32."""
     try:
-        reader = _BinReader(path.read_bytes())
+        reader = _BinReader(read_bytes(path, MOST_MODEL))
         version = reader.number(4)
         if version not in VERSIONS:
             raise CheckpointError(
@@ -107,10 +110,10 @@ def read_file(path: Path) -> ModelFile:
         for _ in range(reader.number(4) if version >= 3 else 0):
             alias = reader.text()
             tensors[alias] = tensors[reader.text()]
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, IndexError, RuntimeError) as error:
-        raise CheckpointError(f"{path} is damaged or no model of CTranslate2: {error}") from error
+    except (ValueError, KeyError, IndexError, RuntimeError, OverflowError) as error:
+        raise CheckpointError(
+            f"{path} is damaged or no model of CTranslate2: {told(error)}"
+        ) from error
     return ModelFile(name, revision, tensors)
 
 
@@ -122,6 +125,8 @@ def _in_full(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if name.endswith(SCALE) and name.removesuffix(SCALE) in tensors:
             continue
         if scale is not None and not tensor.is_floating_point():
+            if scale.numel() not in (1, *tensor.shape[:1]):  # else a product of both would be made
+                raise ValueError(f"{name} has {tensor.shape[:1]} rows and {scale.numel()} scales")
             rows = scale.float().reshape(-1, *[1] * (tensor.dim() - 1))  # one a row, or one for all
             found[name] = tensor.float() / rows
         else:
@@ -182,9 +187,9 @@ def _tokens(folder: Path, name: str, n: int, unknown: str) -> tuple[str, ...] | 
     if path is None:
         return None
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         as_json = path.suffix == ".json"
-        found = json.loads(text) if as_json else text.removesuffix("\n").split("\n")
+        found = parse_json(text) if as_json else text.removesuffix("\n").split("\n")
     except ValueError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
     if not isinstance(found, list) or not all(isinstance(token, str) for token in found):

@@ -145,11 +145,15 @@ def _read_pickle(path: Path) -> dict[str, Tensor]:
 
 
 def _is_dense(one: object) -> bool:
-    """Whether it is a tensor with all its numbers: not sparse, not without any, not quantised."""
+    """Whether it is a tensor with all its numbers: not sparse, not without any, not quantised.
+
+    Nor one number that stands for many: a file of some bytes could ask for any memory.
+    """
     return (
         isinstance(one, Tensor)
         and one.layout is torch.strided
         and not (one.is_meta or one.is_quantized or one.is_nested)
+        and one.nbytes <= one.untyped_storage().nbytes()
     )
 
 

@@ -8,12 +8,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from regard.core.errors import ConfigError
+from regard.core.errors import CheckpointError, ConfigError
+from regard.core.files import read_text
+from regard.core.numbers import mentioned
 from regard.core.plugins import load_plugins, loaded_plugins, module_name
 from regard.core.registry import did_you_mean
 from regard.core.settings import parse
+from regard.core.yaml_text import MOST_BYTES, parse_yaml
 from regard.models.presets import ModelSettings, resolve_for
 from regard.tasks.base import TASKS
 from regard.tasks.recipe import SECTIONS, Recipe, meant_task, recipe_from
@@ -103,35 +104,21 @@ def _read(name: str) -> dict[str, Any]:
         text = (files("regard.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
     elif (path := Path(name)).is_file():
         try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"recipe {path} is no UTF-8 text: {error}") from None
-        except OSError as error:
-            raise ConfigError(f"recipe {path} cannot be read: {error.strerror}") from None
+            text = read_text(path, MOST_BYTES)
+        except CheckpointError as error:
+            raise ConfigError(f"recipe: {error}") from None
     else:
         raise ConfigError(
             f"no recipe {name!r}{did_you_mean(name, known)}: neither a file nor one of "
             f"{', '.join(known)}"
         )
     try:
-        raw = yaml.load(text, _OnceOnly)  # a SafeLoader
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = " ".join(str(error).split())
-        raise ConfigError(f"recipe {name} is no YAML: {problem}") from None
+        raw = parse_yaml(text)
+    except ConfigError as error:
+        raise ConfigError(f"recipe {name} is no YAML: {error}") from None
     if not isinstance(raw, dict):
         raise ConfigError(f"recipe {name} must have the sections {', '.join(SECTIONS)}")
     return raw
-
-
-class _OnceOnly(yaml.SafeLoader):
-    """YAML in which no key may come twice: the first would be lost without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            raise ValueError(f"{twice!r} stands there twice (line {node.start_mark.line + 1} on)")
-        return super().construct_mapping(node, deep)
 
 
 def override_setting(raw: dict[str, Any], override: str) -> None:
@@ -141,9 +128,9 @@ def override_setting(raw: dict[str, Any], override: str) -> None:
     """
     section, name, value = _parts(override)
     try:
-        found = yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise ConfigError(f"--set {override}: {value!r} is no YAML value") from None
+        found = parse_yaml(value)
+    except ConfigError:
+        raise ConfigError(f"--set {mentioned(override)}: no YAML value") from None
     *outer, key = section, *name.split(".")
     inside = raw
     for i, part in enumerate(outer, start=1):

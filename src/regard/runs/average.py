@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -22,23 +22,28 @@ from regard.core.files import write_whole
 from regard.core.numbers import counted
 from regard.interop.folders import whole_folder
 from regard.tasks.base import TASKS
-from regard.tasks.recipe import recipe_in
+from regard.tasks.recipe import recipe_in, remember_data
 
 PAGE = ".html"
 """What such a file shows was made by other weights."""
 
 
-def average(path: Path, last: int, out: Path) -> list[int]:
+def average(
+    path: Path, last: int, out: Path, say: Callable[[str], None] = lambda _text: None
+) -> list[int]:
     """Write the mean of the ``last`` checkpoints of a run into a new folder; -> their steps.
+
+    Damaged ones are left out, and ``say`` is told of them.
 
     It is the mean of the weights as they were trained, whatever running average
     (``train.average``) was kept beside them. The folder is a run like any other, without data of
     its training and without scores: ``regard evaluate`` gives those.
     """
     folder = RunFolder(path)
-    task, config = TASKS[recipe_in(folder).task], load_config(folder)
+    recipe, config = recipe_in(folder), load_config(folder)
+    task = TASKS[recipe.task]
     store = SnapshotStore(folder.checkpoints)
-    steps = _last_steps(folder, store.steps(), last)
+    steps = _last_steps(folder, store.whole_steps(say), last)
     weights = mean_of((store.path(step), load_snapshot(store.path(step))) for step in steps)
     with whole_folder(out) as inside:
         mean = RunFolder(inside)
@@ -49,6 +54,8 @@ def average(path: Path, last: int, out: Path) -> list[int]:
         ended = f"the mean of {counted(len(steps), 'checkpoint')} of {path}"
         facts = {"scores": {}, "ended": ended, "averaged": {"run": str(path), "steps": steps}}
         write_whole(mean.scores, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    if recipe.data.is_trusted:
+        remember_data(out, recipe.data)
     return steps
 
 

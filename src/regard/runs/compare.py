@@ -17,6 +17,7 @@ from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import CheckpointError, ConfigError, RegardError, TrainingError
 from regard.core.files import write_whole
 from regard.core.registry import did_you_mean
+from regard.core.yaml_text import read_yaml
 from regard.data.settings import DataSettings
 from regard.data.splits import load_records
 from regard.data.worlds.registry import WORLDS
@@ -162,8 +163,8 @@ def _begun(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        begun = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        begun = read_yaml(path)
+    except ConfigError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from None
     if not isinstance(begun, dict) or not isinstance(begun.get("systems"), dict):
         raise CheckpointError(f"{path} is damaged: it holds no settings of a comparison")

@@ -20,6 +20,7 @@ from regard.checkpoints.run_folder import (
     RunFolder,
     Snapshot,
     SnapshotStore,
+    check_links,
     load_settings,
     save_config,
     save_model,
@@ -34,7 +35,7 @@ from regard.runs.estimate import Estimate, estimate
 from regard.runs.prepare import prepare
 from regard.tasks.base import TASKS, Evaluation, Prepared
 from regard.tasks.opening import memory_told, peak_memory, pick_device
-from regard.tasks.recipe import Recipe, recipe_from
+from regard.tasks.recipe import Recipe, recipe_from, remember_data
 from regard.training.distributed import (
     Ranks,
     Stopped,
@@ -121,6 +122,7 @@ class Claim:
         self._lock = held.enter_context(locked(folder.path, launch_name()))
         goes_on = self.resume or self._lock.is_started_again
         _check_claim(folder, self.recipe, resume=goes_on, overwrite=self.overwrite)
+        remember_data(folder.path, self.recipe.data)
         return goes_on
 
     def begin(self) -> None:
@@ -140,7 +142,7 @@ def _prepared(
 ) -> tuple[Prepared, Trainer, Estimate | None]:
     """Data, a training that has begun or goes on, and what it is expected to cost."""
     begun = goes_on and folder.settings.exists()
-    snapshot = _latest(folder.checkpoints) if begun else None
+    snapshot = _latest(folder.checkpoints, say) if begun else None
     with ranks.writer_first():
         begun_in = folder.path if snapshot else None
         prepared = prepare(recipe, place, begun=begun_in, cache=folder.path / "ids")
@@ -164,7 +166,7 @@ def _prepared(
     return prepared, trainer, expected
 
 
-def _latest(checkpoints: Path) -> Snapshot | None:
+def _latest(checkpoints: Path, say: Say) -> Snapshot | None:
     """The newest whole snapshot, be it one file or in parts."""
     plain = SnapshotStore(checkpoints)
     if any(one.is_dir() for one in checkpoints.glob("step-*")):
@@ -173,7 +175,7 @@ def _latest(checkpoints: Path) -> Snapshot | None:
         steps = complete_steps(checkpoints)
         if steps and steps[-1] > max(plain.steps(), default=-1):
             return read_snapshot(checkpoints, steps[-1])
-    return plain.latest()
+    return plain.latest(say)
 
 
 def _finished(
@@ -238,6 +240,7 @@ def one_thread() -> Iterator[None]:
 
 def _check_claim(folder: RunFolder, recipe: Recipe, *, resume: bool, overwrite: bool) -> None:
     """Refuse a folder that is not ours to write to; nothing is touched yet."""
+    check_links(folder)
     if resume and folder.settings.exists():
         begun = recipe_from(load_settings(folder))
         old, new = (one.model_dump(mode="json", exclude={"plugins"}) for one in (begun, recipe))

@@ -10,10 +10,11 @@ from typing import Any, Literal
 import torch
 
 from regard.core.errors import CheckpointError, ConfigError, DataError
+from regard.core.files import read_text
 from regard.core.registry import did_you_mean
 from regard.decoding.protocol import ControlIds
 from regard.tasks.generation import GenerationConfig, StopWords, TextGenerator
-from regard.text.chat import TEMPLATE, ChatReader, ChatTemplate, Message
+from regard.text.chat import MOST_TEMPLATE, TEMPLATE, ChatReader, ChatTemplate, Message
 from regard.text.tokenizer import Tokenizer
 
 ROLES = ("system", "user", "assistant")
@@ -114,10 +115,7 @@ def load_prompts(folder: Path, tokenizer: Tokenizer, context: int) -> ChatPrompt
             f"{folder} has no {TEMPLATE}, so its model is not made for conversations; use "
             "`regard generate` with it"
         )
-    try:
-        source = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"cannot read {path}: {error}") from error
+    source = read_text(path, MOST_TEMPLATE)
     spelled = {number: token for token, number in tokenizer.special_ids.items()}
     marks = tokenizer.specials.named()
     special = {NAMES[mark]: spelled[number] for mark, number in marks.items() if mark in NAMES}

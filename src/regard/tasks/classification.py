@@ -16,7 +16,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from regard.core.errors import CheckpointError, DataError
-from regard.core.files import write_whole
+from regard.core.files import parse_json, read_text, write_whole
 from regard.data.batch import Batch
 from regard.data.records import Corpus, Labelled, numbered
 from regard.data.row_batches import labelled_batch
@@ -73,10 +73,8 @@ def load_labels(folder: Path) -> Labels:
     """What ``save`` wrote."""
     path = folder / LABELS
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError):
+        facts = parse_json(read_text(path))
+    except ValueError:
         facts = None
     known = facts if isinstance(facts, dict) else {}
     names: Any = known.get("labels")

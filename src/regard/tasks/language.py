@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from regard.checkpoints.run_folder import RunFolder, fill, load_config, load_model
 from regard.core.errors import CheckpointError, ConfigError, DataError
-from regard.core.files import write_whole
+from regard.core.files import read_text, write_whole
 from regard.core.settings import parse
 from regard.data.batch import Batch
 from regard.data.corpora import read_corpus
@@ -238,7 +238,7 @@ def prepare_language(
     else:
         path = known / TEMPLATE
         tokenizer = load_tokenizer(known)
-        template = path.read_text(encoding="utf-8") if path.exists() else None
+        template = read_text(path) if path.exists() else None
     torch.manual_seed(recipe.train.seed)
     model, notes = begin_language(recipe, tokenizer, device, begun)
     config, framing = model.config, framing_for(tokenizer, recipe.data)

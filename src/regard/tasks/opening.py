@@ -17,10 +17,11 @@ from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.numbers import counted
 from regard.data.records import Pair
-from regard.models.presets import build, n_parameters
+from regard.models.bounds import MOST_TABLES, skeleton, table_bytes
+from regard.models.presets import n_parameters
 from regard.models.settings import ModelConfig
 from regard.tasks.base import TASKS, Task
-from regard.tasks.recipe import Recipe, recipe_in
+from regard.tasks.recipe import Recipe, recipe_in, remember_data
 from regard.tasks.verb import Verb
 from regard.text import pretrained
 from regard.text.pretrained import MARKS
@@ -59,11 +60,10 @@ _TRAINING_BYTES = 16
 def check_memory(config: ModelConfig, device: torch.device) -> None:
     """Refuse a model that cannot be trained here, before a byte of it is allocated."""
     try:
-        with torch.device("meta"):
-            count = n_parameters(build(config))
-    except (RuntimeError, OverflowError) as error:  # more numbers than an index can count
-        reason = str(error).split("\n")[0]
-        raise ConfigError(f"no machine can hold this model ({reason}); {_REMEDY}") from None
+        model = skeleton(config)
+    except ConfigError as error:
+        raise ConfigError(f"the model cannot be built: {error}; {_REMEDY}") from None
+    count = n_parameters(model)
     if device.type == "cuda":
         there = torch.cuda.mem_get_info(device)[1]
     else:
@@ -74,6 +74,11 @@ def check_memory(config: ModelConfig, device: torch.device) -> None:
         raise ConfigError(
             f"the model has {count:,} parameters; to train them takes {takes}, but {device} has "
             f"{has}; {_REMEDY}"
+        )
+    if (tables := table_bytes(model)) > MOST_TABLES:
+        raise ConfigError(
+            f"the model's tables of positions take {tables / 2**20:,.0f} MiB, and may take "
+            f"{MOST_TABLES >> 20}; lower model.max_len, or set model.positions to rotary"
         )
 
 
@@ -205,15 +210,23 @@ def open_run(
 
 
 def load(
-    path: str | Path | Sequence[str | Path], *, device: str | None = None, verb: Verb | None = None
+    path: str | Path | Sequence[str | Path],
+    *,
+    device: str | None = None,
+    verb: Verb | None = None,
+    trust_data: bool = False,
 ) -> Any:
     """Open a run folder: a ``Run`` that translates, or what its task makes of it.
 
     Several folders are an ensemble, which takes the mean of their probabilities at each step.
-    Nothing in them is executed. A run of which the ``verb`` cannot be asked is refused.
+    Nothing in them is executed. A run of which the ``verb`` cannot be asked is refused. Data
+    outside the folder that a run names is read where it was trained by this user on this machine,
+    or once its data was trusted.
     """
     if not isinstance(path, str | Path):
-        return _load_ensemble(path, device=device, verb=verb)
+        return _load_ensemble(path, device=device, verb=verb, trust_data=trust_data)
+    if trust_data:
+        remember_data(Path(path), recipe_in(RunFolder(Path(path))).data)
     return task_of(path, verb).load(path, device=device)
 
 
@@ -228,8 +241,8 @@ def task_of(path: str | Path, verb: Verb | None = None) -> Task:
     return task
 
 
-def _load_ensemble(paths: Sequence[str | Path], *, device: str | None, verb: Verb | None) -> Any:
-    runs = [load(path, device=device, verb=verb) for path in paths]
+def _load_ensemble(paths: Sequence[str | Path], **how: Any) -> Any:
+    runs = [load(path, **how) for path in paths]
     if not runs:
         raise ConfigError("there is no run to load: name a run folder, or several")
     if len(runs) == 1:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from regard.checkpoints.run_folder import RunFolder, load_settings
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.plugins import require_plugins
 from regard.core.settings import parse
+from regard.core.state import is_noted, note
+from regard.data.settings import DataSettings
 from regard.models.presets import PRESETS, presets_for
 from regard.tasks.base import TASKS
 from regard.tasks.settings import SECTIONS, Recipe
 
-__all__ = ["SECTIONS", "Recipe", "meant_task", "recipe_from", "recipe_in"]
+__all__ = ["SECTIONS", "Recipe", "meant_task", "recipe_from", "recipe_in", "remember_data"]
+
+DATA = "data"
+"""What notes about the data of runs are called."""
+NO_FILES = {
+    *("world", "direction", "folder", "pattern", "prompt", "question_kind", "fit", "resample"),
+    *("augment", "language", "long_lines", "loss_on"),
+}
+"""Settings of data whose texts are no names of files; of any other they may be."""
 
 
 def recipe_from(raw: Mapping[str, Any], called: str = "the recipe") -> Recipe:
@@ -39,6 +50,37 @@ def recipe_in(folder: RunFolder) -> Recipe:
     if isinstance(names := raw.get("plugins"), list):
         require_plugins(map(str, names), f"the run {folder.path}")
     try:
-        return recipe_from(raw)
+        recipe = recipe_from(raw)
     except ConfigError as error:
         raise CheckpointError(f"{folder.settings} cannot be used: {error}") from error
+    if _is_trusted(folder.path, recipe.data):
+        return recipe
+    return recipe.model_copy(update={"data": recipe.data.distrusted(str(folder.path))})
+
+
+def remember_data(folder: Path, data: DataSettings) -> None:
+    """Note that the run of this folder is this user's, or trusted, and has this data."""
+    if not _is_trusted(folder, data):
+        note(DATA, *_facts(folder, data))
+
+
+def _is_trusted(folder: Path, data: DataSettings) -> bool:
+    """Whether data may be read: a world, files in the run folder, or what this user noted."""
+    home, beside = folder.resolve(), Path(data.folder or "")
+    said = data.model_dump(mode="json", exclude=NO_FILES, exclude_defaults=True)
+    inside = all((beside / one).resolve().is_relative_to(home) for one in _texts(said))
+    return inside or is_noted(DATA, *_facts(folder, data))
+
+
+def _texts(found: Any) -> Iterator[str]:
+    """Every text in plain data."""
+    if isinstance(found, str):
+        yield found
+    elif isinstance(found, dict | list):
+        for one in found.values() if isinstance(found, dict) else found:
+            yield from _texts(one)
+
+
+def _facts(folder: Path, data: DataSettings) -> tuple[Any, ...]:
+    said = data.model_dump(mode="json", exclude_defaults=True)  # later versions may say more
+    return str(folder.resolve()), said

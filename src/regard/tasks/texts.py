@@ -43,7 +43,8 @@ Numbered = tuple[int, Sequence[int]]
 
 
 def check_data(folder: RunFolder, data: DataSettings, remedy: str) -> None:
-    """Refuse a run that has no data."""
+    """Refuse a run that has no data, or names a stranger's."""
+    data.check_trusted()
     if not has_data(folder, data):
         raise DataError(f"the run {folder.path} was imported and has no data of its own; {remedy}")
 
@@ -51,8 +52,11 @@ def check_data(folder: RunFolder, data: DataSettings, remedy: str) -> None:
 def has_data(folder: RunFolder, data: DataSettings) -> bool:
     """Not so where a run was never trained here, and names files that are nowhere, or nobody's.
 
-    Whoever names a world or a folder has data; what that lacks is told elsewhere.
+    Files that may not be read are none. Whoever names a world or a folder has data; what that lacks
+    is told elsewhere.
     """
+    if not data.is_trusted:
+        return False
     if folder.metrics.exists() or data.world is not None or data.folder is not None:
         return True
     files = [data.train] if isinstance(data.train, str) else data.train or ()

@@ -1,31 +1,25 @@
 """Conversations: the template that a model brings along, and reading what it writes.
 
-A template is somebody else's program, in the language of Jinja, so it runs in a sandbox, and can
-change nothing and read no file. It spells special tokens out: it writes ``<|im_end|>`` and means
-one id. A user who writes the same means ten signs, and must not be able to end their own turn and
-begin another.
+A template is somebody else's program, so it runs in a sandbox, in a process of its own. It spells
+special tokens out: it writes ``<|im_end|>`` and means one id. A user who writes the same means ten
+signs, and must not be able to end their own turn and begin another.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any, NoReturn
 
-import jinja2
 import tokenizers
-from jinja2 import nodes
-from jinja2.ext import Extension
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from regard.core.errors import CheckpointError, DataError
+from regard.text.template_process import RENDERER, Answer
 from regard.text.tokenizer import Tokenizer
 
 TEMPLATE = "chat_template.jinja"
 """The file of a run folder that holds it."""
+MOST_TEMPLATE = 2**20
+"""Bytes of that file."""
 APART = "\ufdd0"
 """Parts what stands on its two sides, and is no text: Unicode will never make it a character."""
 _LOST = "\ufffd"
@@ -38,67 +32,30 @@ class ChatTemplate:
 
     def __init__(self, source: str, special: Mapping[str, str], *, where: str) -> None:
         """``special`` are the tokens that a template may ask for, such as ``bos_token``."""
-        self._special, self._where = dict(special), where
-        try:
-            self._template = _environment().from_string(source)
-        except jinja2.TemplateError as error:
-            raise CheckpointError(f"{where} is no template: {_line(error)}") from error
+        self._source, self._special, self._where = source, dict(special), where
+        answer = RENDERER.ask(source, None)
+        if "broken" in answer:
+            raise CheckpointError(f"{where} is no template: {answer['broken']}")
+        self._text(answer)
 
     def render(self, messages: Sequence[Message], *, answer: bool = True) -> str:
         """The whole conversation; with ``answer`` it ends where the model's turn begins."""
-        try:
-            return self._template.render(
-                messages=[dict(message) for message in messages],
-                add_generation_prompt=answer,
-                tools=None,
-                documents=None,
-                **self._special,
-            )
-        except _RefusedError as refused:
-            raise DataError(f"the model's template refuses this conversation: {refused}") from None
-        except Exception as error:  # it is a program: anything may go wrong in it
-            raise CheckpointError(f"{self._where} does not work: {_line(error)}") from error
+        given = {
+            "messages": [dict(message) for message in messages],
+            "add_generation_prompt": answer,
+            "tools": None,
+            "documents": None,
+            **self._special,
+        }
+        return self._text(RENDERER.ask(self._source, given))
 
-
-class _RefusedError(Exception):
-    """A template says what is wrong with a conversation."""
-
-
-class _Generation(Extension):
-    """``{% generation %}`` marks what a model is trained to say; here it is just said."""
-
-    tags = {"generation"}  # noqa: RUF012
-
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        """What stands inside."""
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-def _environment() -> ImmutableSandboxedEnvironment:
-    """With all that public templates expect."""
-    made = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
-    )
-    made.filters["tojson"] = _to_json
-    made.globals |= {
-        "raise_exception": _refuse,
-        "strftime_now": lambda form: datetime.now().strftime(form),
-    }
-    return made
-
-
-def _to_json(value: Any, ensure_ascii: bool = False, **how: Any) -> str:
-    """Jinja's own writes HTML."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, **how)
-
-
-def _refuse(message: str) -> NoReturn:
-    raise _RefusedError(message)
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    def _text(self, answer: Answer) -> str:
+        """What was rendered; what went wrong is raised."""
+        if "refused" in answer:
+            raise DataError(f"the model's template refuses this conversation: {answer['refused']}")
+        if "text" not in answer:
+            raise CheckpointError(f"{self._where} does not work: {answer['failed']}")
+        return str(answer["text"])
 
 
 class ChatReader:

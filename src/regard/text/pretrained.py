@@ -17,11 +17,13 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from regard.core.errors import CheckpointError
-from regard.core.files import read_json, read_text, write_whole
+from regard.core.files import parse_json, read_json, read_text, write_whole
+from regard.core.numbers import told
 from regard.text.chat import TEMPLATE
 from regard.text.settings import Kind
 from regard.text.specials import SpecialIds
 from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer_files import read_tokenizer
 
 MARKS = "marks.json"
 """Ids of the special tokens, beside the tokenizer's file."""
@@ -67,16 +69,11 @@ class PretrainedTokenizer(Tokenizer):
     def load(cls, path: Path) -> PretrainedTokenizer:
         """The tokenizer that ``save`` wrote."""
         marks = path.with_name(MARKS)
+        inner, said = read_tokenizer(path), read_text(marks)
         try:
-            inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-            specials = SpecialIds.from_json(json.loads(marks.read_text(encoding="utf-8")))
-            return cls(inner, specials)
-        except OSError as error:
-            raise CheckpointError(f"cannot read {error.filename}: {error.strerror}") from error
-        except CheckpointError as error:
-            raise CheckpointError(f"{marks} is damaged: {error}") from None
-        except Exception as error:  # the library raises bare Exception
-            raise CheckpointError(f"{path} or its {MARKS} is damaged: {error}") from error
+            return cls(inner, SpecialIds.from_json(parse_json(said)))
+        except (CheckpointError, AttributeError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{marks} is damaged: {told(error)}") from None
 
     def save(self, path: Path) -> None:
         """Write the file, and the ids of its special tokens beside it."""
@@ -186,11 +183,7 @@ def _file(folder: Path) -> tokenizers.Tokenizer | None:
     path = folder / "tokenizer.json"
     if not path.exists():
         return None
-    try:
-        inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-    except Exception as error:  # the library raises bare Exception
-        raise CheckpointError(f"{path} is damaged or no tokenizer: {error}") from error
-    return _knowing_unknown(inner, path)
+    return _knowing_unknown(read_tokenizer(path), path)
 
 
 def _from_vocabulary(folder: Path, special: Special) -> tokenizers.Tokenizer:

@@ -17,6 +17,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from regard.core.errors import CheckpointError
+from regard.core.files import read_bytes
 from regard.text.specials import SPECIALS, UNKNOWN_ID
 
 OTHER_SIDE = "\u2063"
@@ -48,9 +49,7 @@ class SentencePieces:
 def read_sentencepieces(path: Path) -> SentencePieces:
     """Read an .spm file; only models of the unigram kind, without bytes, are understood."""
     try:
-        return _pieces_of(path.read_bytes(), path)
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
+        return _pieces_of(read_bytes(path), path)
     except (ValueError, IndexError, struct.error) as error:
         raise CheckpointError(f"{path} is damaged or no SentencePiece file: {error}") from error
 

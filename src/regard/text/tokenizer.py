@@ -34,6 +34,7 @@ from regard.core.files import write_whole
 from regard.text import words
 from regard.text.settings import Kind, TextSettings
 from regard.text.specials import BEGIN_ID, END_ID, MASK, PAD_ID, SPECIALS, UNKNOWN_ID, SpecialIds
+from regard.text.tokenizer_files import read_tokenizer
 
 SPACE = "▁"
 """How a space is shown by ``Tokenizer.tokens``."""
@@ -91,14 +92,7 @@ class Tokenizer:
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
         """The tokenizer that ``save`` wrote."""
-        try:
-            inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise CheckpointError(f"cannot read tokenizer {path}: {error.strerror}") from error
-        except Exception as error:  # the library raises bare Exception, UTF-8 a ValueError
-            raise CheckpointError(
-                f"{path} is damaged or no tokenizer ({error}); copy it again from where it was made"
-            ) from error
+        inner = read_tokenizer(path)
         for number, token in enumerate(SPECIALS):
             if inner.token_to_id(token) != number:
                 raise CheckpointError(

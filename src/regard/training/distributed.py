@@ -324,7 +324,7 @@ _REQUEST: ContextVar[StopRequest | None] = ContextVar("stop_request", default=No
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Inside the block SIGINT, SIGTERM and SIGHUP only leave a request.
+    """Inside the block signals that end a program only leave a request.
 
     A second one acts at once, but where several processes train: whoever started them passes
     signals on, and they come twice.

@@ -22,7 +22,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from regard.checkpoints.run_folder import Snapshot, fill, model_tensors
+from regard.checkpoints.run_folder import (
+    Snapshot,
+    check_facts,
+    fill,
+    model_tensors,
+    taking_up,
+)
 from regard.core.errors import ConfigError, TrainingError
 from regard.data.batch import Batch
 from regard.data.stream import Prefetched, Stream
@@ -322,39 +328,49 @@ class Trainer:
                 **_named("optimiser/", optimiser_tensors(self.update.optimisers, self.model)),
                 **_named("average/", self.average.weights if self.average else {}),
             },
-            {
-                "progress": dataclasses.asdict(self.progress),
-                "stream": self.setup.stream.state(),
-                "objective": self.setup.objective.state(),
-                "averaged": self.average.n_updates if self.average else 0,
-            },
+            self._facts(),
         )
         self.setup.store.save(snapshot, best_step=self.progress.best_step)
         self._saved = now
 
+    def _facts(self) -> dict[str, Any]:
+        """Of a snapshot."""
+        return {
+            "progress": dataclasses.asdict(self.progress),
+            "stream": self.setup.stream.state(),
+            "objective": self.setup.objective.state(),
+            "averaged": self.average.n_updates if self.average else 0,
+        }
+
     def restore(self, snapshot: Snapshot) -> None:
         """Become the training that a snapshot was taken of."""
-        self.setup.stream.restore(snapshot.facts["stream"])  # refuses other data first
-        self.setup.objective.restore(snapshot.facts["objective"])
+        facts = snapshot.facts
+        with taking_up(snapshot):
+            check_facts(facts, self._facts())
+            self.setup.stream.restore(place := facts["stream"])  # refuses other data first
+            if place["position"] and place["position"] >= self.setup.stream.n_batches:
+                raise ValueError(f"no epoch has a batch of number {place['position']}")
+            self.setup.objective.restore(facts["objective"])
+            self._take_up_tensors(snapshot)
+            self.progress = Progress(**{**facts["progress"], "step": snapshot.step})
+            self._saved = (self.progress.step, self.progress.last_eval)
+
+    def _take_up_tensors(self, snapshot: Snapshot) -> None:
+        """Weights, what the optimiser keeps, and averages; of a model in parts, this one's."""
         shards, weights = self.setup.shards, snapshot.part("model/")
         whole = self.model if shards is None else shards.plain
         fill(whole, weights, f"the checkpoint of step {snapshot.step}")
-        averaged, n_averaged = snapshot.part("average/"), snapshot.facts["averaged"]
-        if shards is not None:
-            for name, tensor in model_tensors(self.model).items():
-                tensor.copy_(shards.part_like(tensor, weights[name]))
-            averaged = {
-                name: shards.part_like(self.average.weights[name], x)
-                for name, x in averaged.items()
-                if self.average is not None
-            }
+        averaged = snapshot.part("average/") if self.average is not None else {}
         part_like = None if shards is None else shards.part_like
+        if part_like is not None:
+            for name, tensor in model_tensors(self.model).items():
+                tensor.copy_(part_like(tensor, weights[name]))
+            kept = {} if self.average is None else self.average.weights
+            averaged = {name: part_like(kept[name], x) for name, x in averaged.items()}
         slots = snapshot.part("optimiser/")
         load_optimisers(self.update.optimisers, self.model, slots, part_like)
         if self.average is not None:
-            self.average.restore(averaged, n_averaged)
-        self.progress = Progress(**snapshot.facts["progress"])
-        self._saved = (self.progress.step, self.progress.last_eval)
+            self.average.restore(averaged, snapshot.facts["averaged"])
 
 
 def _named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

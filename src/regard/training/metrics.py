@@ -16,7 +16,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from torch import Tensor
 
 from regard.core.errors import TrainingError
-from regard.core.files import telling, write_whole
+from regard.core.files import parse_json, read_text, telling, write_whole
 from regard.data.batch import Batch
 from regard.training.distributed import Ranks
 from regard.training.update import UpdateResult
@@ -154,11 +154,12 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     lines = []
-    for text in path.read_text(encoding="utf-8").split("\n"):
+    for text in read_text(path).split("\n"):
         try:
-            line = json.loads(text)
-        except json.JSONDecodeError:
+            line = parse_json(text)
+        except ValueError:
             continue
-        if isinstance(line, dict) and math.isfinite(line.get("step", math.nan)):
-            lines.append(line)
+        said = line if isinstance(line, dict) else {}
+        if type(said.get("step")) is int and isinstance(said.get("kind"), str):
+            lines.append(said)
     return lines

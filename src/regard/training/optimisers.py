@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from regard.core.errors import ConfigError
+from regard.core.errors import CheckpointError, ConfigError
 from regard.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -166,8 +166,37 @@ def load_optimisers(
     for key, tensor in tensors.items():
         slot, name = key.split("/", 1)
         parameter = parameters[name]
+        _check_slot(key, tensor, parameter)
         own = part_like(parameter, tensor) if part_like else tensor.to(parameter.device)
         owners[parameter].state[parameter][slot] = own.clone()
+    for optimiser in {*owners.values()}:
+        _check_alike(optimiser, parameters)
+
+
+def _check_slot(key: str, tensor: Tensor, parameter: nn.Parameter) -> None:
+    """What an optimiser keeps of a weight is one number, its shape, or that summed over an axis."""
+    fits = tensor.dim() in (0, parameter.dim()) and all(
+        n in (1, wanted) for n, wanted in zip(tensor.shape, parameter.shape, strict=False)
+    )
+    if not fits or not tensor.is_floating_point():
+        raise CheckpointError(
+            f"{key} of the checkpoint is {tuple(tensor.shape)} of {tensor.dtype}, which is nothing "
+            f"that an optimiser keeps of {tuple(parameter.shape)}"
+        )
+
+
+def _check_alike(optimiser: Optimizer, parameters: Mapping[str, nn.Parameter]) -> None:
+    """Of weights with equally many axes an optimiser keeps the same."""
+    kept: dict[int, frozenset[str]] = {}
+    owned = {parameter for group in optimiser.param_groups for parameter in group["params"]}
+    for name, parameter in parameters.items():
+        if parameter in owned and (slots := frozenset(optimiser.state.get(parameter, ()))):
+            others = kept.setdefault(parameter.dim(), slots)
+            if slots != others:
+                lost = ", ".join(sorted(slots ^ others))
+                raise CheckpointError(
+                    f"the checkpoint lacks {lost} of {name}, or of another weight"
+                )
 
 
 # ------------------------------------------------------------------ which weights learn, how fast

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from regard.checkpoints.run_folder import copy_all
 from regard.core.errors import ConfigError
 from regard.data.batch import Batch
 from regard.kernels.call import without_host
@@ -319,8 +320,7 @@ class RunningAverage:
     def restore(self, weights: Mapping[str, Tensor], n_updates: int) -> None:
         """Go on from a checkpoint."""
         self.n_updates = n_updates
-        for name, tensor in self.weights.items():
-            tensor.copy_(weights[name])
+        copy_all(self.weights, weights, "the average of a checkpoint")
 
     @contextmanager
     def in_place_of(self, model: nn.Module) -> Iterator[None]:

@@ -12,6 +12,7 @@ from processors import adds_eight_bits_exactly
 from systems import system, untrained
 from tiny import tiny_config
 
+from regard.core import state
 from regard.core.errors import ConfigError
 from regard.interop import ctranslate2_engine, exporting
 from regard.interop.ctranslate2_engine import CTranslate2Engine, engine_for
@@ -252,6 +253,37 @@ def test_other_weights_are_exported_anew_and_the_old_ones_forgotten(kept):
     assert_same(*both(run))
     assert len(exports(kept)) == 1
     assert exports(kept) != before
+
+
+@pytest.mark.parametrize("name", ["model.bin", "config.json", "shared_vocabulary.json"])
+@pytest.mark.parametrize("damage", [lambda raw: bytes(len(raw)), lambda raw: raw[:-9] + bytes(9)])
+def test_an_export_that_was_changed_is_made_again(kept, name, damage):
+    run = load_translator(kept)
+    CTranslate2Engine.of(run)
+    (folder,) = (kept / "engines").iterdir()
+    path = folder / name if (folder / name).exists() else folder / "source_vocabulary.json"
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    assert_same(*both(run))
+    assert path.read_bytes() == whole
+
+
+def test_an_export_that_somebody_else_made_is_not_trusted(kept, tmp_path, monkeypatch):
+    run = load_translator(kept)
+    CTranslate2Engine.of(run)
+    (folder,) = (kept / "engines").iterdir()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    monkeypatch.setattr(state, "_noted", set())
+    (folder / "left.txt").write_text("by somebody")
+    CTranslate2Engine.of(run)
+    assert not (folder / "left.txt").exists()
+
+
+def test_an_export_is_never_written_or_deleted_through_a_link(kept, tmp_path):
+    (tmp_path / "elsewhere" / "ctranslate2-old").mkdir(parents=True)
+    (kept / "engines").symlink_to(tmp_path / "elsewhere")
+    assert_same(*both(load_translator(kept)))
+    assert [one.name for one in (tmp_path / "elsewhere").iterdir()] == ["ctranslate2-old"]
 
 
 def test_a_run_folder_that_cannot_be_written_is_no_hindrance(kept):

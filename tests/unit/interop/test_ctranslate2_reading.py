@@ -72,6 +72,18 @@ def test_whole_numbers_are_divided_by_their_scale_row_by_row(tmp_path):
     assert found["other"].tolist() == [[0.25, 0.5]]
 
 
+def test_scales_that_do_not_belong_to_rows_never_multiply_a_file(tmp_path):
+    """Half a megabyte of each would make a product of 256 GB."""
+    n = 2**19
+    tensors = {
+        "weight": torch.zeros(1, n, dtype=torch.int8),
+        "weight_scale": torch.ones(n, dtype=torch.int8),
+    }
+    (tmp_path / "model.bin").write_bytes(bin_file(tensors))
+    with pytest.raises(CheckpointError, match=r"rows and 524288 scales"):
+        read_file(tmp_path / "model.bin")
+
+
 def test_a_tensor_without_bytes_has_no_numbers(tmp_path):
     path, empty = tmp_path / "model.bin", torch.zeros(0, 4)
     path.write_bytes(bin_file({"a": empty}))

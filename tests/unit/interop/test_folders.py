@@ -163,3 +163,11 @@ def test_a_damaged_pickle_is_told_as_such(tmp_path, damage):
     (tmp_path / "pytorch_model.bin").write_bytes(damage)
     with pytest.raises(CheckpointError, match="pytorch_model.bin"):
         read_tensors(tmp_path)
+
+
+def test_one_number_that_stands_for_very_many_is_refused(tmp_path):
+    """Of a file of two kilobytes, 256 GB would be made as soon as it is copied."""
+    torch.save({"a": torch.zeros(1).expand(2**36)}, tmp_path / "pytorch_model.bin")
+    assert (tmp_path / "pytorch_model.bin").stat().st_size < 4096
+    with pytest.raises(CheckpointError, match="no plain state dict .* other things in it: a;"):
+        read_tensors(tmp_path)

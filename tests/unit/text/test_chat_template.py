@@ -7,6 +7,7 @@ from types import MappingProxyType
 import pytest
 
 from regard.core.errors import CheckpointError, DataError
+from regard.text import template_process
 from regard.text.chat import ChatTemplate
 
 HELLO = [{"role": "user", "content": "é <b>"}]
@@ -66,3 +67,30 @@ def test_messages_may_be_any_mapping():
     assert rendered("{{ messages[0] | tojson }}", [MappingProxyType({"role": "user"})]) == (
         '{"role": "user"}'
     )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ 'a' * 10**11 }}",
+        "{% for m in messages %}{{ m['content'] * 10**10 }}{% endfor %}",
+        "{{ '%999999999999d' | format(1) }}",
+        "{{ 'x' | center(10**11) }}",
+    ],
+)
+def test_a_template_never_takes_all_memory(source):
+    with pytest.raises(CheckpointError, match="the file does not work"):
+        ChatTemplate(source, {}, where="the file").render([{"role": "user", "content": "a"}])
+
+
+def test_a_template_never_takes_all_time(monkeypatch):
+    monkeypatch.setattr(template_process, "SECONDS", 0.3)
+    loops = "{% for a in range(99999) %}" * 5 + "{% endfor %}" * 5
+    with pytest.raises(CheckpointError, match="the file does not work: it takes too much"):
+        ChatTemplate(loops, {}, where="the file").render([])
+
+
+def test_after_a_template_that_failed_others_go_on():
+    with pytest.raises(CheckpointError):
+        rendered("{{ 'a' * 2**24 * 99 }}")
+    assert ChatTemplate("{{ 1 + 1 }}", {}, where="the file").render([]) == "2"

@@ -146,7 +146,7 @@ def test_a_saved_tokenizer_comes_back(kind, tmp_path):
 
 def test_a_missing_file_is_named(tmp_path):
     path = tmp_path / "tokenizer.json"
-    with pytest.raises(CheckpointError, match=rf"cannot read tokenizer {path}: No such file"):
+    with pytest.raises(CheckpointError, match=rf"cannot read {path}: No such file"):
         Tokenizer.load(path)
 
 
@@ -154,7 +154,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_damaged_file_is_named(damage, tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_bytes(damage.encode("utf-8", "surrogateescape"))
-    with pytest.raises(CheckpointError, match=rf"{path} is damaged or no tokenizer"):
+    with pytest.raises(CheckpointError, match=rf"{path} is damaged"):
         Tokenizer.load(path)
 
 
