@@ -129,6 +129,37 @@ def generate(
     _give(generate_bench(asked, run=run, shape=shape, **sizes, batches=batch or (1,)), out, as_json)
 
 
+@app.command("scale")
+def scale(
+    workers: Annotated[int, typer.Option(help="Processes that are measured, at most.")] = 4,
+    devices: Annotated[int, typer.Option(help="Devices that are projected, at most.")] = 256,
+    bandwidth: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="GB/s between devices; by default as measured here."),
+    ] = None,
+    size: Size = None,
+    vocab: Vocab = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option(min=16, help="Tokens of a micro-batch on its longer side.")
+    ] = None,
+    rounds: Rounds = 5,
+    device: Device = "cpu",
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Training by 1, 2, 4, … processes: measured here, projected beyond, memory of a part."""
+    from regard.bench.scale import scale_bench
+
+    asked = _asked(device, "fp32", rounds, None, False, out)
+    each = None if bandwidth is None else 1e9 * bandwidth
+    sizes = {"size": size, "vocab": vocab, "batch_tokens": batch_tokens}
+    bench = scale_bench(asked, workers=workers, devices=devices, bandwidth=each, **sizes)  # type: ignore[arg-type]
+    _give(bench, out, as_json)
+    if not as_json:
+        for n, ratio in bench.facts["cpu_seconds_to_one"].items():
+            print(f"{n} processes take {ratio:.2f} times the CPU seconds of one")
+
+
 @app.command("attention")
 def attention(
     size: Size = None,

@@ -21,6 +21,7 @@ from regard.core.errors import ConfigError
 from regard.core.plugins import loaded_plugins
 
 if TYPE_CHECKING:
+    from regard.runs.estimate import Estimate
     from regard.tasks.recipe import Recipe
 
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")]
@@ -58,7 +59,7 @@ def train(
         raise ConfigError("which recipe? `regard recipes` lists the built-in ones")
     asked = load_recipe(recipe, settings or [])
     if dry_run:
-        show_estimate(asked, device)
+        show_estimate(asked, device, workers)
         return
     folder = out or Path("runs") / Path(recipe).name.removesuffix(".yaml")
     if workers is not None:
@@ -116,8 +117,8 @@ def run_training(
         show_scores({name: one.scores for name, one in trained.evaluations.items()})
 
 
-def show_estimate(recipe: Recipe, device: str | None) -> None:
-    """Print what a recipe will cost; nothing is written."""
+def show_estimate(recipe: Recipe, device: str | None, workers: int | None = None) -> None:
+    """Print what a recipe will cost, and what it would on several devices; nothing is written."""
     import torch
 
     from regard.core.numbers import about
@@ -140,8 +141,32 @@ def show_estimate(recipe: Recipe, device: str | None) -> None:
         "memory": f"{cost.memory_bytes / 2**30:.2f} GiB",
         "time": "unknown" if cost.seconds is None else about(cost.seconds),
     }
+    if workers is not None:
+        facts |= _on_several(cost, recipe, workers)
     for name, value in facts.items():
         print(f"{name:18} {value}")
+
+
+def _on_several(cost: Estimate, recipe: Recipe, workers: int) -> dict[str, str]:
+    """What each of several devices would hold, and how long they would take: projections."""
+    from regard.bench.scale import measured_network, projected_seconds
+    from regard.core.numbers import about
+    from regard.training.distributed import Ranks, check_processes
+
+    if workers < 1:
+        raise ConfigError(f"--workers={workers}: at least one process must train")
+    if (line := check_processes(recipe.train, Ranks(0, workers))) is not None:
+        note(line)
+    memory = float(cost.memory_bytes)
+    if recipe.train.parallel == "shard":  # a part of 16 bytes a weight, and a plain copy
+        memory += cost.parameters * (4 - 16 * (1 - 1 / workers))
+    facts = {f"memory of {workers}": f"{memory / 2**30:.2f} GiB each (projected)"}
+    if cost.seconds is not None and cost.steps:
+        note("measuring what messages between two processes cost …")
+        each = cost.seconds / cost.steps
+        step = projected_seconds(each, workers, 4 * cost.parameters, measured_network())
+        facts[f"time of {workers}"] = f"{about(step * cost.steps)} on devices like this (projected)"
+    return facts
 
 
 # ------------------------------------------------------------------ average
