@@ -16,7 +16,7 @@ from regard.tasks.classification import Classifier, Labels
 from regard.tasks.generation import framing_for
 from regard.tasks.masked import Filler
 from regard.tasks.opening import SHARED
-from regard.tasks.recipe import recipe_from
+from regard.tasks.recipe import recipe_from, remember_data
 from regard.tasks.similarity import Embedder
 from regard.tasks.writer import Writer
 from regard.text.settings import TextSettings
@@ -80,4 +80,5 @@ def saved(run):
     run.tokenizer.save(folder.path / SHARED)
     if isinstance(run, Classifier):
         run.labels.save(folder.path)
+    remember_data(folder.path, run.recipe.data)
     return folder.path

@@ -2,7 +2,8 @@
 
 ``tests/fixtures/runs-0.1.0`` was made by ``regard train`` of that version, 30 steps each on
 built-in data; ``expected.json`` holds what its runs answered, by ``answers`` below. ``resumable``
-was stopped after 20 of 40 steps; what is expected of it is the run that was never stopped.
+was stopped after 20 of 40 steps. Dropout draws by the step since, so what is expected of it is what
+it came to when that was changed, not the run that was never stopped.
 """
 
 import json

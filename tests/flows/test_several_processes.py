@@ -15,7 +15,7 @@ import yaml
 from safetensors.torch import load_file
 from several_processes import together
 
-from regard.checkpoints.lock import locked
+from regard.checkpoints.lock import NAME, FolderLock, locked
 from regard.checkpoints.sharded import complete_steps, read_snapshot
 from regard.cli.main import main
 from regard.core.errors import CheckpointError
@@ -117,7 +117,7 @@ def test_other_weights_are_the_same_but_for_rounding(runs, name):
 @pytest.mark.slow
 def test_rows_of_a_batch_are_shared_where_there_are_fewer_batches_than_processes(runs):
     _, found = runs
-    (said, *_) = (one["said"] for one in (found[2][0][2],))
+    said = found[2][0][2]["said"]
     assert any("shared by 2 processes, by rows" in line for line in said)
 
 
@@ -293,6 +293,10 @@ def test_a_lock_falls_with_its_owner(tmp_path):
     )
     dead = subprocess.run([sys.executable, "-c", program, str(tmp_path)])
     assert dead.returncode == -signal.SIGKILL
+    for _ in range(2):  # ends again before it goes on
+        lock = FolderLock(tmp_path / NAME, "a launch")
+        assert lock.is_started_again
+        lock.release(ended=False)
     with locked(tmp_path, "a launch") as lock:
         assert lock.is_started_again
     for launch in ("another", ""):

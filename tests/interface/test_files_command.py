@@ -153,3 +153,11 @@ def test_lines_may_name_pictures(tmp_path, run):
     _, wanted, _ = run("classify", folder, *names)
     assert (tmp_path / "out" / "names.txt").read_text() == wanted
     assert main(["classify", str(folder), *map(str, words), "--json"]) == 2
+
+
+@pytest.mark.usefixtures("lines")
+def test_the_same_files_in_another_order_are_refused(run_path, tmp_path, run, refused):
+    a, b = (str(tmp_path / f"{name}.txt") for name in "ab")
+    words = ("translate", run_path, "--out", tmp_path / "out")
+    assert run(*words, "--in", a, "--in", b)[0] == 0
+    assert "order was" in refused(*words, "--in", b, "--in", a)

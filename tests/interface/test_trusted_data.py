@@ -1,6 +1,7 @@
 """The ``config.yaml`` of a run that somebody else trained, and the files that it names."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 import yaml
@@ -46,7 +47,24 @@ def test_a_file_of_the_system_is_never_shown(stranger, capsys):
     run = regard.load(stranger)
     with pytest.raises(DataError, match="--trust-data"):
         scores(run)
-    assert TASKS[run.task].examples(run) == []
+    secret = Path("/etc/hostname").read_text().strip()
+    assert secret not in str(TASKS[run.task].examples(run))  # they lie in the folder
+
+
+@pytest.mark.parametrize("name", ["sub/*/valid.tsv", "packed.tsv"])
+def test_links_behind_a_pattern_or_another_ending_are_not_followed(stranger, tmp_path, name):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "valid.tsv").write_text("a\tb\n")
+    (stranger / "sub").mkdir()
+    (stranger / "sub" / "x").symlink_to(elsewhere)
+    (stranger / "packed.tsv.gz").symlink_to(elsewhere / "valid.tsv")
+    settings = yaml.safe_load((stranger / "config.yaml").read_text())
+    for split in ("train", "valid", "test"):
+        settings["data"][split] = str(stranger / name)
+    (stranger / "config.yaml").write_text(yaml.safe_dump(settings))
+    with pytest.raises(DataError, match="--trust-data"):
+        scores(regard.load(stranger))
 
 
 def test_what_reads_no_data_works(stranger):

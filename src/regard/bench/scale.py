@@ -171,7 +171,7 @@ def _work(n: int, job: dict[str, Any]) -> list[dict[str, float]]:
         for rank in range(n):
             out = Path(folder) / str(rank)
             own = {"RANK": str(rank), "WORLD_SIZE": str(n), "LOCAL_RANK": str(rank)}
-            command = [sys.executable, "-m", __name__, json.dumps(job), str(out)]
+            command = [sys.executable, "-P", "-m", __name__, json.dumps(job), str(out)]
             running.append(
                 subprocess.Popen(
                     command, env={**os.environ, **shared, **own}, stderr=subprocess.PIPE, text=True
@@ -202,7 +202,7 @@ def _update(job: dict[str, Any], ranks: Ranks, parallel: str = "replicate") -> t
     if parallel == "shard":
         from regard.training.sharding import Shards
 
-        Shards(model)
+        Shards(model, torch.device("cpu"), job["fake"])
     text = sentences(job["vocab"], batch_tokens=job["batch_tokens"], n_batches=job["micro_batches"])
     return Update(model, TokenLoss(settings), settings, torch.device("cpu"), ranks), text.batches
 

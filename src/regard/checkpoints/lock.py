@@ -25,17 +25,18 @@ class FolderLock:
     """A folder that is ours. ``launch`` names what started this process, if anything did."""
 
     def __init__(self, path: Path, launch: str) -> None:
-        self._path, self._launch, self._begun = path, launch, False
+        self._path, self._launch = path, launch
         with telling(path):
             self._file = _taken(path)
         self.is_started_again = bool(launch) and _owner(self._file).get("launch") == launch
         """Whether the last owner was started by the same, had begun, and did not end."""
-        self._write({})
+        self._begun = self.is_started_again
+        self._write()
 
     def begin(self) -> None:
         """From now on the folder holds what this process, or one started after it, goes on with."""
         self._begun = True
-        self._write({"launch": self._launch})
+        self._write()
 
     def release(self, *, ended: bool) -> None:
         """Give the folder back; who has begun and not ended leaves a note of who it was."""
@@ -43,8 +44,10 @@ class FolderLock:
             self._path.unlink(missing_ok=True)
         os.close(self._file)
 
-    def _write(self, more: dict[str, str]) -> None:
-        owner = {"host": socket.gethostname(), "process": os.getpid(), **more}
+    def _write(self) -> None:
+        owner: dict[str, Any] = {"host": socket.gethostname(), "process": os.getpid()}
+        if self._begun:
+            owner["launch"] = self._launch
         with telling(self._path):
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, json.dumps(owner).encode(), 0)

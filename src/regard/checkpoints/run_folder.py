@@ -23,7 +23,15 @@ from torch import Tensor, nn
 
 from regard.checkpoints.digests import check_digest, write_digested
 from regard.core.errors import CheckpointError, ConfigError, RegardError
-from regard.core.files import MOST_BYTES, PARTIAL, parse_json, read_json, read_text, write_whole
+from regard.core.files import (
+    MOST_BYTES,
+    PARTIAL,
+    check_regular,
+    parse_json,
+    read_json,
+    read_text,
+    write_whole,
+)
 from regard.core.numbers import told
 from regard.core.yaml_text import MOST_BYTES as MOST_YAML
 from regard.core.yaml_text import parse_yaml
@@ -161,6 +169,7 @@ def read_weights(folder: RunFolder) -> dict[str, Tensor]:
         stopped = "weights yet: its training was stopped; go on with --resume"
         missing = folder.weights.name if folder.finished() else stopped
         raise CheckpointError(f"{folder.path} has no {missing}")
+    check_regular(folder.weights)
     try:
         return load_file(folder.weights)
     except (SafetensorError, OSError) as error:
@@ -288,6 +297,7 @@ class DamagedSnapshotError(CheckpointError):
 
 def load_snapshot(path: Path) -> Snapshot:
     """Read a snapshot, or say which file is broken and what to do."""
+    check_regular(path)
     try:
         check_digest(path)
         with safe_open(path, framework="pt") as file:

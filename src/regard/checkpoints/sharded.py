@@ -13,12 +13,13 @@ import re
 import shutil
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.hf_storage import (
     HuggingFaceStorageReader,
     HuggingFaceStorageWriter,
@@ -26,9 +27,9 @@ from torch.distributed.checkpoint.hf_storage import (
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
-from regard.checkpoints.run_folder import Snapshot
+from regard.checkpoints.run_folder import DamagedSnapshotError, Snapshot
 from regard.core.errors import CheckpointError
-from regard.core.files import telling, write_whole
+from regard.core.files import read_json, telling, write_whole
 
 COMPLETE, FACTS = "COMPLETE", "facts.json"
 _FOLDER = re.compile(r"step-(\d+)")
@@ -49,7 +50,7 @@ class ShardedStore:
         path = self.folder / f"step-{snapshot.step:08d}"
         if dist.get_rank() == 0:
             with telling(path):
-                shutil.rmtree(path, ignore_errors=True)  # what a killed training left
+                _delete(path)  # what a killed training left
                 path.mkdir(parents=True)
             write_whole(path / FACTS, json.dumps({"step": snapshot.step, **snapshot.facts}))
         dist.barrier()
@@ -61,9 +62,17 @@ class ShardedStore:
 
     def wait(self) -> None:
         """Wait until the last snapshot is whole; what went wrong in writing it is raised here."""
-        if self._pending is not None:
-            self._pending.result()
-            self._pending = None
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return
+        try:
+            pending.result()
+        except (CheckpointException, OSError) as error:
+            reason = str(error).strip().rpartition("\n")[2]
+            raise CheckpointError(
+                f"cannot write a checkpoint into {self.folder}: {reason}; what was saved before is "
+                "still there"
+            ) from error
 
     def _complete(self, written: Future[Any], path: Path, best_step: int | None) -> None:
         """When all have written their parts, mark the snapshot and delete older ones."""
@@ -72,7 +81,13 @@ class ShardedStore:
             write_whole(path / COMPLETE, json.dumps(_digests(path)))
             for step in complete_steps(self.folder)[: -self.keep]:
                 if step != best_step:
-                    shutil.rmtree(self.folder / f"step-{step:08d}")
+                    _delete(self.folder / f"step-{step:08d}")
+
+
+def _delete(path: Path) -> None:
+    """A snapshot that is cut short in this is no longer taken for whole."""
+    (path / COMPLETE).unlink(missing_ok=True)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def complete_steps(folder: Path) -> list[int]:
@@ -87,9 +102,10 @@ def read_snapshot(folder: Path, step: int) -> Snapshot:
     """The whole tensors of a snapshot, on the CPU."""
     path = folder / f"step-{step:08d}"
     try:
-        if json.loads((path / COMPLETE).read_text()) != _digests(path):
+        if read_json(path / COMPLETE) != _digests(path):
             raise CheckpointError("its files are not those that were written")
-        facts = json.loads((path / FACTS).read_text())
+        facts = read_json(path / FACTS)
+        step = int(facts.pop("step"))
         reader = HuggingFaceStorageReader(str(path))
         stored: Any = reader.read_metadata().state_dict_metadata
         tensors = {
@@ -98,14 +114,18 @@ def read_snapshot(folder: Path, step: int) -> Snapshot:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it says that one process reads, as it was told to
             load(dict(tensors), storage_reader=reader, no_dist=True)
-    except (OSError, ValueError, KeyError, CheckpointError) as error:
-        raise CheckpointError(
+    except (OSError, ValueError, KeyError, TypeError, CheckpointError) as error:
+        raise DamagedSnapshotError(
             f"checkpoint {path} cannot be read ({error}); delete it to resume from the one before"
         ) from error
-    return Snapshot(int(facts.pop("step")), tensors, facts)
+    return Snapshot(step, tensors, facts)
 
 
 def _digests(path: Path) -> dict[str, str]:
     """A fingerprint of every file of a snapshot, by name."""
     files = sorted(one for one in path.iterdir() if one.name != COMPLETE)
-    return {one.name: sha256(one.read_bytes()).hexdigest() for one in files}
+    found = {}
+    for one in files:
+        with one.open("rb") as file:
+            found[one.name] = file_digest(file, "sha256").hexdigest()
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -29,13 +28,14 @@ def prepare(
     A killed one goes on when it is called again; shards that are missing or damaged are made anew.
     """
     from regard.recipes.recipe import load_recipe
+    from regard.runs.jobs import n_cores
     from regard.runs.prepare import shard
 
     here = [] if out is None else [f"data.shards={out}"]
     asked = load_recipe(recipe, [*(settings or []), *here])
     if asked.data.shards is None:
         raise ConfigError("where to? name a folder with --out, or in the recipe as data.shards")
-    manifest = shard(asked, n_workers=workers or os.cpu_count() or 1, say=note)
+    manifest = shard(asked, n_workers=workers or n_cores(), say=note)
     for line in manifest.notes:
         note(line)
     unit = {"pair": "pairs", "text": "tokens"}[manifest.kind]

@@ -91,7 +91,7 @@ def run_training(
     from regard.cli.progress import watching
     from regard.runs.train import train as train_run
     from regard.tasks.base import TASKS
-    from regard.training.distributed import launched_rank, launched_with
+    from regard.training.distributed import is_launched, launched_rank
 
     if resume and overwrite:
         raise ConfigError("--resume keeps a run and --overwrite replaces it: give one of them")
@@ -108,7 +108,7 @@ def run_training(
     if signal is not None:
         saved = f"all is saved in {out}; go on with --resume"
         note(f"stopped by {signal.name} after step {progress.step}; {saved}")
-        raise typer.Exit(128 + signal if launched_with() == 1 else 0)  # torchrun restarts others
+        raise typer.Exit(0 if is_launched() else 128 + signal)  # torchrun starts others again
     print(
         f"{trained.outcome.reason} after {progress.seconds:.0f} s and {progress.flops:.2e} FLOPs; "
         f"the run is in {out}"

@@ -28,6 +28,12 @@ LONGEST_NUMBER = 100
 _BOM = "\ufeff"
 
 
+def check_regular(path: Path) -> None:
+    """Refuse a pipe or a device, which may never end; what is missing is told by who opens it."""
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"cannot read {path}: it is no regular file")
+
+
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
     """All bytes of a regular file; a pipe or a device, which may never end, is refused."""
     try:

@@ -22,8 +22,8 @@ def note(kind: str, *facts: Any) -> None:
     """Remember facts, which are plain data; where nothing can be written, in this process only."""
     name = _name(kind, facts)
     _noted.add(name)
-    path = _folder() / name
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):  # nobody is at home
+        path = _folder() / name
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.touch(mode=0o600)
 
@@ -33,7 +33,7 @@ def is_noted(kind: str, *facts: Any) -> bool:
     name = _name(kind, facts)
     try:
         return name in _noted or (_folder() / name).exists()
-    except OSError:
+    except (OSError, RuntimeError):  # nobody is at home
         return False
 
 

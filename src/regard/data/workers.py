@@ -84,7 +84,7 @@ class Worker:
     """A process that calls functions; leaving it as a context ends it."""
 
     def __init__(self, *, alone: bool = False) -> None:
-        command = [sys.executable, "-c", BEGIN]
+        command = [sys.executable, "-P", "-c", BEGIN]
         threads = {"RAYON_NUM_THREADS": "1"} if alone else {}
         # In a session of its own it is not interrupted from the keyboard: whoever asks ends it.
         self.process = Popen(

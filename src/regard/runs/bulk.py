@@ -150,6 +150,7 @@ def _settings(bulk: Bulk, options: Any) -> dict[str, Any]:
         "inputs": {
             file.path.name: {"sha256": file.digest, "lines": file.n_lines} for file in bulk.files
         },
+        "order": [file.path.name for file in bulk.files],  # parts are named by it
     }
 
 
@@ -208,7 +209,9 @@ def answer_files(
 
 def n_workers(how: Answering) -> int:
     """Processes that this machine has room for: one a GPU, or a share of the cores each."""
-    return torch.cuda.device_count() if how.device == "cuda" else max(1, n_cores() // how.threads)
+    if how.device == "cuda":
+        return torch.cuda.device_count()
+    return max(1, n_cores() // how.threads) if how.device == "cpu" else 1
 
 
 class _Progress:

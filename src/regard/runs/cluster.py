@@ -196,7 +196,7 @@ def check_answers(address: str) -> None:
         raise WorkerError(
             f"the cluster {address} cannot be reached: {error.strerror or error}; is it running?"
         ) from None
-    asking = [sys.executable, "-c", _PROBE, address]
+    asking = [sys.executable, "-P", "-c", _PROBE, address]
     try:
         asked = subprocess.run(asking, capture_output=True, timeout=ANSWERED, text=True)
     except subprocess.TimeoutExpired:

@@ -19,7 +19,8 @@ from signal import SIGTERM, Signals
 
 from regard.core.errors import ConfigError, TrainingError
 from regard.core.signals import Stop
-from regard.training.distributed import PeerLostError
+from regard.runs.jobs import n_cores
+from regard.training.distributed import LOST
 
 RESTARTS = 10
 """After so many kills somebody means it."""
@@ -45,7 +46,7 @@ def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> No
     logging.disable(logging.CRITICAL)  # torch tells of failures at length; so do we, in a line
     environment = {
         LAUNCHED: "1",
-        "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // workers)),
+        "OMP_NUM_THREADS": str(max(1, n_cores() // workers)),
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # else a restart finds the old one's port taken
     }
     os.environ.update({name: os.environ.get(name, value) for name, value in environment.items()})
@@ -64,16 +65,17 @@ def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> No
                 local_addr="localhost",
             )
             try:
-                elastic_launch(config, sys.executable)("-m", "regard", *words)
+                elastic_launch(config, sys.executable)("-P", "-m", "regard", *words)
                 return
             except SignalException as stopped:
                 raise Stop(Signals(stopped.sigval)) from None
             except ChildFailedError as error:
-                if (message := _told(Path(logs) / str(attempt))) is not None:
-                    raise TrainingError(message) from None
                 ends = {rank: one.exitcode for rank, one in error.failures.items()}
                 # Others were asked to end when one was gone.
                 killed = {rank: n for rank, n in ends.items() if n < 0 and n != -SIGTERM}
+                message = _told(Path(logs) / str(attempt), killed=bool(killed))
+                if message is not None:
+                    raise TrainingError(message) from None
                 if attempt == RESTARTS or not (killed or -SIGTERM in ends.values()):
                     rank, code = next(iter(ends.items()))
                     raise TrainingError(f"process {rank} ended with exit code {code}") from None
@@ -81,14 +83,18 @@ def launch(words: Sequence[str], workers: int, say: Callable[[str], None]) -> No
                     say(f"process {rank} was killed by {Signals(-code).name}; all start again")
 
 
-def _told(logs: Path) -> str | None:
-    """The message of a process that failed by itself, not of one that was left alone."""
+def _told(logs: Path, *, killed: bool) -> str | None:
+    """The message of a process that failed by itself; else of one that was left alone.
+
+    None where nobody said anything, or one was ``killed``, which leaves the others alone.
+    """
     told = {}
     for file in sorted(logs.rglob("error.json")):
         message = json.loads(file.read_text(encoding="utf-8")).get(MESSAGE)
-        if message is not None and message != str(PeerLostError()):
+        if message is not None:
             told[file.parent.name] = message
-    if not told:
+    told = {rank: one for rank, one in told.items() if not one.startswith(LOST)} or told
+    if not told or (killed and all(one.startswith(LOST) for one in told.values())):
         return None
     rank, message = next(iter(told.items()))
     return message if len({*told.values()}) < len(told) else f"process {rank}: {message}"

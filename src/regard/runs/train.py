@@ -17,6 +17,7 @@ import torch
 from regard import __version__
 from regard.checkpoints.lock import FolderLock, locked
 from regard.checkpoints.run_folder import (
+    DamagedSnapshotError,
     RunFolder,
     Snapshot,
     SnapshotStore,
@@ -96,7 +97,7 @@ def train(
             held.enter_context(one_thread())
         folder, claim = RunFolder(out), Claim(recipe, resume=resume, overwrite=overwrite)
         goes_on = ranks.by_writer(lambda: claim.make(folder, held))
-        if goes_on and folder.finished():
+        if ranks.by_writer(lambda: goes_on and folder.finished()):
             return None
         prepared, trainer, expected = _prepared(recipe, folder, place, ranks, goes_on, claim, say)
         outcome = _run(trainer, prepared, folder, observers)
@@ -153,7 +154,13 @@ def _prepared(
     several = ranks.n > 1 or recipe.train.parallel == "shard"
     costly = prepared.compiled or prepared.captured or several
     expected = None if costly else estimate(prepared)
+    weights = prepared.model.parameters()
+    seen = {  # on disks that should be the same
+        "the step of the checkpoint": None if snapshot is None else snapshot.step,
+        "the sum of all first weights": sum(one.double().sum().item() for one in weights),
+    }
     trainer = _trainer(prepared, folder, ranks, say)
+    ranks.check_alike({**seen, "the training data": trainer.setup.stream.state()["data"]})
     if snapshot is not None:
         trainer.restore(snapshot)
         say(f"resuming at step {snapshot.step}")
@@ -173,8 +180,11 @@ def _latest(checkpoints: Path, say: Say) -> Snapshot | None:
         from regard.checkpoints.sharded import complete_steps, read_snapshot
 
         steps = complete_steps(checkpoints)
-        if steps and steps[-1] > max(plain.steps(), default=-1):
-            return read_snapshot(checkpoints, steps[-1])
+        for step in [step for step in reversed(steps) if step > max(plain.steps(), default=-1)]:
+            try:
+                return read_snapshot(checkpoints, step)
+            except DamagedSnapshotError as error:
+                say(f"{error}; the newest before it that is whole is looked for")
     return plain.latest(say)
 
 
@@ -309,7 +319,7 @@ def _trainer(prepared: Prepared, folder: RunFolder, ranks: Ranks, say: Say) -> T
         from regard.training.sharding import Shards
 
         freeze(prepared.model, settings.freeze)
-        shards = Shards(prepared.model)
+        shards = Shards(prepared.model, prepared.device, ranks.n)
         store = ShardedStore(folder.checkpoints, keep=settings.keep)
     setup = Setup(
         model=prepared.model,
@@ -336,10 +346,10 @@ def _run(
     metrics = MetricsLog(folder.metrics, first_step=trainer.progress.step) if writes else None
     try:
         with memory_told(prepared.device):
-            outcome = trainer.run(() if metrics is None else (metrics, *observers))
-        trainer.setup.store.wait()
-        return outcome
+            return trainer.run(() if metrics is None else (metrics, *observers))
     except NotFiniteError as error:
+        if not error.numbers:  # those of the batch are with another process
+            raise
         first = prepared.example(error.numbers[0])
         raise TrainingError(
             f"{error}; it has {len(error.numbers)} examples, the first is {first!r}"

@@ -53,7 +53,7 @@ class HeadMeasuring:
     async def _measured(self) -> bytes:
         if self._closing:
             raise BusyError("the server is ending")
-        words = [sys.executable, "-m", "regard.server.heads", *self.words]
+        words = [sys.executable, "-P", "-m", "regard.server.heads", *self.words]
         # A session of its own: Ctrl-C is for the server, which then ends this process.
         self._process = await asyncio.create_subprocess_exec(
             *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True

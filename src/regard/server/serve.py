@@ -63,6 +63,7 @@ class AppServer(uvicorn.Server):
             log_config=None,
             access_log=False,  # a key may stand in an address
             server_header=False,
+            proxy_headers=False,  # any program of this machine could pretend to be many clients
             ws="none",
             backlog=backlog(),
             timeout_graceful_shutdown=int(limits.drain),

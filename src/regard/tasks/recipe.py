@@ -68,8 +68,14 @@ def _is_trusted(folder: Path, data: DataSettings) -> bool:
     """Whether data may be read: a world, files in the run folder, or what this user noted."""
     home, beside = folder.resolve(), Path(data.folder or "")
     said = data.model_dump(mode="json", exclude=NO_FILES, exclude_defaults=True)
-    inside = all((beside / one).resolve().is_relative_to(home) for one in _texts(said))
+    inside = all(_is_inside(beside / one, home) for one in _texts(said))
     return inside or is_noted(DATA, *_facts(folder, data))
+
+
+def _is_inside(path: Path, home: Path) -> bool:
+    """Whether a name means something in a folder, itself: a pattern may go through a link, and what
+    is missing may be found with another ending."""
+    return path.exists() and path.resolve().is_relative_to(home)
 
 
 def _texts(found: Any) -> Iterator[str]:

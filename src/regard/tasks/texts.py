@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError
+from regard.data.file_patterns import is_pattern
 from regard.data.lines import present
 from regard.data.settings import DataSettings
 from regard.inspection.capture import POOL
@@ -44,9 +45,9 @@ Numbered = tuple[int, Sequence[int]]
 
 def check_data(folder: RunFolder, data: DataSettings, remedy: str) -> None:
     """Refuse a run that has no data, or names a stranger's."""
-    data.check_trusted()
-    if not has_data(folder, data):
+    if not _names_data(folder, data):
         raise DataError(f"the run {folder.path} was imported and has no data of its own; {remedy}")
+    data.check_trusted()
 
 
 def has_data(folder: RunFolder, data: DataSettings) -> bool:
@@ -55,12 +56,15 @@ def has_data(folder: RunFolder, data: DataSettings) -> bool:
     Files that may not be read are none. Whoever names a world or a folder has data; what that lacks
     is told elsewhere.
     """
-    if not data.is_trusted:
-        return False
+    return data.is_trusted and _names_data(folder, data)
+
+
+def _names_data(folder: RunFolder, data: DataSettings) -> bool:
     if folder.metrics.exists() or data.world is not None or data.folder is not None:
         return True
-    files = [data.train] if isinstance(data.train, str) else data.train or ()
-    return any(present(Path(name)) for name in files if name not in NOBODYS)
+    corpora = [data.train, *(one.train for one in data.mix or ())]
+    names = [name for one in corpora for name in ([one] if isinstance(one, str) else one or ())]
+    return any(is_pattern(name) or present(Path(name)) for name in names if name not in NOBODYS)
 
 
 class TextTask(Task):

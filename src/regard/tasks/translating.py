@@ -369,7 +369,9 @@ def judged(logits: Tensor, wanted: Tensor, lengths: Iterable[int]) -> list[Token
     """Of each target of a batch: logits (B, T, V), the right ids (B, T), and how many count."""
     wanted = wanted.to(logits.device)
     chosen, right = token_log_probs(logits, wanted).cpu(), (logits.argmax(dim=-1) == wanted).cpu()
-    return [TokenScores(chosen[row, :n], right[row, :n]) for row, n in enumerate(lengths)]
+    # No views: where processes divide the work, what is sent around would be the batch each time.
+    rows = ((chosen[row, :n], right[row, :n]) for row, n in enumerate(lengths))
+    return [TokenScores(some.clone(), others.clone()) for some, others in rows]
 
 
 def _batches(examples: Sequence[Example], batch_tokens: int) -> Iterable[Batch]:

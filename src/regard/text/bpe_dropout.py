@@ -254,7 +254,7 @@ class BpeDropoutProcess:
         seed: int,
     ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "regard.text.bpe_dropout"],
+            [sys.executable, "-P", "-m", "regard.text.bpe_dropout"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -75,7 +75,7 @@ class Renderer:
         if self._process is None or self._process.poll() is not None:
             self.end()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "regard.text.template_process"],
+                [sys.executable, "-P", "-m", "regard.text.template_process"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )

@@ -57,8 +57,14 @@ def _steps(found: Any) -> Iterator[Mapping[str, Any]]:
         yield from _steps(one)
 
 
+_MULTIPLYING = {"ByteLevel": 4.0, "ByteFallback": 4.0, "Precompiled": 20.0}
+"""Signs that such a step may make of one: its bytes, or the longest that Unicode's forms have."""
+
+
 def _growth(step: Mapping[str, Any]) -> float:
-    """How many signs a step may make of one: only replacing and putting before makes more."""
+    """How many signs a step may make of one: of bytes, of others' rules, of replacing."""
+    if step.get("type") in _MULTIPLYING:
+        return _MULTIPLYING[step["type"]]
     made = step.get("content", step.get("prepend", ""))
     if step.get("type") not in ("Replace", "Prepend") or not isinstance(made, str):
         return 1.0

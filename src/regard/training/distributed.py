@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import timedelta
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -36,11 +37,14 @@ BUCKET = 2**23
 """Numbers of gradients that are sent together: 32 MB."""
 
 
+LOST = "another process of this training ended; its own message says why"
+
+
 class PeerLostError(TrainingError):
     """Another process ended in the middle of something that all do together."""
 
-    def __init__(self) -> None:
-        super().__init__("another process of this training ended; its own message says why")
+    def __init__(self, told: str) -> None:
+        super().__init__(f"{LOST} (here: {told})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +136,9 @@ class Ranks:
         if self.n == 1:
             return
         parameters = [one for one in model.parameters() if one.requires_grad]
-        for parameter in parameters:
-            if parameter.grad is None:
+        touched = self.largest(*(one.grad is not None for one in parameters))
+        for parameter, somewhere in zip(parameters, touched, strict=True):
+            if parameter.grad is None and somewhere:
                 parameter.grad = torch.zeros_like(parameter)
         gradients = [one.grad for one in parameters if one.grad is not None]
         for bucket in _buckets(gradients):
@@ -203,7 +208,8 @@ def check_processes(settings: TrainSettings, ranks: Ranks) -> str | None:
         return None
     return (
         f"an update has {k} micro-batch{'es' * (k > 1)} and is shared by {n} processes, by rows: "
-        f"with train.accumulate={n} it would be the very update of one process, dropout included"
+        f"with train.accumulate={n} it would be the very update of one process, dropout and losses "
+        "over whole batches included"
     )
 
 
@@ -249,16 +255,30 @@ def launched_with() -> int:
 
 
 def launch_name() -> str:
-    """What torchrun calls this launch: the same for processes that it starts again."""
+    """What torchrun calls this launch: the same for processes that it starts again.
+
+    Without an id (``--rdzv-id``) it is known by its process, on this machine alone.
+    """
     name = os.environ.get("TORCHELASTIC_RUN_ID", "")
     return f"torchrun {os.getppid()}" if name == "none" else name
 
 
+def is_launched() -> bool:
+    """Whether torchrun, or ``--workers``, started this process, perhaps alone."""
+    return "RANK" in os.environ
+
+
 def own_device(device: torch.device) -> torch.device:
     """Of several GPUs of a machine, that of this process."""
-    if device.type == "cuda" and device.index is None and launched_with() > 1:
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    return device
+    if device.type != "cuda" or device.index is not None or not is_launched():
+        return device
+    number, there = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if number >= there:
+        raise ConfigError(
+            f"process {number} of this machine has no GPU of its own: there are {there}; start as "
+            "many processes, or add --device cpu"
+        )
+    return torch.device("cuda", number)
 
 
 @contextmanager
@@ -271,15 +291,15 @@ def joined(device: torch.device, *, alone_too: bool = False) -> Iterator[Ranks]:
         yield Ranks.current()
         return
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    if device.type == "cuda":
+    if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
+    # A process that ended is noticed at once; one that is busy, such as the first while it prepares
+    # the data, is waited for.
+    how: dict[str, Any] = {"timeout": timedelta(hours=12)}
+    if not is_launched():
+        how |= {"store": torch._C._distributed_c10d.HashStore(), "rank": 0, "world_size": 1}
     try:
-        if "RANK" in os.environ:
-            dist.init_process_group(backend)
-        else:
-            dist.init_process_group(
-                backend, store=torch._C._distributed_c10d.HashStore(), rank=0, world_size=1
-            )
+        dist.init_process_group(backend, **how)
     except (RuntimeError, ValueError, OSError) as error:
         where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         reason = str(error).split("\n")[0]
@@ -301,7 +321,7 @@ def _peers_told() -> Iterator[None]:
     except RuntimeError as error:
         text = str(error)
         if isinstance(error, dist.DistError) or "gloo" in text or "Connection closed" in text:
-            raise PeerLostError from error
+            raise PeerLostError(text.split("\n")[0]) from error
         raise
 
 
@@ -336,7 +356,7 @@ def stop_on_signals() -> Iterator[StopRequest]:
 
     token = _REQUEST.set(request)
     try:
-        with signals_to(note, once=launched_with() == 1):
+        with signals_to(note, once=not is_launched()):
             yield request
     finally:
         _REQUEST.reset(token)

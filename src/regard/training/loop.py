@@ -124,6 +124,7 @@ class Trainer:
         self._meter = StepMeter()
         self._saved: tuple[int, int] | None = None
         self._clock = 0.0
+        self._stopped_by: Signals | None = None
         self._observers: Sequence[Observer] = ()
 
     # ---------------------------------------------------------------- the loop
@@ -141,13 +142,14 @@ class Trainer:
                     self._evaluate()  # was cut short by a signal
                 while (reason := self._agreed_reason(request)) is None:
                     self._step()
-                if request.signal is None and self.progress.last_eval != self.progress.step:
+                if self._stopped_by is None and self.progress.last_eval != self.progress.step:
                     self._evaluate()
             # A signal may have come in the middle of a validation, or to another process.
             reason = self._agreed_reason(request) or reason
             self._save()
+            self.setup.store.wait()
         assert reason is not None
-        return Outcome(self.progress, reason, request.signal)
+        return Outcome(self.progress, reason, self._stopped_by)
 
     @property
     def _validation_is_due(self) -> bool:
@@ -157,18 +159,17 @@ class Trainer:
 
     def _agreed_reason(self, request: StopRequest) -> str | None:
         """Why all processes stop now, if they do; a signal to one of them stops all."""
-        ranks, reason = self.setup.ranks, self._reason(request)
-        if ranks.n == 1:
-            return reason
-        number, stop = ranks.largest(int(request.signal or 0), reason is not None)
-        request.signal = Signals(number) if number else None
-        return (self._reason(request) or "another process stopped") if stop else None
+        reason = self._limit_reached()
+        # A signal that comes while the others are asked is told the next time.
+        number, stop = self.setup.ranks.largest(int(request.signal or 0), reason is not None)
+        if number:
+            self._stopped_by = Signals(number)
+            return f"stopped by {self._stopped_by.name}"
+        return (reason or "another process stopped") if stop else None
 
-    def _reason(self, request: StopRequest) -> str | None:
+    def _limit_reached(self) -> str | None:
         self._tick()
         progress, settings = self.progress, self.settings
-        if request.signal is not None:
-            return f"stopped by {request.signal.name}"
         if settings.max_steps is not None and progress.step >= settings.max_steps:
             return f"reached max_steps={settings.max_steps}"
         if settings.max_minutes is not None and progress.seconds >= 60 * settings.max_minutes:
@@ -308,9 +309,9 @@ class Trainer:
         return {**model_tensors(self.model), **averaged}
 
     def _weights(self) -> dict[str, Tensor]:
-        """What is written down; where the model lies in parts, all processes must take part."""
-        shards, learned = self.setup.shards, self._learned()
-        return learned if shards is None else {name: shards.whole(x) for name, x in learned.items()}
+        """What was just validated."""
+        shards = self.setup.shards
+        return self._learned() if shards is None else model_tensors(shards.plain)
 
     # ---------------------------------------------------------------- saving
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.utils._pytree import register_pytree_node
@@ -29,17 +30,18 @@ METHODS = ("first", "together", "after_prefix", "project_source")
 class Shards:
     """A model that was cut into parts, in place, and a plain copy of it."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, device: torch.device, n: int) -> None:
+        mesh = init_device_mesh(device.type, (n,))
         self.plain = copy.deepcopy(model).requires_grad_(False)
         _look_inside_key_values()
         # Keys and values are views; nothing is ever added to them in place.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module", UserWarning)
         for block in (one for one in model.modules() if isinstance(one, TransformerBlock)):
-            fully_shard(block)
+            fully_shard(block, mesh=mesh)
             for name in METHODS:
                 if hasattr(block, name):
                     register_fsdp_forward_method(block, name)
-        fully_shard(model)  # all else is one part
+        fully_shard(model, mesh=mesh)  # all else is one part
         for part in model.modules():
             if isinstance(part, FSDPModule):  # losses are divided by the tokens of all already
                 part.set_gradient_divide_factor(1.0)

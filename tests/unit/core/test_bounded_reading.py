@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from regard.checkpoints.run_folder import RunFolder, read_weights
 from regard.cli.main import main
 from regard.core import yaml_text
 from regard.core.errors import CheckpointError, ConfigError
@@ -102,6 +103,13 @@ def test_a_run_whose_files_are_pipes_is_told_in_one_line(tmp_path, capsys, name)
     os.mkfifo(tmp_path / name)
     assert main(["info", str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_weights_that_are_a_pipe_are_told_in_one_line(tmp_path):
+    folder = RunFolder(tmp_path)
+    os.mkfifo(folder.weights)
+    with pytest.raises(CheckpointError, match="it is no regular file"):
+        read_weights(folder)
 
 
 def test_a_bomb_in_a_recipe_or_a_run_is_one_short_line(tmp_path, capsys):

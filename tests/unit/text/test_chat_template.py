@@ -32,6 +32,13 @@ def test_what_public_templates_expect(source, text):
     assert rendered(source) == text
 
 
+def test_a_file_of_the_folder_one_stands_in_is_not_run(tmp_path, monkeypatch):
+    (tmp_path / "jinja2.py").write_text("raise SystemExit('run')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("regard.text.chat.RENDERER", template_process.Renderer())
+    assert rendered("{{ bos_token }}") == "<s>"
+
+
 def test_the_models_turn_is_asked_for_or_not():
     source = "{% if add_generation_prompt %}yes{% endif %}"
     assert (rendered(source), rendered(source, answer=False)) == ("yes", "")

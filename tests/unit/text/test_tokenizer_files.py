@@ -33,6 +33,7 @@ def with_normaliser(path, normaliser):
         normalizers.Replace(Regex("."), "a" * 10),
         normalizers.Replace(Regex("x*"), "ab"),
         normalizers.Prepend("a" * 10),
+        normalizers.ByteLevel(),
     ],
 )
 def test_steps_that_multiply_a_text_are_refused(path, step):

@@ -12,6 +12,7 @@ from regard.core.errors import CheckpointError, TrainingError
 from regard.data.examples import Example
 from regard.data.pair_batches import padded_stream
 from regard.models.transformer import Transformer
+from regard.training.distributed import Ranks, divided
 from regard.training.loop import Setup, Trainer
 from regard.training.losses import Losses, Objective, cross_entropy
 from regard.training.optimisers import OPTIMISERS
@@ -369,3 +370,37 @@ def test_max_minutes_ends_the_run(tmp_path):
     outcome = trainer(tmp_path, max_steps=None, max_minutes=1e-4).run()
     assert "max_minutes" in outcome.reason
     assert outcome.progress.step >= 1
+
+
+def test_a_signal_while_the_others_are_asked_is_not_lost(tmp_path, monkeypatch):
+    asked = []
+
+    def largest(_ranks, *numbers):
+        asked.append(numbers)
+        if len(asked) == 2:
+            signal.raise_signal(signal.SIGTERM)
+        return [*numbers]
+
+    monkeypatch.setattr(Ranks, "largest", largest)
+    outcome = trainer(tmp_path, max_steps=9).run()
+    assert outcome.signal is signal.SIGTERM
+    assert outcome.progress.step == 2
+
+
+def test_a_validation_cut_short_by_a_signal_is_made_when_it_goes_on(tmp_path):
+    def interrupted(_model):
+        signal.raise_signal(signal.SIGTERM)
+        return {"loss": sum(divided([1.0, 2.0], lambda x: x))}
+
+    whole = trainer(tmp_path / "whole", max_steps=4, eval_every=2)
+    whole.run()
+    cut = trainer(tmp_path / "cut", max_steps=4, eval_every=2, evaluate=interrupted)
+    outcome = cut.run()
+    assert (outcome.signal, outcome.progress.step) == (signal.SIGTERM, 2)
+    assert outcome.progress.last_eval == 0
+    lines = []
+    going_on = trainer(tmp_path / "cut", max_steps=4, eval_every=2, observers=[lines.append])
+    going_on.restore(going_on.setup.store.latest())
+    going_on.run()
+    assert [line["step"] for line in lines if line["kind"] == "valid"] == [2, 4]
+    assert same(weights(whole), weights(going_on))
