@@ -35,8 +35,11 @@ def test_what_public_templates_expect(source, text):
 def test_a_file_of_the_folder_one_stands_in_is_not_run(tmp_path, monkeypatch):
     (tmp_path / "jinja2.py").write_text("raise SystemExit('run')")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("regard.text.chat.RENDERER", template_process.Renderer())
-    assert rendered("{{ bos_token }}") == "<s>"
+    fresh = template_process.Renderer()
+    monkeypatch.setattr("regard.text.chat.RENDERER", fresh)
+    found = rendered("{{ bos_token }}")
+    fresh.end()
+    assert found == "<s>"
 
 
 def test_the_models_turn_is_asked_for_or_not():
