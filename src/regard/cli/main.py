@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from regard.core.errors import RegardError
+from regard.core.plain import plain
 from regard.core.signals import Stop, raise_stop, signals_to
 
 _LONGEST = 4000
@@ -95,10 +96,5 @@ def _failed(message: str) -> int:
 
         if leave_message(one_line):
             return 2
-    print(f"regard: {_harmless(one_line)}", file=sys.stderr)
+    print(f"regard: {plain(one_line)}", file=sys.stderr)
     return 2
-
-
-def _harmless(text: str) -> str:
-    """With every sign that could steer a terminal spelled out: a message may quote a file."""
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)

@@ -1,14 +1,15 @@
 """Text that cannot do anything to a terminal: what others wrote is shown, never obeyed.
 
 An escape sequence may move the cursor, rename the window, or answer in the reader's name. It begins
-with a control character, and so none of these is let through but tabs and ends of lines.
+with a control character, and so none of these is let through but tabs and ends of lines. Nor are
+those that turn the direction of writing, behind which a text reads as another.
 """
 
 from __future__ import annotations
 
 import re
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 INSTEAD = "\ufffd"
 """Stands where a control character was."""
 
