@@ -41,9 +41,9 @@ def digest(out):
 
 
 def newest(out):
-    """When the training last wrote a checkpoint, or None."""
-    times = [one.stat().st_mtime_ns for one in (out / "checkpoints").glob("step-*")]
-    return max(times, default=None)
+    """The newest checkpoint of a training, or None."""
+    names = [one.name for one in (out / "checkpoints").glob("step-*.safetensors")]
+    return max(names, default=None)
 
 
 def wait_for_news(process, out, before):

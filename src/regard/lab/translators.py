@@ -38,6 +38,9 @@ class _Nowhere:
     def save(self, snapshot: Snapshot, *, best_step: int | None) -> None:
         pass
 
+    def wait(self) -> None:
+        pass
+
 
 def translator(recipe: str, *overrides: str) -> Translator:
     """Train a recipe (with ``key=value`` overrides) to the end of its steps, without validation.

@@ -94,7 +94,7 @@ class Setup:
     evaluate: Evaluator
     flops: Callable[[Any], float]
     store: Any
-    """A ``SnapshotStore``, or what has its ``save``."""
+    """A ``SnapshotStore``, or what has its ``save`` and ``wait``."""
     keep_best: Callable[[dict[str, Tensor]], None]
     """Is handed the weights whenever they are the best so far."""
     device: torch.device
