@@ -33,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RegardError as error:
         return _failed(str(error))
     except Stop as stop:
-        print(f"regard: stopped by {stop.signal.name}", file=sys.stderr)
+        if "REGARD_LAUNCHED" not in os.environ:  # else who started it tells
+            print(f"regard: stopped by {stop.signal.name}", file=sys.stderr)
         return 128 + stop.signal
     except BrokenPipeError:  # the reader went away, as `head` does
         _close_output()
