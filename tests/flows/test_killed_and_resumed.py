@@ -47,7 +47,7 @@ def weights(out):
 
 def strip_clock(path):
     """Tensors by name; the header's seconds differ from run to run."""
-    from regard.checkpoints.run_folder import load_snapshot
+    from regard.checkpoints.snapshots import load_snapshot
 
     snapshot = load_snapshot(path)
     facts = {**snapshot.facts, "progress": {**snapshot.facts["progress"], "seconds": 0}}

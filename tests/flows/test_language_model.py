@@ -8,7 +8,8 @@ import sys
 import pytest
 import yaml
 
-from regard.checkpoints.run_folder import RunFolder, load_snapshot
+from regard.checkpoints.run_folder import RunFolder
+from regard.checkpoints.snapshots import load_snapshot
 from regard.cli.main import main
 from regard.runs.train import train
 from regard.tasks.opening import load

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
-from regard.checkpoints.run_folder import load_snapshot
+from regard.checkpoints.snapshots import load_snapshot
 from regard.cli.main import main
 from regard.core.errors import ConfigError
 from regard.runs.prepare import prepare

@@ -18,7 +18,7 @@ from encoders import settings as encoder_settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.checkpoints.run_folder import load_snapshot
+from regard.checkpoints.snapshots import load_snapshot
 from regard.cli.main import main
 from regard.core.errors import RegardError
 from regard.recipes.recipe import load_recipe

@@ -8,7 +8,7 @@ import torch
 import yaml
 
 import regard
-from regard.checkpoints.run_folder import SnapshotStore, load_snapshot
+from regard.checkpoints.snapshots import SnapshotStore, load_snapshot
 from regard.core.errors import DataError
 from regard.decoding.settings import DecodeSettings
 from regard.runs.train import train

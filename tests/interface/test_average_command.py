@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 import regard
-from regard.checkpoints.run_folder import Snapshot, SnapshotStore, load_snapshot
+from regard.checkpoints.snapshots import Snapshot, SnapshotStore, load_snapshot
 from regard.runs.average import mean_of
 from regard.runs.train import train
 from regard.tasks.recipe import recipe_from
@@ -106,9 +106,9 @@ def test_checkpoints_of_different_models_are_refused(refused, kept, tmp_path):
     path = SnapshotStore(mixed / "checkpoints").path(9)
     snapshot = load_snapshot(path)
     tensors = {name: torch.zeros(3, 5) for name in snapshot.tensors}
-    SnapshotStore(mixed / "checkpoints", keep=9).save(
-        Snapshot(9, tensors, snapshot.facts), best_step=None
-    )
+    store = SnapshotStore(mixed / "checkpoints", keep=9)
+    store.save(Snapshot(9, tensors, snapshot.facts), best_step=None)
+    store.wait()
     line = refused("average", mixed, "--last", 3, "--out", tmp_path / "mean")
     assert "step-00000006.safetensors and " in line
     assert "are of different models: " in line

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
-from regard.checkpoints.run_folder import SnapshotStore
+from regard.checkpoints.snapshots import SnapshotStore
 
 
 @pytest.fixture

@@ -1,38 +1,27 @@
-"""The run folder: where each thing of a run lies, how models and snapshots are written and read.
-
-A snapshot is what resuming needs. One safetensors file holds all of it, tensors and, in its header,
-facts: so it is there whole or not at all, and nothing in it can execute code.
-"""
+"""The run folder: where each thing of a run lies, and how models are written and read."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 import torch
 import yaml
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from regard.checkpoints.digests import check_digest, write_digested
-from regard.core.errors import CheckpointError, ConfigError, RegardError
+from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import (
     MOST_BYTES,
-    PARTIAL,
     check_regular,
     parse_json,
     read_json,
     read_text,
     write_whole,
 )
-from regard.core.numbers import told
 from regard.core.yaml_text import MOST_BYTES as MOST_YAML
 from regard.core.yaml_text import parse_yaml
 from regard.models.bounds import build_within
@@ -43,10 +32,6 @@ FORMAT = 2
 """Of config.json and model.safetensors. 1, which is not written down in them, had no buffers."""
 _TIED = 64
 """Tensors that a model may make and then replace by others, beyond twice those it keeps."""
-SNAPSHOT_FORMAT = 2
-"""1, which is not written down in a snapshot, had no buffers and knew Adam alone."""
-_NUMBERS = (int, float, NoneType)
-_SNAPSHOT = re.compile(r"step-(\d+)\.safetensors")
 
 
 class RunFolder:
@@ -210,147 +195,6 @@ def _check_there(path: Path) -> None:
         raise CheckpointError(f"there is no run folder {path.parent}")
     if not path.exists():
         raise CheckpointError(f"{path.parent} is no run folder: it has no {path.name}")
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A training at the end of a step."""
-
-    step: int
-    tensors: Mapping[str, Tensor]
-    facts: Mapping[str, Any]
-    """All that is no tensor; JSON."""
-
-    def part(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose names begin with a prefix, without it."""
-        found = {name: x for name, x in self.tensors.items() if name.startswith(prefix)}
-        return {name.removeprefix(prefix): x for name, x in found.items()}
-
-
-class SnapshotStore:
-    """A folder of snapshots: the last ``keep`` and the best are kept."""
-
-    def __init__(self, folder: Path, *, keep: int = 2) -> None:
-        self.folder, self.keep = folder, keep
-
-    def save(self, snapshot: Snapshot, *, best_step: int | None) -> Path:
-        """Write a snapshot, then delete what is no longer needed."""
-        path = self.path(snapshot.step)
-        tensors = {name: tensor.contiguous() for name, tensor in snapshot.tensors.items()}
-        facts = {"format": SNAPSHOT_FORMAT, "step": snapshot.step, **snapshot.facts}
-        write_digested(path, tensors, {"facts": json.dumps(facts)})
-        for step in self.steps()[: -self.keep]:
-            if step != best_step:
-                self.path(step).unlink()
-        for leftover in self.folder.glob(f"*{PARTIAL}"):
-            leftover.unlink()
-        return path
-
-    def wait(self) -> None:
-        """Until all is written, as it always is here."""
-
-    def latest(self, say: Callable[[str], None] = lambda _text: None) -> Snapshot | None:
-        """The newest whole snapshot, or None where there is none; ``say`` is told of damaged ones.
-
-        Where all are damaged, that is an error: to begin anew would be to lose them.
-        """
-        damaged: list[DamagedSnapshotError] = []
-        for step in reversed(self.steps()):
-            try:
-                snapshot = load_snapshot(self.path(step))
-            except DamagedSnapshotError as error:
-                damaged.append(error)
-                continue
-            for one in damaged:
-                say(f"{one}; going on from step {step}, the newest that is whole")
-            return snapshot
-        if damaged:
-            raise damaged[0]
-        return None
-
-    def whole_steps(self, say: Callable[[str], None]) -> list[int]:
-        """The steps of all snapshots that are not damaged, in order; ``say`` is told of others."""
-        whole = []
-        for step in self.steps():
-            try:
-                check_digest(self.path(step))
-                whole.append(step)
-            except CheckpointError as error:
-                say(f"left out: {error}")
-        return whole
-
-    def steps(self) -> list[int]:
-        """The steps of all complete snapshots, in order."""
-        if not self.folder.is_dir():
-            return []
-        matches = (_SNAPSHOT.fullmatch(path.name) for path in self.folder.iterdir())
-        return sorted(int(match[1]) for match in matches if match)
-
-    def path(self, step: int) -> Path:
-        """Where the snapshot of a step lies."""
-        return self.folder / f"step-{step:08d}.safetensors"
-
-
-class DamagedSnapshotError(CheckpointError):
-    """A snapshot is not what was written; an older one may be whole."""
-
-
-def load_snapshot(path: Path) -> Snapshot:
-    """Read a snapshot, or say which file is broken and what to do."""
-    check_regular(path)
-    try:
-        check_digest(path)
-        with safe_open(path, framework="pt") as file:
-            facts = parse_json(file.metadata()["facts"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, TypeError, KeyError, ValueError, CheckpointError) as error:
-        raise DamagedSnapshotError(
-            f"checkpoint {path} cannot be read ({told(error)}); delete it to resume from the one "
-            "before"
-        ) from error
-    step = facts.pop("step", None) if isinstance(facts, dict) else None
-    if type(step) is not int or step < 0:
-        raise DamagedSnapshotError(
-            f"checkpoint {path} does not say its step; delete it to resume from the one before"
-        )
-    found = facts.pop("format", 1)
-    check_format(found, SNAPSHOT_FORMAT, path)
-    if found == 1:
-        tensors = {re.sub("^adam/", "optimiser/", name): x for name, x in tensors.items()}
-    return Snapshot(step, tensors, facts)
-
-
-@contextmanager
-def taking_up(snapshot: Snapshot) -> Iterator[None]:
-    """Inside the block a training becomes what a snapshot says; what it lacks is one error.
-
-    A snapshot that is not damaged may still be another program's, or of another training.
-    """
-    try:
-        yield
-    except RegardError:
-        raise
-    except Exception as error:  # facts of any kind may be missing, or be of another kind
-        reason = f"it has no {error}" if isinstance(error, KeyError) else told(error)
-        raise CheckpointError(
-            f"the checkpoint of step {snapshot.step} does not fit this training ({reason}); delete "
-            "it to resume from the one before, or start a new run"
-        ) from error
-
-
-def check_facts(found: Any, like: Any, name: str = "what it says") -> None:
-    """A ValueError where facts of a snapshot are of another kind than those of a training.
-
-    A number that is nothing yet may be one later. Keys that are missing are told by who needs them.
-    """
-    if isinstance(like, Mapping) and isinstance(found, Mapping):
-        for key in (key for key in like if key in found):
-            check_facts(found[key], like[key], key)
-        return
-    kind = type(like)
-    fits = type(found) in _NUMBERS if kind in (float, NoneType) else type(found) is kind
-    if isinstance(like, Mapping) or not fits or (kind is int and found < 0):
-        raise ValueError(f"{name} is {found!r:.60}")
 
 
 def check_links(folder: RunFolder) -> None:

@@ -12,7 +12,7 @@ import json
 import re
 import shutil
 import warnings
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,9 @@ from torch.distributed.checkpoint.hf_storage import (
 )
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
+from typing_extensions import override
 
-from regard.checkpoints.run_folder import DamagedSnapshotError, Snapshot
+from regard.checkpoints.snapshots import BackgroundStore, DamagedSnapshotError, Snapshot
 from regard.core.errors import CheckpointError
 from regard.core.files import read_json, telling, write_whole
 
@@ -35,14 +36,12 @@ COMPLETE, FACTS = "COMPLETE", "facts.json"
 _FOLDER = re.compile(r"step-(\d+)")
 
 
-class ShardedStore:
-    """A folder of such snapshots: the last ``keep`` and the best are kept."""
+class ShardedStore(BackgroundStore):
+    """Such snapshots: the last ``keep`` and the best are kept."""
 
     def __init__(self, folder: Path, *, keep: int = 2) -> None:
-        self.folder, self.keep = folder, keep
+        super().__init__(folder, keep=keep)
         self._group = dist.new_group(backend="gloo")  # its messages must not meet training's
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="snapshots")
-        self._pending: Future[None] | None = None
 
     def save(self, snapshot: Snapshot, *, best_step: int | None) -> None:
         """Begin to write a snapshot; the one before must be whole first. All processes call it."""
@@ -58,15 +57,12 @@ class ShardedStore:
         tensors = {name: tensor.detach() for name, tensor in snapshot.tensors.items()}
         written: Any = async_save(tensors, storage_writer=writer, process_group=self._group)
         written = getattr(written, "upload_completion", written)
-        self._pending = self._thread.submit(self._complete, written, path, best_step)
+        self.begin(lambda: self._complete(written, path, best_step))
 
+    @override
     def wait(self) -> None:
-        """Wait until the last snapshot is whole; what went wrong in writing it is raised here."""
-        pending, self._pending = self._pending, None
-        if pending is None:
-            return
         try:
-            pending.result()
+            super().wait()
         except (CheckpointException, OSError) as error:
             reason = str(error).strip().rpartition("\n")[2]
             raise CheckpointError(

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.checkpoints.run_folder import RunFolder, Snapshot, fill
+from regard.checkpoints.run_folder import RunFolder, fill
+from regard.checkpoints.snapshots import Snapshot
 from regard.core.signals import Stop
 from regard.data.records import Pair
 from regard.data.splits import Data

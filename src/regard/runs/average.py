@@ -9,14 +9,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from regard.checkpoints.run_folder import (
-    RunFolder,
-    Snapshot,
-    SnapshotStore,
-    load_config,
-    load_snapshot,
-    save_model,
-)
+from regard.checkpoints.run_folder import RunFolder, load_config, save_model
+from regard.checkpoints.snapshots import Snapshot, SnapshotStore, load_snapshot
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import write_whole
 from regard.core.numbers import counted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,16 +18,14 @@ import torch
 from regard import __version__
 from regard.checkpoints.lock import FolderLock, locked
 from regard.checkpoints.run_folder import (
-    DamagedSnapshotError,
     RunFolder,
-    Snapshot,
-    SnapshotStore,
     check_links,
     load_settings,
     save_config,
     save_model,
     save_settings,
 )
+from regard.checkpoints.snapshots import DamagedSnapshotError, Snapshot, SnapshotStore
 from regard.core.errors import CheckpointError, ConfigError, TrainingError
 from regard.core.files import telling, write_whole
 from regard.data.stream import Prefetched
@@ -94,7 +93,7 @@ def train(
         if (note := check_processes(settings, ranks)) is not None:
             say(note)
         if settings.exact:
-            held.enter_context(one_thread())
+            held.enter_context(in_one_order(place))
         folder, claim = RunFolder(out), Claim(recipe, resume=resume, overwrite=overwrite)
         goes_on = ranks.by_writer(lambda: claim.make(folder, held))
         if ranks.by_writer(lambda: goes_on and folder.finished()):
@@ -238,14 +237,23 @@ def _flat(recipe: Recipe) -> dict[str, Any]:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Inside the block torch has one thread: several add up in another order."""
-    before = torch.get_num_threads()
+def in_one_order(device: torch.device) -> Iterator[None]:
+    """Inside the block torch adds up in the same order each time.
+
+    Several threads would not, nor do the fastest kernels of a GPU: torch has others, and warns
+    where it has none.
+    """
+    before, on_gpu = torch.get_num_threads(), device.type == "cuda"
     torch.set_num_threads(1)
+    if on_gpu:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+        if on_gpu:
+            torch.use_deterministic_algorithms(False)
 
 
 def _check_claim(folder: RunFolder, recipe: Recipe, *, resume: bool, overwrite: bool) -> None:

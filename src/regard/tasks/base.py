@@ -89,7 +89,8 @@ class Prepared(ABC):
         """Whether kernels are made to measure; by default where that pays in a run so long.
 
         Experts are never compiled: how many tokens each has is known to nobody before. Nor are
-        samples that are rewarded: no two batches of them are of one shape.
+        samples that are rewarded: no two batches of them are of one shape. Nor are sharded models,
+        whose blocks gather their weights while they are called.
         """
         settings = self.recipe.train
         if getattr(self.config, "experts", None) is not None:
@@ -98,7 +99,7 @@ class Prepared(ABC):
                     "train.compile=true: a model with experts cannot be compiled; leave it at auto"
                 )
             return False
-        if settings.rewards:
+        if settings.rewards or settings.parallel == "shard":
             return False
         if settings.compile != "auto":
             return settings.compile

@@ -22,13 +22,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from regard.checkpoints.run_folder import (
-    Snapshot,
-    check_facts,
-    fill,
-    model_tensors,
-    taking_up,
-)
+from regard.checkpoints.run_folder import fill, model_tensors
+from regard.checkpoints.snapshots import Snapshot, check_facts, taking_up
 from regard.core.errors import ConfigError, TrainingError
 from regard.data.batch import Batch
 from regard.data.stream import Prefetched, Stream

@@ -52,8 +52,9 @@ class TrainSettings(BaseModel):
     exact: bool = Field(
         False,
         description="Whether weights are bit for bit the same for 1, 2, 4, … processes: gradients "
-        "are added in a fixed order, and each process has one thread. train.accumulate must be a "
-        "power of two, and a multiple of the number of processes.",
+        "are added in a fixed order, each process has one thread, and a GPU takes kernels that add "
+        "in one order. train.accumulate must be a power of two, and a multiple of the number of "
+        "processes.",
     )
     lr: float | None = Field(
         None, gt=0, description="Highest learning rate; by default the paper's, from d_model."

@@ -8,15 +8,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from regard.checkpoints.digests import check_digest
-from regard.checkpoints.run_folder import (
-    RunFolder,
-    Snapshot,
-    SnapshotStore,
-    check_facts,
-    check_links,
-    copy_all,
-    load_snapshot,
-)
+from regard.checkpoints.run_folder import RunFolder, check_links, copy_all
+from regard.checkpoints.snapshots import Snapshot, SnapshotStore, check_facts, load_snapshot
 from regard.core.errors import CheckpointError
 
 
@@ -36,6 +29,7 @@ def store(tmp_path):
     store = SnapshotStore(tmp_path, keep=3)
     for step in (5, 6, 7):
         store.save(snapshot(step), best_step=None)
+    store.wait()
     return store
 
 

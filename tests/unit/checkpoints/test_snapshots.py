@@ -1,10 +1,12 @@
 import json
+import threading
 
 import pytest
 import torch
 from safetensors.torch import save
 
-from regard.checkpoints.run_folder import SNAPSHOT_FORMAT, Snapshot, SnapshotStore, load_snapshot
+from regard.checkpoints import snapshots
+from regard.checkpoints.snapshots import SNAPSHOT_FORMAT, Snapshot, SnapshotStore, load_snapshot
 from regard.core.errors import CheckpointError
 from regard.core.files import PARTIAL
 
@@ -13,9 +15,44 @@ def snapshot(step):
     return Snapshot(step, {"model/w": torch.full((2,), float(step))}, {"stream": {"epoch": 3}})
 
 
+def saved(folder, step):
+    store = SnapshotStore(folder)
+    store.save(snapshot(step), best_step=None)
+    store.wait()
+    return store.path(step)
+
+
+def test_a_snapshot_is_of_when_it_was_taken(tmp_path, monkeypatch):
+    """Training goes on while it is written."""
+    may_write, now = threading.Event(), snapshot(7)
+    write = snapshots.write_digested
+    monkeypatch.setattr(
+        snapshots, "write_digested", lambda *what: may_write.wait(9) and write(*what)
+    )
+    store = SnapshotStore(tmp_path)
+    store.save(now, best_step=None)
+    assert store.latest() is None
+    now.tensors["model/w"].add_(1)
+    now.facts["stream"]["epoch"] = 4
+    may_write.set()
+    store.wait()
+    again = store.latest()
+    assert again.facts == {"stream": {"epoch": 3}}
+    assert torch.equal(again.part("model/")["w"], torch.tensor([7.0, 7.0]))
+
+
+def test_what_goes_wrong_in_writing_is_told_by_the_next_call(tmp_path):
+    (tmp_path / "file").write_text("")
+    store = SnapshotStore(tmp_path / "file")
+    store.save(snapshot(7), best_step=None)
+    with pytest.raises(CheckpointError, match="file"):
+        store.save(snapshot(8), best_step=None)
+
+
 def test_what_goes_in_comes_out(tmp_path):
     store = SnapshotStore(tmp_path)
     store.save(snapshot(7), best_step=None)
+    store.wait()
     again = store.latest()
     assert (again.step, again.facts) == (7, {"stream": {"epoch": 3}})
     assert torch.equal(again.part("model/")["w"], torch.tensor([7.0, 7.0]))
@@ -30,13 +67,13 @@ def test_without_a_complete_snapshot_there_is_none(tmp_path):
 def test_leftovers_of_a_killed_run_are_tidied_away(tmp_path):
     leftover = tmp_path / f"step-00000003.safetensors{PARTIAL}"
     leftover.write_bytes(b"half")
-    SnapshotStore(tmp_path).save(snapshot(4), best_step=None)
+    saved(tmp_path, 4)
     assert not leftover.exists()
 
 
 @pytest.mark.parametrize("damage", [lambda raw: raw[:-3], lambda raw: b"junk", lambda raw: b""])
 def test_a_damaged_snapshot_is_named_with_a_remedy(tmp_path, damage):
-    path = SnapshotStore(tmp_path).save(snapshot(7), best_step=None)
+    path = saved(tmp_path, 7)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(CheckpointError, match=r"step-00000007.*delete it to resume"):
         load_snapshot(path)

@@ -9,7 +9,7 @@ import torch.multiprocessing as mp
 from systems import system
 from torch.nn.parallel import DistributedDataParallel
 
-from regard.checkpoints.run_folder import SnapshotStore
+from regard.checkpoints.snapshots import SnapshotStore
 from regard.data.examples import Example
 from regard.data.pair_batches import padded_stream
 from regard.training.distributed import Ranks, unwrapped

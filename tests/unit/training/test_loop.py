@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from regard.checkpoints.run_folder import SnapshotStore
+from regard.checkpoints.snapshots import SnapshotStore
 from regard.core.errors import CheckpointError, TrainingError
 from regard.data.examples import Example
 from regard.data.pair_batches import padded_stream

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from regard.checkpoints.run_folder import Snapshot, SnapshotStore
+from regard.checkpoints.snapshots import Snapshot, SnapshotStore
 from regard.core.errors import CheckpointError
 from regard.data.examples import Example
 from regard.data.pair_batches import padded_stream
