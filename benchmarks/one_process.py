@@ -78,10 +78,10 @@ def main():
     plain = statistics.median(one[0] for one in next(iter(found.values())))
     for way, rounds in found.items():
         speed, stall, step = (statistics.median(one[i] for one in rounds) for i in range(3))
-        digests = {one[3][:12] for one in rounds}
+        digests = sorted({one[3][:12] for one in rounds})
         print(f"{way}: {speed:,.0f} tokens/s, {speed / plain:.3f} of the first; a checkpoint "
-              f"stalls {stall:.2f} s, {stall / (1000 * step):.1%} of 1,000 steps of {1000 * step:.0f} ms;"
-              f" weights {', '.join(sorted(digests))}", flush=True)  # fmt: skip
+              f"stalls {stall:.2f} s, {stall / (1000 * step):.1%} of 1,000 steps of "
+              f"{1000 * step:.0f} ms; weights {', '.join(digests)}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

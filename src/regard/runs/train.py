@@ -240,16 +240,20 @@ def _flat(recipe: Recipe) -> dict[str, Any]:
 def in_one_order(device: torch.device) -> Iterator[None]:
     """Inside the block torch adds up in the same order each time.
 
-    Several threads would not, nor do the fastest kernels of a GPU: torch has others, and warns
-    where it has none.
+    Several threads would not, nor do the fastest kernels of a GPU. Torch has others of most.
     """
     before, on_gpu = torch.get_num_threads(), device.type == "cuda"
     torch.set_num_threads(1)
     if on_gpu:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.use_deterministic_algorithms(True)
     try:
         yield
+    except RuntimeError as error:
+        if "deterministic implementation" not in str(error):
+            raise
+        reason = str(error).split(".")[0]
+        raise ConfigError(f"train.exact=true: {reason}; leave it out, or take a CPU") from error
     finally:
         torch.set_num_threads(before)
         if on_gpu:
