@@ -19,6 +19,7 @@ from regard.checkpoints.lock import NAME, FolderLock, locked
 from regard.checkpoints.sharded import complete_steps, read_snapshot
 from regard.cli.main import main
 from regard.core.errors import CheckpointError
+from regard.runs.average import average
 from regard.runs.train import train
 from regard.tasks.recipe import recipe_from
 from regard.training.distributed import Ranks
@@ -171,6 +172,16 @@ def test_a_model_in_parts_goes_on_with_another_number_of_processes(runs, setting
     train(recipe_from(recipe), folder / "short", resume=True, test_sets=(), say=said.append)
     assert "resuming at step 20" in said
     assert apart(folder / "short", folder / "shard-2") < 1e-4
+
+
+@pytest.mark.slow
+def test_checkpoints_in_parts_are_averaged(runs, tmp_path):
+    folder = runs[0] / "shard-2"
+    steps = complete_steps(folder / "checkpoints")[-2:]
+    assert average(folder, 2, tmp_path / "mean") == steps
+    first, second = (read_snapshot(folder / "checkpoints", step).part("model/") for step in steps)
+    for name, found in load_file(tmp_path / "mean" / "model.safetensors").items():
+        assert torch.allclose(found, (first[name] + second[name]) / 2)
 
 
 @pytest.mark.slow

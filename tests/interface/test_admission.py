@@ -254,7 +254,7 @@ class PanicException(BaseException):
 def test_a_panic_is_a_500_and_health_fails_until_the_engine_is_whole(run, monkeypatch):
     broken, fixed = threading.Event(), threading.Event()
     translate, tokenizers = Run.translate, type(run.tokenizers.source)
-    encode = tokenizers.encode
+    encode, engine = tokenizers.encode, run.tokenizers.source._inner
 
     def panicking(self, texts, **how):
         if fixed.is_set():
@@ -281,3 +281,4 @@ def test_a_panic_is_a_500_and_health_fails_until_the_engine_is_whole(run, monkey
         assert client.get("/api/info").status_code == 200
         assert client.get("/healthz").json() == {"status": "ok"}
         assert client.post("/translate", json=ASKED).status_code == 200
+    assert run.tokenizers.source._inner is not engine  # a lock that Rust has poisoned stays so

@@ -106,12 +106,24 @@ def test_what_cannot_be_begun_is_refused_in_one_line(run_path, lines, tmp_path, 
     assert "holds something else, such as a.txt" in refused(*words[:-1], tmp_path)
 
 
-def test_an_error_names_file_and_line_and_what_was_answered_stays(run_path, tmp_path, refused, run):
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_line_that_cannot_be_answered_is_told_and_keeps_no_other_back(
+    run_path, tmp_path, run, flags
+):
     path, out = tmp_path / "lines.txt", tmp_path / "out"
-    path.write_text("a\nb\nc\nzzz\n")
+    path.write_text("a\nb\nc\nzzz\nd\n")
     words = ["translate", run_path, "--in", path, "--out", out, "--part-lines", 2]
-    assert f"{path}, line 4: " in refused(*words)
-    assert [one.name for one in (out / "parts").glob("*.answers")] == ["0000-0000000.answers"]
+    assert run(*words, *flags)[0] == 0
+    (note,) = (out / "notes.txt").read_text().splitlines()
+    assert note.startswith(f"{path}, line 4: ")
+    assert note.count("line 4") == 1
+    name = "lines.txt" if not flags else "lines.txt.jsonl"
+    answers = (out / name).read_text().splitlines()
+    assert len(answers) == 5
+    if flags:
+        assert "error" in json.loads(answers[3])
+    else:
+        assert [bool(one) for one in answers] == [True, True, True, False, True]
 
 
 def test_what_is_to_be_told_of_lines_is_kept_beside_the_answers(run_path, tmp_path, run):

@@ -6,9 +6,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -74,24 +74,53 @@ class Answerer:
 
     def answer(self, part: Part) -> None:
         """Write the answers to a part: all of them, or none."""
-        chunks = Chunks(part.read, f"{part.path}, line", before=part.before)
         options, notes = self.options, list[str]()
         if hasattr(options, "seed"):
             options = options.model_copy(update={"seed": part_seed(self.how.seed, part.n)})
-        try:
-            with whole_file(part.answers) as file:
-                for answered in self.verb.lines(self.run, chunks, options, note=notes.append):
-                    for request, answer in answered:
-                        line = printed(
-                            self.verb, request, answer, options, as_json=self.how.as_json
-                        )
-                        file.write(f"{line}\n".encode())
-                if notes:  # before the answers are there, for then nobody comes back
-                    write_whole(part.notes, "".join(f"{part.lines}: {one}\n" for one in notes))
-        except DataError as error:
-            if str(error).startswith(str(part.path)):
-                raise
-            raise DataError(f"{part.lines}: {error}") from None
+        with whole_file(part.answers) as file:
+            try:
+                lines = self._together(part, options, notes)
+            except DataError:  # a line that the run cannot read must not keep the others back
+                notes.clear()
+                lines = self._one_by_one(part, options, notes)
+            file.write("".join(f"{line}\n" for line in lines).encode())
+            if notes:  # before the answers are there, for then nobody comes back
+                write_whole(part.notes, "".join(f"{one}\n" for one in notes))
+
+    def _together(self, part: Part, options: Any, notes: list[str]) -> list[str]:
+        """What is written for the lines of a part."""
+        told: list[str] = []
+        chunks = Chunks(part.read, f"{part.path}, line", before=part.before)
+        found = self._printed(chunks, options, told)
+        notes += [f"{part.lines}: {one}" for one in told]
+        return found
+
+    def _one_by_one(self, part: Part, options: Any, notes: list[str]) -> list[str]:
+        """The same; a line that cannot be answered has an empty one, and a note that says why."""
+        found: list[str] = []
+        lines = (line for some in part.read(self.verb.chunk) for line in some)
+        for number, line in enumerate(lines, start=part.before + 1):
+            name, told = f"{part.path}, line", list[str]()
+            chunks = Chunks(partial(_alone, line), name, before=number - 1)
+            try:
+                found += self._printed(chunks, options, told)
+            except DataError as error:
+                found.append(json.dumps({"error": str(error)}) if self.how.as_json else "")
+                told = [str(error).removeprefix(f"{name} {number}: ")]
+            notes += [f"{name} {number}: {one}" for one in told]
+        return found
+
+    def _printed(self, chunks: Chunks, options: Any, notes: list[str]) -> list[str]:
+        answered = self.verb.lines(self.run, chunks, options, note=notes.append)
+        return [
+            printed(self.verb, request, answer, options, as_json=self.how.as_json)
+            for some in answered
+            for request, answer in some
+        ]
+
+
+def _alone(line: str, _size: int) -> Iterator[list[str]]:
+    return iter([[line]])
 
 
 def part_seed(seed: int, n: int) -> int:

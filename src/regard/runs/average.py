@@ -36,9 +36,9 @@ def average(
     folder = RunFolder(path)
     recipe, config = recipe_in(folder), load_config(folder)
     task = TASKS[recipe.task]
-    store = SnapshotStore(folder.checkpoints)
-    steps = _last_steps(folder, store.whole_steps(say), last)
-    weights = mean_of((store.path(step), load_snapshot(store.path(step))) for step in steps)
+    there, read = _snapshots(folder.checkpoints, say)
+    steps = _last_steps(folder, there, last)
+    weights = mean_of(map(read, steps))
     with whole_folder(out) as inside:
         mean = RunFolder(inside)
         for name in (folder.settings.name, *task.files):
@@ -51,6 +51,18 @@ def average(
     if recipe.data.is_trusted:
         remember_data(out, recipe.data)
     return steps
+
+
+def _snapshots(
+    folder: Path, say: Callable[[str], None]
+) -> tuple[list[int], Callable[[int], tuple[Path, Snapshot]]]:
+    """The steps of all whole checkpoints, and how one is read; also where a model lay in parts."""
+    if any(one.is_dir() for one in folder.glob("step-*")):
+        from regard.checkpoints.sharded import complete_steps, read_snapshot
+
+        return complete_steps(folder), lambda step: (folder, read_snapshot(folder, step))
+    store = SnapshotStore(folder)
+    return store.whole_steps(say), lambda step: (store.path(step), load_snapshot(store.path(step)))
 
 
 def mean_of(named: Iterable[tuple[Path, Snapshot]]) -> dict[str, Tensor]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.core.errors import ConfigError, RegardError, TrainingError
-from regard.core.files import write_whole
+from regard.core.errors import CheckpointError, ConfigError, RegardError, TrainingError
+from regard.core.files import read_json, write_whole
 from regard.core.registry import did_you_mean
 from regard.data.splits import Data, load_records
 from regard.data.worlds.registry import WORLDS
@@ -413,8 +413,8 @@ def scored_together(paths: Sequence[Path], device: str | None) -> Evaluation:
 
 def _read_kept(path: Path) -> dict[str, Any] | None:
     try:
-        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        kept: dict[str, Any] = read_json(path)
+    except CheckpointError:  # it is not there, or was cut short
         return None
     return kept
 

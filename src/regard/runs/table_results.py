@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import CheckpointError
-from regard.core.files import write_whole
+from regard.core.files import parse_json, read_text, write_whole
 from regard.core.numbers import counted, measured
 from regard.evaluation.metrics import METRICS
 from regard.runs.comparison import NONE, SPLIT, flops_text, mean_and_spread, p_value
@@ -365,7 +365,7 @@ def load_sections(out: Path) -> list[Section]:
     found = []
     for path in sorted(out.glob(f"*/{SECTION.format('*')}")):
         try:
-            raw = json.loads(path.read_text(encoding="utf-8"))
+            raw = parse_json(read_text(path))
             rows = [RowResult(**row) for row in raw.pop("rows")]
             said = [Verdict(**one) for one in raw.pop("verdicts")]
             found.append(Section(**raw, rows=rows, verdicts=said))

@@ -19,8 +19,8 @@ from typing import Any, Literal
 import torch
 
 from regard.checkpoints.run_folder import RunFolder, load_scores, load_settings
-from regard.core.errors import ConfigError, TrainingError
-from regard.core.files import write_whole
+from regard.core.errors import CheckpointError, ConfigError, TrainingError
+from regard.core.files import read_json, write_whole
 from regard.core.signals import Stop
 from regard.models.presets import resolve_for
 from regard.runs.estimate import Budget, changed, steps_within
@@ -288,8 +288,8 @@ def kept_outputs(
     if not splits:
         return {}
     try:
-        kept: dict[str, list[str]] = json.loads((path / OUTPUTS).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        kept: dict[str, list[str]] = read_json(path / OUTPUTS)
+    except CheckpointError:  # it is not there, or was cut short
         run = load(path, device=device)
         kept = {name: TASKS[run.task].evaluate(run, name).outputs for name in splits}
         _keep(path, kept)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -62,7 +61,7 @@ def make_app(
         limits=limits,
         batching=batching,
         on_batch=metrics.batches.observe,
-        probe=partial(_try_tokenizers, run),
+        recover=_set_up_again(run),
     )
     metrics.waiting.set_function(lambda: len(worker))
     measuring = HeadMeasuring(run, seconds=limits.measure_seconds)
@@ -99,10 +98,16 @@ def make_app(
     return app
 
 
-def _try_tokenizers(run: Any) -> None:
-    """A little work for the engine of the run that is no Python of ours."""
-    for tokenizer in filter(None, TASKS[run.task].tokenizers(run)):
-        tokenizer.encode("a")
+def _set_up_again(run: Any) -> Callable[[], None]:
+    """What makes the run's engines anew that are no Python of ours, and tries them."""
+    kept = [(one, one.to_json()) for one in TASKS[run.task].tokenizers(run) if one is not None]
+
+    def set_up() -> None:
+        for tokenizer, text in kept:
+            tokenizer.renew(text)
+            tokenizer.encode("a")
+
+    return set_up
 
 
 def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metrics: Metrics) -> None:

@@ -59,7 +59,7 @@ class _Job:
 class Worker:
     """A queue and the thread that empties it. The thread starts with the first job.
 
-    ``probe`` is a little work that succeeds where the engines are whole.
+    ``recover`` sets the engines up again after a crash, and raises where they are not whole.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class Worker:
         limits: Limits = LIMITS,
         batching: bool = True,
         on_batch: Callable[[int], None] = lambda _n_texts: None,
-        probe: Callable[[], object] = lambda: None,
+        recover: Callable[[], object] = lambda: None,
     ) -> None:
         self.limits = limits
         self.batching = batching
         self._translate = translate
         self._on_batch = on_batch
-        self._probe = probe
+        self._set_up = recover
         self._waiting: dict[str, deque[_Job]] = {}  # by client; who was served last is last
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -204,7 +204,7 @@ class Worker:
         """Take no work before the engines are whole again."""
         while not self._closing:
             try:
-                self._probe()
+                self._set_up()
             except BaseException as error:
                 log_error("setting up the model's engine again", error)
                 with self._changed:

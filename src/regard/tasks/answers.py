@@ -41,7 +41,7 @@ from regard.tasks.reading_verbs import ANSWER, EMBED, NEAREST
 from regard.tasks.verb import Form
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.tokenizer import Tokenizer
-from regard.training.distributed import divided, unwrapped
+from regard.training.distributed import divided
 from regard.training.losses import Losses, Objective, choice_cross_entropy
 
 OWN_METRICS = ("exact_match", "f1")
@@ -278,7 +278,7 @@ class SpanLoss(Objective):
 
     def __call__(self, model: Encoder, batch: Batch) -> Losses:
         """Of a batch."""
-        logits = model(*unwrapped(model).inputs(batch.ids, batch.segments))
+        logits = model(*model.inputs(batch.ids, batch.segments))
         loss = span_loss(logits, batch, self.smoothing)
         return Losses.of("cross_entropy", loss, batch.count)
 

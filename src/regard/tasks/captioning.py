@@ -64,7 +64,7 @@ from regard.tasks.verbs import check_side
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import BEGIN_ID, END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
-from regard.training.distributed import divided, unwrapped
+from regard.training.distributed import divided
 from regard.training.flops import CallFlops
 from regard.training.losses import Losses
 from regard.training.token_loss import TokenLoss
@@ -95,13 +95,14 @@ class CaptionLoss(TokenLoss, Augmenting):
 
     @override
     def __call__(self, model: CaptionModel, batch: Batch) -> Losses:  # type: ignore[override]
-        batch, inner = self.augmented(batch), unwrapped(model)
-        if not model.training or inner.concepts is None:
+        batch = self.augmented(batch)
+        if not model.training or model.concepts is None:
             return self._written(model, batch)
-        with kept_outputs(inner.encoder) as grids:
+        with kept_outputs(model.encoder) as grids:
             losses = self._written(model, batch)
-        term = inner.concepts.loss(grids[0], batch.target, batch.target_of, first_word=END_ID + 1)
-        weighted = inner.config.concepts * term
+        term = model.concepts.loss(grids[0], batch.target, batch.target_of, first_word=END_ID + 1)
+        config: Any = model.config
+        weighted = config.concepts * term
         return losses + Losses.of("concepts", weighted, len(batch.target))
 
     def _written(self, model: CaptionModel, batch: Batch) -> Losses:
@@ -109,7 +110,7 @@ class CaptionLoss(TokenLoss, Augmenting):
         strength = self.settings.doubly_stochastic if model.training else 0.0
         if not strength:
             return super().__call__(model, batch)
-        with kept_weights(unwrapped(model), CROSS) as kept:
+        with kept_weights(model, CROSS) as kept:
             losses = super().__call__(model, batch)
         layers = [
             torch.cat([one.weights for one in calls if one.weights is not None], dim=2).mean(dim=1)

@@ -32,7 +32,7 @@ from regard.tasks.opening import TOKENIZER_FILES, listed, one_or_many
 from regard.tasks.reading_verbs import CLASSIFY, EMBED, NEAREST
 from regard.tasks.verb import Form
 from regard.text.settings import TEXT_SETTINGS
-from regard.training.distributed import divided, unwrapped
+from regard.training.distributed import divided
 from regard.training.losses import Losses, Objective, cross_entropy
 
 OWN_METRICS = ("accuracy", "macro_f1")
@@ -192,7 +192,7 @@ class LabelLoss(Objective):
 
     def __call__(self, model: Encoder, batch: Batch) -> Losses:
         """Of a batch."""
-        logits = model(*unwrapped(model).inputs(batch.ids, batch.segments))
+        logits = model(*model.inputs(batch.ids, batch.segments))
         loss = cross_entropy(logits, batch.labels, label_smoothing=self.smoothing)
         return Losses.of("cross_entropy", loss, batch.count)
 

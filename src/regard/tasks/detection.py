@@ -38,7 +38,6 @@ from regard.tasks.pictures import (
 )
 from regard.tasks.recipe import Recipe
 from regard.tasks.verb import Form
-from regard.training.distributed import unwrapped
 from regard.training.flops import CallFlops
 from regard.training.losses import Losses
 from regard.training.set_prediction import NO_OBJECT, detection_losses
@@ -62,7 +61,7 @@ class SetLoss(Augmenting):
 
     def __call__(self, model: Detector, batch: Batch) -> Losses:
         """Of a batch."""
-        config, batch = unwrapped(model).config, self.augmented(batch)
+        config, batch = model.config, self.augmented(batch)
         n_groups = config.n_groups if model.training else 1
         return detection_losses(
             self._call(model, batch.pixels),

@@ -34,7 +34,7 @@ from regard.tasks.verb import Form, Unit
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import MASK
 from regard.text.words import spans
-from regard.training.distributed import divided, unwrapped
+from regard.training.distributed import divided
 from regard.training.losses import Losses, Objective, cross_entropy
 
 
@@ -164,7 +164,7 @@ class MaskedLoss(Objective):
 
     def __call__(self, model: Encoder, batch: Batch) -> Losses:
         """Without the logits of any other place."""
-        inputs = unwrapped(model).inputs(batch.ids, batch.segments)
+        inputs = model.inputs(batch.ids, batch.segments)
         logits = self._lazy_logits(model, batch.positions, *inputs)
         loss = cross_entropy(logits, batch.targets, label_smoothing=self.smoothing)
         return Losses.of("cross_entropy", loss, batch.count)

@@ -34,7 +34,7 @@ from regard.tasks.examples import PageExample
 from regard.tasks.reading_verbs import EMBED, NEAREST
 from regard.tasks.verb import Form, Unit
 from regard.text.settings import TEXT_SETTINGS
-from regard.training.distributed import divided, unwrapped
+from regard.training.distributed import divided
 from regard.training.losses import Losses, Objective
 
 OWN_METRICS = ("spearman", "pearson")
@@ -99,7 +99,7 @@ Scores = NDArray[np.float32]
 
 def vectors(model: Encoder, batch: Batch) -> tuple[Tensor, Tensor]:
     """Both texts of each pair (B, D), of length 1."""
-    pad = unwrapped(model).config.pad_id
+    pad = model.config.pad_id
     first, second = (
         mean_of_real(model(ids), ids != pad).float() for ids in (batch.ids, batch.other_ids)
     )

@@ -53,7 +53,7 @@ from regard.tasks.recipe import Recipe
 from regard.tasks.verb import Form, Unit
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.tokenizer import Tokenizer
-from regard.training.distributed import divided, unwrapped
+from regard.training.distributed import divided
 from regard.training.flops import CallFlops
 from regard.training.losses import Losses, cross_entropy
 
@@ -73,20 +73,20 @@ class QuestionLoss(Augmenting):
 
     def __call__(self, model: Any, batch: Batch) -> Losses:
         """Of a batch."""
-        inner, batch = unwrapped(model), self.augmented(batch)
-        if getattr(inner, "examples", None) is None:
+        batch = self.augmented(batch)
+        if getattr(model, "examples", None) is None:
             logits = model(batch.pixels, batch.ids, batch.pictures)
             return self._answers(logits, batch)
         numbers = torch.tensor(batch.numbers, device=batch.ids.device)
-        found = inner.answered(batch.pixels, batch.ids, batch.pictures, numbers)
-        losses, config = self._answers(found.logits, batch), inner.config
+        found = model.answered(batch.pixels, batch.ids, batch.pictures, numbers)
+        losses, config = self._answers(found.logits, batch), model.config
         if config.differential == "loss":
             sides = (found.looked.found, *found.exemplars)
             own, near, far = (F.normalize(x.float(), dim=-1) for x in sides)
             apart = triplet(own, near, far, config.margin)
             losses += Losses.of("triplet", config.triplet_weight * apart, batch.count)
         if model.training:
-            inner.examples.add(found.looked, numbers)
+            model.examples.add(found.looked, numbers)
         return losses
 
     def _answers(self, logits: Tensor, batch: Batch) -> Losses:

@@ -110,6 +110,14 @@ class Tokenizer:
         """All there is to know about it."""
         return self._inner.to_str(pretty=True)
 
+    def renew(self, text: str) -> None:
+        """Take a new engine, made of a ``to_json`` of this very tokenizer.
+
+        A panic in Rust may have left the old one locked for good.
+        """
+        self._inner = tokenizers.Tokenizer.from_str(text)
+        self._inner.encode_special_tokens = True
+
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
         write_whole(path, self.to_json())

@@ -395,8 +395,3 @@ def divided(items: Iterable[Item], work: Callable[[Item], Result]) -> list[Resul
             raise Stopped
     together = {number: one for part in ranks.gather(found) for number, one in part.items()}
     return [together[number] for number in range(len(together))]
-
-
-def unwrapped(model: Any) -> Any:
-    """The model itself, where DDP or the like stands around it."""
-    return getattr(model, "module", model)

@@ -23,7 +23,6 @@ from regard.kernels.steps import log_probs
 from regard.layers.experts import Gate
 from regard.models.base import SequenceModel
 from regard.text.specials import BEGIN_ID, PAD_ID
-from regard.training.distributed import unwrapped
 from regard.training.losses import Losses, Objective
 from regard.training.settings import TrainSettings
 
@@ -97,7 +96,6 @@ def target_log_probs(model: SequenceModel, source: Tensor, ids: Tensor) -> Tenso
     Sources are read once. Logits are made for as many targets at a time as there are sources, and
     again in the backward pass: all at once would take k times the memory of a usual step.
     """
-    model = unwrapped(model)
     n = len(ids) // len(source)
     memory = model.encode(source)
     memory = memory.select(torch.arange(len(ids), device=ids.device) // n)

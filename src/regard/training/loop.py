@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from signal import Signals
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,6 @@ from regard.training.distributed import (
     dividing,
     micro_batch_seed,
     stop_on_signals,
-    unwrapped,
 )
 from regard.training.losses import Objective
 from regard.training.metrics import StepMeter
@@ -228,7 +227,7 @@ class Trainer:
         self.progress.seconds = time.perf_counter() - self._clock
 
     def _lr(self) -> float:
-        config: ModelConfig = unwrapped(self.model).config
+        config = cast("ModelConfig", self.model.config)
         return self.settings.rate_at(self.progress.step, config.d_model)
 
     # ---------------------------------------------------------------- reporting

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from regard.kernels.linear_cross_entropy import linear_cross_entropy
 from regard.layers.experts import Balance, BalanceAccount
 from regard.models.base import LazyLogits, SequenceModel
-from regard.training.distributed import unwrapped
 
 NO_PAD = -1
 """The id of padding where every target counts."""
@@ -167,7 +166,6 @@ def free_running_logits(
     scheduled sampling (Bengio et al. 2015), and with a share of 0 free running. A model that reads
     its own words must write one after the other, so this is a loop of steps for every model.
     """
-    model = unwrapped(model)
     memory = model.encode(source)
     memory = memory if of is None else memory.select(of)
     state = model.start(memory)

@@ -388,14 +388,14 @@ def test_an_engine_that_stays_broken_is_told_until_it_is_whole():
     broken = threading.Event()
     broken.set()
 
-    def probe():
+    def recover():
         if broken.is_set():
             raise PanicException
 
     def panic():
         raise PanicException
 
-    worker = Worker(list, probe=probe)
+    worker = Worker(list, recover=recover)
 
     async def story():
         with pytest.raises(EngineError):
