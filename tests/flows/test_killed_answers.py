@@ -15,10 +15,10 @@ from at_work import Here, gone
 from letters import LETTERS
 
 from regard.core.errors import WorkerError
+from regard.core.lock import claimed
 from regard.runs import answering, bulk
 from regard.runs.answering import Answering
 from regard.runs.jobs import Ended, Job, LostError
-from regard.runs.parts import claimed
 
 N, PART = 2000, 20
 FEW = 200

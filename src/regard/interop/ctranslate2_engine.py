@@ -29,6 +29,7 @@ import torch
 
 from regard.core.errors import CheckpointError, ConfigError
 from regard.core.files import read_bytes, read_json
+from regard.core.lock import one_at_a_time
 from regard.core.registry import Registry
 from regard.core.state import is_noted, note
 from regard.decoding.hypothesis import Hypothesis
@@ -165,7 +166,7 @@ def exported(run: Run) -> Iterator[Path]:
     made anew each time, elsewhere.
     """
     kept = run.folder.path / FOLDER / f"{FORMAT}-{digest(run.model)}"
-    if _is_ours(kept) or _written(run, kept):
+    if _is_ours(kept) or _made(run, kept):
         yield kept
         return
     with tempfile.TemporaryDirectory() as temporary:
@@ -173,15 +174,22 @@ def exported(run: Run) -> Iterator[Path]:
         yield Path(temporary)
 
 
-def _written(run: Run, folder: Path) -> bool:
-    """Whether the export could be written there; what other weights left behind is deleted."""
+def _made(run: Run, folder: Path) -> bool:
+    """Whether the export is there now: written by us, or meanwhile by another process."""
     if not run.folder.path.is_dir() or folder.parent.is_symlink() or folder.is_symlink():
         return False
-    shutil.rmtree(folder, ignore_errors=True)
     try:
-        export(run, FORMAT, folder)
-    except CheckpointError:
-        return _is_ours(folder)  # another process may have been faster
+        folder.parent.mkdir(exist_ok=True)
+        with one_at_a_time(folder.parent):
+            return _is_ours(folder) or _written(run, folder)
+    except (OSError, CheckpointError):  # nothing can be written there
+        return False
+
+
+def _written(run: Run, folder: Path) -> bool:
+    """Write the export; what other weights left behind is deleted."""
+    shutil.rmtree(folder, ignore_errors=True)
+    export(run, FORMAT, folder)
     note(NOTED, *_contents(folder))
     for other in folder.parent.glob(f"{FORMAT}-*"):
         if other != folder:

@@ -14,8 +14,9 @@ from typing import Any
 
 from regard.core.errors import DataError, WorkerError
 from regard.core.files import whole_file, write_whole
+from regard.core.lock import claimed
 from regard.runs.jobs import Post
-from regard.runs.parts import Part, claimed
+from regard.runs.parts import Part
 from regard.tasks.base import TASKS, verbs
 from regard.tasks.opening import device_at, load
 from regard.tasks.verb import Answer, Chunks, Verb

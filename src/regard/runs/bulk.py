@@ -31,11 +31,12 @@ from regard import __version__
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import CheckpointError, ConfigError, DataError, WorkerError
 from regard.core.files import read_json, telling, whole_file, write_whole
+from regard.core.lock import claimed
 from regard.core.numbers import counted
 from regard.runs.answering import PAUSE, Answering, answer_all
 from regard.runs.cluster import RayCluster
 from regard.runs.jobs import Job, LostError, Processes, Say, n_cores, run_jobs
-from regard.runs.parts import LineFile, Part, claimed, file_digest, looked_through, matching
+from regard.runs.parts import LineFile, Part, file_digest, looked_through, matching
 from regard.tasks.base import TASKS
 from regard.tasks.recipe import recipe_in
 

@@ -6,11 +6,8 @@ Files are never read whole: they may be larger than memory. No tensors here.
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import hashlib
-import os
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from regard.core.errors import CheckpointError, DataError
+from regard.core.errors import DataError
 
 LONGEST = 2**24
 """Bytes of a line; a longer one is no text, and no memory is spent on it."""
@@ -169,31 +166,3 @@ def _telling(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-@contextmanager
-def claimed(path: Path) -> Iterator[bool]:
-    """Whether the block may do what a file stands for: nobody else does, as long as it lasts.
-
-    The claim is a lock that the system holds for a process, and takes from it when it dies: no
-    claim is ever stale, whatever killed its owner. The file tells people who that was.
-    """
-    try:
-        file = path.open("a+b")
-    except FileNotFoundError:  # all is done, and its folder gone
-        yield False
-        return
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        except OSError as error:
-            raise CheckpointError(
-                f"cannot lock {path}: {error.strerror}; choose an --out on a disk that has locks"
-            ) from error
-        file.truncate(0)
-        file.write(f"{socket.gethostname()}, process {os.getpid()}\n".encode())
-        file.flush()
-        yield True

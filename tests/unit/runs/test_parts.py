@@ -1,13 +1,10 @@
 """Files cut into parts, and who may answer them."""
 
-import subprocess
-import sys
-
 import pytest
 
 from regard.core.errors import DataError
 from regard.runs import parts
-from regard.runs.parts import Part, claimed, looked_through, matching
+from regard.runs.parts import Part, looked_through, matching
 
 
 def cut(path, size):
@@ -70,32 +67,3 @@ def test_names_and_globs_mean_files_in_order(tmp_path, monkeypatch):
             matching([wrong])
     with pytest.raises(DataError, match="is no plain file"):
         matching(["/dev/null"])
-
-
-HOLDING = """
-import sys
-from pathlib import Path
-from regard.runs.parts import claimed
-with claimed(Path(sys.argv[1])) as ours:
-    print(ours, flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_claim_is_one_process_s_until_it_is_killed(tmp_path):
-    path = tmp_path / "part.claim"
-    owner = subprocess.Popen(
-        [sys.executable, "-c", HOLDING, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert owner.stdout.readline() == b"True\n"
-    with claimed(path) as ours:
-        assert not ours
-    assert path.read_text().endswith(f", process {owner.pid}\n")
-    owner.kill()
-    owner.communicate()
-    with claimed(path) as ours:
-        assert ours
-        with claimed(path) as again:
-            assert not again
-    with claimed(tmp_path / "gone" / "part.claim") as ours:
-        assert not ours
