@@ -18,6 +18,7 @@ from pathlib import Path
 from signal import SIGTERM, Signals
 
 from regard.core.errors import ConfigError, TrainingError
+from regard.core.files import write_whole
 from regard.core.signals import Stop
 from regard.runs.jobs import n_cores
 from regard.training.distributed import LOST
@@ -106,5 +107,5 @@ def leave_message(message: str) -> bool:
     if LAUNCHED not in os.environ or not path:
         return False
     told = {MESSAGE: message, "message": message, "timestamp": int(time.time())}
-    Path(path).write_text(json.dumps(told), encoding="utf-8")
+    write_whole(Path(path), json.dumps(told))  # torch reads it as soon as it is there
     return True
