@@ -316,7 +316,7 @@ export function drawMatrix(box, payload, { name, layer, head = null, title, onTo
 // A table of weights from 0 to 1, or of changes (`signed`), which are blue above 0 and orange below.
 // onCell(t, s): s is null for the name of a row.
 export function drawCells(box, { label, rows, columns, headings, weights, headLabel, signed = false, onCell }) {
-  const size = cellSizes(box, rows, columns, headings);
+  const size = cellSizes(box, rows, columns);
   const { left, top, wide, high, overhang } = size;
   const frame = begin(box, label, left + wide * columns.length + overhang, top + high * rows.length + 34);
   const { svg, scroller } = frame;
@@ -345,8 +345,9 @@ export function drawCells(box, { label, rows, columns, headings, weights, headLa
   const corner = make("g");
   corner.append(
     make("rect", { x: 0, y: 0, width: left - 4, height: top - 4, fill: paperOf(box) }),
-    make("text", { x: left - 7, y: top - 7, "text-anchor": "end", "font-weight": 600, "data-axis": "rows" }, `${headings.rows} ↓`));
-  above.append(make("text", { x: left + 2, y: 13, "font-weight": 600, "data-axis": "columns" }, `looks at ${headings.columns} →`));
+    make("text", { x: 2, y: 13, "font-weight": 600, "data-axis": "rows" }, `${headings.rows} ↓`),
+    make("text", { x: 1.1 * widthOf(`${headings.rows} ↓`) + 12, y: 13, "font-weight": 600, "data-axis": "columns" },
+      `looks at ${headings.columns} →`));
   const table = { rows, columns, weights, headLabel, size, inkFor, strength, story, signed };
   const cross = make("g", { fill: "none", stroke: "currentColor", "stroke-opacity": 0.55, "pointer-events": "none" });
   const many = rows.length * columns.length > MANY;
@@ -369,13 +370,13 @@ export function drawCells(box, { label, rows, columns, headings, weights, headLa
 }
 
 // Cells fill the width there is; names of columns lie flat where they fit, else aslant.
-function cellSizes(box, rows, columns, headings) {
-  const left = Math.max(widest(rows), widthOf(`${headings.rows} ↓`) * 1.1) + 14;
+function cellSizes(box, rows, columns) {
+  const left = widest(rows) + 14;
   const room = (box.clientWidth || 640) - left - 2;
   const flat = Math.floor(room / columns.length);
   const upright = widest(columns) + 8 <= flat;
   const overhang = upright ? 0 : 0.75 * widthOf(cut(columns[columns.length - 1])) + 8;
-  const wide = clamp(TARGET, Math.floor((room - overhang) / columns.length), 160);
+  const wide = clamp(15, Math.floor((room - overhang) / columns.length), 160); // rows are what is chosen
   const top = 20 + (upright ? 20 : 0.75 * widest(columns) + 16);
   return { left, top, wide, high: clamp(TARGET, wide, 30), overhang, upright };
 }
