@@ -44,7 +44,7 @@ export async function showSteps(box, state, payload, body, change) {
   }
 }
 
-const EACH = "Each head has six steps of its own, and the picture shows their mean. Choose a head for its steps.";
+const EACH = "Each head has six steps of its own: choose one. The last row is the mean of all.";
 
 /** Where the token looks in each head, and on average: what the picture is made of. */
 function drawHeads(canvas, { name, layer, token }, payload, change) {
