@@ -55,6 +55,8 @@ _DRAWN = {
     "above": (PALETTE[0], PALETTE[5]),
     "below": (PALETTE[1], PALETTE[4]),
     "good": (FINISHED, "#2fc79a"),
+    "number": ("#1f2126", "#e6e4de"),  # in a cell, weak or
+    "reversed": ("#ffffff", "#000000"),  # strong
 }
 """Of what is drawn in the browser, likewise; numbers of vectors are ``above`` or ``below`` 0."""
 # Of numbers that are read out; told when pointed at; of weights and vectors, small and large; of a

@@ -501,8 +501,8 @@ function scaleOf({ x, y, ink, most, signed, width }) {
 
 // Of the ink and the paper of a page, the one that can be read on a colour of some strength.
 function readableOn(box) {
-  const paper = rgbOf(coloursOf(box).paper);
-  const inks = isDark(box) ? ["#e6e4de", "#000000"] : ["#1f2126", "#ffffff"];
+  const { paper: page, number, reversed } = coloursOf(box);
+  const [paper, inks] = [rgbOf(page), [number, reversed]];
   return (colour, strength) => {
     const ground = rgbOf(colour).map((one, i) => strength * one + (1 - strength) * paper[i]);
     const contrast = (ink) => {
@@ -620,7 +620,9 @@ function elementLines(svg, lines, { x1, x2 }, story) {
   };
 }
 
-function pixelLines({ svg, teller }, lines, sides, story) {
+function pixelLines({ svg, teller }, given, sides, story) {
+  // Among so many the weak ones must not hide the strong.
+  const lines = given.map((line) => ({ ...line, strength: { ...line.strength, opacity: line.strength.opacity ** 2 } }));
   const { light, at, image } = drawManyLines(svg, lines, sides);
   svg.setAttribute("data-lines", lines.length);
   IMAGES.set(svg, image);
