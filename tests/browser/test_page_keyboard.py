@@ -69,7 +69,7 @@ def test_the_headings_of_the_lines_are_whole(visit, source):
         assert box["x"] + box["width"] <= picture["x"] + picture["width"]
 
 
-def test_on_a_narrow_screen_the_softmax_is_in_sight_and_more_is_announced(visit):
+def test_on_a_narrow_screen_the_softmax_is_in_sight_and_the_values_stand_below(visit):
     page = visit(link(source="a b c d e f g h", head=0))
     page.set_viewport_size({"width": 360, "height": 740})
     page.locator('#view [data-row="1"]').click()
@@ -79,7 +79,11 @@ def test_on_a_narrow_screen_the_softmax_is_in_sight_and_more_is_announced(visit)
     edge = scroller.bounding_box()
     box = weight.bounding_box()
     assert box["x"] + box["width"] <= edge["x"] + edge["width"]
-    expect(scroller).to_have_attribute("data-more", "right")
+    values = page.locator("#steps svg text", has_text="6 weight × value").bounding_box()
+    assert values["y"] > box["y"]
+    assert values["x"] + values["width"] <= edge["x"] + edge["width"]
+    page.set_viewport_size({"width": 360, "height": 300})
+    expect(scroller).to_have_attribute("data-more", "below")
     assert "gradient" in scroller.evaluate("one => getComputedStyle(one).maskImage")
-    scroller.evaluate("one => { one.scrollLeft = one.scrollWidth; }")
+    scroller.evaluate("one => { one.scrollTop = one.scrollHeight; }")
     expect(scroller).to_have_attribute("data-more", "")

@@ -182,7 +182,7 @@ def test_the_keyboard_moves_between_cells_and_opens_the_steps(show):
     mean = np.mean(look["attentions"]["decoder.cross"][1], axis=0)[1, 1]
     said = page.locator("[data-readout]").first.inner_text()
     assert said.startswith(f"y → {EVIL}")
-    assert float(said.split(": ")[1]) == pytest.approx(mean, rel=1e-5)
+    assert said.split(": ")[1] == f"{float(f'{mean:.3g}'):g}"
     page.keyboard.press("Enter")
     assert "six steps of y" in page.locator("section h2").inner_text()
 
@@ -211,7 +211,6 @@ def test_a_narrow_page_does_not_scroll_sideways_even_with_sixty_tokens(show, vie
     words = [f"Donaudampfschiff{i}" for i in range(60)]
     look = payload(words, words[:57], n_heads=8)
     page = show(look_html(look, [steps(look, 2)], tree()), width=360)
-    drawn(page)
     page.locator(".view [data-row='2']").click()
     page.get_by_role("button", name=view, exact=True).click()
     page.locator(".view svg").first.wait_for()
@@ -219,8 +218,8 @@ def test_a_narrow_page_does_not_scroll_sideways_even_with_sixty_tokens(show, vie
 
 
 def test_long_sentences_are_exact_where_they_are_selected_and_tell_of_rounding(show):
-    words = [f"w{i}" for i in range(70)]
-    look = payload(words, words, n_heads=8, n_layers=3)
+    words = [f"w{i}" for i in range(50)]
+    look = payload(words, words, n_heads=8, n_layers=5)
     page = show(look_html(look, selected=Selected("decoder.self", 1, 4)))
     note = page.locator(".note").first
     np.testing.assert_allclose(drawn(page), look["attentions"]["decoder.self"][1][4], atol=1e-6)
@@ -328,16 +327,17 @@ def test_the_steps_of_a_tree_stay_in_sight(show):
         {"n_beams": 2, "nodes": nodes + many},
     )
     heading, scroller = page.locator("[data-step='1']"), page.locator("[data-scroller]")
-    hidden, below = (page.locator(f"[data-node='{i}']") for i in (37, 38))
-    scroller.evaluate("one => { one.scrollTop = 866; }")  # 37 is just at the upper edge
+    hidden, beside = (page.locator(f"[data-node='{i}']") for i in (37, 38))
+    left = scroller.bounding_box()["x"]
+    away = hidden.bounding_box()["x"] - left - 5
+    scroller.evaluate("(one, away) => { one.scrollLeft = away; }", away)  # 37 is just at the edge
     page.wait_for_function("document.querySelector('[data-sticky]').getAttribute('transform')")
-    top = scroller.bounding_box()["y"]
-    assert top <= heading.bounding_box()["y"] < top + 20
-    assert top <= hidden.bounding_box()["y"] < top + 10
-    below.evaluate("one => one.focus({ preventScroll: true })")
-    page.keyboard.press("ArrowUp")
+    assert left <= heading.bounding_box()["x"] < left + 20
+    assert left <= hidden.bounding_box()["x"] < left + 10
+    beside.evaluate("one => one.focus({ preventScroll: true })")
+    page.keyboard.press("ArrowLeft")
     assert hidden.evaluate("one => one === document.activeElement")
-    assert hidden.bounding_box()["y"] >= top + 20
+    assert hidden.bounding_box()["x"] >= left + 40
 
 
 def test_maps_and_trees_answer_keys_and_clicks(show):
@@ -358,7 +358,7 @@ def test_maps_and_trees_answer_keys_and_clicks(show):
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.locator("[data-node='0']").focus()
-    for key in ("ArrowRight", "ArrowDown", "ArrowRight", "Enter"):
+    for key in ("ArrowDown", "ArrowRight", "ArrowDown", "Enter"):
         page.keyboard.press(key)
     page.locator("[data-node='4']").click()
     assert page.evaluate("picked") == [

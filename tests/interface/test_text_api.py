@@ -261,7 +261,7 @@ def test_a_run_has_the_page_and_the_paths_that_it_can_answer(runs, kind):
         page, manual = client.get("/"), client.get("/docs").text
     assert {path for path in paths if path.startswith("/api/")} == PATHS[kind] | ALWAYS
     assert all(f" {path}</code>" in manual for path in paths)
-    assert '<script type="module" src="/static/page.js">' in page.text
+    assert '<script type="module" src="/static/page-' in page.text
     assert "unsafe-inline" not in page.headers["content-security-policy"]
 
 

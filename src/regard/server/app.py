@@ -13,6 +13,7 @@ from typing import Any
 from fastapi import Depends, FastAPI
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -21,6 +22,7 @@ from regard import __version__
 from regard.server.admission import Keys, OwnPage, RequestRate
 from regard.server.api import beam_routes, explain_routes, verb_routes
 from regard.server.batcher import Worker
+from regard.server.bundle import FOREVER, Asset, bundled_page
 from regard.server.docs import add_docs
 from regard.server.errors import add_error_handlers, refusal
 from regard.server.heads import HeadMeasuring
@@ -37,6 +39,7 @@ PAGE = Path(str(files("regard.server"))) / "page"
 DRAWING = Path(str(files("regard.visual"))) / "static"  # what draws; notebooks use it as well
 THEME = {"theme.js": (theme_js, "text/javascript"), "theme.css": (theme_css, "text/css")}
 """Colours and fonts of every renderer, written when they are asked for."""
+COMPRESSED_BYTES = 1000  # smaller answers are sent as they are
 
 
 def make_app(
@@ -93,6 +96,7 @@ def make_app(
     if service.reads_pictures:
         limits = replace(limits, body_bytes=max(limits.body_bytes, limits.picture_bytes))
     rate = None if rate_limit is None else RequestRate(rate_limit)
+    app.add_middleware(GZipMiddleware, minimum_size=COMPRESSED_BYTES, compresslevel=5)
     app.add_middleware(Guard, limits=limits, loopback=loopback, own_page=own_page, rate=rate)
     app.add_middleware(Monitor, metrics=metrics)  # added last, so around everything
     return app
@@ -129,18 +133,25 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
     about: dict[str, Any] = {"tags": ["server"], "summary": "Numbers for Prometheus."}
     app.add_api_route("/metrics", numbers, name="metrics", dependencies=keyed, **about)
     add_docs(app, service)
-    app.mount("/static", _StaticFiles(), name="static")
 
 
 class _StaticFiles(StaticFiles):
-    """The files of two folders under one path; the page's own come first."""
+    """The files of two folders under one path, the page's own first, and those that are made."""
 
-    def __init__(self) -> None:
+    def __init__(self, made: tuple[Asset, ...]) -> None:
         super().__init__(directory=PAGE)
         self.all_directories = [PAGE, DRAWING]
+        self.made = {asset.name: asset for asset in made}
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """The file, to be asked for again each time: a new version must not meet an old one."""
+        """The file. One whose name tells its content is kept; others are asked for each time.
+
+        A new version must not meet an old one.
+        """
+        if path in self.made:
+            asset = self.made[path]
+            kept = {"Cache-Control": FOREVER}
+            return Response(asset.text, media_type=asset.media_type, headers=kept)
         if path in THEME:
             text, kind = THEME[path]
             response = Response(text(), media_type=kind)
@@ -148,6 +159,14 @@ class _StaticFiles(StaticFiles):
             response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "no-cache"
         return response
+
+
+def _page_file(name: str) -> str:
+    """The text of a file under ``/static``."""
+    if name in THEME:
+        return THEME[name][0]()
+    folder = PAGE if (PAGE / name).exists() else DRAWING
+    return (folder / name).read_text(encoding="utf-8")
 
 
 def _add_page(app: FastAPI, service: Service, token: str) -> None:
@@ -164,7 +183,9 @@ def _add_page(app: FastAPI, service: Service, token: str) -> None:
         why = service.worker.trouble
         return JSONResponse({"status": "ok"}) if why is None else refusal(503, why)
 
-    html = (PAGE / "index.html").read_text(encoding="utf-8").replace("REGARD-TOKEN", token)
+    html, made = bundled_page((PAGE / "index.html").read_text(encoding="utf-8"), _page_file)
+    html = html.replace("REGARD-TOKEN", token)
+    app.mount("/static", _StaticFiles(made), name="static")
 
     @app.api_route("/", **hidden)
     async def page() -> Response:

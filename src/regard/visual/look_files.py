@@ -32,7 +32,7 @@ from regard.visual.tables import Table, csv_table, latex_table
 from regard.visual.theme import number, theme_js
 
 FORMS = ("html", "svg", "png", "json", "csv", "tex")
-_OWN_IMPORTS = r'^import [^;]* from "\./(theme|draw|patches)\.js";$'
+_OWN_IMPORTS = r'^import [^;]* from "\./\w+\.js";$'
 _FRAME = "width:100%;height:44rem;border:0;resize:vertical;overflow:auto"
 
 Steps = Mapping[str, Any]  # of one token
@@ -145,7 +145,7 @@ def json_text(data: Any) -> str:
 def module_text(*more: str) -> str:
     """The theme, the drawing module, its interface and ``more`` files, as one module."""
     folder = files("regard.visual") / "static"
-    names = ("draw.js", "patches.js", "single.js", *more)
+    names = ("hover.js", "many_lines.js", "draw.js", "patches.js", "single.js", *more)
     parts = ((folder / name).read_text(encoding="utf-8") for name in names)
     return theme_js() + re.sub(_OWN_IMPORTS, "", "".join(parts), flags=re.MULTILINE)
 

@@ -13,8 +13,10 @@ from importlib.resources import files
 
 # Okabe & Ito (2008), told apart by colour-blind readers. Their yellow and black are left out: one
 # fades on white, the other on black.
-# Lines, heads and clusters have these colours on light pages and on dark ones.
+# Lines, heads and clusters have these colours on light pages and on paper.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+DARK_PALETTE = ("#3f9edb", "#ff8a3d", "#2fc79a", "#e59cc4", "#f2b632", "#8fd0f5")
+"""The same colours, brighter: lines and marks in the browser on a dark page."""
 DASHES = (None, "7 3", "2 3")  # tell apart what lies beyond the palette
 ON_DARK = {"#0072B2": "#3f9edb"}  # the one colour of charts that is dim on a dark page: there
 
@@ -53,10 +55,13 @@ _DRAWN = {
     "above": (PALETTE[0], PALETTE[5]),
     "below": (PALETTE[1], PALETTE[4]),
     "good": (FINISHED, "#2fc79a"),
+    "number": ("#1f2126", "#e6e4de"),  # in a cell, weak or
+    "reversed": ("#ffffff", "#000000"),  # strong
 }
 """Of what is drawn in the browser, likewise; numbers of vectors are ``above`` or ``below`` 0."""
-# Of numbers that are read out; of weights and vectors, small and large; of a beam; in per cent.
-DIGITS = {"exact": 6, "vector": 3, "large": 1, "score": 2, "share": 1}
+# Of numbers that are read out; told when pointed at; of weights and vectors, small and large; of a
+# beam; in per cent.
+DIGITS = {"exact": 6, "told": 3, "vector": 3, "large": 1, "score": 2, "share": 1}
 
 
 def colour_of(i: int) -> tuple[str, str | None]:
@@ -105,8 +110,8 @@ def theme_js() -> str:
         "overviewPower": OVERVIEW_POWER,
         "unlit": UNLIT,
         "digits": DIGITS,
-        "light": {name: light for name, (light, _) in _DRAWN.items()},
-        "dark": {name: dark for name, (_, dark) in _DRAWN.items()},
+        "light": {name: light for name, (light, _) in _DRAWN.items()} | {"palette": PALETTE},
+        "dark": {name: dark for name, (_, dark) in _DRAWN.items()} | {"palette": DARK_PALETTE},
     }
     return f"export const THEME = {json.dumps(values, ensure_ascii=False)};\n"
 

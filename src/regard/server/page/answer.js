@@ -2,6 +2,7 @@
 
 import { largestMove } from "./changes.js";
 import { el, fill } from "./elements.js";
+import { oneHead } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 /** @typedef {import("./looks.js").Looks} Looks */
@@ -43,7 +44,7 @@ function why(plain, changed) {
 
 /** One sentence on the weights of the chosen attention, and on what was compared. */
 function moved(state, plain, changed) {
-  const most = largestMove(plain, changed, state);
+  const most = largestMove(plain, changed, { ...state, head: oneHead(state.head) });
   const where = `${state.name}, layer ${state.layer}`;
   if (!most) return `The weights of ${where} cannot be compared cell by cell: ${why(plain, changed)}.`;
   const only = most.n < most.of

@@ -1,6 +1,6 @@
 // The beam as a tree: pick a branch, and go on from it.
 
-import { drawTree } from "./draw.js";
+import { drawTree, probabilityOf, shareText } from "./draw.js";
 import { el } from "./elements.js";
 import { ask } from "./api.js";
 
@@ -24,12 +24,25 @@ export async function showBeam(box, state, source, change) {
     const tree = await ask("/api/beam", { source, n_beams: beams, prefix, edits });
     if (!canvas.isConnected) return;
     canvas.replaceChildren();
+    canvas.before(winnerLine(tree));
     drawTree(canvas, tree, {
-      onPick: (node, tokens) => showBranch(note, node, tokens, prefix, change),
+      onPick: (node, tokens) => {
+        showBranch(note, node, tokens, probabilityOf(node, tree.nodes), prefix, change);
+      },
     });
   } catch (error) {
     canvas.replaceChildren(el("p", { class: "trouble", role: "alert" }, error.message));
   }
+}
+
+/** What won, and how probable the model finds it as a whole. */
+function winnerLine({ nodes }) {
+  const byId = new Map(nodes.map((node) => [node.id, node]));
+  const best = nodes.find(({ state }) => state === "best");
+  const tokens = [];
+  for (let node = best; node && node.parent !== null; node = byId.get(node.parent)) tokens.unshift(node.token);
+  const share = best ? shareText(probabilityOf(best, nodes)) : "–";
+  return el("p", { class: "winner" }, "★ ", el("q", {}, tokens.join(" ")), ` ${share}`);
 }
 
 function showPrefix(note, prefix, edits, change) {
@@ -45,10 +58,10 @@ function showPrefix(note, prefix, edits, change) {
 }
 
 /** What was picked: its tokens, its score, its fate, and the way on. */
-function showBranch(note, node, tokens, prefix, change) {
+function showBranch(note, node, tokens, share, prefix, change) {
   const parts = [
     el("p", {}, el("q", {}, tokens.join(" ") || node.token), ` ${node.why || node.state}`),
-    el("p", { class: "caption" }, `score ${node.score.toFixed(3)}`),
+    el("p", { class: "caption" }, `probability ${shareText(share)}, score ${written(node.score)}`),
   ];
   const ended = node.state === "finished" || node.state === "best";
   if (!ended && tokens.length) {
@@ -56,6 +69,11 @@ function showBranch(note, node, tokens, prefix, change) {
   }
   if (prefix.length) parts.push(button("From the start again", () => change({ prefix: [] })));
   note.replaceChildren(...parts);
+}
+
+/** A log-probability; one that rounds to nothing has no sign. */
+function written(score) {
+  return score.toFixed(3).replace(/^-(0\.0+)$/, "$1");
 }
 
 function button(text, onclick) {

@@ -1,6 +1,6 @@
-// What an edit did: words that are new, and the weight that moved most.
+// What an edit did: words that are new, weights that moved, and the one that moved most.
 
-import { tokensOf } from "./draw.js";
+import { headOf, tokensOf } from "./draw.js";
 
 /**
  * The words of b, each with whether it is new against a. A longest common subsequence is old; of
@@ -70,6 +70,27 @@ export function largestMove(before, after, { name, layer, head }) {
     }
   }
   return most;
+}
+
+/**
+ * What became of the weights of a head, or of the mean of all: after minus before, for the rows that
+ * had read the same target tokens.
+ * @param {Object} before a payload
+ * @param {Object} after a payload
+ * @param {{name: string, layer: number, head: number|null}} where
+ * @returns {{rows: string[], columns: string[], headings: Object, weights: number[][], of: number}|null}
+ *   of so many rows; null where nothing can be compared
+ */
+export function changeOf(before, after, { name, layer, head }) {
+  if (!before.attentions[name]?.[layer] || !after.attentions[name]?.[layer]) return null;
+  const { rows, columns, headings, axes } = tokensOf(after, name);
+  const usesSource = axes.rows === "source" || axes.columns === "source";
+  if (usesSource && !same(before.source_tokens, after.source_tokens)) return null;
+  const [was, is] = [before, after].map((one) => headOf(one, name, layer, head));
+  const n = axes.rows === "source" ? rows.length : comparableRows(before, after, axes.rows);
+  const wide = Math.min(was[0].length, is[0].length);
+  const weights = Array.from({ length: n }, (_, t) => Array.from({ length: wide }, (__, s) => is[t][s] - was[t][s]));
+  return n ? { rows: rows.slice(0, n), columns: columns.slice(0, wide), headings, weights, of: rows.length } : null;
 }
 
 /** Heads of one layer that an edit sets. */

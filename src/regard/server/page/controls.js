@@ -92,10 +92,10 @@ function layerChoice(one, state, change) {
 }
 
 function headChoice(one, state, change) {
-  const all = state.view !== "lines" ? "mean of all" : "all";
-  const options = [["", all], ...counted(one.heads)];
+  const all = state.view === "lines" && one.heads > 1 ? [["all", "all, each in its colour"]] : [];
+  const options = [["", "mean of all"], ...all, ...counted(one.heads)];
   return choice("Head", options, state.head === null ? "" : String(state.head), (head) =>
-    change({ head: head === "" ? null : Number(head) }),
+    change({ head: head === "" ? null : head === "all" ? "all" : Number(head) }),
   );
 }
 

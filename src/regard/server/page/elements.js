@@ -35,6 +35,14 @@ export function canvasIn(box, ...below) {
 }
 
 /**
+ * How the page scrolls by itself: at once where the reader wants no motion.
+ * @returns {"auto"|"smooth"}
+ */
+export function scrollBehaviour() {
+  return matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
+}
+
+/**
  * The element of the page with this id.
  * @param {string} id
  * @returns {any}

@@ -3,6 +3,7 @@
 import { cueEdges, drawHeadMap } from "./draw.js";
 import { el } from "./elements.js";
 import { ask } from "./api.js";
+import { makeSortable } from "./sortable.js";
 
 /** @typedef {import("./state.js").State} State */
 /** @typedef {{key: string, name: string, unit: number, format: string, meaning: string}} Measure */
@@ -71,6 +72,7 @@ function table(heads, measures, pick) {
   const head = el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "head"), ...titles, cluster));
   const made = el("table", {}, el("caption", {}, caption), head, el("tbody", {}, ...rows));
   const wide = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Measures" }, made);
+  makeSortable(made);
   cueEdges(wide);
   return wide;
 }

@@ -3,8 +3,10 @@
 import { ask, hasKey, useKey } from "./api.js";
 import { showAnswer } from "./answer.js";
 import { showBeam } from "./beam.js";
+import { copy, showCalls } from "./calls.js";
 import { showControls, showTabs } from "./controls.js";
 import { follow, savePng, saveSvg } from "./draw.js";
+import { showEffect } from "./effect.js";
 import { byId, el } from "./elements.js";
 import { NO_FORM, taskOf } from "./form.js";
 import { showHeads } from "./heads.js";
@@ -16,6 +18,7 @@ import { reseeded, showSampling } from "./sampling.js";
 import { fitted, fromHash, linesOf, toHash } from "./state.js";
 import { showSteps } from "./steps.js";
 import { showSwitches } from "./switches.js";
+import { whileTyping } from "./typing.js";
 import { showLook } from "./views.js";
 
 const PLACES = "#view, #steps, #switches, #controls, #against"; // whose controls come and go
@@ -28,6 +31,7 @@ let task = taskOf(form);
 /** @type {import("./looks.js").Looks & {key: string} | null} */
 let looks = null; // those of the text that is drawn
 let turn = 0; // answers to an earlier turn come too late
+let isTyping = false; // the newest text was not sent by hand: what is typed on takes its place
 
 /** Change a part of the state, perhaps by what it is now, and show what follows from it. */
 async function change(given) {
@@ -66,8 +70,16 @@ function unbound() {
 
 /** A new text; the way back leads to the last one. */
 function open(source, other = "") {
+  forgetTyped();
   showTexts(source, other);
-  if (source !== state.source || other !== state.other) history.pushState(null, "", location.href);
+  return goTo(source, other, false);
+}
+
+/** Show a text; one that is being typed is one step of the way back, however often it changes. */
+function goTo(source, other, typed) {
+  const isNew = source !== state.source || other !== state.other;
+  if (isNew && !(typed && isTyping)) history.pushState(null, "", location.href);
+  isTyping = typed;
   return change({ ...unbound(), source, other, line: 0, manner: reseeded(state.manner) });
 }
 
@@ -82,6 +94,13 @@ function showTexts(source, other) {
 
 function asksForPicture() {
   return form.fields[0].kind === "image";
+}
+
+/** Show what is being typed, unless sampling would have to begin anew with every letter. */
+function typed() {
+  const [source, other] = [byId("source"), byId("other")].map((box) => box.value.trim());
+  if (form.writes || asksForPicture() || !isReady({ source, other })) return;
+  if (source !== state.source || other !== state.other) goTo(source, other, true);
 }
 
 /** A picture that was dropped, pasted or chosen: ask about it, if that is all that is needed. */
@@ -158,6 +177,7 @@ function draw() {
   const inPicture = looksAtPicture(plain, state.name);
   showControls(byId("controls"), state, lines, info.attentions, inPicture, changed !== null, change, tune, openLine);
   showSwitches(byId("switches"), state, plain, form.edits, looks, change);
+  showCalls(byId("calls"), drawnBody());
   return drawPictures();
 }
 
@@ -165,6 +185,7 @@ function draw() {
 function drawPictures() {
   const mapped = looksAtPicture(drawnLook(), state.name) && state.view !== "matrix"; // a row is a map there
   const asked = mapped ? { ...state, token: null } : state;
+  showEffect(byId("effect"), state, looks.plain, looks.changed);
   return Promise.all([drawView(), showSteps(byId("steps"), asked, drawnLook(), drawnBody(), change)]);
 }
 
@@ -272,12 +293,14 @@ function listen() {
   listenForPictures(byId("drop"), byId("file"), take);
   byId("save-svg").addEventListener("click", () => save(saveSvg, "svg"));
   byId("save-png").addEventListener("click", () => save(savePng, "png"));
-  byId("copy-link").addEventListener("click", copyLink);
+  byId("copy-link").addEventListener("click", () => copy(location.href, byId("copied")));
+  byId("copy-answer").addEventListener("click", () => copy(byId("said").innerText, byId("answer-copied")));
   addEventListener("keydown", (event) => {
     if (event.key === "Escape" && (state.token ?? state.patch) !== null) change({ token: null, patch: null });
   });
   addEventListener("hashchange", () => {
     const linked = fromHash(location.hash);
+    isTyping = false;
     state = fittedHere(asksForPicture() ? here(linked) : linked);
     showTexts(state.source, state.other);
     show();
@@ -291,16 +314,6 @@ async function save(as, ending) {
   } catch (error) {
     say(error.message);
   }
-}
-
-async function copyLink() {
-  try {
-    await navigator.clipboard.writeText(location.href);
-    byId("copied").textContent = "copied";
-  } catch {
-    byId("copied").textContent = "copy it from the address line";
-  }
-  setTimeout(() => (byId("copied").textContent = ""), 2500);
 }
 
 async function begin() {
@@ -319,5 +332,6 @@ async function begin() {
   follow(byId("view"), () => looks?.plain && drawPictures());
 }
 
+const forgetTyped = whileTyping([byId("source"), byId("other")], typed);
 listen();
 begin();

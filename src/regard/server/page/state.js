@@ -23,7 +23,7 @@ export function linesOf(text) {
  * @property {"lines"|"picture"|"matrix"|"grid"|"rollout"|"beam"|"heads"} view
  * @property {string} name which attention, such as decoder.cross
  * @property {number|null} layer counted from 0; null: the last, until the model is known
- * @property {number|null} head counted from 0; null: all of them
+ * @property {number|"all"|null} head counted from 0; null: the mean of them; "all": each by itself
  * @property {number|null} token the row whose steps are shown, or MEAN of a picture's rows
  * @property {number|null} patch the column of a picture that is chosen
  * @property {boolean} patches draw weights over a picture as patches, not smoothly
@@ -106,7 +106,7 @@ const FITS = {
   view: (x) => Object.hasOwn(VIEWS, x),
   name: isText,
   layer: (x) => x === null || isCount(x),
-  head: (x) => x === null || isCount(x),
+  head: (x) => x === null || x === "all" || isCount(x),
   token: (x) => x === null || x === MEAN || isCount(x),
   patch: (x) => x === null || isCount(x),
   patches: (x) => typeof x === "boolean",
@@ -121,7 +121,7 @@ function parsed(text) {
   try {
     return JSON.parse(text);
   } catch {
-    return undefined;
+    return text; // a word, such as "all"
   }
 }
 
@@ -140,6 +140,16 @@ export function fitted(state, attentions, nLines) {
   const line = Math.max(0, Math.min(state.line, nLines - 1));
   if (!one) return { ...state, line };
   const layer = Math.min(state.layer ?? Infinity, one.layers - 1);
-  const head = state.head === null ? null : Math.min(state.head, one.heads - 1);
+  const all = state.head === "all" && state.view === "lines" ? "all" : null; // other views draw one
+  const head = oneHead(state.head) === null ? all : Math.min(Number(state.head), one.heads - 1);
   return { ...state, line, name: one.name, layer, head };
+}
+
+/**
+ * The head that is chosen, or null where it is their mean or all of them.
+ * @param {number|"all"|null} head
+ * @returns {number|null}
+ */
+export function oneHead(head) {
+  return typeof head === "number" ? head : null;
 }

@@ -1,8 +1,9 @@
 // The six steps of one token in one head, in the numbers that the model used.
 
-import { drawSteps, tokensOf } from "./draw.js";
-import { el, fill } from "./elements.js";
+import { drawCells, drawSteps, headOf, tokensOf } from "./draw.js";
+import { el, fill, scrollBehaviour } from "./elements.js";
 import { ask } from "./api.js";
+import { oneHead } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -21,30 +22,51 @@ export async function showSteps(box, state, payload, body, change) {
   box.dataset.token = String(state.token);
   box.hidden = state.token === null || state.token < 0 || state.token >= tokens.length;
   if (box.hidden) return fill(box);
-  const head = state.head ?? 0;
+  const head = oneHead(state.head) ?? (heads === 1 ? 0 : null);
   const canvas = el("div", { class: "canvas" });
   const { name, layer, token } = state;
-  const parts = [title(tokens[token], state, change), headButtons(heads, head, change)];
+  const parts = [title(tokens[token], state, head, change), headButtons(heads, head, change)];
+  if (head === null) {
+    fill(box, ...parts, el("p", { class: "hint" }, EACH), canvas);
+    drawHeads(canvas, state, payload, change);
+    if (isNew) box.scrollIntoView({ block: "nearest", behavior: scrollBehaviour() });
+    return undefined;
+  }
   fill(box, ...parts, ...editedNote(body.edits ?? [], name, layer, head), canvas);
   try {
     const { steps } = await ask("/api/explain", { ...body, steps: { name, layer, head, token } });
     if (!canvas.isConnected) return;
     const named = { row: tokens[token], columns: columns.slice(0, steps.columns.length) };
     drawSteps(canvas, { ...steps, ...named });
-    if (isNew) box.scrollIntoView({ block: "nearest", behavior: "smooth" });
+    if (isNew) box.scrollIntoView({ block: "nearest", behavior: scrollBehaviour() });
   } catch (error) {
     canvas.replaceChildren(el("p", { class: "trouble", role: "alert" }, error.message));
   }
 }
 
-function title(token, { name, layer }, change) {
+const EACH = "Each head has six steps of its own: choose one. The last row is the mean of all.";
+
+/** Where the token looks in each head, and on average: what the picture is made of. */
+function drawHeads(canvas, { name, layer, token }, payload, change) {
+  const { columns, headings } = tokensOf(payload, name);
+  const heads = payload.attentions[name][layer];
+  const weights = [...Array.from(heads, (one) => one[token]), headOf(payload, name, layer, null)[token]];
+  const rows = [...Array.from(heads, (_, head) => `head ${head}`), "mean"];
+  drawCells(canvas, {
+    label: `${name}, layer ${layer}: one word in each head`, rows, columns: columns.slice(0, weights[0].length),
+    headings: { rows: "head", columns: headings.columns }, weights, headLabel: "each",
+    onCell: (row) => row < heads.length && change({ head: row }),
+  });
+}
+
+function title(token, { name, layer }, head, change) {
   const close = el(
     "button",
     { type: "button", class: "quiet", onclick: () => change({ token: null }) },
     "Close",
   );
-  const words = el("h2", { id: "steps-title" }, "Six steps of “", token, "”");
-  const where = el("p", { class: "caption" }, `${name}, layer ${layer}`);
+  const words = el("h2", { id: "steps-title" }, head === null ? "Every head of “" : "Six steps of “", token, "”");
+  const where = el("p", { class: "caption" }, `${name}, layer ${layer}${head === null ? "" : `, head ${head}`}`);
   return el("div", { class: "title" }, words, where, close);
 }
 

@@ -4,6 +4,7 @@ import { ask } from "./api.js";
 import { sidesOf, tokensOf } from "./draw.js";
 import { choice, el, fill, tick } from "./elements.js";
 import { found, spoken, without, withEdit } from "./edits.js";
+import { oneHead } from "./state.js";
 import { wordsOf } from "./words.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -43,6 +44,7 @@ export function showSwitches(box, state, payload, kinds, { refused, trouble }, c
   if (kinds.includes("force_token") && payload.target_tokens.length) {
     parts.push(group("Target", forceToken(state, payload, set, wanted), ...about("force_token")));
   } else parts.push(...about("force_token"));
+  if (box.querySelector('input[type="range"]:active')) return; // it is held: drawn anew when let go
   fill(box, ...parts);
 }
 
@@ -84,12 +86,12 @@ function active(state, { source }, set) {
 }
 
 function headTitle({ name, layer, head }) {
-  return head === null ? "One head" : `${name}, layer ${layer}, head ${head}`;
+  return oneHead(head) === null ? "One head" : `${name}, layer ${layer}, head ${head}`;
 }
 
 function headSwitches(state, payload, set) {
   const { name, layer, head, edits } = state;
-  if (head === null) {
+  if (oneHead(head) === null) {
     const where = ["lines", "matrix", "picture"].includes(state.view) ? "above the picture" : payload.picture ? "in Picture or Matrix" : "in Lines or Matrix";
     return [el("p", { class: "hint" }, `Pick one head ${where}, then switch it here.`)];
   }
@@ -105,6 +107,15 @@ function headSwitches(state, payload, set) {
       turn(key !== "", { ...force, key: Number(key) }),
     ),
   ];
+}
+
+const PAUSE = 120; // milliseconds between two questions while a slider is moved
+let sliding = 0;
+
+/** Do it soon, and the last of several only. */
+function whileSliding(act) {
+  clearTimeout(sliding);
+  sliding = setTimeout(act, PAUSE);
 }
 
 /** A slider from 1/8 to 8 in powers of two: sharpening and spreading get the same room. */
@@ -125,8 +136,14 @@ function temperature(state, payload, set) {
     step: 0.25,
     value: Math.log2(now.value),
     "data-control": "Temperature",
-    oninput: (event) => (shown.textContent = String(valueOf(event.target))),
-    onchange: (event) => apply({ value: valueOf(event.target) }),
+    oninput: (event) => {
+      shown.textContent = String(valueOf(event.target));
+      whileSliding(() => apply({ value: valueOf(event.target) }));
+    },
+    onchange: (event) => {
+      clearTimeout(sliding);
+      apply({ value: valueOf(event.target) });
+    },
   });
   const names = Object.keys(payload.attentions).map((name) => [name, name]);
   const where = choice("Temperature of", [["", "all attentions"], ...names], now.name ?? "", (name) =>

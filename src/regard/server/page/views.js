@@ -8,8 +8,8 @@ import { canvasIn, el } from "./elements.js";
 
 const HINTS = {
   picture: "The brighter, the more. Choose a small picture to see where it looks; choose a patch to see who looks there, or to paint it grey.",
-  lines: "Choose a word on the left for its six steps in numbers; point at any word to see its lines.",
-  matrix: "Choose a row for its six steps in numbers.",
+  lines: "Each word on the left looks at those on the right; the stronger a line, the more. Choose one for its six steps in numbers.",
+  matrix: "A row is where one word looks: its weights sum to 1. Choose a row for its six steps in numbers.",
   grid: "Choose a head to see it alone.",
 };
 
@@ -21,8 +21,7 @@ const HINTS = {
  * @param {(part: Partial<State>) => void} change
  */
 export function showLook(box, payload, state, change) {
-  const layers = payload.attentions[state.name];
-  if (!layers) {
+  if (!payload.attentions[state.name]) {
     const words = "This system does not attend: there is nothing to draw.";
     return box.replaceChildren(el("p", { class: "hint" }, words));
   }
@@ -40,8 +39,7 @@ export function showLook(box, payload, state, change) {
     const onPick = (picked) => change({ ...picked, view: "matrix" });
     drawGrid(canvas, payload, { name, onPick });
   } else {
-    const heads = head === null ? [...layers[layer].keys()] : [head];
-    drawLines(canvas, payload, { name, layer, heads, threshold, onToken });
+    drawLines(canvas, payload, { name, layer, heads: head === "all" ? null : [head], threshold, onToken });
   }
 }
 

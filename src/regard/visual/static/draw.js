@@ -8,6 +8,7 @@
 // the same box keeps the focus where it was, and a picture of the same size its place.
 //
 //   drawMatrix(box, payload, {name, layer, head, title, onToken})    head: null = mean of all heads
+//   drawCells(box, {label, rows, columns, headings, weights, signed, onCell})   any table of weights
 //   drawLines(box, payload, {name, layer, heads, threshold, onToken})   heads: null = every head
 //   drawGrid(box, payload, {name, onPick})
 //   drawSteps(box, steps)   drawTree(box, tree, {onPick})   drawHeadMap(box, heads, {onPick})
@@ -23,11 +24,14 @@
 
 // Colours, scales, fonts and digits; visual/theme.py writes it.
 import { THEME } from "./theme.js";
+import { tellerOf, tellTitles } from "./hover.js";
+import { drawManyLines } from "./many_lines.js";
 
 const NS = "http://www.w3.org/2000/svg";
 const { font: FONT, dashes: DASHES, digits: DIGITS } = THEME;
 export const PALETTE = THEME.palette;
-const MANY = 5000; // cells; more of them get their titles only when pointed at
+const MANY = 3000; // cells or lines; more of them are pixels, not elements
+const TARGET = 24; // pixels: what is to be hit by a finger is no smaller
 const LONGEST = 14; // letters of a name; the whole of it shows on hover
 
 // ---------------------------------------------------------------- what the payload says
@@ -74,7 +78,7 @@ export function headOf(payload, name, layer, head) {
 
 const mean = (values) => values.reduce((sum, one) => sum + one, 0) / values.length;
 export const headName = (head) => (head === null || head === undefined ? "mean" : String(head));
-export const spoken = (value) => (Number.isFinite(value) ? String(Number(value.toPrecision(DIGITS.exact))) : "–");
+export const spoken = (value) => (Number.isFinite(value) ? String(Number(value.toPrecision(DIGITS.told))) : "–");
 const short = (value) => (Number.isFinite(value) ? value.toFixed(Math.abs(value) < 100 ? DIGITS.vector : DIGITS.large) : "–");
 export const clamp = (low, value, high) => Math.max(low, Math.min(high, value));
 export const cut = (text, most = LONGEST) => {
@@ -130,7 +134,7 @@ function paperOf(box) {
 }
 
 // A scrolling box with an SVG of fixed size inside, and a line that reads out what is pointed at.
-// `legend`: what the signs in the picture mean.
+// `legend`: what the signs in the picture mean, as text or as nodes.
 export function begin(box, label, width, height, legend = "") {
   const before = lastOf(box);
   const svg = make("svg", {
@@ -142,30 +146,33 @@ export function begin(box, label, width, height, legend = "") {
   const scroller = document.createElement("div");
   scroller.setAttribute("data-scroller", "");
   scroller.style.cssText = "overflow:auto;max-width:100%;max-height:min(80vh,46rem)";
-  const readout = document.createElement("div");
+  const readout = document.createElement("div"); // for those who hear the page; others see the tip
   readout.setAttribute("data-readout", "");
   readout.setAttribute("aria-live", "polite");
-  readout.style.cssText =
-    `min-height:1.5em;font:12px/1.5 ${FONT};overflow-wrap:anywhere;font-variant-numeric:tabular-nums`;
+  readout.style.cssText = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)";
   scroller.append(svg);
-  const below = [readout];
+  const teller = tellerOf(readout, paperOf(box), FONT);
+  const below = [readout, teller.tip];
   if (legend) {
     const signs = document.createElement("div");
     signs.setAttribute("data-legend", "");
-    signs.style.cssText = `font:12px/1.5 ${FONT};opacity:.8`;
-    signs.textContent = legend;
+    signs.style.cssText = `font:13px/1.5 ${FONT};opacity:.85;margin-top:.3rem`;
+    signs.append(...[legend].flat());
     below.unshift(signs);
   }
   box.replaceChildren(scroller, ...below);
   cueEdges(scroller);
   if (before.size === svg.getAttribute("viewBox")) scroller.scrollTo(before.x, before.y);
-  const read = (event) => {
-    const title = event.target.closest && event.target.closest("svg *")?.querySelector(":scope > title");
-    if (title) readout.textContent = title.textContent;
-  };
-  svg.addEventListener("pointerover", read);
-  svg.addEventListener("focusin", read);
-  return { svg, scroller, held: before.held };
+  tellTitles(svg, teller);
+  scroller.addEventListener("scroll", teller.hide, { passive: true });
+  return { svg, scroller, teller, held: before.held };
+}
+
+// A patch of a colour, for a legend.
+function swatch(colour) {
+  const one = document.createElement("span");
+  one.style.cssText = `display:inline-block;width:1.1em;height:.8em;border-radius:2px;background:${colour};margin-right:.35em`;
+  return one;
 }
 
 // What goes on beyond an edge fades out there, until it is scrolled to.
@@ -191,7 +198,7 @@ function lastOf(box) {
   if (!scroller) return {};
   const held = scroller.querySelector(":focus");
   return {
-    size: scroller.firstChild.getAttribute("viewBox"), x: scroller.scrollLeft, y: scroller.scrollTop,
+    size: scroller.querySelector("svg").getAttribute("viewBox"), x: scroller.scrollLeft, y: scroller.scrollTop,
     held: held && placeOf(held),
   };
 }
@@ -298,68 +305,217 @@ function nothing(box, text) {
 
 export function drawMatrix(box, payload, { name, layer, head = null, title, onToken } = {}) {
   if (!payload.attentions[name]) return nothing(box, "This system does not attend.");
-  const weights = headOf(payload, name, layer, head);
-  const { rows, columns } = tokensOf(payload, name);
-  const left = widest(rows) + 12;
-  const top = 0.75 * widest(columns) + 16;
-  const overhang = 0.75 * widthOf(cut(columns[columns.length - 1])) + 8;
-  const room = (box.clientWidth || 640) - left - overhang;
-  const cell = clamp(15, Math.floor(room / columns.length), 30);
-  const label = title ?? `${name}, layer ${layer}, head ${headName(head)}`;
-  const frame = begin(box, label,
-    left + cell * columns.length + overhang, top + cell * rows.length + 4);
-  const { svg, scroller } = frame;
-  const ink = inkOf(box);
-  const story = (t, s) => `${rows[t]} → ${columns[s]}: ${spoken(weights[t][s])}`;
-  const many = rows.length * columns.length > MANY;
-  const cells = make("g", { stroke: "currentColor", "stroke-opacity": cell < 20 ? 0.08 : 0.15 });
-  const side = nameGroup(box, { width: left, height: top + cell * rows.length + 4 });
-  const above = nameGroup(box, { width: left + cell * columns.length + overhang, height: top });
-  const items = [];
-  rows.forEach((row, t) => {
-    const text = titled(make("text", {
-      x: left - 7, y: top + cell * (t + 0.5) + 4, "text-anchor": "end", "data-row": t,
-    }, cut(row)), row);
-    side.append(text);
-    items.push(text);
-    columns.forEach((column, s) => {
-      const weight = weights[t][s];
-      const one = make("rect", {
-        x: left + cell * s, y: top + cell * t, width: cell - 1, height: cell - 1,
-        fill: ink, "fill-opacity": clamp(0, weight, 1).toFixed(3),
-        "data-t": t, "data-s": s, "data-head": headName(head), "data-weight": weight,
-      });
-      if (!many) titled(one, story(t, s));
-      cells.append(one);
-      items.push(one);
-    });
-  });
-  if (many) titledWhenAsked(svg, (one) => story(one.dataset.t, one.dataset.s));
-  columns.forEach((column, s) => {
-    above.append(titled(make("text", {
-      transform: `translate(${left + cell * (s + 0.5) + 3} ${top - 5}) rotate(-45)`, "data-column": s,
-    }, cut(column)), column));
-  });
-  const corner = make("g");
-  corner.append(make("rect", { x: 0, y: 0, width: left - 4, height: top - 4, fill: paperOf(box) }));
-  svg.append(cells, above, side, corner);
-  const reveal = sticky(scroller, [
-    { group: side, x: true }, { group: above, y: true }, { group: corner, x: true, y: true },
-  ], { x: left, y: top });
-  operable(frame, items, {
-    move: onGrid(rows.length, columns.length + 1), reveal,
-    act: onToken && ((i) => {
-      const s = (i % (columns.length + 1)) - 1;
-      onToken(Math.floor(i / (columns.length + 1)), { name, layer, head, s: s < 0 ? null : s });
-    }),
+  const { rows, columns, headings } = tokensOf(payload, name);
+  drawCells(box, {
+    label: title ?? `${name}, layer ${layer}, head ${headName(head)}`, rows, columns, headings,
+    weights: headOf(payload, name, layer, head), headLabel: headName(head),
+    onCell: onToken && ((t, s) => onToken(t, { name, layer, head, s })),
   });
 }
 
-function titledWhenAsked(svg, story) {
-  const ask = ({ target }) => {
-    if (target.dataset.weight !== undefined && !target.firstChild) titled(target, story(target));
+// A table of weights from 0 to 1, or of changes (`signed`), which are blue above 0 and orange below.
+// onCell(t, s): s is null for the name of a row.
+export function drawCells(box, { label, rows, columns, headings, weights, headLabel, signed = false, onCell }) {
+  const size = cellSizes(box, rows, columns);
+  const { left, top, wide, high, overhang } = size;
+  const frame = begin(box, label, left + wide * columns.length + overhang, top + high * rows.length + 34);
+  const { svg, scroller } = frame;
+  const colours = coloursOf(box);
+  const most = signed ? Math.max(1e-9, ...rows.map((_, t) => Math.max(...Array.from(weights[t], Math.abs)))) : 1;
+  const inkFor = (weight) => (!signed ? colours.ink : weight < 0 ? colours.below : colours.above);
+  const strength = (weight) => clamp(0, Math.abs(weight) / most, 1);
+  const toldAs = (weight) => (signed && weight > 0 ? "+" : "") + spoken(weight);
+  const story = (t, s) => `${rows[t]} → ${columns[s]}: ${toldAs(weights[t][s])}`;
+  const side = nameGroup(box, { width: left, height: top + high * rows.length });
+  const above = nameGroup(box, { width: left + wide * columns.length + overhang, height: top });
+  const rowNames = rows.map((row, t) => {
+    const one = make("g", { "data-row": t });
+    one.append(
+      make("rect", { x: 0, y: top + high * t, width: left - 2, height: high, "fill-opacity": 0 }),
+      make("text", { x: left - 7, y: top + high * (t + 0.5) + 4, "text-anchor": "end" }, cut(row)));
+    side.append(titled(one, row));
+    return one;
+  });
+  columns.forEach((column, s) => {
+    const place = size.upright
+      ? { x: left + wide * (s + 0.5), y: top - 7, "text-anchor": "middle" }
+      : { transform: `translate(${left + wide * (s + 0.5) + 3} ${top - 5}) rotate(-45)` };
+    above.append(titled(make("text", { ...place, "data-column": s }, cut(column)), column));
+  });
+  const corner = make("g");
+  corner.append(
+    make("rect", { x: 0, y: 0, width: left - 4, height: top - 4, fill: paperOf(box) }),
+    make("text", { x: 2, y: 13, "font-weight": 600, "data-axis": "rows" }, `${headings.rows} ↓`),
+    make("text", { x: 1.1 * widthOf(`${headings.rows} ↓`) + 12, y: 13, "font-weight": 600, "data-axis": "columns" },
+      `looks at ${headings.columns} →`));
+  const table = { rows, columns, weights, headLabel, size, inkFor, strength, story, signed };
+  const cross = make("g", { fill: "none", stroke: "currentColor", "stroke-opacity": 0.55, "pointer-events": "none" });
+  const many = rows.length * columns.length > MANY;
+  const made = many ? pixelCells(frame, table) : elementCells(box, table);
+  svg.append(made.group, cross, above, side, corner,
+    scaleOf({ y: top + high * rows.length + 12, x: left, ink: inkFor, most, signed, width: wide * columns.length }));
+  made.onCell?.((t, s) => crossAt(svg, cross, size, rows.length, columns.length, t, s));
+  if (!many) crossOnCells(svg, cross, size, rows.length, columns.length);
+  const reveal = sticky(scroller, [
+    { group: side, x: true }, { group: above, y: true }, { group: corner, x: true, y: true },
+  ], { x: left, y: top });
+  const items = many ? [...rowNames, made.surface] : rowNames.flatMap((one, t) => [one, ...made.cells[t]]);
+  const act = onCell && ((i) => {
+    if (many) return i < rows.length ? onCell(i, null) : onCell(...made.cell());
+    const s = (i % (columns.length + 1)) - 1;
+    return onCell(Math.floor(i / (columns.length + 1)), s < 0 ? null : s);
+  });
+  const move = many ? alongRows(rows.length) : onGrid(rows.length, columns.length + 1);
+  operable(frame, items, { move, reveal: many ? undefined : reveal, act });
+}
+
+// Cells fill the width there is; names of columns lie flat where they fit, else aslant.
+function cellSizes(box, rows, columns) {
+  const left = widest(rows) + 14;
+  const room = (box.clientWidth || 640) - left - 2;
+  const flat = Math.floor(room / columns.length);
+  const upright = widest(columns) + 8 <= flat;
+  const overhang = upright ? 0 : 0.75 * widthOf(cut(columns[columns.length - 1])) + 8;
+  const wide = clamp(15, Math.floor((room - overhang) / columns.length), 160); // rows are what is chosen
+  const top = 20 + (upright ? 20 : 0.75 * widest(columns) + 16);
+  return { left, top, wide, high: clamp(TARGET, wide, 30), overhang, upright };
+}
+
+// A rectangle a cell, with its number where there is room.
+function elementCells(box, { rows, columns, weights, headLabel, size, inkFor, strength, story, signed }) {
+  const { left, top, wide, high } = size;
+  const group = make("g", { stroke: "currentColor", "stroke-opacity": 0.15 });
+  const numbers = make("g", { "text-anchor": "middle", "font-size": 11, stroke: "none", "pointer-events": "none" });
+  const readable = readableOn(box);
+  const cells = rows.map((_, t) => columns.map((__, s) => {
+    const weight = weights[t][s];
+    const one = make("rect", {
+      x: left + wide * s, y: top + high * t, width: wide - 1, height: high - 1,
+      fill: inkFor(weight), "fill-opacity": strength(weight).toFixed(3),
+      "data-t": t, "data-s": s, "data-head": headLabel, "data-weight": weight,
+    });
+    group.append(titled(one, story(t, s)));
+    if (wide >= 38 && Math.abs(weight) >= 0.005) {
+      const words = (signed && weight > 0 ? "+" : "") + weight.toFixed(2);
+      numbers.append(make("text", {
+        x: left + wide * (s + 0.5), y: top + high * (t + 0.5) + 4, fill: readable(inkFor(weight), strength(weight)),
+      }, words));
+    }
+    return one;
+  }));
+  group.append(numbers);
+  return { group, cells };
+}
+
+// A pixel a cell, and one surface above them that is pointed at, and moved over by the arrow keys.
+function pixelCells(frame, { rows, columns, weights, size, inkFor, strength, story }) {
+  const { left, top, wide, high } = size;
+  const place = { x: left, y: top, width: wide * columns.length, height: high * rows.length };
+  const group = make("g");
+  const image = make("image", { ...place, preserveAspectRatio: "none",
+    href: pixelsOf(weights, rows.length, columns.length, (w) => [...rgbOf(inkFor(w)), 255 * strength(w)]) });
+  image.style.imageRendering = "pixelated";
+  const surface = make("rect", { ...place, "fill-opacity": 0, "data-surface": "", role: "img" });
+  group.append(image, surface);
+  let at = [0, 0];
+  let onCell = () => {};
+  const go = (t, s) => {
+    at = [clamp(0, t, rows.length - 1), clamp(0, s, columns.length - 1)];
+    surface.setAttribute("data-cell", at.join(" "));
+    surface.setAttribute("data-weight", weights[at[0]][at[1]]);
+    surface.setAttribute("aria-label", story(...at));
+    onCell(...at);
   };
-  for (const kind of ["pointerover", "focusin"]) svg.addEventListener(kind, ask, { capture: true });
+  const { teller, scroller } = frame;
+  surface.addEventListener("pointermove", (event) => {
+    const box = surface.getBoundingClientRect();
+    go(Math.floor((event.clientY - box.top) / high), Math.floor((event.clientX - box.left) / wide));
+    teller.tell(story(...at), event.clientX, event.clientY);
+  });
+  surface.addEventListener("keydown", (event) => {
+    const way = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
+    if (!way || (event.key === "ArrowLeft" && at[1] === 0)) return; // from the first cell back to its row
+    event.preventDefault();
+    event.stopPropagation();
+    go(at[0] + way[0], at[1] + way[1]);
+    scroller.scrollTo(inSight(scroller.scrollLeft, scroller.clientWidth, wide * at[1], left, wide),
+      inSight(scroller.scrollTop, scroller.clientHeight, high * at[0], top, high));
+    const box = surface.getBoundingClientRect();
+    teller.tell(story(...at), box.left + wide * (at[1] + 1), box.top + high * (at[0] + 1) - 12);
+  });
+  go(0, 0);
+  return { group, surface, cell: () => at, onCell: (then) => { onCell = then; } };
+}
+
+// Where to scroll to so that a cell at `place` behind names of size `edge` can be seen.
+function inSight(now, seen, place, edge, size) {
+  if (place < now) return place;
+  return Math.max(now, place + edge + size - seen);
+}
+
+const alongRows = (n) => (i, key) => {
+  if (key === "ArrowDown" && i + 1 < n) return i + 1;
+  if (key === "ArrowUp" && i > 0 && i < n) return i - 1;
+  if (key === "ArrowRight" && i < n) return n;
+  return key === "ArrowLeft" && i === n ? 0 : undefined;
+};
+
+// The row and the column of a cell, framed, and their names in bold.
+function crossAt(svg, cross, { left, top, wide, high }, nRows, nColumns, t, s) {
+  for (const one of svg.querySelectorAll('[data-row][font-weight], [data-column][font-weight]')) one.removeAttribute("font-weight");
+  if (t === null) return cross.replaceChildren();
+  cross.replaceChildren(
+    make("rect", { x: left, y: top + high * t - 0.5, width: wide * nColumns, height: high }),
+    make("rect", { x: left + wide * s - 0.5, y: top, width: wide, height: high * nRows }));
+  for (const name of [`[data-row="${t}"]`, `[data-column="${s}"]`]) {
+    svg.querySelector(name)?.setAttribute("font-weight", 700);
+  }
+}
+
+function crossOnCells(svg, cross, size, nRows, nColumns) {
+  const show = ({ target }) => {
+    const { t, s } = target.dataset ?? {};
+    crossAt(svg, cross, size, nRows, nColumns, s === undefined ? null : Number(t), Number(s));
+  };
+  for (const kind of ["pointerover", "focusin"]) svg.addEventListener(kind, show);
+  svg.addEventListener("pointerleave", () => crossAt(svg, cross, size, nRows, nColumns, null, 0));
+}
+
+// What the strength of a colour stands for.
+function scaleOf({ x, y, ink, most, signed, width }) {
+  const group = make("g", { "data-scale": "", "font-size": 11 });
+  const [n, wide] = [10, clamp(60, width, 160) / 10];
+  const [low, high] = signed ? [-most, most] : [0, most];
+  const written = (value) => (signed && value > 0 ? "+" : "") + Number(value.toPrecision(2));
+  const start = x + widthOf(written(low), 11) + 5;
+  group.append(make("text", { x, y: y + 10 }, written(low)));
+  for (let i = 0; i < n; i += 1) {
+    const value = low + ((high - low) * (i + 0.5)) / n;
+    group.append(make("rect", { x: start + wide * i, y, width: wide, height: 12, fill: ink(value), "fill-opacity": (Math.abs(value) / most).toFixed(3) }));
+  }
+  group.append(
+    make("rect", { x: start, y, width: wide * n, height: 12, fill: "none", stroke: "currentColor", "stroke-opacity": 0.4 }),
+    make("text", { x: start + wide * n + 5, y: y + 10 }, `${written(high)}  ${signed ? "change of weight" : "weight"}`));
+  return group;
+}
+
+// Of the ink and the paper of a page, the one that can be read on a colour of some strength.
+function readableOn(box) {
+  const { paper: page, number, reversed } = coloursOf(box);
+  const [paper, inks] = [rgbOf(page), [number, reversed]];
+  return (colour, strength) => {
+    const ground = rgbOf(colour).map((one, i) => strength * one + (1 - strength) * paper[i]);
+    const contrast = (ink) => {
+      const [a, b] = [luminance(rgbOf(ink)), luminance(ground)].sort((x, y) => y - x);
+      return (a + 0.05) / (b + 0.05);
+    };
+    return contrast(inks[0]) >= contrast(inks[1]) ? inks[0] : inks[1];
+  };
+}
+
+function luminance(rgb) {
+  const [r, g, b] = rgb.map((one) => (one / 255 <= 0.03928 ? one / 255 / 12.92 : ((one / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
 function nameGroup(box, { width, height }) {
@@ -376,54 +532,46 @@ export function drawLines(box, payload,
   const shown = heads || Array.from(payload.attentions[name][layer], (_, h) => h);
   const { rows, columns, headings } = tokensOf(payload, name);
   const [leftWidth, rightWidth] = [[rows, headings.rows], [columns, headings.columns]]
-    .map(([names, heading]) => widest([...names, heading]) + 12);
+    .map(([names, heading]) => widest([...names, heading]) + 24);
   const width = Math.max(leftWidth + rightWidth + 120, Math.min(box.clientWidth || 640, 720));
-  const legend = legendOf(shown, width);
+  const colours = coloursOf(box);
+  const legend = legendOf(shown, width, colours);
   const top = legend.height + 24;
-  const step = 23;
+  const step = TARGET + 2;
   const height = top + step * Math.max(rows.length, columns.length) + 6;
   const label = `${name}, layer ${layer}, lines from ${threshold} on`;
   const frame = begin(box, label, width, height);
   const { svg } = frame;
   const at = (i) => top + step * (i + 0.5);
-  const lines = make("g", { fill: "none" });
-  const [x1, x2] = [leftWidth, width - rightWidth];
-  shown.forEach((head, i) => {
-    const weights = headOf(payload, name, layer, head);
-    const shift = (i - (shown.length - 1) / 2) * Math.min(2, 14 / shown.length);
-    const bare = head === null ? inkOf(box) : colourOf(head);
-    rows.forEach((row, t) => columns.forEach((column, s) => {
-      const weight = weights[t][s];
-      if (weight < threshold) return;
-      const [y1, y2, third] = [at(t) + shift, at(s) + shift, (x2 - x1) / 3];
-      const line = make("path", {
-        d: `M${x1} ${y1}C${x1 + third} ${y1} ${x2 - third} ${y2} ${x2} ${y2}`,
-        stroke: bare, "stroke-width": (0.6 + 3.4 * clamp(0, weight, 1)).toFixed(2),
-        "stroke-opacity": (0.25 + 0.75 * clamp(0, weight, 1)).toFixed(3),
-        "stroke-dasharray": head === null ? null : dashOf(head),
-        "data-t": t, "data-s": s, "data-head": headName(head), "data-weight": weight,
-      });
-      lines.append(titled(line, `head ${headName(head)}: ${row} → ${column}: ${spoken(weight)}`));
-    }));
-  });
+  const sides = { x1: leftWidth, x2: width - rightWidth };
+  const lines = weightLines(payload, { name, layer, shown, threshold, at, colours });
+  const story = ({ head, t, s, weight }) =>
+    `${head === "mean" ? "mean of all heads" : `head ${head}`}: ${rows[t]} → ${columns[s]}: ${spoken(weight)}`;
   const items = [];
-  const tokens = make("g");
-  [[rows, leftWidth - 8, "end", "data-row"], [columns, width - rightWidth + 8, "start", "data-column"]]
-    .forEach(([names, x, anchor, key]) => names.forEach((one, i) => {
-      const text = titled(make("text", { x, y: at(i) + 4, "text-anchor": anchor, [key]: i }, cut(one)), one);
-      tokens.append(text);
-      items.push(text);
-    }));
+  const chips = make("g");
+  const chipsOf = (names, key, edge, onLeft) => names.forEach((one, i) => {
+    const wide = widthOf(cut(one)) + 16;
+    const x = onLeft ? edge - wide : edge;
+    const chip = make("g", { [key]: i });
+    chip.append(
+      make("rect", { x, y: at(i) - TARGET / 2, width: wide, height: TARGET, rx: 6, fill: colours.ink, "fill-opacity": 0.1, stroke: colours.ink, "stroke-opacity": 0.35 }),
+      make("text", { x: x + 8, y: at(i) + 4 }, cut(one)));
+    chips.append(titled(chip, one));
+    items.push(chip);
+  });
+  chipsOf(rows, "data-row", leftWidth, true);
+  chipsOf(columns, "data-column", width - rightWidth, false);
   svg.append(
-    tokens,
-    make("text", { x: leftWidth - 8, y: top - 6, "text-anchor": "end", "fill-opacity": 0.7 }, headings.rows),
-    make("text", { x: x2 + 8, y: top - 6, "fill-opacity": 0.7 }, headings.columns),
-    legend.group, lines);
-  if (!lines.childNodes.length) {
+    chips,
+    make("text", { x: leftWidth - 8, y: top - 6, "text-anchor": "end", "fill-opacity": 0.8 }, headings.rows),
+    make("text", { x: sides.x2 + 8, y: top - 6, "fill-opacity": 0.8 }, headings.columns),
+    legend.group);
+  if (!lines.length) {
     svg.append(make("text", { x: width / 2, y: at(0) + 4, "text-anchor": "middle" },
       `nothing reaches ${threshold}`));
   }
-  spotlight(svg, lines);
+  const light = lines.length > MANY ? pixelLines(frame, lines, sides, story) : elementLines(svg, lines, sides, story);
+  spotlight(svg, light);
   operable(frame, items, {
     move: (i, key) => betweenColumns(i, key, rows.length, columns.length),
     act: onToken && ((i) => {
@@ -433,20 +581,79 @@ export function drawLines(box, payload,
   });
 }
 
-const colourOf = (head) => PALETTE[head % PALETTE.length];
+// Every line from the threshold on, weak ones first; equals side by side, a head each.
+function weightLines(payload, { name, layer, shown, threshold, at, colours }) {
+  const lines = shown.flatMap((head, i) => {
+    const weights = headOf(payload, name, layer, head);
+    const shift = (i - (shown.length - 1) / 2) * Math.min(2, 14 / shown.length);
+    const style = {
+      colour: head === null ? colours.ink : colourOf(head, colours),
+      dash: head === null ? null : dashOf(head), head: headName(head),
+    };
+    return Array.from(weights).flatMap((row, t) => Array.from(row).flatMap((weight, s) => {
+      if (weight < threshold) return [];
+      const share = Math.round(40 * clamp(0, weight, 1)) / 40; // what looks alike is drawn at once
+      const strength = { width: 0.6 + 3.4 * share, opacity: 0.25 + 0.75 * share };
+      return [{ t, s, weight, strength, y1: at(t) + shift, y2: at(s) + shift, ...style }];
+    }));
+  });
+  return lines.sort((a, b) => a.strength.width - b.strength.width || Number(a.head) - Number(b.head));
+}
+
+function elementLines(svg, lines, { x1, x2 }, story) {
+  const group = make("g", { fill: "none" });
+  const third = (x2 - x1) / 3;
+  for (const line of lines) {
+    const { t, s, y1, y2, weight, colour, dash, head, strength } = line;
+    group.append(titled(make("path", {
+      d: `M${x1} ${y1}C${x1 + third} ${y1} ${x2 - third} ${y2} ${x2} ${y2}`,
+      stroke: colour, "stroke-width": strength.width.toFixed(2), "stroke-opacity": strength.opacity.toFixed(3),
+      "stroke-dasharray": dash, "data-t": t, "data-s": s, "data-head": head, "data-weight": weight,
+    }), story(line)));
+  }
+  svg.append(group);
+  return (isMine) => {
+    for (const path of group.children) {
+      const { t, s } = path.dataset;
+      path.style.opacity = !isMine || isMine({ t: Number(t), s: Number(s) }) ? "" : "0.06";
+    }
+  };
+}
+
+function pixelLines({ svg, teller }, given, sides, story) {
+  // Among so many the weak ones must not hide the strong.
+  const lines = given.map((line) => ({ ...line, strength: { ...line.strength, opacity: line.strength.opacity ** 2 } }));
+  const { light, at, image } = drawManyLines(svg, lines, sides);
+  svg.setAttribute("data-lines", lines.length);
+  IMAGES.set(svg, image);
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    if (event.target.closest("[data-row],[data-column]")) return;
+    const line = at(event.clientX - box.left, event.clientY - box.top);
+    light(line && ((one) => one === line));
+    if (line) teller.tell(story(line), event.clientX, event.clientY);
+    else teller.hide();
+  });
+  return light;
+}
+
+// What lies below a picture on a canvas, for those who save it.
+const IMAGES = new WeakMap();
+
+const colourOf = (head, { palette }) => palette[head % palette.length];
 const dashOf = (head) => DASHES[Math.floor(head / PALETTE.length) % DASHES.length] || null;
 
-function legendOf(heads, width) {
+function legendOf(heads, width, colours) {
   const group = make("g");
   let [x, y] = [4, 14];
   for (const head of heads) {
-    const text = head === null ? "mean" : `head ${head}`;
+    const text = head === null ? "mean of all heads" : `head ${head}`;
     const size = widthOf(text) + 40;
     if (x + size > width && x > 4) [x, y] = [4, y + 18];
     group.append(
       make("line", {
         x1: x, x2: x + 22, y1: y - 4, y2: y - 4, "stroke-width": 4,
-        stroke: head === null ? "currentColor" : colourOf(head),
+        stroke: head === null ? colours.ink : colourOf(head, colours),
         "stroke-dasharray": head === null ? null : dashOf(head),
       }),
       make("text", { x: x + 27, y }, text));
@@ -466,18 +673,15 @@ function betweenColumns(i, key, nRows, nColumns) {
 }
 
 // While a name is pointed at or focused, only its own lines stand out.
-function spotlight(svg, lines) {
-  const light = (event) => {
+function spotlight(svg, light) {
+  const show = (event) => {
     const one = event.target.closest("[data-row],[data-column]");
-    for (const line of lines.children) {
-      const mine = !one || (one.hasAttribute("data-row")
-        ? line.dataset.t === one.dataset.row : line.dataset.s === one.dataset.column);
-      line.style.opacity = mine ? "" : "0.06";
-    }
+    if (!one) return light(null);
+    const { row, column } = one.dataset;
+    light(row !== undefined ? ({ t }) => t === Number(row) : ({ s }) => s === Number(column));
   };
-  const all = () => { for (const line of lines.children) line.style.opacity = ""; };
-  for (const kind of ["pointerover", "focusin"]) svg.addEventListener(kind, light);
-  for (const kind of ["pointerleave", "focusout"]) svg.addEventListener(kind, all);
+  for (const kind of ["pointerover", "focusin"]) svg.addEventListener(kind, show);
+  for (const kind of ["pointerleave", "focusout"]) svg.addEventListener(kind, () => light(null));
 }
 
 // ---------------------------------------------------------------- all layers and heads
@@ -491,9 +695,10 @@ export function drawGrid(box, payload, { name, onPick } = {}) {
   const size = clamp(28, Math.floor(((box.clientWidth || 640) - left) / n) - gap, 120);
   const tall = clamp(size / 2, (size * rows.length) / columns.length, size * 2);
   const frame = begin(box, `${name}, every layer and head`,
-    left + n * (size + gap), top + layers.length * (tall + gap) + 4);
+    left + n * (size + gap), top + layers.length * (tall + gap) + 4, GRID_LEGEND);
   const { svg } = frame;
   const colour = rgbOf(inkOf(box));
+  const colourFor = (weight) => [...colour, 255 * clamp(0, weight, 1) ** THEME.overviewPower];
   for (let h = 0; h < n; h += 1) {
     svg.append(make("text", {
       x: left + h * (size + gap) + size / 2, y: 14, "text-anchor": "middle",
@@ -509,7 +714,7 @@ export function drawGrid(box, payload, { name, onPick } = {}) {
       const one = make("g", { "data-layer": layer, "data-head": head });
       const place = { x: left + head * (size + gap), y, width: size, height: tall };
       const image = make("image", {
-        ...place, href: imageOf(weights, rows.length, columns.length, colour), preserveAspectRatio: "none",
+        ...place, href: pixelsOf(weights, rows.length, columns.length, colourFor), preserveAspectRatio: "none",
       });
       image.style.imageRendering = "pixelated";
       one.append(image,
@@ -526,19 +731,21 @@ export function drawGrid(box, payload, { name, onPick } = {}) {
   });
 }
 
+// A power of the weight is shown: a glance must also find the weak ones.
+const GRID_LEGEND = `In each small picture a row looks at the columns, as in the matrix. Its strength is ${
+  THEME.overviewPower === 0.5 ? "the square root" : `the power ${THEME.overviewPower}`} of the weight, so that weak ones show: `
+  + `0.01 looks like ${(0.01 ** THEME.overviewPower).toFixed(1)}, 0.25 like ${(0.25 ** THEME.overviewPower).toFixed(1)}.`;
+
 const rgbOf = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 
-// A pixel a weight. A power of the weight is shown: a glance must also find the weak ones.
-function imageOf(weights, nRows, nColumns, [red, green, blue]) {
+// A pixel a weight, as a PNG; colourFor: its red, green, blue and opacity, each up to 255.
+function pixelsOf(weights, nRows, nColumns, colourFor) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [nColumns, nRows];
   const context = canvas.getContext("2d");
   const pixels = context.createImageData(nColumns, nRows);
   for (let t = 0; t < nRows; t += 1) {
-    for (let s = 0; s < nColumns; s += 1) {
-      const alpha = 255 * clamp(0, weights[t][s], 1) ** THEME.overviewPower;
-      pixels.data.set([red, green, blue, alpha], 4 * (t * nColumns + s));
-    }
+    for (let s = 0; s < nColumns; s += 1) pixels.data.set(colourFor(weights[t][s]), 4 * (t * nColumns + s));
   }
   context.putImageData(pixels, 0, 0);
   return canvas.toDataURL("image/png");
@@ -547,17 +754,20 @@ function imageOf(weights, nRows, nColumns, [red, green, blue]) {
 // ---------------------------------------------------------------- the six steps
 
 export function drawSteps(box, steps) {
-  const { strip, bar, number, wide, starts, left, width } = stepColumns(box, steps);
-  const [top, step] = [74, 22];
-  const below = top + step * steps.columns.length + 12;
+  const { strip, bar, number, wide, starts, left, width, stacked } = stepColumns(box, steps);
+  const [top, step] = [74, 24];
+  const n = steps.columns.length;
+  const second = stacked ? top + step * n + 46 : top; // where the rows of the values begin
+  const below = second + step * n + 12;
+  const height = below + 3 * step + 6;
   const label = `${steps.row} in ${steps.name}, layer ${steps.layer}, head ${steps.head}: six steps`;
-  const frame = begin(box, label, width, below + 3 * step + 6);
-  const { svg, scroller } = frame;
   const draw = coloursOf(box);
+  const frame = begin(box, label, width, height, signLegend(draw));
+  const { svg, scroller } = frame;
   // One scale a column: what a small weight leaves of a value must look small.
   const [keys, values] = [largestOf(steps.keys), largestOf(steps.values)];
   const weighted = largestOf([...steps.weighted, steps.sum]);
-  const side = nameGroup(box, { width: left - 2, height: below + 3 * step + 6 });
+  const side = nameGroup(box, { width: left - 2, height });
   side.append(titled(make("text", { x: left - 8, y: 26, "text-anchor": "end", "font-weight": 600 },
     cut(steps.row)), steps.row));
   svg.append(make("text", { x: starts[0], y: 12 }, "1 query"));
@@ -565,28 +775,30 @@ export function drawSteps(box, steps) {
   stepTitles(steps).forEach(([text, why], i) => {
     const right = i === 1 || i === 2;
     const title = make("text", {
-      x: starts[i] + (right ? number : 0), y: top - 8, "text-anchor": right ? "end" : "start",
+      x: starts[i] + (right ? number : 0), y: (i > 3 ? second : top) - 8, "text-anchor": right ? "end" : "start",
     }, text);
     svg.append(why ? titled(title, why) : title);
   });
   steps.columns.forEach((column, s) => {
-    const y = top + step * s;
+    const [y, valueY] = [top + step * s, second + step * s];
     const row = make("g", { "data-s": s, "data-weight": steps.weights[s] });
     if (!steps.visible[s]) row.setAttribute("opacity", 0.35);
-    side.append(titled(make("text", { x: left - 8, y: y + 15, "text-anchor": "end", "data-column": s },
+    const nameAt = (where, more) => side.append(titled(make("text", { x: left - 8, y: where + 16, "text-anchor": "end", ...more },
       cut(column)), steps.visible[s] ? column : `${column} (hidden)`));
+    nameAt(y, { "data-column": s });
+    if (stacked) nameAt(valueY);
     stripInto(row, steps.keys[s], starts[0], y, strip, `key of ${column}`, draw, keys);
     numberInto(row, steps.scores[s], starts[1] + number, y, `score of ${column}`);
     numberInto(row, steps.scaled[s], starts[2] + number, y, `scaled score of ${column}`);
     barInto(row, steps.weights[s], starts[3], y, `weight of ${column}`, draw.ink, bar);
-    stripInto(row, steps.values[s], starts[4], y, wide, `value of ${column}`, draw, values);
-    stripInto(row, steps.weighted[s], starts[5], y, wide, `weighted value of ${column}`, draw, weighted);
+    stripInto(row, steps.values[s], starts[4], valueY, wide, `value of ${column}`, draw, values);
+    stripInto(row, steps.weighted[s], starts[5], valueY, wide, `weighted value of ${column}`, draw, weighted);
     svg.append(row);
   });
   results(steps).forEach(([key, text], i) => {
     const y = below + step * i;
-    const x = key === "sum" ? starts[5] : starts[bar < 76 ? 4 : 2];
-    svg.append(make("text", { x: x - 10, y: y + 15, "text-anchor": "end" }, text));
+    const x = key === "sum" || stacked ? starts[5] : starts[2];
+    svg.append(make("text", { x: x - 10, y: y + 16, "text-anchor": "end" }, text));
     const most = key === "sum" ? weighted : largestOf([steps[key]]);
     stripInto(svg, steps[key], x, y, starts[5] + wide - x, text, draw, most);
   });
@@ -596,26 +808,46 @@ export function drawSteps(box, steps) {
   operable(frame, items, { move: onGrid(items.length, 1) });
 }
 
-// Where the columns begin. On a narrow screen those up to the softmax are made to fit, for that is
-// what one comes for; the values are a scroll away.
+// Where the columns begin. All of them fit: beside each other, or on a narrow screen in two parts,
+// up to the softmax and from the values on.
 function stepColumns(box, steps) {
-  const d = Math.max(steps.query.length, ...[steps.keys, steps.values].map((one) => (one[0] || []).length));
-  const narrow = (box.clientWidth || 640) < 560;
-  const wide = clamp(64, 4 * d, narrow ? 120 : 200);
-  const [strip, number, bar, gap] = narrow ? [28, 60, 28, 6] : [wide, 58, 76, 16];
+  const room = box.clientWidth || 640;
   const left = widest([...steps.columns, steps.row]) + 14;
-  const columns = [strip, number, number, bar + 46, wide, Math.max(wide, 100)];
-  const starts = columns.map((_, i) => left + columns.slice(0, i).reduce((a, b) => a + b + gap, 0));
-  return { strip, bar, number, wide, starts, left, width: starts[5] + columns[5] + 8 };
+  const [number, gap] = [66, 12];
+  const beside = room - left - 2 * number - (76 + 46) - 5 * gap - 10;
+  const d = Math.max(steps.query.length, ...[steps.keys, steps.values].map((one) => (one[0] || []).length));
+  if (beside >= 3 * 100) {
+    const wide = clamp(100, Math.floor(beside / 3), Math.max(100, 5 * d));
+    const columns = [wide, number, number, 76 + 46, wide, wide];
+    const starts = columns.map((_, i) => left + columns.slice(0, i).reduce((a, b) => a + b + gap, 0));
+    return { strip: wide, bar: 76, number, wide, starts, left, stacked: false, width: starts[5] + wide + 4 };
+  }
+  const [bar, few] = [28, 66];
+  const strip = Math.max(20, room - left - 2 * few - (bar + 46) - 3 * 6 - 8);
+  const wide = Math.max(48, Math.floor((room - left - gap - 8) / 2));
+  const starts = [0, strip + 6, strip + few + 12, strip + 2 * few + 18, 0, wide + gap].map((one) => left + one);
+  return { strip, bar, number: few, wide, starts, left, stacked: true, width: Math.max(starts[5] + wide, starts[3] + bar + 46) + 4 };
+}
+
+// Which colour stands for what.
+function signLegend({ above, below }) {
+  return [swatch(above), "above 0  ", swatch(below), "below 0, and the stronger the farther from it; a scale for each column"];
 }
 
 // The heading of each column, and where it is not clear by itself, why it is so.
-function stepTitles({ scale, prior }) {
-  const scaled = scale === null || scale === undefined ? "4 no scale" : `4 × ${Number(scale.toPrecision(3))}`;
+function stepTitles({ scale, prior, query }) {
   const softmax = !prior ? ["5 softmax"] : Array.from(prior).every((one) => one === 0)
     ? ["5 softmax × 0", "This head is ablated: after the softmax its weights are multiplied by 0."]
     : ["5 softmax × prior", "After the softmax the weights are multiplied, as by the Gaussian of a window."];
-  return [["2 key"], ["3 score"], [scaled], softmax, ["value"], ["6 weight × value"]];
+  return [["2 key"], ["3 score"], scaleTitle(scale, query.length), softmax, ["value"], ["6 weight × value"]];
+}
+
+// By what scores are multiplied, as the lectures write it where it is that.
+function scaleTitle(scale, d) {
+  if (scale === null || scale === undefined) return ["4 no scale"];
+  const number = Number(scale.toPrecision(3));
+  if (Math.abs(scale * Math.sqrt(d) - 1) > 1e-4) return [`4 × ${number}`];
+  return ["4 × 1/√d_k", `d_k = ${d}, the size of a query and of a key: scores are multiplied by 1/√${d} = ${number}`];
 }
 
 // What comes of the values. The stream takes what W_o makes of them as it is, so both are one line.
@@ -662,54 +894,72 @@ function barInto(parent, weight, x, y, what, ink, width) {
 
 // ---------------------------------------------------------------- the beam as a tree
 
+// A row a step, so that all of them can be seen; the winner runs straight down at the left.
 export function drawTree(box, tree, { onPick } = {}) {
-  const nodes = placed(tree.nodes);
+  const byId = new Map(tree.nodes.map((node) => [node.id, node]));
+  const winner = new Set(pathTo(tree.nodes.find(({ state }) => state === "best"), byId).map(({ id }) => id));
+  const nodes = placed(tree.nodes, winner);
   const steps = Math.max(...nodes.map((node) => node.step));
-  const columns = Array.from({ length: steps + 1 }, (_, step) =>
-    Math.max(...nodes.filter((node) => node.step === step).map((node) => widthOf(wordsOf(node)))) + 48);
-  const xs = columns.map((_, i) => 10 + columns.slice(0, i).reduce((a, b) => a + b, 0));
-  const height = 30 + 28 * (Math.max(...nodes.map((node) => node.line)) + 1);
-  const width = xs[steps] + columns[steps];
+  const [left, high, rowHigh] = [58, 26, 38];
+  const widths = [];
+  for (const node of nodes) widths[node.line] = Math.max(widths[node.line] ?? 0, widthOf(wordsOf(node)) + 30);
+  const xs = widths.map((_, i) => left + widths.slice(0, i).reduce((a, b) => a + b, 0));
+  const [width, height] = [left + widths.reduce((a, b) => a + b, 0) + 4, rowHigh * (steps + 1) + 6];
   const frame = begin(box, `beam of ${tree.n_beams}`, width, height, LEGEND);
   const { svg, scroller } = frame;
   const style = styleOf(box);
-  const byId = new Map(nodes.map((node) => [node.id, node]));
-  const yOf = (node) => 40 + 28 * node.line;
-  const headings = nameGroup(box, { width, height: 22 });
-  xs.forEach((x, step) => headings.append(
-    make("text", { x, y: 12, "fill-opacity": 0.7, "data-step": step }, step ? `step ${step}` : "start")));
+  const placedById = new Map(nodes.map((node) => [node.id, node]));
+  const yOf = ({ step }) => 4 + rowHigh * step;
+  const headings = nameGroup(box, { width: left - 8, height });
+  for (let step = 0; step <= steps; step += 1) {
+    headings.append(make("text", { x: 2, y: yOf({ step }) + 17, "fill-opacity": 0.8, "data-step": step }, step ? `step ${step}` : "start"));
+  }
   for (const node of nodes) {
-    const parent = byId.get(node.parent);
+    const parent = placedById.get(node.parent);
     if (!parent) continue;
-    const [x1, y1] = [xs[parent.step] + widthOf(wordsOf(parent)) + 16, yOf(parent)];
-    const [x2, y2] = [xs[node.step], yOf(node)];
+    const [x1, y1, x2, y2] = [xs[parent.line] + 18, yOf(parent) + high, xs[node.line] + 18, yOf(node)];
+    const { stroke, width: wide, opacity, dash } = style[winner.has(node.id) ? "best" : node.state];
+    const faint = node.state === "pruned" ? 0.4 : 1; // ways that were not taken must not cover those that were
     svg.append(make("path", {
-      d: `M${x1} ${y1}C${(x1 + x2) / 2} ${y1} ${(x1 + x2) / 2} ${y2} ${x2} ${y2}`, fill: "none",
-      stroke: style[node.state].stroke, "stroke-width": style[node.state].width,
-      "stroke-opacity": style[node.state].opacity, "stroke-dasharray": style[node.state].dash,
+      d: `M${x1} ${y1}C${x1} ${(y1 + y2) / 2} ${x2} ${(y1 + y2) / 2} ${x2} ${y2}`, fill: "none",
+      stroke, "stroke-width": wide, "stroke-opacity": opacity * faint, "stroke-dasharray": dash,
     }));
   }
   const boxes = make("g");
   svg.append(boxes);
   const items = nodes.map((node) => {
-    const { stroke, width: wide, opacity, dash } = style[node.state];
+    const { stroke, width: wide, opacity, dash } = style[winner.has(node.id) ? "best" : node.state];
     const one = make("g", { "data-node": node.id, "data-state": node.state, "data-score": node.score });
     one.append(
       make("rect", {
-        x: xs[node.step], y: yOf(node) - 11, width: widthOf(wordsOf(node)) + 16, height: 22, rx: 5,
-        fill: stroke, "fill-opacity": node.state === "best" ? 0.18 : 0.02,
+        x: xs[node.line], y: yOf(node), width: widthOf(wordsOf(node)) + 16, height: high, rx: 6,
+        fill: stroke, "fill-opacity": winner.has(node.id) ? 0.18 : 0.02,
         stroke, "stroke-width": wide, "stroke-opacity": opacity, "stroke-dasharray": dash,
       }),
-      make("text", { x: xs[node.step] + 8, y: yOf(node) + 4, "fill-opacity": opacity }, wordsOf(node)));
-    boxes.append(titled(one, storyOf(node)));
+      make("text", { x: xs[node.line] + 8, y: yOf(node) + 17, "fill-opacity": Math.max(opacity, 0.8) }, wordsOf(node)));
+    boxes.append(titled(one, storyOf(node, byId)));
     return one;
   });
   svg.append(headings);
   operable(frame, items, {
-    move: (i, key) => alongTree(nodes, byId, i, key),
-    reveal: sticky(scroller, [{ group: headings, y: true }], { x: 0, y: 22 }),
-    act: onPick && ((i) => onPick(tree.nodes.find((one) => one.id === nodes[i].id), pathTo(nodes[i], byId))),
+    move: (i, key) => alongTree(nodes, placedById, i, key),
+    reveal: sticky(scroller, [{ group: headings, x: true }], { x: left, y: 0 }),
+    act: onPick && ((i) => onPick(byId.get(nodes[i].id), pathTo(nodes[i], byId).map(({ token }) => token))),
   });
+}
+
+// How probable all tokens up to a node are together.
+export function probabilityOf(node, nodes) {
+  const byId = new Map(nodes.map((one) => [one.id, one]));
+  return Math.exp(pathTo(node, byId).reduce((sum, { log_prob: one }) => sum + one, 0));
+}
+
+// A share as one reads it; what is not quite nothing, or not quite all, is not written as that.
+export function shareText(share) {
+  const least = 10 ** -DIGITS.share; // of the last digit, in per cent
+  const text = (100 * share).toFixed(DIGITS.share);
+  if (share > 0 && Number(text) === 0) return `< ${least} %`;
+  return share < 1 && Number(text) === 100 ? `> ${100 - least} %` : `${text} %`;
 }
 
 function styleOf(box) {
@@ -722,38 +972,40 @@ function styleOf(box) {
   };
 }
 
-const LEGEND = "★ the best · ■ finished · ✕ pruned: point at it for the reason · the number is the score, "
-  + "a log-probability over the length penalty";
+const LEGEND = "★ the best · ■ finished · ✕ pruned: point at it for the reason · in per cent: how probable the "
+  + "token is after those before it";
 const SIGNS = { open: "", pruned: " ✕", finished: " ■", best: " ★" };
 const wordsOf = (node) => node.parent === null
-  ? cut(node.token) : `${cut(node.token)} ${Number(node.score).toFixed(DIGITS.score)}${SIGNS[node.state]}`;
-const storyOf = (node) => node.parent === null ? node.token
-  : `${node.token}: log-probability ${spoken(node.log_prob)}, score ${spoken(node.score)}, ${node.state}`
-    + (node.why ? ` (${node.why})` : "");
+  ? cut(node.token) : `${cut(node.token)} ${shareText(Math.exp(node.log_prob))}${SIGNS[node.state]}`;
+const storyOf = (node, byId) => node.parent === null ? node.token
+  : `${node.token}: ${shareText(Math.exp(node.log_prob))} here, ${shareText(Math.exp(
+    pathTo(node, byId).reduce((sum, { log_prob: one }) => sum + one, 0)))} with all before it; score ${
+    spoken(node.score)}, ${node.state}` + (node.why ? ` (${node.why})` : "");
 
-// In each step the hypotheses stand in the order of their scores, the pruned ones below: so a tree
-// is no higher than its fullest step, however long it grows.
-function placed(nodes) {
+// In each step the way of the winner comes first, then hypotheses in the order of their scores, the
+// pruned ones last: so a tree is no wider than its fullest step, however long it grows.
+function placed(nodes, winner) {
   const steps = new Map();
   for (const node of nodes) steps.set(node.step, [...(steps.get(node.step) || []), node]);
-  const lost = (node) => (node.state === "pruned" ? 1 : 0);
+  const rank = (node) => (winner.has(node.id) ? 0 : node.state === "pruned" ? 2 : 1);
   return [...steps.values()].flatMap((group) => group
-    .sort((a, b) => lost(a) - lost(b) || b.score - a.score)
+    .sort((a, b) => rank(a) - rank(b) || b.score - a.score)
     .map((node, line) => ({ ...node, line })));
 }
 
 function alongTree(nodes, byId, i, key) {
   const here = nodes[i];
-  if (key === "ArrowLeft") return nodes.indexOf(byId.get(here.parent));
-  if (key === "ArrowRight") return nodes.findIndex((one) => one.parent === here.id);
+  if (key === "ArrowUp") return nodes.indexOf(byId.get(here.parent));
+  if (key === "ArrowDown") return nodes.findIndex((one) => one.parent === here.id);
   const beside = nodes.filter((one) => one.step === here.step);
-  const turn = { ArrowDown: 1, ArrowUp: -1 }[key];
+  const turn = { ArrowRight: 1, ArrowLeft: -1 }[key];
   return turn ? nodes.indexOf(beside[beside.indexOf(here) + turn]) : undefined;
 }
 
+// The nodes from the first token to this one, without the beginning; none of no node.
 function pathTo(node, byId) {
   const path = [];
-  for (let one = node; one && one.parent !== null; one = byId.get(one.parent)) path.unshift(one.token);
+  for (let one = node; one && one.parent !== null; one = byId.get(one.parent)) path.unshift(one);
   return path;
 }
 
@@ -771,7 +1023,7 @@ export function drawHeadMap(box, heads, { onPick, told = storyOfHead, cost = cos
   frame.svg.append(points);
   for (const panel of panels) {
     const { members, x, y } = panel;
-    const marks = panelInto(frame.svg, panel, size, heads.clusters);
+    const marks = panelInto(frame.svg, panel, size, heads.clusters, coloursOf(box));
     const middles = [0, 1].map((axis) => spread(heads, members, axis).middle);
     const found = members.map((i) => ({
       x: x + size / 2 - 10 + scale * (heads.map[i][0] - middles[0]),
@@ -783,17 +1035,20 @@ export function drawHeadMap(box, heads, { onPick, told = storyOfHead, cost = cos
       const { i } = place;
       const [row, cluster] = [heads.rows[i], heads.clusters[i]];
       const one = make("g", { "data-index": i, "data-cluster": cluster });
-      one.append(make("circle", {
-        cx: place.x, cy: place.y, r: place.radius, "stroke-width": 1.5,
-        "fill-opacity": cost(row) > 0 && dearest > 0 ? 0.75 : 0, ...marks.get(cluster),
-      }));
+      const half = TARGET / 2; // a small mark is hit all the same
+      one.append(
+        make("path", { d: `M${place.x - half} ${place.y - half}h${TARGET}v${TARGET}h${-TARGET}z`, "fill-opacity": 0 }),
+        make("circle", {
+          cx: place.x, cy: place.y, r: place.radius, "stroke-width": 1.5,
+          "fill-opacity": cost(row) > 0 && dearest > 0 ? 0.75 : 0, ...marks.get(cluster),
+        }));
       places.push({ ...place, one, text: `${row.layer}.${row.head}` });
       points.append(titled(one, told(row, cluster)));
       items[i] = one;
     }
   }
   if (dearest > 0) sizesInto(frame.svg, dearest, height + 16);
-  nameWhereFree(places);
+  nameWhereFree(places, { width, height });
   operable(frame, items, {
     move: (i, key) => nearest(items, i, key),
     act: onPick && ((i) => onPick(heads.rows[i], i)),
@@ -806,10 +1061,10 @@ const radiusOf = (change, dearest) =>
 
 // The frame of a panel, its name, and its clusters; returns how each cluster is drawn. Clusters are
 // those of one attention, so colours begin anew in each panel; beyond the last one rings are dashed.
-function panelInto(svg, { name, members, x, y }, size, clusters) {
+function panelInto(svg, { name, members, x, y }, size, clusters, colours) {
   const known = [...new Set(members.map((i) => clusters[i]))].sort((a, b) => a - b);
   const marks = new Map(known.map((cluster, k) =>
-    [cluster, { fill: colourOf(k), stroke: colourOf(k), "stroke-dasharray": dashOf(k) }]));
+    [cluster, { fill: colourOf(k, colours), stroke: colourOf(k, colours), "stroke-dasharray": dashOf(k) }]));
   svg.append(
     make("text", { x: x + 4, y: y - 8 }, name),
     make("rect", {
@@ -834,18 +1089,20 @@ function moveApart(places, { left, right, top, bottom }) {
   for (let round = 0; round < 100; round += 1) {
     let still = true;
     places.forEach((a, i) => places.slice(i + 1).forEach((b, k) => {
-      const missing = a.radius + b.radius + 2 - Math.hypot(b.x - a.x, b.y - a.y);
+      const missing = reachOf(a) + reachOf(b) + 2 - Math.hypot(b.x - a.x, b.y - a.y);
       if (missing < 0.1) return;
       const turn = Math.hypot(b.x - a.x, b.y - a.y) > 1e-6 ? Math.atan2(b.y - a.y, b.x - a.x) : i + 2 * k;
       for (const [one, way] of [[a, -0.5], [b, 0.5]]) {
-        one.x = clamp(left + one.radius, one.x + way * missing * Math.cos(turn), right - one.radius);
-        one.y = clamp(top + one.radius, one.y + way * missing * Math.sin(turn), bottom - one.radius);
+        one.x = clamp(left + reachOf(one), one.x + way * missing * Math.cos(turn), right - reachOf(one));
+        one.y = clamp(top + reachOf(one), one.y + way * missing * Math.sin(turn), bottom - reachOf(one));
       }
       still = false;
     }));
     if (still) return;
   }
 }
+
+const reachOf = ({ radius }) => Math.max(radius, TARGET / 2);
 
 function sizesInto(svg, dearest, y) {
   let x = 18;
@@ -878,18 +1135,33 @@ function spread({ map }, members, axis) {
   return { span: high - low, middle: (low + high) / 2 };
 }
 
-// A name that would cover another or a mark is left out; it still shows when pointed at.
-function nameWhereFree(places) {
+// Beside its mark, on the side where it covers nothing; farther away, with a line to it, where all
+// near places are taken.
+function nameWhereFree(places, bounds) {
   const taken = places.map(({ x, y, radius }) => [x - radius, y - radius, x + radius, y + radius]);
   for (const { x, y, radius, one, text } of places) {
-    const start = x + radius + 3;
-    const room = [start, y - 6, start + 2 + widthOf(text, 11), y + 6];
-    const free = taken.every(([left, top, right, bottom]) =>
+    const wide = widthOf(text, 11);
+    const inside = ([left, top, right, bottom]) => left >= 0 && top >= 0 && right <= bounds.width && bottom <= bounds.height;
+    const isFree = (room) => inside(room) && taken.every(([left, top, right, bottom]) =>
       room[0] > right || room[2] < left || room[1] > bottom || room[3] < top);
-    if (!free) continue;
+    const { room, far } = namePlaces(x, y, radius, wide).find((place) => isFree(place.room)) ?? namePlaces(x, y, radius, wide)[0];
     taken.push(room);
-    one.append(make("text", { x: start, y: y + 4, "font-size": 11 }, text));
+    if (far) {
+      one.append(make("line", { x1: x, y1: y, x2: room[0] < x ? room[2] : room[0], y2: (room[1] + room[3]) / 2,
+        stroke: "currentColor", "stroke-opacity": 0.4, "pointer-events": "none" }));
+    }
+    one.append(make("text", { x: room[0] + 1, y: room[3] - 2, "font-size": 11 }, text));
   }
+}
+
+// Places for a name around a mark, near ones first, each [left, top, right, bottom].
+function namePlaces(x, y, radius, wide) {
+  return [3, 14, 26, 38, 52].flatMap((gap, ring) => [0, 180, 90, 270, 45, 315, 135, 225].map((degrees) => {
+    const [dx, dy] = [Math.cos((degrees * Math.PI) / 180), Math.sin((degrees * Math.PI) / 180)];
+    const left = x + dx * (radius + gap) - (dx < -0.1 ? wide + 2 : dx > 0.1 ? 0 : wide / 2);
+    const top = y + dy * (radius + gap + 4) - 6;
+    return { room: [left, top, left + wide + 2, top + 12], far: ring > 0 };
+  }));
 }
 
 const costOfHead = (row) => row.loss_change ?? 0;
@@ -978,6 +1250,8 @@ export function svgText(box) {
   copy.querySelectorAll("[data-sticky]").forEach((group) => group.removeAttribute("transform"));
   copy.querySelectorAll("[tabindex]").forEach((one) => one.removeAttribute("tabindex"));
   copy.setAttribute("color", getComputedStyle(box).color);
+  const lines = IMAGES.get(drawn);
+  if (lines) copy.prepend(make("image", { width: "100%", height: "100%", href: lines() }));
   const paper = make("rect", { width: "100%", height: "100%", fill: paperOf(box) });
   copy.prepend(paper);
   return new XMLSerializer().serializeToString(copy);
