@@ -39,6 +39,10 @@ class EnsembleRun(Run):
         return {**Run.facts(self), "preset": " + ".join(map(str, presets))}
 
     @override
+    def fixed_answer(self, *_args: Any, **_options: Any) -> Never:
+        self.explain()
+
+    @override
     def explain(self, *_args: Any, **_options: Any) -> Never:
         folders = ", ".join(str(run.folder.path) for run in self.runs)
         raise ConfigError(

@@ -24,7 +24,7 @@ from regard.models.base import LazyLogits
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Scoring
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
-from regard.tasks.encoding import READ_TOKENS, EncoderInput, EncoderRun
+from regard.tasks.encoding import READ_TOKENS, Chosen, EncoderInput, EncoderRun
 from regard.tasks.examples import PageExample
 from regard.tasks.look import MOST, Choice, Prediction, TopChoices
 from regard.tasks.opening import one_text
@@ -75,10 +75,9 @@ class Filler(EncoderRun):
         mask = self.tokenizer.specials.mask
         places = [i for i, token in enumerate(read) if token == mask]
         shares = logits[places].float().softmax(dim=-1).cpu()
-        width = shares.shape[-1]
-        silent = {*self.tokenizer.specials.named().values(), *self.tokenizer.nameless(width)}
-        shares[:, [*silent]] = -1  # they are no words, and come after all of them
-        best = shares.topk(min(n, width - len(silent)))
+        silent = self._silent(shares.shape[-1])
+        shares[:, silent] = -1  # they are no words, and come after all of them
+        best = shares.topk(min(n, shares.shape[-1] - len(silent)))
         chosen = iter(best.indices[:, 0].tolist())
         written = [next(chosen) if token == mask else token for token in read]
         guesses = [
@@ -86,6 +85,19 @@ class Filler(EncoderRun):
             for ids, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
         return Filled(self.tokenizer.decode(written), guesses)
+
+    def _silent(self, width: int) -> list[int]:
+        """Ids below ``width`` that are no words."""
+        return [*{*self.tokenizer.specials.named().values(), *self.tokenizer.nameless(width)}]
+
+    @override
+    def chosen(self, output: Tensor, laid: EncoderInput) -> Chosen:
+        """The best guess for each mask, of logits (S, V)."""
+        mask, said = self.tokenizer.specials.mask, output.clone()
+        said[:, self._silent(output.shape[-1])] = -torch.inf
+        rows = tuple(i for i, token in enumerate(laid.ids) if token == mask)
+        ids = tuple(said[list(rows)].argmax(dim=-1).tolist())
+        return Chosen(tuple(self.tokenizer.tokens(ids)), ids, rows)
 
     @override
     def looked_at(self, text: str) -> list[int]:
