@@ -588,8 +588,13 @@ def test_the_head_that_finds_antecedents_is_told_with_its_score(run, tmp_path):
         "head": 3,
         "share": 0.45,
         "shuffled": 0.1,
+        "rule": None,  # a run from before, whose scores have none
         "pronouns": ("it", "they", "he", "she"),
+        "written": ("il", "elle", "ils", "elles"),
     }
+    ruled = {**scores, "antecedent_accuracy_rule": 0.5}
+    folder.scores.write_text(json.dumps({"scores": {"test": ruled}}))
+    assert antecedents(other)["rule"] == 0.5
     mean = {**scores, "antecedent_accuracy_by": "encoder.self layer 0 mean"}
     folder.scores.write_text(json.dumps({"scores": {"test": mean}}))
     assert antecedents(other)["head"] is None

@@ -25,6 +25,7 @@ from regard.server.schemas import (
     NonemptyExplainRequest,
     PictureBeamRequest,
     PictureExplainRequest,
+    ReadRequest,
 )
 from regard.server.service import EVENT_STREAM, Event, Service, stream_response, typed_fields
 from regard.tasks.requests import MAX_NAME
@@ -109,6 +110,15 @@ def explain_routes(service: Service, measuring: HeadMeasuring) -> APIRouter:
     async def heads() -> Response:
         return json_response(await measuring.result())
 
+    @router.get("/heads/progress", summary="How far measuring the heads is.")
+    async def heads_progress() -> dict[str, Any]:
+        """``state`` is idle, measuring, done or refused; ``done`` heads ``of`` all were ablated."""
+        return measuring.progress()
+
+    @router.post("/read", summary="How a text would be read: what is unknown in it, and changed.")
+    async def read(asked: ReadRequest) -> Response:
+        return json_response(await service.worker.call(partial(_read, service, asked.text)))
+
     async def explain(asked: Any) -> Response:
         return json_response(await service.worker.call(partial(_explain, service, asked)))
 
@@ -141,6 +151,15 @@ def _explain(service: Service, asked: ExplainRequest) -> bytes:
     if asked.rollout is not None:
         answer["rollout"] = look.rollout(asked.rollout).tolist()
     return as_json(answer)
+
+
+def _read(service: Service, text: str) -> bytes:
+    """Where ``unknown`` words begin and end, and the text as it is ``read``, where that differs."""
+    run = service.run
+    lines = [run.read_as(line) for line in text.split("\n")]
+    read = "\n".join(lines)
+    told = {"unknown": run.unknown_spans(text), "read": None if read == text else read}
+    return as_json({**told, "known": run.nothing_known(text) is None})
 
 
 def looked_with(service: Service, asked: ExplainRequest) -> dict[str, Any]:
@@ -194,6 +213,7 @@ def info(service: Service) -> dict[str, Any]:
         **facts,
         "name": service.name,
         "knows": "" if reads is None else vocabulary(reads, both),
+        "tells_unknown": reads is not None and reads.specials.unread is not None,
         "form": form(service),
         "examples": examples,
         "attentions": _attentions(service, service.first_of(examples)),

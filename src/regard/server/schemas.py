@@ -153,6 +153,12 @@ class PictureExplainRequest(ExplainRequest):
     source: Image
 
 
+class ReadRequest(Request):
+    """A text as it is being typed."""
+
+    text: Text = Field(description="A sentence, a text or a prompt.")
+
+
 class ImportanceRequest(ExplainRequest):
     """A source to look at, and one token of its answer."""
 

@@ -104,8 +104,12 @@ class Filler(EncoderRun):
         return self._masked(text) if MASK in self._marked(text) else self.tokenizer.encode(text)
 
     @override
-    def unknown_words(self, text: str) -> list[str]:
-        return EncoderRun.unknown_words(self, self._marked(text).replace(MASK, " "))
+    def unknown_spans(self, text: str) -> list[tuple[int, int]]:
+        mask = self.tokenizer.specials.mask
+        marks = [MASK] if mask is None else [MASK, self.tokenizer.tokens([mask])[0]]
+        for mark in marks:  # as many spaces, so that places stay
+            text = text.replace(mark, " " * len(mark))
+        return EncoderRun.unknown_spans(self, text)
 
     @override
     def outcome(self, output: Tensor, laid: EncoderInput) -> Prediction:

@@ -30,7 +30,7 @@ from regard.text import pretrained
 from regard.text.pretrained import MARKS
 from regard.text.settings import TextSettings
 from regard.text.specials import MASK
-from regard.text.tokenizer import Tokenizer, unknown_words
+from regard.text.tokenizer import Tokenizer, unknown_spans
 
 
 def pick_device(name: str | None = None) -> torch.device:
@@ -188,7 +188,11 @@ class TrainedRun:
 
     def unknown_words(self, text: str) -> list[str]:
         """The words of a text in which something is that the model has never seen."""
-        return [] if self.reader is None else unknown_words(self.reader, text)
+        return [text[begin:end] for begin, end in self.unknown_spans(text)]
+
+    def unknown_spans(self, text: str) -> list[tuple[int, int]]:
+        """Where they begin and end, in characters."""
+        return [] if self.reader is None else unknown_spans(self.reader, text)
 
     def read_as(self, text: str) -> str:
         """What is read of a text that was typed: in runs of a plain world neither capitals nor

@@ -318,7 +318,12 @@ _BYTES = {chr(byte): byte for byte in _PLAIN} | {chr(0x100 + i): b for i, b in e
 
 def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
     """The words of a text, in order, that hold something the tokenizer has never seen."""
+    return [text[begin:end] for begin, end in unknown_spans(tokenizer, text)]
+
+
+def unknown_spans(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
+    """Where such words begin and end, in characters."""
     ids, numbers = tokenizer.encode(text), tokenizer.word_ids(text)
-    known, unread = words.split(text), tokenizer.specials.unread
+    known, unread = words.spans(text), tokenizer.specials.unread
     strange = [n for i, n in zip(ids, numbers, strict=True) if i == unread]
     return [known[n] for n in dict.fromkeys(strange) if n is not None]

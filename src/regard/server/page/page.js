@@ -7,7 +7,7 @@ import { showControls, showTabs } from "./controls.js";
 import { follow, savePng, saveSvg } from "./draw.js";
 import { byId, el } from "./elements.js";
 import { NO_FORM, taskOf } from "./form.js";
-import { showHeads } from "./heads.js";
+import { fetchKnownHeads, showHeads } from "./heads.js";
 import { looksFor } from "./looks.js";
 import { looksAtPicture } from "./patches.js";
 import { hasPicture, keepExamples, keepFile, listenForPictures, pictureOf, thumbnail } from "./pictures.js";
@@ -16,6 +16,7 @@ import { reseeded, showSampling } from "./sampling.js";
 import { fitted, fromHash, linesOf, toHash } from "./state.js";
 import { showSteps } from "./steps.js";
 import { showSwitches } from "./switches.js";
+import { markUnknown } from "./typing.js";
 import { showLook } from "./views.js";
 
 const PLACES = "#view, #steps, #switches, #controls, #against"; // whose controls come and go
@@ -27,6 +28,8 @@ let form = NO_FORM; // until the run tells its own
 let task = taskOf(form);
 /** @type {import("./looks.js").Looks & {key: string} | null} */
 let looks = null; // those of the text that is drawn
+/** @type {(() => void)[]} */
+let lookAgain = []; // at texts that were set, not typed
 let turn = 0; // answers to an earlier turn come too late
 
 /** Change a part of the state, perhaps by what it is now, and show what follows from it. */
@@ -74,6 +77,7 @@ function open(source, other = "") {
 function showTexts(source, other) {
   byId("source").value = source;
   byId("other").value = other;
+  for (const look of lookAgain) look();
   if (!asksForPicture()) return;
   byId("given")?.remove();
   if (!hasPicture(source)) return;
@@ -251,11 +255,24 @@ function asExample(one) {
   return typeof one === "string" ? { text: one, other: "" } : { other: "", ...one };
 }
 
+/** Nothing is asked any more, so nothing is answered. */
+function empty() {
+  const [source, other] = asksForPicture() ? [state.source, byId("other").value.trim()] : typedTexts();
+  if (isReady({ source, other })) return;
+  say("");
+  change({ ...unbound(), source, other, line: 0 });
+}
+
+function typedTexts() {
+  return [byId("source"), byId("other")].map((box) => box.value.trim());
+}
+
 function listen() {
   byId("ask").addEventListener("submit", (event) => {
     event.preventDefault();
-    const [source, other] = [byId("source"), byId("other")].map((box) => box.value.trim());
+    const [source, other] = typedTexts();
     if (isReady({ source, other })) open(source, other);
+    else empty();
   });
   for (const [id, isMeant] of [["source", (event) => !event.shiftKey], ["other", (event) => event.ctrlKey]]) {
     byId(id).addEventListener("keydown", (event) => {
@@ -313,6 +330,11 @@ async function begin() {
   form = info.form;
   task = taskOf(form);
   showInfo();
+  if (info.tells_unknown && !lookAgain.length) {
+    const boxes = form.fields.flatMap(({ kind }, i) => (kind === "text" || kind === "lines" ? [["source", "other"][i]] : []));
+    lookAgain = boxes.map((id) => markUnknown(byId(id), empty));
+  }
+  if (info.antecedents) await fetchKnownHeads(); // a claim about a head has the head map's numbers
   const { source, other } = here(state);
   showTexts(source, other);
   await change({ source, other });
