@@ -101,6 +101,7 @@ class HeadMeasuring:
         try:
             async with asyncio.timeout(self.seconds):
                 out, err = await asyncio.gather(*self._heard(self._process))
+                await self._process.wait()  # it has closed both, and is about to end
         except TimeoutError:
             raise BusyError(f"measuring took more than {self.seconds:g} s") from None
         finally:  # it goes no further, whether it wanted to or not
