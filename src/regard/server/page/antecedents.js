@@ -42,14 +42,14 @@ function bestOf(rows) {
 const percent = (one) => `${(100 * one).toFixed(1)} %`;
 
 /** What may be said of the best head: no more than the head map shows. */
-function claim({ n, split, antecedent_rule: rule }, { name, layer, head, antecedent, loss_change: cost }) {
+function claim({ n, antecedent_rule: rule }, { name, layer, head, antecedent, loss_change: cost }) {
   const where = `${name}, layer ${layer}, head ${head}`;
   const knowsRule = rule !== null && rule !== undefined;
   const better = knowsRule && antecedent > rule;
   const beside = knowsRule ? `; a rule that only counts words finds ${percent(rule)}` : "";
   const worth = cost === null || cost === undefined ? "" : ` Without it the loss changes by ${signed(cost)} nats a token.`;
   const verdict = knowsRule ? (better ? "" : " So no head finds them better than a blind rule.") : "";
-  return `Of all heads, ${where} finds most often what a pronoun means: ${percent(antecedent)} on ${n} sentences of ${split}${beside}.${verdict}${worth} `;
+  return `Of all heads, ${where} finds most often what a pronoun means: ${percent(antecedent)} on ${n} held-out sentences${beside}.${verdict}${worth} `;
 }
 
 const signed = (x) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(3)}`;

@@ -115,12 +115,20 @@ function table(heads, measures, pick) {
     const numbers = measures.map((measure) => el("td", {}, written(row[measure.key], measure)));
     return el("tr", {}, el("th", { scope: "row" }, open), ...numbers, el("td", {}, String(heads.clusters[i])));
   });
-  const caption = `Measured on ${heads.n} sentences; Δ: what changes when the head is ablated.`;
+  const caption = `Measured on ${heads.n} sentences; Δ: what changes when the head is ablated.${rulesOf(heads, measures)}`;
   const head = el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "head"), ...titles, cluster));
   const made = el("table", {}, el("caption", {}, caption), head, el("tbody", {}, ...rows));
   const wide = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Measures" }, made);
   cueEdges(wide);
   return wide;
+}
+
+/** What rules find that know nothing of the words: a head that finds no more has found nothing. */
+function rulesOf(heads, measures) {
+  const told = measures
+    .filter(({ key }) => isKnown(heads[`${key}_rule`]))
+    .map((measure) => `${measure.name} ${written(heads[`${measure.key}_rule`], measure)}`);
+  return told.length ? ` A rule that is blind to the words: ${told.join(", ")}.` : "";
 }
 
 /** What the columns are, in the words of `regard heads`. */
