@@ -145,9 +145,10 @@ def test_labels_masks_and_texts_that_go_on_rest_on_heads_too(kind, body, outcome
     assert "step is 0" in beyond.json()["error"]
 
 
-def test_a_run_that_says_nothing_probable_tells_why(tmp_path):
+def test_a_run_that_says_nothing_probable_has_no_such_path_and_tells_why(tmp_path):
     run = regard.load(short_run("similarity", tmp_path), device="cpu")
     with client_of(run) as client:
-        response = ask(client, source="a b", step=0)
-    assert response.status_code == 422
-    assert "a run of the task similarity gives neither" in response.json()["error"]
+        assert ask(client, source="a b", step=0).status_code == 404
+        assert not client.get("/api/info").json()["weighs"]
+    with pytest.raises(regard.ConfigError, match="a run of the task similarity gives neither"):
+        run.importance("a b")

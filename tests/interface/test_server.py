@@ -282,7 +282,7 @@ def test_what_is_wrong_with_a_request_is_told_in_words_for_people(client, words)
 LOOK_COMPLAINTS = {
     "source is missing": {},
     "source must be a text": {"source": 1},
-    "source must not be empty": {"source": ""},
+    "the text must not be empty": {"source": ""},
     "unknown is not known here": {"source": "a", "unknown": 1},
     "edits.0 has no known kind; it must be one of 'ablate', 'force', 'temperature', "
     "'no_positions', 'swap', 'force_token', 'occlude'": {
@@ -318,9 +318,9 @@ def test_what_is_wrong_with_a_look_is_told_in_words_for_people(client, words):
 @pytest.mark.parametrize(
     ("path", "place", "body"),
     [
-        ("/translate", "q", {"q": "\ud800", **JSON}),
+        ("/translate", "the text", {"q": "\ud800", **JSON}),
         ("/translate", "q.0", {"q": ["\ud800"], **JSON}),
-        ("/api/explain", "source", {"source": "\ud800"}),
+        ("/api/explain", "the text", {"source": "\ud800"}),
         (
             "/api/explain",
             "steps.token",

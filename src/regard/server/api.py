@@ -115,10 +115,6 @@ def explain_routes(service: Service, measuring: HeadMeasuring) -> APIRouter:
         """``state`` is idle, measuring, done or refused; ``done`` heads ``of`` all were ablated."""
         return measuring.progress()
 
-    @router.post("/read", summary="How a text would be read: what is unknown in it, and changed.")
-    async def read(asked: ReadRequest) -> Response:
-        return json_response(await service.worker.call(partial(_read, service, asked.text)))
-
     async def explain(asked: Any) -> Response:
         return json_response(await service.worker.call(partial(_explain, service, asked)))
 
@@ -133,7 +129,15 @@ def explain_routes(service: Service, measuring: HeadMeasuring) -> APIRouter:
     _, writes = service.task.tokenizers(service.run)
     if writes is not None:
         _add_words(router, writes)
+    if service.reads_words:
+        _add_reading(router, service)
     return router
+
+
+def _add_reading(router: APIRouter, service: Service) -> None:
+    @router.post("/read", summary="How a text would be read: what is unknown in it, and changed.")
+    async def read(asked: ReadRequest) -> Response:
+        return json_response(await service.worker.call(partial(_read, service, asked.text)))
 
 
 def _explain(service: Service, asked: ExplainRequest) -> bytes:
@@ -213,7 +217,8 @@ def info(service: Service) -> dict[str, Any]:
         **facts,
         "name": service.name,
         "knows": "" if reads is None else vocabulary(reads, both),
-        "tells_unknown": reads is not None and reads.specials.unread is not None,
+        "tells_unknown": service.reads_words,
+        "weighs": getattr(run, "weighs", False),
         "form": form(service),
         "examples": examples,
         "attentions": _attentions(service, service.first_of(examples)),

@@ -117,7 +117,8 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
     if has_openai_routes(service.task):
         app.include_router(openai_routes(service), dependencies=keyed)
     app.include_router(explain_routes(service, measuring), dependencies=keyed)
-    app.include_router(importance_routes(service), dependencies=keyed)
+    if getattr(service.run, "weighs", False):  # a run of a plug-in may not know
+        app.include_router(importance_routes(service), dependencies=keyed)
 
     async def numbers() -> Response:
         headers = {"Content-Type": CONTENT_TYPE_LATEST}

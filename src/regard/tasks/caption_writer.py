@@ -73,6 +73,7 @@ class ForcedCaptions(NamedTuple):
 class CaptionWriter(PictureRun):
     """A trained captioner with all it needs to be used."""
 
+    weighs = True
     folder: RunFolder
     recipe: Recipe
     model: CaptionModel

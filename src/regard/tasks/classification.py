@@ -118,6 +118,7 @@ class Classified(NamedTuple):
 class Classifier(EncoderRun):
     """A trained classifier with all it needs to be used."""
 
+    weighs = True
     records = "label"
     labels: Labels
 

@@ -25,6 +25,7 @@ class EnsembleRun(Run):
     Its model is an ``Ensemble``. It has no folder of its own, and nothing is written for it.
     """
 
+    weighs = False
     runs: tuple[Run, ...] = ()
 
     def __repr__(self) -> str:

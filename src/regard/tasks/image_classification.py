@@ -66,6 +66,7 @@ TOP = 5
 class ImageClassifier(PictureRun):
     """A trained classifier of pictures with all it needs to be used."""
 
+    weighs = True
     folder: RunFolder
     recipe: Recipe
     model: VisionTransformer

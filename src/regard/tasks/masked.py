@@ -56,6 +56,8 @@ class Filled(NamedTuple):
 class Filler(EncoderRun):
     """An encoder that knows which words fit."""
 
+    weighs = True
+
     def fill(self, text: str, n: int = 5) -> Filled:
         """Guess what stands at each ``<mask>`` of a text, each by itself, the best first."""
         if n < 1:

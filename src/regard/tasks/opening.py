@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -161,6 +161,8 @@ class TrainedRun:
     """What the runs of all tasks have in common."""
 
     __slots__ = ()
+    weighs: ClassVar[bool] = False
+    """Whether heads can be weighed: by how probable a token or a label is without them."""
     folder: RunFolder
     recipe: Recipe
     model: Any
@@ -224,7 +226,7 @@ class TrainedRun:
         """
         return self.fixed_answer(source, **more).importances().of(step)
 
-    def fixed_answer(self, source: Any, **more: Any) -> ForcedAnswer:
+    def fixed_answer(self, *asked: Any, **more: Any) -> ForcedAnswer:
         """A text with its answer, the given one or its own, so that heads can be weighed."""
         raise unweighed(self.task)
 

@@ -72,6 +72,7 @@ def question_ids(question: str, tokenizer: Tokenizer, most: int) -> Ints:
 class PictureAnswerer(PictureRun):
     """A trained model that answers questions about pictures, with all it needs to be used."""
 
+    weighs = True
     folder: RunFolder
     recipe: Recipe
     model: StackedReader | JointReader

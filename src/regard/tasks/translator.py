@@ -151,6 +151,7 @@ class Translation(NamedTuple):
 class Run(TrainedRun):
     """A trained translator with all it needs to be used: ``regard.Run``."""
 
+    weighs = True
     folder: RunFolder
     recipe: Recipe
     tokenizers: Tokenizers

@@ -69,6 +69,7 @@ MAX_TOKENS, MAX_NEW, MAX_ANSWER = 20, 200, 500
 class Writer(TrainedRun):
     """A trained language model with all it needs to be used."""
 
+    weighs = True
     folder: RunFolder
     recipe: Recipe
     framing: Framing

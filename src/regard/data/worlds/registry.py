@@ -149,7 +149,7 @@ WORLDS.add("sentences")(World(_OF_SENTENCES, _BOTH, plain=True))
 for _name in ("copy", "reverse", "sort", "recall"):
     WORLDS.add(_name)(World({"pair": _toy}))
 for _name in ("sentiment", "topics"):
-    WORLDS.add(_name)(World({"label": _labelled, "text": _labelled}))
+    WORLDS.add(_name)(World({"label": _labelled, "text": _labelled}, plain=True))
 WORLDS.add("questions")(World({"question": _questions}))
 WORLDS.add("documents")(World({"summary": _documents}))
 WORLDS.add(EVERYTHING)(World({"language": _everything}, _BOTH))

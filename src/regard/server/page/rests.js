@@ -21,7 +21,7 @@ const LEAST = 0.01; // a smaller loss of probability is told as none
  */
 export function restsLine(state, payload, body, info, change) {
   const step = stepOf(state, payload, info.antecedents?.written ?? []); // a pronoun tells most
-  if (step === null || !Object.keys(payload.attentions).length) return null;
+  if (step === null || !info.weighs || !Object.keys(payload.attentions).length) return null;
   const { packed: _, ...rest } = body;
   const asked = { ...rest, step };
   const line = el("p", { class: "against", id: "rests" });
