@@ -7,6 +7,7 @@ import json
 import shlex
 import shutil
 import socket
+import sys
 import threading
 import time
 import urllib.error
@@ -634,9 +635,33 @@ def test_a_prefix_that_the_model_has_no_places_for_is_refused(settings, tmp_path
 
 def test_heads_are_measured_once_by_a_process_of_their_own(client, run, monkeypatch):
     expected = as_json(head_measures(run, load_records(run.recipe.data, "pair")).as_json())
+    progress = {"state": "idle", "done": 0, "of": 0}
+    assert client.get("/api/heads/progress").json() == progress
     assert client.get("/api/heads").content == expected
     monkeypatch.setattr("sys.executable", "nothing to start")
     assert client.get("/api/heads").content == expected
+    assert client.get("/api/heads/progress").json() == {"state": "done", "done": 6, "of": 6}
+
+
+def test_while_heads_are_measured_it_is_told_how_far_that_is(run, monkeypatch):
+    said = "import sys, time; print('2 of 6', file=sys.stderr, flush=True); time.sleep(30)"
+    start = asyncio.create_subprocess_exec
+
+    async def other(_program, *_words, **how):
+        return await start(sys.executable, "-c", said, **how)
+
+    async def told():
+        measuring = HeadMeasuring(run, seconds=30)
+        waiting = asyncio.create_task(measuring.result())
+        while not measuring.progress()["done"]:
+            await asyncio.sleep(0.02)
+        found = measuring.progress()
+        measuring.close()
+        await asyncio.gather(waiting, return_exceptions=True)
+        return found, measuring.progress()["state"]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", other)
+    assert asyncio.run(told()) == ({"state": "measuring", "done": 2, "of": 6}, "idle")
 
 
 def test_heads_without_their_data_are_not_there(run, monkeypatch):
