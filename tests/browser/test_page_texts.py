@@ -99,34 +99,6 @@ def test_a_server_with_a_key_asks_for_it_and_is_given_it(visit, run):
     expect(page.locator("#key")).to_be_hidden()
 
 
-@pytest.mark.parametrize("head", [1, None])
-def test_the_head_that_finds_antecedents_is_shown_with_its_score_and_what_it_does_here(
-    visit, run, head
-):
-    best = {"name": "encoder.self", "layer": 0, "head": head, "share": 0.454, "shuffled": 0.1}
-
-    def answer(route):
-        info = route.fetch().json()
-        route.fulfill(json={**info, "antecedents": {**best, "pronouns": ["c"]}})
-
-    page = visit(link(source="a b d"))
-    page.route("**/api/info", answer)
-    page.reload()
-    page.wait_for_selector(READY)
-    expect(page.locator("#antecedent")).to_have_count(0)  # no pronoun
-    page.locator("#source").fill(SOURCE)
-    page.locator("#source").press("Enter")
-    weights = run.explain(SOURCE).weights("encoder.self")
-    row = (weights.mean(axis=0) if head is None else weights[head])[2, :4].copy()
-    row[2] = 0
-    said = page.locator("#antecedent")
-    expect(said).to_contain_text("45 % of the pronouns (10 % with shuffled weights)")
-    expect(said).to_contain_text(f"from “c” it looks at “{SOURCE.split()[int(row.argmax())]}”")
-    page.get_by_role("button", name="Show it").click()
-    expect(control(page, "Attention")).to_have_value("encoder.self")
-    expect(control(page, "Head")).to_have_value("" if head is None else str(head))
-
-
 def test_the_measures_are_named_and_written_as_the_command_writes_them(visit, run):
     page = visit(link(source=SOURCE))
     page.get_by_role("tab", name="Head map").click()

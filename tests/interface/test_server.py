@@ -7,6 +7,7 @@ import json
 import shlex
 import shutil
 import socket
+import sys
 import threading
 import time
 import urllib.error
@@ -282,7 +283,7 @@ def test_what_is_wrong_with_a_request_is_told_in_words_for_people(client, words)
 LOOK_COMPLAINTS = {
     "source is missing": {},
     "source must be a text": {"source": 1},
-    "source must not be empty": {"source": ""},
+    "the text must not be empty": {"source": ""},
     "unknown is not known here": {"source": "a", "unknown": 1},
     "edits.0 has no known kind; it must be one of 'ablate', 'force', 'temperature', "
     "'no_positions', 'swap', 'force_token', 'occlude'": {
@@ -318,9 +319,9 @@ def test_what_is_wrong_with_a_look_is_told_in_words_for_people(client, words):
 @pytest.mark.parametrize(
     ("path", "place", "body"),
     [
-        ("/translate", "q", {"q": "\ud800", **JSON}),
+        ("/translate", "the text", {"q": "\ud800", **JSON}),
         ("/translate", "q.0", {"q": ["\ud800"], **JSON}),
-        ("/api/explain", "source", {"source": "\ud800"}),
+        ("/api/explain", "the text", {"source": "\ud800"}),
         (
             "/api/explain",
             "steps.token",
@@ -588,8 +589,13 @@ def test_the_head_that_finds_antecedents_is_told_with_its_score(run, tmp_path):
         "head": 3,
         "share": 0.45,
         "shuffled": 0.1,
+        "rule": None,  # a run from before, whose scores have none
         "pronouns": ("it", "they", "he", "she"),
+        "written": ("il", "elle", "ils", "elles"),
     }
+    ruled = {**scores, "antecedent_accuracy_rule": 0.5}
+    folder.scores.write_text(json.dumps({"scores": {"test": ruled}}))
+    assert antecedents(other)["rule"] == 0.5
     mean = {**scores, "antecedent_accuracy_by": "encoder.self layer 0 mean"}
     folder.scores.write_text(json.dumps({"scores": {"test": mean}}))
     assert antecedents(other)["head"] is None
@@ -629,9 +635,33 @@ def test_a_prefix_that_the_model_has_no_places_for_is_refused(settings, tmp_path
 
 def test_heads_are_measured_once_by_a_process_of_their_own(client, run, monkeypatch):
     expected = as_json(head_measures(run, load_records(run.recipe.data, "pair")).as_json())
+    progress = {"state": "idle", "done": 0, "of": 0}
+    assert client.get("/api/heads/progress").json() == progress
     assert client.get("/api/heads").content == expected
     monkeypatch.setattr("sys.executable", "nothing to start")
     assert client.get("/api/heads").content == expected
+    assert client.get("/api/heads/progress").json() == {"state": "done", "done": 6, "of": 6}
+
+
+def test_while_heads_are_measured_it_is_told_how_far_that_is(run, monkeypatch):
+    said = "import sys, time; print('2 of 6', file=sys.stderr, flush=True); time.sleep(30)"
+    start = asyncio.create_subprocess_exec
+
+    async def other(_program, *_words, **how):
+        return await start(sys.executable, "-c", said, **how)
+
+    async def told():
+        measuring = HeadMeasuring(run, seconds=30)
+        waiting = asyncio.create_task(measuring.result())
+        while not measuring.progress()["done"]:
+            await asyncio.sleep(0.02)
+        found = measuring.progress()
+        measuring.close()
+        await asyncio.gather(waiting, return_exceptions=True)
+        return found, measuring.progress()["state"]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", other)
+    assert asyncio.run(told()) == ({"state": "measuring", "done": 2, "of": 6}, "idle")
 
 
 def test_heads_without_their_data_are_not_there(run, monkeypatch):

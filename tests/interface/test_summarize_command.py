@@ -93,7 +93,12 @@ def test_evaluate_prints_a_table_and_takes_files(run, folder, tmp_path):
 
 def test_over_http(client, summarizer):
     found = client.post("/api/summarize", json={"document": "a b foo"}).json()
-    assert found == {"summary": summarizer.summarize("a b foo"), "cut": False, "unknown": ["foo"]}
+    assert found == {
+        "summary": summarizer.summarize("a b foo"),
+        "cut": False,
+        "unknown": ["foo"],
+        "changed": [],
+    }
     cut = client.post("/api/summarize", json={"document": LONG, "truncate": True}).json()
     assert (cut["summary"], cut["cut"]) == (summarizer.summarize(LONG, truncate=True), True)
 

@@ -244,14 +244,14 @@ def test_refusals_say_why(post, kind, path, body, why):
 # ------------------------------------------------------------------ what there is
 
 PATHS = {
-    "classification": {"/api/classify", "/api/embed", "/api/nearest"},
-    "pairs": {"/api/classify", "/api/embed", "/api/nearest"},
+    "classification": {"/api/classify", "/api/embed", "/api/nearest", "/api/importance"},
+    "pairs": {"/api/classify", "/api/embed", "/api/nearest", "/api/importance"},
     "similarity": {"/api/embed", "/api/nearest"},
     "answers": {"/api/answer", "/api/embed", "/api/nearest"},
-    "masked": {"/api/fill", "/api/embed", "/api/nearest"},
-    "language": {"/api/generate", "/api/words"},
+    "masked": {"/api/fill", "/api/embed", "/api/nearest", "/api/importance"},
+    "language": {"/api/generate", "/api/words", "/api/importance"},
 }
-ALWAYS = {"/api/info", "/api/explain", "/api/heads"}
+ALWAYS = {"/api/info", "/api/explain", "/api/heads", "/api/heads/progress", "/api/read"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

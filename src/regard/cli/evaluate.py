@@ -341,8 +341,13 @@ def attention_lines(scores: Mapping[str, Any]) -> list[str]:
         "fact_attention": "attention on the sentences of a fact",
     }
     for name in [one for one in found if one in scores]:
-        share, shuffled = (f"{100 * scores[one]:.1f} %" for one in (name, f"{name}_shuffled"))
-        lines.append(f"{found[name]} {share} ({scores[f'{name}_by']}; shuffled {shuffled})")
+        ends = {"": "", "_shuffled": "shuffled ", "_rule": "blind rule "}
+        share, *beside = (
+            f"{called}{100 * scores[name + end]:.1f} %"
+            for end, called in ends.items()
+            if name + end in scores
+        )
+        lines.append(f"{found[name]} {share} ({scores[f'{name}_by']}; {', '.join(beside)})")
     looking = scores.get("looking", scores)
     if "pointing_accuracy" in looking:
         from regard.evaluation.saliency import looking_rows

@@ -94,6 +94,7 @@ def explain(
     """Show where the model's attention looks, or with --token how it comes to look there."""
     from regard.tasks.base import TASKS
     from regard.tasks.opening import load
+    from regard.tasks.verbs import read_note
     from regard.visual.look_files import steps_file
     from regard.visual.payload import Selected
 
@@ -118,6 +119,8 @@ def explain(
         write(look.as_file(shown.value, selected), out)
     else:
         write(steps_file(look.as_json(), steps.as_json(), shown.value), out)
+    for line in read_note(run, look.source):
+        note(line)
     note_unknown(run.unknown_words(look.source))
     for line in look.warnings:
         note(line)

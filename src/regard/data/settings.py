@@ -229,6 +229,11 @@ class DataSettings(BaseModel):
                 "add --trust-data (in Python, load(…, trust_data=True))"
             )
 
+    @property
+    def plain(self) -> bool:
+        """Whether texts are those of a world that knows neither capitals nor signs."""
+        return self.world is not None and WORLDS[self.world].plain
+
     def world_request(self) -> WorldRequest:
         """Which world is asked for, and how large."""
         assert self.world is not None, "there are files"

@@ -81,17 +81,28 @@ class Steps:
 
 
 def records(model: nn.Module, source: Tensor, target: Tensor) -> dict[str, tuple[Record, ...]]:
-    """Name -> a record a layer, for one pair: source ids (1, S), target ids (1, T), begin first.
+    """Name -> a record a layer, for one pair: source ids (1, S), target ids (1, T), begin first."""
+    return recorded_pair(model, source, target)[1]
+
+
+def recorded_pair(
+    model: nn.Module, source: Tensor, target: Tensor
+) -> tuple[Tensor, dict[str, tuple[Record, ...]]]:
+    """Logits (T, V) of what follows each target id, and the records of ``records``.
 
     A model for which both are one text is looked at while it reads the target: rows are the
     target's, and columns all that is before them, the source included.
     """
     generator: Any = model
     if not getattr(generator, "reads_as_one", False):
-        return recorded_call(model, source, target)[1]
+        logits, found = recorded_call(model, source, target)
+        return logits[0], found
     with torch.inference_mode():
         memory = generator.encode(source)
-    return recorded_call(model, target, memory, generator.start(memory), call=generator.read)[1]
+        (states, _), found = recorded_call(
+            model, target, memory, generator.start(memory), call=generator.read
+        )
+        return generator.logits(states[0]), found
 
 
 @torch.inference_mode()

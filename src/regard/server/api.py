@@ -25,11 +25,12 @@ from regard.server.schemas import (
     NonemptyExplainRequest,
     PictureBeamRequest,
     PictureExplainRequest,
+    ReadRequest,
 )
 from regard.server.service import EVENT_STREAM, Event, Service, stream_response, typed_fields
 from regard.tasks.requests import MAX_NAME
 from regard.tasks.verb import Verb
-from regard.tasks.verbs import unknown_words
+from regard.tasks.verbs import told_beside
 from regard.text.specials import BEGIN, PAD, SPECIALS
 from regard.text.tokenizer import SPACE, Tokenizer
 from regard.visual.heads import COLUMNS
@@ -109,12 +110,16 @@ def explain_routes(service: Service, measuring: HeadMeasuring) -> APIRouter:
     async def heads() -> Response:
         return json_response(await measuring.result())
 
+    @router.get("/heads/progress", summary="How far measuring the heads is.")
+    async def heads_progress() -> dict[str, Any]:
+        """``state`` is idle, measuring, done or refused; ``done`` heads ``of`` all were ablated."""
+        return measuring.progress()
+
     async def explain(asked: Any) -> Response:
         return json_response(await service.worker.call(partial(_explain, service, asked)))
 
-    request = service.page_verb.request
-    needs_text = request.model_fields[next(iter(typed_fields(request)))].is_required()
-    kind = NonemptyExplainRequest if needs_text else ExplainRequest  # a language model needs none
+    needs_text = service.needs_text
+    kind = NonemptyExplainRequest if needs_text else ExplainRequest
     if service.reads_pictures:
         kind = PictureExplainRequest
     explain.__annotations__["asked"] = kind
@@ -124,30 +129,52 @@ def explain_routes(service: Service, measuring: HeadMeasuring) -> APIRouter:
     _, writes = service.task.tokenizers(service.run)
     if writes is not None:
         _add_words(router, writes)
+    if service.reads_words:
+        _add_reading(router, service)
     return router
+
+
+def _add_reading(router: APIRouter, service: Service) -> None:
+    @router.post("/read", summary="How a text would be read: what is unknown in it, and changed.")
+    async def read(asked: ReadRequest) -> Response:
+        return json_response(await service.worker.call(partial(_read, service, asked.text)))
 
 
 def _explain(service: Service, asked: ExplainRequest) -> bytes:
     """The object of ``explain --format json``, and what a reader should know beside it."""
-    task, run = service.task, service.run
-    given = {"other": asked.other, "target": asked.target}
-    room = task.check_look(run, service.limits.look_tokens, asked.source, **given)
-    n = asked.max_tokens
-    if room is not None:
-        n = min(room, MAX_TOKENS if n is None else n)
-    edits = tuple(edit.model_dump() for edit in asked.edits)
-    look = task.explain(run, asked.source, **given, max_tokens=n, edit=edits)
+    run = service.run
+    look = service.task.explain(run, asked.source, **looked_with(service, asked))
     if asked.packed is None:
         answer = look.as_json()
     else:
         answer = packed_payload(look.payload(), Selected(asked.packed.name, asked.packed.layer))
-    answer["unknown"] = unknown_words(run, look.source)
+    answer |= told_beside(run, look.source)
     answer["notes"] = list(look.warnings)
     if asked.steps is not None:
         answer["steps"] = look.steps(**asked.steps.model_dump()).as_json()
     if asked.rollout is not None:
         answer["rollout"] = look.rollout(asked.rollout).tolist()
     return as_json(answer)
+
+
+def _read(service: Service, text: str) -> bytes:
+    """Where ``unknown`` words begin and end, and the text as it is ``read``, where that differs."""
+    run = service.run
+    lines = [run.read_as(line) for line in text.split("\n")]
+    read = "\n".join(lines)
+    told = {"unknown": run.unknown_spans(text), "read": None if read == text else read}
+    return as_json({**told, "known": run.nothing_known(text) is None})
+
+
+def looked_with(service: Service, asked: ExplainRequest) -> dict[str, Any]:
+    """What a look takes besides its source; one that would be too long is refused."""
+    given = {"other": asked.other, "target": asked.target}
+    room = service.task.check_look(service.run, service.limits.look_tokens, asked.source, **given)
+    n = asked.max_tokens
+    if room is not None:
+        n = min(room, MAX_TOKENS if n is None else n)
+    edits = tuple(edit.model_dump() for edit in asked.edits)
+    return {**given, "max_tokens": n, "edit": edits}
 
 
 def beam_routes(service: Service) -> APIRouter:
@@ -190,6 +217,8 @@ def info(service: Service) -> dict[str, Any]:
         **facts,
         "name": service.name,
         "knows": "" if reads is None else vocabulary(reads, both),
+        "tells_unknown": service.reads_words,
+        "weighs": getattr(run, "weighs", False),
         "form": form(service),
         "examples": examples,
         "attentions": _attentions(service, service.first_of(examples)),

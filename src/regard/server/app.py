@@ -26,6 +26,7 @@ from regard.server.bundle import FOREVER, Asset, bundled_page
 from regard.server.docs import add_docs
 from regard.server.errors import add_error_handlers, refusal
 from regard.server.heads import HeadMeasuring
+from regard.server.importance import importance_routes
 from regard.server.limits import LIMITS, Limits
 from regard.server.middleware import Guard, Metrics, Monitor, needs_key
 from regard.server.openai import has_openai_routes, openai_routes
@@ -125,6 +126,8 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
     if has_openai_routes(service.task):
         app.include_router(openai_routes(service), dependencies=keyed)
     app.include_router(explain_routes(service, measuring), dependencies=keyed)
+    if getattr(service.run, "weighs", False):  # a run of a plug-in may not know
+        app.include_router(importance_routes(service), dependencies=keyed)
 
     async def numbers() -> Response:
         headers = {"Content-Type": CONTENT_TYPE_LATEST}

@@ -62,6 +62,8 @@ def samples(service: Service) -> Mapping[str, Schema]:
         "/v1/embeddings": {**named, "input": text},
         "/api/words": {"begins": ""},
         "/api/explain": {**service.look_at(example), "edits": edits},
+        "/api/importance": {**service.look_at(example), "step": 0},
+        "/api/read": {"text": text},
         "/api/beam": {"source": text, "n_beams": 2},
         "/api/stream": {"source": text},
     }

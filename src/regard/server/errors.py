@@ -51,6 +51,19 @@ _WORDS: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
 }
 
 
+_OF_CONTENT = frozenset({"string_too_long", "string_too_short", LONE_SURROGATE})
+"""What is wrong with what somebody typed, and not with how a program asks."""
+_TYPED = {
+    **dict.fromkeys(("source", "text", "q"), "the text"),
+    "other": "the second text",
+    "prompt": "the prompt",
+    "question": "the question",
+    "document": "the document",
+    "target": "the answer",
+}
+"""What people who type call such fields, whose names they never see."""
+
+
 class RefusedError(Exception):
     """The request cannot be answered, and the client may know why."""
 
@@ -151,4 +164,6 @@ def _field(error: Mapping[str, Any]) -> str:
     """The field's name without pydantic's names of its alternatives; of broken JSON, the body."""
     parts = [] if error["type"] == "json_invalid" else map(str, error["loc"])
     names = [part for part in parts if part not in ("body", "query") and "constrained-" not in part]
+    if error["type"] in _OF_CONTENT and len(names) == 1 and names[0] in _TYPED:
+        return _TYPED[names[0]]
     return ".".join(names)[:100] or "the body"

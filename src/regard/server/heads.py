@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Coroutine
 from typing import Any
 
 from regard.core.errors import RegardError
@@ -17,6 +19,11 @@ from regard.core.plugins import load_plugins, loaded_plugins
 from regard.server.errors import BusyError, RefusedError, as_json
 from regard.tasks.opening import load
 
+TICK = re.compile(rb"(\d+) of (\d+)\n")
+"""What the process says after each head."""
+LONGEST_LINE = 2**20
+MOST_BYTES = 4096
+"""Of what else it says: its last line tells what went wrong."""
 CANNOT = 3  # exit code of the process where a run has no heads, or its data is gone
 
 
@@ -29,6 +36,7 @@ class HeadMeasuring:
         self._going: asyncio.Task[bytes] | None = None
         self._process: Process | None = None
         self._closing = False
+        self._ticks = (0, 0)
 
     async def result(self) -> bytes:
         """The JSON of ``regard heads``, and of pictures ``figures`` beside the map, as SVG."""
@@ -36,6 +44,15 @@ class HeadMeasuring:
             self._going = asyncio.create_task(self._measured())
             self._going.add_done_callback(_failed)  # perhaps nobody waits for its error any more
         return await asyncio.shield(self._going)  # a client that goes leaves it to the others
+
+    def progress(self) -> dict[str, Any]:
+        """How far it is: ``state`` is idle, measuring, done or refused; heads ``done`` ``of``."""
+        going = self._going
+        state = "idle" if going is None or _failed(going) else "measuring"
+        if going is not None and going.done() and state == "measuring":
+            state = "done" if going.exception() is None else "refused"
+        done, of = self._ticks
+        return {"state": state, "done": done, "of": of}
 
     def open(self) -> None:
         """Measure again, after ``close``, perhaps in another event loop."""
@@ -50,19 +67,41 @@ class HeadMeasuring:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
+    def _heard(self, process: Process) -> tuple[Coroutine[Any, Any, bytes], ...]:
+        """All of its standard output; of its standard error all that is no progress."""
+        assert process.stdout is not None
+        assert process.stderr is not None
+        return process.stdout.read(), self._errors(process.stderr)
+
+    async def _errors(self, lines: asyncio.StreamReader) -> bytes:
+        told = b""
+        async for line in lines:
+            if (tick := TICK.fullmatch(line)) is not None:
+                self._ticks = int(tick[1]), int(tick[2])
+            else:
+                told = (told + line)[-MOST_BYTES:]
+        return told
+
     async def _measured(self) -> bytes:
         if self._closing:
             raise BusyError("the server is ending")
+        self._ticks = (0, 0)
         words = [sys.executable, "-P", "-m", "regard.server.heads", *self.words]
         # A session of its own: Ctrl-C is for the server, which then ends this process.
         self._process = await asyncio.create_subprocess_exec(
-            *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+            *words,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            limit=LONGEST_LINE,
+            start_new_session=True,
         )
         if self._closing:  # the end came while it was starting
             self.close()
         try:
             async with asyncio.timeout(self.seconds):
-                out, err = await self._process.communicate()
+                out, err = await asyncio.gather(*self._heard(self._process))
+                await self._process.wait()  # it has closed both, and is about to end
         except TimeoutError:
             raise BusyError(f"measuring took more than {self.seconds:g} s") from None
         finally:  # it goes no further, whether it wanted to or not
@@ -91,6 +130,11 @@ def _failed(going: asyncio.Task[bytes]) -> bool:
     return error is not None and not lasting
 
 
+def _tell(done: int, of: int) -> None:
+    """A line that ``HeadMeasuring`` reads."""
+    print(f"{done} of {of}", file=sys.stderr, flush=True)
+
+
 def main(path: str, device: str, *plugins: str) -> int:
     """What the process does: the measures as JSON on standard output."""
     from regard.runs.heads import head_measures
@@ -98,7 +142,7 @@ def main(path: str, device: str, *plugins: str) -> int:
 
     load_plugins(plugins)
     try:
-        found = head_measures(load(path, device=device))
+        found = head_measures(load(path, device=device), tick=_tell)
     except RegardError as error:
         print(error, file=sys.stderr)
         return CANNOT

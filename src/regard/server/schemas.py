@@ -153,6 +153,26 @@ class PictureExplainRequest(ExplainRequest):
     source: Image
 
 
+class ReadRequest(Request):
+    """A text as it is being typed."""
+
+    text: Text = Field(description="A sentence, a text or a prompt.")
+
+
+class ImportanceRequest(ExplainRequest):
+    """A source to look at, and one token of its answer."""
+
+    step: Index = Field(description="Which written token, counted from 0; a label is number 0.")
+
+
+class NonemptyImportanceRequest(ImportanceRequest, NonemptyExplainRequest):
+    """The same of a task that makes nothing of an empty source."""
+
+
+class PictureImportanceRequest(ImportanceRequest, PictureExplainRequest):
+    """The same of a task that reads pictures."""
+
+
 class BeamRequest(Request):
     """A sentence whose beam search is to be seen."""
 

@@ -58,6 +58,18 @@ class Service:
         return next((verb for verb in self.task.verbs if verb.name == name), self.task.verb)
 
     @property
+    def needs_text(self) -> bool:
+        """Whether nothing is made of an empty source; a language model writes from nothing."""
+        request = self.page_verb.request
+        return request.model_fields[next(iter(typed_fields(request)))].is_required()
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether words that people type may be unknown to the run."""
+        reader = getattr(self.run, "reader", None)
+        return reader is not None and reader.specials.unread is not None
+
+    @property
     def reads_pictures(self) -> bool:
         """Whether what goes in first is a picture."""
         return next(iter(typed_fields(self.page_verb.request).values())) == "image"

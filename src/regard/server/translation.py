@@ -29,7 +29,7 @@ from regard.server.service import EVENT_STREAM, Event, Service, stream_response
 from regard.tasks.requests import MAX_CHARACTERS, MAX_LINES, MAX_NAME, Name, Numbered, Text
 from regard.tasks.translating import target_ids
 from regard.tasks.translator import Run
-from regard.tasks.verbs import check_source
+from regard.tasks.verbs import check_source, read_otherwise, told_beside
 
 LANGUAGE_NAMES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
 """Languages by code; one that is not here is called by its code."""
@@ -100,6 +100,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
         if n:
             n_best = await _in_pieces(service, lines, begun, n_best=n + 1)
             answer["alternatives"] = alternatives(texts, translated, n_best, n)
+        answer |= _changed(service.run, texts)
         if not isinstance(asked.q, list):  # one for one, many for many
             answer = {name: values[0] for name, values in answer.items()}
         return json_response(as_json(answer))
@@ -123,6 +124,12 @@ def libretranslate_routes(service: Service) -> APIRouter:
         ]
 
     return router
+
+
+def _changed(run: Run, texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Of each text the lines that are read otherwise than they were sent, if there are any."""
+    found = [read_otherwise(run, *nonempty_lines([text])) for text in texts]
+    return {"changed": found} if any(found) else {}
 
 
 def _form_or_json(kind: type[BaseModel]) -> dict[str, Any]:
@@ -302,7 +309,7 @@ def greedy_events(run: Run, source: str) -> Iterator[Event]:
         text += run.text(line, found[-1])
     done = {
         "translation": text,
-        "unknown": [word for line in lines for word in run.unknown_words(line)],
+        **told_beside(run, *lines),
         "notes": run.length_warnings(lines, found).lines(),
     }
     yield Event(done, "done", last=True)

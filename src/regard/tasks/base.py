@@ -308,11 +308,19 @@ class Task(ABC):
 
         ``more`` are named in ``looks``; what is not there is refused.
         """
+        return run.explain(source, edit=edit, **self._looked_with(more))
+
+    def fixed_answer(self, run: Any, source: Any, *, edit: Any = (), **more: Any) -> Any:
+        """What is asked as in ``explain``, with its answer, so that heads can be weighed."""
+        return run.fixed_answer(source, edit=edit, **self._looked_with(more))
+
+    def _looked_with(self, more: Mapping[str, Any]) -> dict[str, Any]:
+        """What is given besides a source; what this task has no use for is refused."""
         given = {name: value for name, value in more.items() if value is not None}
         for name in given:
             if name not in self.looks:
                 raise ConfigError(f"a run of the task {self.name} {_NO_USE[name]}")
-        return run.explain(source, edit=edit, **given)
+        return given
 
     def subject(self, run: Any, split: str, n: int) -> Any:
         """What its heads are measured on: the first ``n`` examples of a split."""

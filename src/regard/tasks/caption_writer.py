@@ -15,6 +15,7 @@ from typing_extensions import override
 from regard.checkpoints.run_folder import RunFolder
 from regard.core.errors import ConfigError, DataError
 from regard.data.picture_records import CaptionedPicture
+from regard.data.pictures import Pixels
 from regard.decoding.greedy import Dropped
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodeSettings
@@ -26,6 +27,7 @@ from regard.tasks import edits
 from regard.tasks.base import Evaluation
 from regard.tasks.caption_scores import CROSS, caption_scores
 from regard.tasks.generation import Sampling, text_pieces
+from regard.tasks.importance import ForcedAnswer
 from regard.tasks.look import Look, Prediction
 from regard.tasks.opening import one_or_many, one_text
 from regard.tasks.picture_run import READ_AT_ONCE, PictureRun, is_one
@@ -71,6 +73,7 @@ class ForcedCaptions(NamedTuple):
 class CaptionWriter(PictureRun):
     """A trained captioner with all it needs to be used."""
 
+    weighs = True
     folder: RunFolder
     recipe: Recipe
     model: CaptionModel
@@ -200,14 +203,9 @@ class CaptionWriter(PictureRun):
         (``regard.tasks.edits``), asks what would be if: the model writes and looks under it.
         """
         changes = _changes(edit)
-        given = None if target is None else one_text(target)
-        seen = self.seen(picture, changes)
-        source = self._one(seen)
+        seen, source, written = self._written(picture, target, changes)
         with edited(self.model, edits.of_model(changes)), gates_of(self.model) as gates:
-            own = self._own(seen) if given is None else self.tokenizer.encode(given)
-            written = source.forced(own, changes)
-            gates.clear()
-            found = source.records(written)
+            judged, found = source.looked_at(written)
         edits.check_keys(changes, found)
         said = self.tokenizer.decode(written)
         axis = self.patches()
@@ -224,7 +222,25 @@ class CaptionWriter(PictureRun):
             picture=seen,
             gates=tuple(gates),
             drawn=self._drawn(found.get(CROSS, ())),
+            written=judged,
         )
+
+    @override
+    def fixed_answer(self, source: Any, target: str | None = None, edit: Any = ()) -> ForcedAnswer:
+        changes = _changes(edit)
+        _, one, written = self._written(source, target, changes)
+        return one.answer(written, changes)
+
+    def _written(
+        self, picture: Any, target: str | None, changes: Sequence[edits.AnyEdit]
+    ) -> tuple[Pixels, OneSource, list[int]]:
+        """The picture as it is seen, as it is searched, and the ids of its caption."""
+        given = None if target is None else one_text(target)
+        seen = self.seen(picture, changes)
+        source = self._one(seen)
+        with edited(self.model, edits.of_model(changes)):
+            own = self._own(seen) if given is None else self.tokenizer.encode(given)
+            return seen, source, source.forced(own, changes)
 
     def beam(
         self, picture: Any, n_beams: int = 4, prefix: Sequence[str] = (), edit: Any = ()

@@ -25,7 +25,15 @@ from regard.evaluation.metrics import computed, values
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Scoring
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
-from regard.tasks.encoding import EncoderInput, EncoderRun, Texts, Vectors, open_encoder, texts_of
+from regard.tasks.encoding import (
+    Chosen,
+    EncoderInput,
+    EncoderRun,
+    Texts,
+    Vectors,
+    open_encoder,
+    texts_of,
+)
 from regard.tasks.examples import EXAMPLES
 from regard.tasks.look import Choice, Prediction, TopChoices
 from regard.tasks.opening import TOKENIZER_FILES, listed, one_or_many
@@ -110,6 +118,7 @@ class Classified(NamedTuple):
 class Classifier(EncoderRun):
     """A trained classifier with all it needs to be used."""
 
+    weighs = True
     records = "label"
     labels: Labels
 
@@ -163,6 +172,11 @@ class Classifier(EncoderRun):
         shares = output.float().softmax(dim=-1).tolist()
         choices = sorted(map(Choice, self.labels.names, shares), key=lambda one: -one.probability)
         return Prediction("label", choices[0].text, (TopChoices(None, tuple(choices)),))
+
+    @override
+    def chosen(self, output: Tensor, laid: EncoderInput) -> Chosen:
+        best = int(output.argmax())
+        return Chosen((self.labels.names[best],), (best,))
 
     def scored(self, examples: Sequence[Labelled], split: str) -> Evaluation:
         """Scores on any examples; the texts of the evaluation are the labels that were given."""

@@ -26,6 +26,7 @@ from regard.inspection.records import recorded_call
 from regard.models.encoder import Encoder
 from regard.tasks import edits
 from regard.tasks.base import Evaluation
+from regard.tasks.importance import ForcedAnswer, copies_of, shares_of, unweighed
 from regard.tasks.look import Look, Prediction, check_length
 from regard.tasks.opening import (
     TrainedRun,
@@ -65,6 +66,20 @@ class EncoderInput:
     cut: bool
     """Whether it was longer than the model can read."""
     texts: tuple[str, ...]
+
+
+class Chosen(NamedTuple):
+    """Tokens, or a label, that came out of a text."""
+
+    tokens: tuple[str, ...]
+    ids: tuple[int, ...]
+    rows: tuple[int, ...] | None = None
+    """Where each stands in the text; None: a label is of the whole text."""
+
+    def shares(self, output: Tensor) -> Tensor:
+        """How probable they are by what the head gives for n copies of the text -> (n, T)."""
+        logits = output[:, None] if self.rows is None else output[:, list(self.rows)]
+        return shares_of(logits, torch.tensor(self.ids, dtype=torch.long, device=logits.device))
 
 
 def texts_of(examples: Sequence[Labelled]) -> list[str | tuple[str, str]]:
@@ -176,17 +191,9 @@ class EncoderRun(TrainedRun, ABC):
         reads under it, and is as before afterwards.
         """
         changes = edits.edits_from(edit)
-        if any(isinstance(change, edits.ForceToken) for change in changes):
-            raise ConfigError(
-                "force_token: this run reads and writes nothing, so no token is forced"
-            )
-        edits.refuse_patches(changes)
-        source = edits.swapped(self._source(text, other), changes)
-        laid = self._laid([source] if self.takes_pairs is False else source.split(TAB, 1))
-        check_length(self.model.config, len(laid.ids))
-        ids, kinds = (torch.tensor([row], device=self.device) for row in (laid.ids, laid.segments))
+        source, laid = self._looked_into(text, other, changes)
         with edited(self.model, edits.of_model(changes)):
-            output, found = recorded_call(self.model, *self.model.inputs(ids, kinds))
+            output, found = recorded_call(self.model, *self._inputs(laid))
         edits.check_keys(changes, found)
         outcome = self.outcome(output[0], laid)
         most = self.model.config.max_len
@@ -202,6 +209,43 @@ class EncoderRun(TrainedRun, ABC):
             task=self.task,
             outcome=outcome,
         )
+
+    @override
+    def fixed_answer(self, source: str, other: str | None = None, edit: Any = ()) -> ForcedAnswer:
+        changes = edits.edits_from(edit)
+        _, laid = self._looked_into(source, other, changes)
+        inputs, changed = self._inputs(laid), edits.of_model(changes)
+        with torch.inference_mode(), edited(self.model, changed):
+            output = self.model(*inputs)
+        chosen = self.chosen(output[0], laid)
+
+        def judge(n: int) -> Tensor:
+            return chosen.shares(self.model(*(copies_of(one, n) for one in inputs)))
+
+        return ForcedAnswer(self.model, chosen.tokens, judge, output.numel(), changed)
+
+    def chosen(self, output: Tensor, laid: EncoderInput) -> Chosen:
+        """What came out of a text, given what the head makes of it."""
+        raise unweighed(self.task)
+
+    def _looked_into(
+        self, text: str, other: str | None, changes: Sequence[edits.AnyEdit]
+    ) -> tuple[str, EncoderInput]:
+        """A text, or a pair with a tab between, after all swaps, and as the model reads it."""
+        if any(isinstance(change, edits.ForceToken) for change in changes):
+            raise ConfigError(
+                "force_token: this run reads and writes nothing, so no token is forced"
+            )
+        edits.refuse_patches(changes)
+        source = edits.swapped(self._source(text, other), changes)
+        laid = self._laid([source] if self.takes_pairs is False else source.split(TAB, 1))
+        check_length(self.model.config, len(laid.ids))
+        return source, laid
+
+    def _inputs(self, laid: EncoderInput) -> tuple[Tensor, ...]:
+        """What the model is given of one text."""
+        ids, kinds = (torch.tensor([row], device=self.device) for row in (laid.ids, laid.segments))
+        return self.model.inputs(ids, kinds)
 
     def _source(self, text: str, other: str | None) -> str:
         """The text, or both with a tab between them."""
@@ -268,6 +312,6 @@ Parts = tuple[RunFolder, Recipe, Tokenizer, Encoder, torch.device]
 def open_encoder(path: str | Path, task: str, device: str | None) -> Parts:
     """The folder of a run of this task. Nothing in it is executed."""
     folder, recipe, model, place = open_run(path, task, f"one of {task}", device)
-    tokenizer, encoder = load_tokenizer(folder.path), check_encoder(model, folder)
+    tokenizer, encoder = load_tokenizer(folder.path, recipe.data), check_encoder(model, folder)
     check_vocabulary(folder, tokenizer, encoder.config.n_vocab, spare=True)
     return folder, recipe, tokenizer, encoder, place

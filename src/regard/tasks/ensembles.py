@@ -25,6 +25,7 @@ class EnsembleRun(Run):
     Its model is an ``Ensemble``. It has no folder of its own, and nothing is written for it.
     """
 
+    weighs = False
     runs: tuple[Run, ...] = ()
 
     def __repr__(self) -> str:
@@ -37,6 +38,10 @@ class EnsembleRun(Run):
     def facts(self) -> dict[str, Any]:
         presets = [run.recipe.model.preset for run in self.runs]
         return {**Run.facts(self), "preset": " + ".join(map(str, presets))}
+
+    @override
+    def fixed_answer(self, *_args: Any, **_options: Any) -> Never:
+        self.explain()
 
     @override
     def explain(self, *_args: Any, **_options: Any) -> Never:

@@ -35,6 +35,7 @@ from regard.tasks.classification import (
     load_labels,
 )
 from regard.tasks.examples import EXAMPLES
+from regard.tasks.importance import ForcedAnswer, label_answer
 from regard.tasks.look import Choice, Look, Prediction, TopChoices
 from regard.tasks.opening import check_memory, open_run
 from regard.tasks.picture_run import PictureRun, is_one
@@ -65,6 +66,7 @@ TOP = 5
 class ImageClassifier(PictureRun):
     """A trained classifier of pictures with all it needs to be used."""
 
+    weighs = True
     folder: RunFolder
     recipe: Recipe
     model: VisionTransformer
@@ -126,6 +128,13 @@ class ImageClassifier(PictureRun):
             sides={"source": axis},
             picture=seen,
         )
+
+    @override
+    def fixed_answer(self, source: Any, edit: Any = ()) -> ForcedAnswer:
+        changes = edits.edits_from(edit)
+        edits.refuse_words(changes)
+        pixels = self.pixels(self.seen(source, changes)[None])
+        return label_answer(self.model, (pixels,), self.labels.names, edits.of_model(changes))
 
     @property
     def _before(self) -> tuple[str, ...]:

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.core.errors import ConfigError, DataError
 from regard.core.files import write_whole
@@ -26,7 +28,7 @@ from regard.inspection.records import Record, Steps, steps_of
 from regard.layers.window import STRIDE
 from regard.models.settings import DecoderConfig, EncoderConfig
 from regard.tasks.edits import AnyEdit, as_json
-from regard.text.tokenizer import SPACE
+from regard.text.tokenizer import SPACE, Tokenizer
 from regard.visual.heat_maps import Pixels, data_uri
 from regard.visual.look_files import look_file, look_fragment, look_png
 from regard.visual.matrix import look_text
@@ -97,6 +99,38 @@ class Prediction:
         return {"kind": self.kind, "text": self.text, "places": places}
 
 
+class Written(NamedTuple):
+    """How probable the tokens of a target are, each after those before it."""
+
+    probabilities: tuple[float, ...]
+    """One a token."""
+    alternatives: tuple[tuple[Choice, ...], ...]
+    """What might have stood in the place of each, itself perhaps among it; best first."""
+
+
+def written_as(logits: Tensor, ids: Sequence[int], tokenizer: Tokenizer) -> Written:
+    """Of ids that were written where a model gave logits (T, V)."""
+    wide = logits.float()
+    total = wide.logsumexp(dim=-1, keepdim=True)
+    at = torch.tensor(ids, dtype=torch.long, device=logits.device).unsqueeze(-1)
+    said = (wide.gather(-1, at) - total).exp().squeeze(-1).tolist()
+    return Written(tuple(said), tuple(place.choices for place in top_choices(logits, tokenizer)))
+
+
+def top_choices(logits: Tensor, tokenizer: Tokenizer) -> list[TopChoices]:
+    """The most probable tokens at each of T positions, of logits (T, V)."""
+    wide = logits.float()
+    total, nameless = wide.logsumexp(dim=-1, keepdim=True), tokenizer.nameless(wide.shape[-1])
+    named = wide.clone()
+    named[:, nameless] = -math.inf
+    best = named.topk(min(MOST, wide.shape[-1] - len(nameless)))
+    shares = (best.values - total).exp()
+    return [
+        TopChoices((t, t + 1), tuple(map(Choice, tokenizer.tokens(ids), some)))
+        for t, (ids, some) in enumerate(zip(best.indices.tolist(), shares.tolist(), strict=True))
+    ]
+
+
 WIDTH = 80
 """Letters of a line where a look or its steps are printed."""
 
@@ -163,6 +197,8 @@ class Look:
     """Sides that are no tokens, such as a ``source`` of patches."""
     picture: Pixels | None = None
     """(S, S, 3): what the patches are of, as the model saw it."""
+    written: Written | None = None
+    """How probable each target token is, where a target was written."""
     gates: tuple[float, ...] = ()
     """The β of each target token, where a decoder has such a gate."""
     boxes: tuple[Mapping[str, Any], ...] | None = None
@@ -332,6 +368,7 @@ class Look:
             "sides": {name: one.as_json() for name, one in self._sides().items() if name in used},
             "edits": [dict(edit) for edit in self.edits],
             **({} if self.picture is None else {"picture": data_uri(self.picture)}),
+            **({} if self.written is None else _written_json(self.written)),
             **({"gates": list(self.gates)} if self.gates else {}),
             **({} if self.boxes is None else {"boxes": [dict(one) for one in self.boxes]}),
             **({"drawn": list(self.drawn)} if self.drawn else {}),
@@ -375,6 +412,12 @@ class Look:
     def _repr_html_(self) -> str:
         payload = self.payload()
         return look_fragment(payload, self._steps_shown(payload, Selected()))
+
+
+def _written_json(written: Written) -> dict[str, Any]:
+    probabilities, alternatives = written
+    told = [[one._asdict() for one in choices] for choices in alternatives]
+    return {"probabilities": list(probabilities), "alternatives": told}
 
 
 def _fields(steps: Steps) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from regard.models.base import LazyLogits
 from regard.models.encoder import Encoder
 from regard.tasks.base import TASKS, Evaluation, Scoring
 from regard.tasks.encoder_tasks import Begin, EncodingTask, PreparedEncoding, with_tables
-from regard.tasks.encoding import READ_TOKENS, EncoderInput, EncoderRun
+from regard.tasks.encoding import READ_TOKENS, Chosen, EncoderInput, EncoderRun
 from regard.tasks.examples import PageExample
 from regard.tasks.look import MOST, Choice, Prediction, TopChoices
 from regard.tasks.opening import one_text
@@ -56,6 +56,8 @@ class Filled(NamedTuple):
 class Filler(EncoderRun):
     """An encoder that knows which words fit."""
 
+    weighs = True
+
     def fill(self, text: str, n: int = 5) -> Filled:
         """Guess what stands at each ``<mask>`` of a text, each by itself, the best first."""
         if n < 1:
@@ -75,10 +77,9 @@ class Filler(EncoderRun):
         mask = self.tokenizer.specials.mask
         places = [i for i, token in enumerate(read) if token == mask]
         shares = logits[places].float().softmax(dim=-1).cpu()
-        width = shares.shape[-1]
-        silent = {*self.tokenizer.specials.named().values(), *self.tokenizer.nameless(width)}
-        shares[:, [*silent]] = -1  # they are no words, and come after all of them
-        best = shares.topk(min(n, width - len(silent)))
+        silent = self._silent(shares.shape[-1])
+        shares[:, silent] = -1  # they are no words, and come after all of them
+        best = shares.topk(min(n, shares.shape[-1] - len(silent)))
         chosen = iter(best.indices[:, 0].tolist())
         written = [next(chosen) if token == mask else token for token in read]
         guesses = [
@@ -87,13 +88,30 @@ class Filler(EncoderRun):
         ]
         return Filled(self.tokenizer.decode(written), guesses)
 
+    def _silent(self, width: int) -> list[int]:
+        """Ids below ``width`` that are no words."""
+        return [*{*self.tokenizer.specials.named().values(), *self.tokenizer.nameless(width)}]
+
+    @override
+    def chosen(self, output: Tensor, laid: EncoderInput) -> Chosen:
+        """The best guess for each mask, of logits (S, V)."""
+        mask, said = self.tokenizer.specials.mask, output.clone()
+        said[:, self._silent(output.shape[-1])] = -torch.inf
+        rows = tuple(i for i, token in enumerate(laid.ids) if token == mask)
+        ids = tuple(said[list(rows)].argmax(dim=-1).tolist())
+        return Chosen(tuple(self.tokenizer.tokens(ids)), ids, rows)
+
     @override
     def looked_at(self, text: str) -> list[int]:
         return self._masked(text) if MASK in self._marked(text) else self.tokenizer.encode(text)
 
     @override
-    def unknown_words(self, text: str) -> list[str]:
-        return EncoderRun.unknown_words(self, self._marked(text).replace(MASK, " "))
+    def unknown_spans(self, text: str) -> list[tuple[int, int]]:
+        mask = self.tokenizer.specials.mask
+        marks = [MASK] if mask is None else [MASK, self.tokenizer.tokens([mask])[0]]
+        for mark in marks:  # as many spaces, so that places stay
+            text = text.replace(mark, " " * len(mark))
+        return EncoderRun.unknown_spans(self, text)
 
     @override
     def outcome(self, output: Tensor, laid: EncoderInput) -> Prediction:

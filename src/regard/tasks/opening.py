@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from regard.checkpoints.run_folder import RunFolder, load_model
 from regard.core.errors import CheckpointError, ConfigError, DataError
-from regard.core.numbers import counted
+from regard.core.numbers import counted, mentioned
 from regard.data.records import Pair
+from regard.data.settings import DataSettings
 from regard.models.bounds import MOST_TABLES, skeleton, table_bytes
 from regard.models.presets import n_parameters
 from regard.models.settings import ModelConfig
 from regard.tasks.base import TASKS, Task
+from regard.tasks.importance import ForcedAnswer, Importance, unweighed
 from regard.tasks.recipe import Recipe, recipe_in, remember_data
 from regard.tasks.verb import Verb
 from regard.text import pretrained
 from regard.text.pretrained import MARKS
 from regard.text.settings import TextSettings
-from regard.text.tokenizer import Tokenizer, unknown_words
+from regard.text.specials import MASK
+from regard.text.tokenizer import Tokenizer, unknown_spans
 
 
 def pick_device(name: str | None = None) -> torch.device:
@@ -130,14 +134,18 @@ class Tokenizers:
             self.target.save(folder / TARGET)
 
 
-def load_tokenizers(folder: Path) -> Tokenizers:
-    """What ``save`` wrote."""
-    return Tokenizers(*pretrained.tokenizers_in(folder))
+def load_tokenizers(folder: Path, data: DataSettings | None = None) -> Tokenizers:
+    """What ``save`` wrote; as a run with such ``data`` reads what people type."""
+    source, target = pretrained.tokenizers_in(folder)
+    if data is None or not data.plain:
+        return Tokenizers(source, target)
+    reading = source.reading_plain()
+    return Tokenizers(reading, reading if target is source else target.reading_plain())
 
 
-def load_tokenizer(folder: Path) -> Tokenizer:
+def load_tokenizer(folder: Path, data: DataSettings | None = None) -> Tokenizer:
     """The one tokenizer of a run that reads one text."""
-    return load_tokenizers(folder).target
+    return load_tokenizers(folder, data).target
 
 
 def train_tokenizers(pairs: Sequence[Pair], settings: TextSettings) -> Tokenizers:
@@ -153,6 +161,8 @@ class TrainedRun:
     """What the runs of all tasks have in common."""
 
     __slots__ = ()
+    weighs: ClassVar[bool] = False
+    """Whether heads can be weighed: by how probable a token or a label is without them."""
     folder: RunFolder
     recipe: Recipe
     model: Any
@@ -180,7 +190,45 @@ class TrainedRun:
 
     def unknown_words(self, text: str) -> list[str]:
         """The words of a text in which something is that the model has never seen."""
-        return [] if self.reader is None else unknown_words(self.reader, text)
+        return [text[begin:end] for begin, end in self.unknown_spans(text)]
+
+    def unknown_spans(self, text: str) -> list[tuple[int, int]]:
+        """Where they begin and end, in characters."""
+        return [] if self.reader is None else unknown_spans(self.reader, text)
+
+    def read_as(self, text: str) -> str:
+        """What is read of a text that was typed: in runs of a plain world neither capitals nor
+        signs, else the text itself. Masks, and the tab between two texts, stay."""
+        if self.reader is None:
+            return text
+        parts = re.split(f"({MASK}|\t)", text)
+        return "".join(one if i % 2 else self.reader.read_as(one) for i, one in enumerate(parts))
+
+    def nothing_known(self, text: str) -> str | None:
+        """Why nothing can be made of a text: it has words, and the model knows none; else None."""
+        if self.reader is None or not text.strip():
+            return None
+        if not {*self.reader.encode(text)} <= {self.reader.specials.unread}:
+            return None
+        examples = TASKS[self.task].examples(self)
+        known = [one if isinstance(one, str) else one["text"] for one in examples]
+        remedy = "take texts like those that it was trained on"
+        if known:
+            remedy += f", such as: {'; '.join(known[:3])}"
+        return f"the model knows no word of {mentioned(text)}; {remedy}"
+
+    def importance(self, source: Any, step: int = 0, **more: Any) -> Importance:
+        """How probable a written token is without each head of the model, all else fixed.
+
+        ``step`` is the number of the token among ``target_tokens`` of a look; a label is number 0.
+        ``more`` is what ``explain`` takes: a ``target``, an ``edit``. All heads are ablated
+        together, in a few passes.
+        """
+        return self.fixed_answer(source, **more).importances().of(step)
+
+    def fixed_answer(self, *asked: Any, **more: Any) -> ForcedAnswer:
+        """A text with its answer, the given one or its own, so that heads can be weighed."""
+        raise unweighed(self.task)
 
     def facts(self) -> dict[str, Any]:
         """What was trained, as plain data."""

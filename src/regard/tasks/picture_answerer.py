@@ -18,6 +18,7 @@ from regard.core.numbers import counted
 from regard.data.batch import pad_sequences
 from regard.data.examples import Ints
 from regard.data.picture_records import PictureQuestion
+from regard.data.pictures import Pixels
 from regard.data.worlds.scene_records import mask_of
 from regard.evaluation.metrics import computed
 from regard.evaluation.saliency import Maps, looking, pointing_accuracy
@@ -28,6 +29,7 @@ from regard.models.visual_questions import JointReader, StackedReader
 from regard.tasks import edits
 from regard.tasks.base import Evaluation
 from regard.tasks.classification import Labels
+from regard.tasks.importance import ForcedAnswer, label_answer
 from regard.tasks.look import MOST, Choice, Look, Prediction, TopChoices
 from regard.tasks.opening import one_or_many, one_text
 from regard.tasks.picture_run import PictureRun, is_one
@@ -70,6 +72,7 @@ def question_ids(question: str, tokenizer: Tokenizer, most: int) -> Ints:
 class PictureAnswerer(PictureRun):
     """A trained model that answers questions about pictures, with all it needs to be used."""
 
+    weighs = True
     folder: RunFolder
     recipe: Recipe
     model: StackedReader | JointReader
@@ -148,22 +151,15 @@ class PictureAnswerer(PictureRun):
 
     def explain(self, picture: Any, other: str | None = None, edit: Any = ()) -> Look:
         """Where a question (``other``) looks in a picture, and the answer that comes out."""
-        if other is None:
-            raise ConfigError("what is asked? Give a question beside the picture")
         changes = edits.edits_from(edit)
-        if edits.forced_tokens(changes):
-            raise ConfigError("force_token: this run chooses an answer and writes no words")
-        question = edits.swapped(one_text(other, "a question"), changes)
-        seen = self.seen(picture, changes)
-        ids = self.ids(question)
-        inputs = (self.pixels(seen[None]), torch.from_numpy(ids[None]).to(self.device))
+        question, seen, inputs = self._asked(picture, other, changes)
         with edited(self.model, edits.of_model(changes)):
             output, found = recorded_call(self.model, *inputs)
         edits.check_keys(changes, found)
         found = {name: found[name] for name in sorted(found, key=lambda one: one != LOOKS)}
         shares = output[0].float().softmax(dim=-1).tolist()
         choices = sorted(map(Choice, self.labels.names, shares), key=lambda one: -one.probability)
-        words = self.tokenizer.tokens(ids.tolist()) if JOINT in found else ()
+        words = self.tokenizer.tokens(inputs[1][0].tolist()) if JOINT in found else ()
         axis = self.patches(*words)
         rows = {LOOKS: "question"}
         return Look.of(
@@ -181,6 +177,25 @@ class PictureAnswerer(PictureRun):
             sides={"source": axis, "question": Axis((question,))},
             picture=seen,
         )
+
+    @override
+    def fixed_answer(self, source: Any, other: str | None = None, edit: Any = ()) -> ForcedAnswer:
+        changes = edits.edits_from(edit)
+        _, _, inputs = self._asked(source, other, changes)
+        return label_answer(self.model, inputs, self.labels.names, edits.of_model(changes))
+
+    def _asked(
+        self, picture: Any, other: str | None, changes: Sequence[edits.AnyEdit]
+    ) -> tuple[str, Pixels, tuple[Tensor, Tensor]]:
+        """The question after all swaps, the picture as it is seen, and both as they are read."""
+        if other is None:
+            raise ConfigError("what is asked? Give a question beside the picture")
+        if edits.forced_tokens(changes):
+            raise ConfigError("force_token: this run chooses an answer and writes no words")
+        question = edits.swapped(one_text(other, "a question"), changes)
+        seen = self.seen(picture, changes)
+        ids = torch.from_numpy(self.ids(question)[None]).to(self.device)
+        return question, seen, (self.pixels(seen[None]), ids)
 
     @torch.inference_mode()
     def maps(self, pairs: Pairs) -> dict[Place, Maps]:

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from regard.core.errors import ConfigError, DataError
 from regard.tasks.verb import Answer, Answered, Chunks, Verb
+from regard.tasks.verbs import told_beside
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -127,7 +128,7 @@ class Ask(PictureVerb):
 
     @override
     def beside(self, run: Any, request: Any) -> Answer:
-        return {"unknown": run.unknown_words(request.question)}
+        return told_beside(run, request.question)
 
     @override
     def from_line(self, run: Any, line: str, options: Any) -> Any:

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from regard.core.errors import ConfigError, DataError
 from regard.tasks.verb import Answer, Answered, Chunks
-from regard.tasks.verbs import BuiltinVerb, Note, check_length, cut_note, unknown_words
+from regard.tasks.verbs import BuiltinVerb, Note, check_length, cut_note, told_beside
 
 
 class Classify(BuiltinVerb):
@@ -276,7 +276,7 @@ class Nearest(BuiltinVerb):
 
     @override
     def beside(self, run: Any, request: Any) -> Answer:
-        return {"unknown": unknown_words(run, request.text, *request.others)}
+        return told_beside(run, request.text, *request.others)
 
 
 CLASSIFY, FILL = Classify(), Fill()

@@ -107,13 +107,23 @@ def parts_table(scores: Scores) -> Table:
 def attention_table(scores: Scores) -> Table:
     """What attention finds, chosen on valid; chance beside it."""
     rows = [
-        [name, title, score_text(key, one[key]), score_text(key, one[f"{key}_shuffled"]), by]
+        [
+            name,
+            title,
+            *(_told(key, one.get(f"{key}{end}")) for end in ("", "_shuffled", "_rule")),
+            by,
+        ]
         for name, one in scores.items()
         for key, title in titles(one).items()
         if (by := one.get(f"{key}_by")) is not None
     ]
-    header = ["Test set", "Measure", "Attention", "Shuffled", "Chosen on valid"]
+    header = ["Test set", "Measure", "Attention", "Shuffled", "Blind rule", "Chosen on valid"]
     return Table("What attention finds", header, rows)
+
+
+def _told(key: str, value: float | None) -> str:
+    """Runs from before have no rule beside their scores."""
+    return "–" if value is None else score_text(key, value)
 
 
 def looking_table(scores: Scores) -> Table:

@@ -26,6 +26,7 @@ from regard.evaluation.attention import Watched
 from regard.evaluation.facts import FACT_ATTENTION, FACT_METRICS
 from regard.evaluation.metrics import computed
 from regard.tasks.base import TASKS, Evaluation, JudgedRun, Task
+from regard.tasks.importance import ForcedAnswer
 from regard.tasks.look import Look
 from regard.tasks.opening import TrainedRun, one_or_many, one_text
 from regard.tasks.recipe import Recipe
@@ -109,6 +110,10 @@ class Summarizer(Run):
     @override
     def explain(self, source: str, target: str | None = None, edit: Any = ()) -> Look:
         return replace(Run.explain(self, self.readable(source), target, edit), task=self.task)
+
+    @override
+    def fixed_answer(self, source: str, target: str | None = None, edit: Any = ()) -> ForcedAnswer:
+        return Run.fixed_answer(self, self.readable(source), target, edit)
 
     @override
     def facts(self) -> dict[str, Any]:

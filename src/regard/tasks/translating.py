@@ -26,9 +26,11 @@ from regard.decoding.settings import DecodeSettings
 from regard.decoding.trace import Node, trace
 from regard.fast.quick import quickened
 from regard.inspection.capture import AttentionCalls, Place, watch
-from regard.inspection.records import Record, records
+from regard.inspection.records import Record, recorded_pair, records
 from regard.models.base import SequenceModel
-from regard.tasks.edits import AnyEdit, forced_tokens
+from regard.tasks.edits import AnyEdit, forced_tokens, of_model
+from regard.tasks.importance import ForcedAnswer, copies_of, shares_of
+from regard.tasks.look import Written, written_as
 from regard.text.specials import BEGIN, BEGIN_ID, END, END_ID, PAD, PAD_ID
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import divided
@@ -455,8 +457,27 @@ class OneSource:
 
     def records(self, written: Sequence[int]) -> dict[str, tuple[Record, ...]]:
         """What every attention does while the source is read and the target written."""
-        target = torch.tensor([[BEGIN_ID, *written]], device=self.source.device)
-        return records(self.model, self.source, target)
+        return records(self.model, self.source, self._read_target(written))
+
+    def looked_at(self, written: Sequence[int]) -> tuple[Written, dict[str, tuple[Record, ...]]]:
+        """How probable every written token is, the end token being the last, and the records."""
+        logits, found = recorded_pair(self.model, self.source, self._read_target(written))
+        return written_as(logits, [*written, END_ID], self.words), found
+
+    def answer(self, written: Sequence[int], edits: Sequence[AnyEdit]) -> ForcedAnswer:
+        """The source with what was written, its end token included."""
+        target, said = self._read_target(written), torch.tensor([*written, END_ID])
+        ids, width = said.to(self.source.device), self.model.config.n_target_vocab
+
+        def judge(n: int) -> Tensor:
+            return shares_of(self.model(copies_of(self.source, n), copies_of(target, n)), ids)
+
+        tokens = tuple(self.words.tokens([*written, END_ID]))
+        return ForcedAnswer(self.model, tokens, judge, len(ids) * width, of_model(edits))
+
+    def _read_target(self, written: Sequence[int]) -> Tensor:
+        """(1, T): what the decoder reads, from the begin token on."""
+        return torch.tensor([[BEGIN_ID, *written]], device=self.source.device)
 
     def _limited(self, at_least: int) -> tuple[Tensor, Tensor]:
         """The source, and how long its target may be (1,): no less than is given of it."""

@@ -76,6 +76,7 @@ from regard.tasks.translation_scores import (
     evaluate_pairs,
     evaluate_split,
     gold_scores_by_head,
+    rules_by_measure,
 )
 from regard.tasks.translator import Run, load_translator
 from regard.tasks.verb import TOKEN, Form
@@ -588,7 +589,7 @@ class TranslationTask(TextTask):
             len(pairs),
             notes=data.notes,
             known=lambda: gold_scores_by_head(run, pairs),
-            facts={"n_bleu": min(len(pairs), BLEU_SENTENCES)},
+            facts={"n_bleu": min(len(pairs), BLEU_SENTENCES), **rules_by_measure(pairs)},
         )
 
     @override
@@ -642,7 +643,9 @@ class TranslationTask(TextTask):
 def antecedents(run: Run) -> dict[str, Any] | None:
     """The head that finds antecedents best, as the run's scores tell: chosen on ``valid``.
 
-    ``share`` is how often it finds them on ``test``; ``head`` is None for the mean of a layer.
+    ``share`` is how often it finds them on ``test``, beside ``shuffled`` weights and a ``rule``
+    that is blind to the words; ``head`` is None for the mean of a layer. ``written`` are pronouns
+    of the target.
     """
     try:
         scores = load_scores(run.folder).get("scores")
@@ -652,12 +655,13 @@ def antecedents(run: Run) -> dict[str, Any] | None:
     if not isinstance(test, Mapping):
         return None
     place = _LABEL.fullmatch(str(test.get("antecedent_accuracy_by")))
-    pronouns = PRONOUNS.get(run.recipe.data.direction.split("-")[0])
+    pronouns, written = map(PRONOUNS.get, run.recipe.data.direction.split("-"))
     if place is None or pronouns is None or run.recipe.data.world != "sentences":
         return None
     head = None if place["head"] is None else int(place["head"])
-    share, shuffled = (test.get(f"antecedent_accuracy{kind}") for kind in ("", "_shuffled"))
-    told = {"share": share, "shuffled": shuffled, "pronouns": pronouns}
+    ends = {"share": "", "shuffled": "_shuffled", "rule": "_rule"}
+    told = {name: test.get(f"antecedent_accuracy{end}") for name, end in ends.items()}
+    told |= {"pronouns": pronouns, "written": written}
     return {"name": place["name"], "layer": int(place["layer"]), "head": head, **told}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from itertools import accumulate
 from typing import Any
@@ -22,7 +23,7 @@ from regard.data.splits import Data, split_of
 from regard.decoding.ensemble import Ensemble
 from regard.evaluation import attention
 from regard.evaluation.attention import Links, Watched
-from regard.evaluation.label_metrics import perplexity
+from regard.evaluation.label_metrics import alignment_error_rate, perplexity
 from regard.evaluation.metrics import computed
 from regard.evaluation.systems import by_length
 from regard.evaluation.text_metrics import exact_match
@@ -153,7 +154,34 @@ def attention_scores(
             choice = measure.chosen(*watched)
             scores |= {score: choice.test, f"{score}_by": str(choice.label)}
             scores[f"{score}_shuffled"] = choice.baseline
+            scores[f"{score}_rule"] = RULES[score](*parts)
     return scores
+
+
+def same_place(_valid: Sequence[Pair], test: Sequence[Pair]) -> float:
+    """A rule that is blind to the words, for alignments: the error rate on ``test`` of linking
+    each target word with the source word at its place, or the last."""
+    lengths = [(len(words.split(pair.source)), len(words.split(pair.target))) for pair in test]
+    found = [{(min(t, n_source - 1), t) for t in range(n)} for n_source, n in lengths]
+    return alignment_error_rate(found, [pair.alignment or () for pair in test])
+
+
+def so_many_before(valid: Sequence[Pair], test: Sequence[Pair]) -> float:
+    """The same for antecedents: the accuracy on ``test`` of taking the word so many places before
+    the pronoun, a number that is chosen on ``valid`` as a head is."""
+    links = [pair.antecedents or () for pair in valid]
+    distances = Counter(pronoun - antecedent for some in links for pronoun, antecedent in some)
+    (distance, _), *_ = distances.most_common(1)
+    asked = [
+        (pronoun, some)
+        for some in (pair.antecedents or () for pair in test)
+        for pronoun in dict.fromkeys(pronoun for pronoun, _ in some)
+    ]
+    return sum((pronoun, pronoun - distance) in some for pronoun, some in asked) / len(asked)
+
+
+RULES = {"aer": same_place, "antecedent_accuracy": so_many_before}
+"""What a head has to beat: rules that know nothing of the words."""
 
 
 def gold_scores_by_head(run: Run, pairs: Sequence[Pair]) -> dict[str, dict[Hashable, float]]:
@@ -168,6 +196,14 @@ def gold_scores_by_head(run: Run, pairs: Sequence[Pair]) -> dict[str, dict[Hasha
         "aer": attention.ALIGNMENT.by_head(aligned) if aligned else {},
         "antecedent": attention.ANTECEDENTS.by_head(linked) if linked else {},
     }
+
+
+def rules_by_measure(pairs: Sequence[Pair]) -> dict[str, float]:
+    """What rules find that are blind to the words, chosen and scored on the same pairs as heads."""
+    aligned = [pair for pair in pairs if pair.alignment]
+    linked = [pair for pair in pairs if pair.antecedents]
+    found = {"aer_rule": same_place(aligned, aligned)} if aligned else {}
+    return {**found, **({"antecedent_rule": so_many_before(linked, linked)} if linked else {})}
 
 
 def _watched(run: Run, pairs: Sequence[Pair], name: str, links: str) -> list[Watched]:

@@ -27,6 +27,7 @@ from regard.models.base import SequenceModel
 from regard.models.presets import n_parameters
 from regard.tasks import edits
 from regard.tasks.generation import Sampling, StopWords, cut_at, stop_words, text_pieces
+from regard.tasks.importance import ForcedAnswer
 from regard.tasks.look import Look
 from regard.tasks.opening import (
     Tokenizers,
@@ -150,6 +151,7 @@ class Translation(NamedTuple):
 class Run(TrainedRun):
     """A trained translator with all it needs to be used: ``regard.Run``."""
 
+    weighs = True
     folder: RunFolder
     recipe: Recipe
     tokenizers: Tokenizers
@@ -334,20 +336,9 @@ class Run(TrainedRun):
         looks under it, and is as before afterwards.
         """
         changes = edits.edits_from(edit)
-        edits.refuse_patches(changes)
-        source = edits.swapped(one_text(source), changes)
-        given = None if target is None else one_text(target)
-        read = self._read(source, "look at")
-        if len(read) >= LOOKED_AT and not self.model.reads_as_one:
-            raise DataError(
-                f"a look holds the weights between all tokens: {LOOKED_AT:,} can be looked at, and "
-                f"the text has {len(read) + 1:,} with the end token; take a part of it"
-            )
-        sentence = self._sentence(read)
+        source, read, sentence, written = self._written(source, target, changes)
         with edited(self.model, edits.of_model(changes)):
-            own = self._own(source) if given is None else self.tokenizers.target.encode(given)
-            written = sentence.forced(own, changes)
-            found = sentence.records(written)
+            judged, found = sentence.looked_at(written)
         edits.check_keys(changes, found)
         n_own = len(written) if target is None else 0
         warnings = self._no_warnings().having(len(read), n_own)
@@ -362,7 +353,34 @@ class Run(TrainedRun):
             target_tokens=tuple(self.tokenizers.target.tokens([*written, END_ID])),
             answer=self.tokenizers.target.decode(written),
             warnings=tuple(warnings.lines()),
+            written=judged,
         )
+
+    @override
+    def fixed_answer(self, source: str, target: str | None = None, edit: Any = ()) -> ForcedAnswer:
+        changes = edits.edits_from(edit)
+        _, _, sentence, written = self._written(source, target, changes)
+        return sentence.answer(written, changes)
+
+    def _written(
+        self, source: str, target: str | None, changes: Sequence[edits.AnyEdit]
+    ) -> tuple[str, list[int], OneSource, list[int]]:
+        """The source after all swaps, its ids, as it is searched, and the ids of its target."""
+        edits.refuse_patches(changes)
+        source = edits.swapped(one_text(source), changes)
+        given = None if target is None else one_text(target)
+        read = self._read(source, "look at")
+        if len(read) >= LOOKED_AT and not self.model.reads_as_one:
+            raise DataError(
+                f"a look holds the weights between all tokens: {LOOKED_AT:,} can be looked at, and "
+                f"the text has {len(read) + 1:,} with the end token; take a part of it"
+            )
+        if given is None and (why := self.nothing_known(source)) is not None:
+            raise DataError(why)
+        sentence = self._sentence(read)
+        with edited(self.model, edits.of_model(changes)):
+            own = self._own(source) if given is None else self.tokenizers.target.encode(given)
+            return source, read, sentence, sentence.forced(own, changes)
 
     def beam(
         self, source: str, n_beams: int = 4, prefix: Sequence[str] = (), edit: Any = ()
@@ -388,6 +406,8 @@ class Run(TrainedRun):
     def _read(self, source: str, purpose: str) -> list[int]:
         """The ids of a text, without the end token."""
         read = self.tokenizers.source.encode(source)
+        if not read and source.strip():
+            raise DataError(self.nothing_known(source))
         if not read:
             raise DataError(f"there is nothing to {purpose} in an empty text")
         return read
@@ -428,11 +448,7 @@ class Run(TrainedRun):
         """
         if not self.fits(text):
             return self.too_long(text)
-        tokenizer, carried = self.tokenizers.source, self.recipe.decode.replace_unknown
-        if not carried and set(tokenizer.encode(text)) == {tokenizer.specials.unread}:
-            trained = "take texts like those that it was trained on"
-            return f"the model knows no word of {mentioned(text)}; {trained}"
-        return None
+        return None if self.recipe.decode.replace_unknown else self.nothing_known(text)
 
     def too_long(self, text: str, tokenizer: Tokenizer | None = None) -> str:
         """Why the model cannot read a source, or a text in another tokenizer's tokens."""
@@ -464,7 +480,7 @@ def load_translator(path: str | Path, *, device: str | None = None) -> Run:
 def load_pair_run(path: str | Path, kind: type[R], task: str, called: str, device: str | None) -> R:
     """Open the folder of a run that writes a target for a source."""
     folder, recipe, model, place = open_run(path, task, called, device)
-    tokenizers, config = load_tokenizers(folder.path), model.config
+    tokenizers, config = load_tokenizers(folder.path, recipe.data), model.config
     check_vocabulary(folder, tokenizers.source, config.n_source_vocab, of="source ")
     check_vocabulary(folder, tokenizers.target, config.n_target_vocab, of="target ")
     return kind(folder, recipe, tokenizers, model, place)

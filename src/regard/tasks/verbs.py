@@ -40,27 +40,68 @@ def readable(
     After the last line the words are told that the model has never seen. Where lines are ``cut``,
     none is too long.
     """
-    n_before, unknown = 0, dict[str, None]()
+    n_before, unknown, changed = 0, dict[str, None](), ReadOtherwise()
     for chunk in chunks(size):
         lines = chunk if cut else list(takewhile(lambda one: run.unreadable(one) is None, chunk))
         yield lines
         for line in lines:
+            changed.add(run, line)
             if len(unknown) < MOST_UNKNOWN:
                 unknown |= dict.fromkeys(run.unknown_words(line))
         if len(lines) < len(chunk):
             with chunks.telling(n_before + len(lines) + 1):
                 raise DataError(run.unreadable(chunk[len(lines)]))
         n_before += len(chunk)
-    for told in unknown_note(unknown):
+    for told in (*changed.lines(), *unknown_note(unknown)):
         note(told)
     if len(unknown) >= MOST_UNKNOWN:
         note("further unknown words were not counted")
+
+
+class ReadOtherwise:
+    """How many texts were read otherwise than they were typed, and the first of them."""
+
+    def __init__(self) -> None:
+        self.n, self.first = 0, ""
+
+    def add(self, run: Any, text: str) -> None:
+        """One more text."""
+        read = run.read_as(text)
+        if read != text:
+            self.first = self.first or read
+            self.n += 1
+
+    def lines(self) -> list[str]:
+        """What a user should know; nothing, if all were read as they stand."""
+        how = "in small letters and without punctuation, as the model knows texts"
+        which = "read" if self.n == 1 else f"{self.n:,} texts read"
+        first = "" if self.n == 1 else "the first "
+        return [f"{which} {how}; {first}as: {self.first}"] if self.n else []
+
+
+def read_note(run: Any, *texts: str) -> list[str]:
+    """A line on the texts that were read otherwise than they were typed, if there are any."""
+    found = ReadOtherwise()
+    for text in texts:
+        found.add(run, text)
+    return found.lines()
+
+
+def read_otherwise(run: Any, *texts: str | None) -> list[dict[str, str]]:
+    """The texts that are read otherwise than they were ``typed``, and how they are ``read``."""
+    pairs = [(text, run.read_as(text)) for text in texts if text]
+    return [{"typed": text, "read": read} for text, read in pairs if read != text]
 
 
 def unknown_words(run: Any, *texts: str | None) -> list[str]:
     """The words of texts that a run reads as unknown; a mask is none."""
     parts = [part for text in texts if text for part in text.split(MASK)]
     return [word for part in parts for word in run.unknown_words(part)]
+
+
+def told_beside(run: Any, *texts: str | None) -> dict[str, Any]:
+    """What a server tells beside an answer: words that are unknown, and texts read otherwise."""
+    return {"unknown": unknown_words(run, *texts), "changed": read_otherwise(run, *texts)}
 
 
 def check_length(
@@ -105,7 +146,7 @@ class BuiltinVerb(Verb):
     @override
     def beside(self, run: Any, request: Any) -> Answer:
         texts = [getattr(request, name) for name in self.read]
-        return {"unknown": unknown_words(run, *texts)} if texts else {}
+        return told_beside(run, *texts) if texts else {}
 
     @property
     @override

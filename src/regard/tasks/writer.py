@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +36,7 @@ from regard.tasks.generation import (
     framing_for,
     generate,
 )
+from regard.tasks.importance import ForcedAnswer, copies_of, shares_of
 from regard.tasks.language_scores import (
     exercise_scores,
     judged,
@@ -45,7 +45,7 @@ from regard.tasks.language_scores import (
     summed_up,
     word_perplexity,
 )
-from regard.tasks.look import MOST, Choice, Look, Prediction, TopChoices, check_length
+from regard.tasks.look import Look, Prediction, check_length, top_choices, written_as
 from regard.tasks.opening import (
     TrainedRun,
     check_vocabulary,
@@ -69,6 +69,7 @@ MAX_TOKENS, MAX_NEW, MAX_ANSWER = 20, 200, 500
 class Writer(TrainedRun):
     """A trained language model with all it needs to be used."""
 
+    weighs = True
     folder: RunFolder
     recipe: Recipe
     framing: Framing
@@ -246,7 +247,7 @@ class Writer(TrainedRun):
 
     def unreadable(self, prompt: str) -> str | None:
         """Why the model cannot read a prompt; None where it can."""
-        return None if self.fits(prompt) else self.too_long(prompt)
+        return self.nothing_known(prompt) if self.fits(prompt) else self.too_long(prompt)
 
     def too_long(self, prompt: str) -> str:
         """Why a prompt does not fit, and what to do."""
@@ -340,27 +341,14 @@ class Writer(TrainedRun):
         what would be if: the model writes and looks under it, and is as before afterwards.
         """
         changes = edits.edits_from(edit)
-        edits.refuse_patches(changes)
-        prompt = edits.swapped(_text(prompt), changes)
-        read = self.framing.read(prompt)
-        if max_tokens < 0:
-            raise ConfigError(f"max_tokens must be at least 0: {max_tokens}")
-        self._check(len(read))
+        prompt, read, written = self._written(prompt, target, max_tokens, changes)
+        seen = [*read, *self._seen(read, written)]
+        self._check(len(seen))
         with edited(self.model, edits.of_model(changes)):
-            if target is None:
-                written = self._continued(read, max_tokens, ())
-            else:
-                written = self.framing.inside(_text(target))
-            go_on = partial(self._continued, read, max_tokens)
-            wrong = "{0} tokens follow the prompt, so it is from 0 to {0}"
-            written = with_forced(written, changes, self.tokenizer, go_on, wrong)
-            seen = [*read, *written]
-            if written and len(seen) == self.context + 1:  # the last is written and never read
-                seen = seen[:-1]
-            self._check(len(seen))
             logits, found = recorded_call(self.model, torch.tensor([seen], device=self.device))
         edits.check_keys(changes, found)
         said, tokens = self.framing.said_after(read, written), self.tokenizer.tokens
+        begun = len(read) - 1  # the position that has read all of the prompt writes the first token
         return Look.of(
             found,
             changes,
@@ -371,7 +359,56 @@ class Writer(TrainedRun):
             task=self.task,
             axes={name: {"rows": "text", "columns": "text"} for name in found},
             outcome=next_tokens(logits[0], self.tokenizer, said),
+            written=written_as(logits[0, begun:-1], seen[len(read) :], self.tokenizer),
         )
+
+    @override
+    def fixed_answer(
+        self,
+        source: str = "",
+        target: str | None = None,
+        *,
+        max_tokens: int = MAX_TOKENS,
+        edit: Any = (),
+    ) -> ForcedAnswer:
+        changes = edits.edits_from(edit)
+        _, read, written = self._written(source, target, max_tokens, changes)
+        said = self._seen(read, written)
+        self._check(len(read) + len(said))
+        seen = torch.tensor([[*read, *said]], device=self.device)
+        ids = seen[0, len(read) :]
+
+        def judge(n: int) -> Tensor:
+            return shares_of(self.model(copies_of(seen, n))[:, len(read) - 1 : -1], ids)
+
+        row, changed = seen.shape[1] * self.model.config.n_vocab, edits.of_model(changes)
+        return ForcedAnswer(self.model, tuple(self.tokenizer.tokens(said)), judge, row, changed)
+
+    def _written(
+        self, prompt: str, target: str | None, max_tokens: int, changes: Sequence[edits.AnyEdit]
+    ) -> tuple[str, list[int], list[int]]:
+        """The prompt after all swaps, its ids, and the ids of what follows it under the edits."""
+        edits.refuse_patches(changes)
+        prompt = edits.swapped(_text(prompt), changes)
+        read = self.framing.read(prompt)
+        if max_tokens < 0:
+            raise ConfigError(f"max_tokens must be at least 0: {max_tokens}")
+        self._check(len(read))
+        if target is None and (why := self.nothing_known(prompt)) is not None:
+            raise DataError(why)
+        with edited(self.model, edits.of_model(changes)):
+            if target is None:
+                written = self._continued(read, max_tokens, ())
+            else:
+                written = self.framing.inside(_text(target))
+            go_on = partial(self._continued, read, max_tokens)
+            wrong = "{0} tokens follow the prompt, so it is from 0 to {0}"
+            return prompt, read, with_forced(written, changes, self.tokenizer, go_on, wrong)
+
+    def _seen(self, read: Sequence[int], written: Sequence[int]) -> list[int]:
+        """What is written and read again: the token that fills the context is not."""
+        full = bool(written) and len(read) + len(written) == self.context + 1
+        return list(written[:-1] if full else written)
 
     def _check(self, n_tokens: int) -> None:
         """Refuse a look at more tokens than the context or the memory holds."""
@@ -410,22 +447,13 @@ def _text(text: str) -> str:
 
 def next_tokens(logits: Tensor, tokenizer: Tokenizer, written: str) -> Prediction:
     """Logits (T, V) -> what was written, and what may come after each token that was read."""
-    named = logits.clone()
-    nameless = tokenizer.nameless(logits.shape[-1])
-    named[:, nameless] = -math.inf
-    best = named.topk(min(MOST, logits.shape[-1] - len(nameless)))
-    shares = (best.values.float() - logits.float().logsumexp(dim=-1, keepdim=True)).exp()
-    places = [
-        TopChoices((t, t + 1), tuple(map(Choice, tokenizer.tokens(ids), some)))
-        for t, (ids, some) in enumerate(zip(best.indices.tolist(), shares.tolist(), strict=True))
-    ]
-    return Prediction("text", written, tuple(places))
+    return Prediction("text", written, tuple(top_choices(logits, tokenizer)))
 
 
 def load_writer(path: str | Path, *, device: str | None = None) -> Writer:
     """Open the folder of a language model. Nothing in it is executed."""
     folder, recipe, model, place = open_run(path, "language", "a language model", device)
-    tokenizer = load_tokenizer(folder.path)
+    tokenizer = load_tokenizer(folder.path, recipe.data)
     spare = isinstance(tokenizer, PretrainedTokenizer)
     check_vocabulary(folder, tokenizer, model.config.n_vocab, spare=spare)
     return Writer(folder, recipe, framing_for(tokenizer, recipe.data), model, place)

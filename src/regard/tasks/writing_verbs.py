@@ -18,7 +18,9 @@ from regard.tasks.verbs import (
     Note,
     check_source,
     cut_note,
+    read_otherwise,
     readable,
+    told_beside,
     unknown_note,
 )
 
@@ -59,7 +61,7 @@ class Translate(BuiltinVerb):
             found = run.hypotheses(lines, n_best=options.n_best or 1, **how)
             warnings += run.length_warnings(lines, [several[0] for several in found])
             yield [
-                (line, {"hypotheses": [self._described(run, line, one) for one in several]})
+                (line, {**_changed(run, line), "hypotheses": self._described(run, line, several)})
                 for line, several in zip(lines, found, strict=True)
             ]
         for told in warnings.lines():
@@ -80,14 +82,24 @@ class Translate(BuiltinVerb):
     def as_record(self, request: Any, answer: Answer, options: Any) -> Answer:
         found = answer["hypotheses"]
         several = {"hypotheses": found} if options.n_best else {}
-        return {self.reads: request, **found[0], **several}
+        changed = {name: answer[name] for name in ("changed",) if name in answer}
+        return {self.reads: request, **found[0], **changed, **several}
 
-    def _described(self, run: Any, line: str, hypothesis: Any) -> Answer:
-        return {
-            self.writes: run.text(line, hypothesis).replace("\n", " "),  # one line out
-            "score": hypothesis.score,
-            "tokens": run.tokenizers.target.tokens(hypothesis.ids),
-        }
+    def _described(self, run: Any, line: str, hypotheses: Sequence[Any]) -> list[Answer]:
+        return [
+            {
+                self.writes: run.text(line, one).replace("\n", " "),  # one line out
+                "score": one.score,
+                "tokens": run.tokenizers.target.tokens(one.ids),
+            }
+            for one in hypotheses
+        ]
+
+
+def _changed(run: Any, line: str) -> Answer:
+    """How a line was read, where that is not as it was typed."""
+    found = read_otherwise(run, line)
+    return {"changed": found} if found else {}
 
 
 class Summarize(Translate):
@@ -170,6 +182,8 @@ class Generate(BuiltinVerb):
                 f"the prompt has {len(run.framing.read(request.prompt))} tokens, but the model's "
                 f"context holds {run.context}; shorten it"
             )
+        if (why := run.nothing_known(request.prompt)) is not None:
+            raise DataError(why)
 
     @override
     def answer(self, run: Any, requests: Sequence[Any]) -> list[Answer]:
@@ -200,7 +214,7 @@ class Generate(BuiltinVerb):
             except StopIteration as end:
                 finished = bool(end.value)
         told = {"text": said, "finished": finished, "seed": seed}
-        yield "done", {**told, "unknown": run.unknown_words(request.prompt)}
+        yield "done", {**told, **told_beside(run, request.prompt)}
 
     @override
     def lines(self, run: Any, chunks: Chunks, options: Any, *, note: Note) -> Iterator[Answered]:

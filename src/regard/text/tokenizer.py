@@ -17,6 +17,7 @@ characters are looked up here, because its ``\\w`` and Python's differ on 12,000
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from bisect import bisect_right
@@ -32,6 +33,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 from regard.core.errors import CheckpointError, DataError
 from regard.core.files import write_whole
 from regard.text import words
+from regard.text.plain import is_sign, plain
 from regard.text.settings import Kind, TextSettings
 from regard.text.specials import BEGIN_ID, END_ID, MASK, PAD_ID, SPECIALS, UNKNOWN_ID, SpecialIds
 from regard.text.tokenizer_files import read_tokenizer
@@ -69,6 +71,19 @@ class Tokenizer:
         self._in_bytes = any(isinstance(part, levels) for part in parts)
         self.lowercase: bool = inner.normalizer is not None
         self.n_vocab: int = len(self._ids)
+        self.plain = False
+        """Whether what is typed is read in small letters and without signs."""
+
+    def reading_plain(self) -> Tokenizer:
+        """The same, which reads any text as ``regard.text.plain`` has it; places stay those of
+        what was typed. The file has no place for that: the run knows what its texts are like."""
+        found = copy.copy(self)
+        found.plain = True
+        return found
+
+    def read_as(self, text: str) -> str:
+        """What is read of a text that was typed: mostly itself."""
+        return plain(text).text if self.plain else text
 
     @classmethod
     def train(
@@ -129,6 +144,7 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Text to ids; nothing is added at the ends."""
+        text = self.read_as(text)
         if self.kind == "bpe":
             return self._pieces(text).ids
         parts = words.split(text) if self.kind == "word" else text
@@ -141,7 +157,8 @@ class Tokenizer:
         if self.kind != "bpe":
             return [self.encode(text) for text in texts]
         try:
-            encodings = self._inner.encode_batch_fast(texts, add_special_tokens=False)
+            read = [self.read_as(text) for text in texts]
+            encodings = self._inner.encode_batch_fast(read, add_special_tokens=False)
         except TypeError:  # some text cannot be UTF-8; it alone pays for that
             return [self.encode(text) for text in texts]
         return [encoding.ids for encoding in encodings]
@@ -203,10 +220,17 @@ class Tokenizer:
         White space between words belongs to none. A token belongs to the word of its first
         character that is not white space.
         """
+        if not self.plain:
+            return self._word_ids(text)
+        kept = [n for n, word in enumerate(words.split(text)) if not is_sign(word)]
+        return [None if n is None else kept[n] for n in self._word_ids(plain(text).text)]
+
+    def _word_ids(self, text: str) -> list[int | None]:
+        """The same of a text as it is read."""
         if self.kind == "word":
             return list(range(len(words.split(text))))
         starts = [start for start, _ in words.spans(text)]
-        return [_word_at(text, begin, end, starts) for begin, end in self.offsets(text)]
+        return [_word_at(text, begin, end, starts) for begin, end in self._offsets(text)]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """For each token of ``encode(text)``, where it begins and ends in the text, in characters.
@@ -214,6 +238,13 @@ class Tokenizer:
         A piece may take the space before it along. Pieces of one character all stand where it
         stands.
         """
+        if not self.plain:
+            return self._offsets(text)
+        read = plain(text)
+        return [read.typed(*span) for span in self._offsets(read.text)]
+
+    def _offsets(self, text: str) -> list[tuple[int, int]]:
+        """The same in a text as it is read."""
         if self.kind == "word":
             return words.spans(text)
         if self.kind == "char":
@@ -295,7 +326,12 @@ _BYTES = {chr(byte): byte for byte in _PLAIN} | {chr(0x100 + i): b for i, b in e
 
 def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
     """The words of a text, in order, that hold something the tokenizer has never seen."""
+    return [text[begin:end] for begin, end in unknown_spans(tokenizer, text)]
+
+
+def unknown_spans(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
+    """Where such words begin and end, in characters."""
     ids, numbers = tokenizer.encode(text), tokenizer.word_ids(text)
-    known, unread = words.split(text), tokenizer.specials.unread
+    known, unread = words.spans(text), tokenizer.specials.unread
     strange = [n for i, n in zip(ids, numbers, strict=True) if i == unread]
     return [known[n] for n in dict.fromkeys(strange) if n is not None]

@@ -141,8 +141,18 @@ def conditions(heads: Mapping[str, Any]) -> str:
         return f"{heads['n']:,} texts of {heads['split']}{whole}."
     return (
         f"{heads['n']:,} sentences of {heads['split']}, BLEU on {heads['n_bleu']:,} of them; whole "
-        f"model: loss {heads['loss']:.3f}, BLEU {heads['bleu']:.1f}."
+        f"model: loss {heads['loss']:.3f}, BLEU {heads['bleu']:.1f}.{_rules(heads)}"
     )
+
+
+def _rules(heads: Mapping[str, Any]) -> str:
+    """What rules find that know nothing of the words: a head that finds no more found nothing."""
+    told = [
+        f"{column.name} {column.unit * heads[f'{column.key}_rule']:{column.format}}"
+        for column in columns_of(heads)
+        if heads.get(f"{column.key}_rule") is not None
+    ]
+    return f" Rules that are blind to the words: {', '.join(told)}." if told else ""
 
 
 def meanings(heads: Mapping[str, Any]) -> str:

@@ -13,7 +13,15 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from regard.visual.payload import PAIR_SEPARATOR, Payload, Selected, answer_of, choice_lines, drawn
+from regard.visual.payload import (
+    PAIR_SEPARATOR,
+    Payload,
+    Selected,
+    answer_of,
+    choice_lines,
+    drawn,
+    probability_line,
+)
 from regard.visual.picture_maps import picture_maps, shows_picture
 from regard.visual.svg import Attributes, element, picture, printable
 from regard.visual.theme import INK, number, weight_opacity, weight_rgb
@@ -69,7 +77,7 @@ def look_text(
     came = answer_of(payload)
     if came or "outcome" not in payload:
         text.append(f"{_safe(came)}\n", "bold")
-    for line in choice_lines(payload):
+    for line in filter(None, (*choice_lines(payload), probability_line(payload))):
         text.append(f"{_safe(line)}\n")
     text.append("\n")
     if not payload["attentions"] and chosen.name is None:

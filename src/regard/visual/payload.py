@@ -5,7 +5,9 @@ Keys: ``source``, ``answer`` (what came out), ``source_tokens``, ``target_tokens
 (side → ``kind``, ``labels``, ``grid``: see ``Axis``) and ``edits``. A written answer is also the
 ``translation``. A look that is no translator's has its ``task`` and an ``outcome``: ``kind``,
 ``text`` and ``places``, each with the ``rows`` where it stands (null is the whole text) and its
-``choices``, most probable first.
+``choices``, most probable first. Where a target was written, ``probabilities`` has how probable
+each of its tokens was after those before it, and ``alternatives`` the most probable ``choices`` in
+the place of each.
 
 A look at a picture has it as ``picture``, a data URL. Where rows have a gate (β), ``gates`` has one
 a row of the target; where attention is hard, ``drawn`` has the patch that each row took. Where
@@ -256,6 +258,12 @@ def choice_lines(payload: Payload) -> list[str]:
         where = "" if row is None else f"{tokens[row]} {row}: "
         lines.append(where + ", ".join(f"{text} {share} %" for text, share in shares))
     return lines
+
+
+def probability_line(payload: Payload) -> str:
+    """Each token that was written, with how probable it was; empty where nothing was."""
+    pairs = zip(payload["target_tokens"], payload.get("probabilities", ()), strict=False)
+    return ", ".join(f"{token} {number(100 * share, 'share')} %" for token, share in pairs)
 
 
 def packed(array: Any, *, bits: int = 32) -> dict[str, Any]:

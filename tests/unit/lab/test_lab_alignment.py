@@ -5,8 +5,8 @@ import pytest
 from regard import lab
 from regard.data.records import Pair
 from regard.lab.claims import alignment as module
-from regard.lab.claims.alignment import _same_place, _so_many_before
 from regard.lab.translators import translator
+from regard.tasks.translation_scores import same_place, so_many_before
 
 SMALL = {"steps": 150, "n_train": 2000}
 
@@ -44,8 +44,8 @@ def test_what_was_never_trained_finds_no_translations():
 def test_the_word_at_the_same_place_errs_where_words_move():
     moved = Pair("a red car", "une voiture rouge", alignment=((0, 0), (1, 2), (2, 1)))
     longer = Pair("students", "les étudiants", alignment=((0, 0), (0, 1)))
-    assert _same_place([moved]) == pytest.approx(2 / 3)  # one of three links is right
-    assert _same_place([longer]) == 0  # beyond the source it is the last word
+    assert same_place([], [moved]) == pytest.approx(2 / 3)  # one of three links is right
+    assert same_place([], [longer]) == 0  # beyond the source it is the last word
 
 
 def test_the_distance_of_most_antecedents_is_tried_on_other_sentences():
@@ -53,4 +53,9 @@ def test_the_distance_of_most_antecedents_is_tried_on_other_sentences():
         return [Pair("x", "y", antecedents=links)]
 
     valid = asked((5, 3), (8, 6), (8, 1))  # 2, 2 and 7 words before
-    assert _so_many_before(valid, asked((4, 2), (9, 2), (3, 0), (2, 0))) == 0.5
+    assert so_many_before(valid, asked((4, 2), (9, 2), (3, 0), (2, 0))) == 0.5
+
+
+def test_a_pronoun_that_stands_for_two_is_one_question_to_the_rule_as_to_a_head():
+    both = [Pair("x", "y", antecedents=((5, 3), (5, 1), (9, 8)))]
+    assert so_many_before([Pair("x", "y", antecedents=((5, 3),))], both) == 0.5

@@ -55,6 +55,9 @@ class World:
     records: Mapping[str, Build]
     directions: tuple[str, ...] = ()
     """Pairs of languages that it speaks; none where its texts are of no language."""
+    plain: bool = False
+    """Whether its texts have neither capitals nor signs: then a run that learned them reads what
+    people type without them, too."""
 
 
 WORLDS: Registry[World] = Registry("world")
@@ -142,11 +145,11 @@ _OF_SENTENCES: dict[str, Build] = {
     "text": _plain_sentences,
     "language": _sentence_texts,
 }
-WORLDS.add("sentences")(World(_OF_SENTENCES, _BOTH))
+WORLDS.add("sentences")(World(_OF_SENTENCES, _BOTH, plain=True))
 for _name in ("copy", "reverse", "sort", "recall"):
     WORLDS.add(_name)(World({"pair": _toy}))
 for _name in ("sentiment", "topics"):
-    WORLDS.add(_name)(World({"label": _labelled, "text": _labelled}))
+    WORLDS.add(_name)(World({"label": _labelled, "text": _labelled}, plain=True))
 WORLDS.add("questions")(World({"question": _questions}))
 WORLDS.add("documents")(World({"summary": _documents}))
 WORLDS.add(EVERYTHING)(World({"language": _everything}, _BOTH))

@@ -10,25 +10,23 @@ end, as the recipe does, finds no more antecedents (seeds 1 and 2: 35 and 25 %).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from regard.data.records import Pair
-from regard.evaluation.label_metrics import alignment_error_rate
 from regard.evaluation.text_metrics import exact_match
 from regard.lab.result import Result, percent
 from regard.lab.translators import translator
 from regard.tasks.look import Look
-from regard.tasks.translation_scores import MOST, attention_scores
+from regard.tasks.translation_scores import RULES, attention_scores
 from regard.tasks.translator import Run
-from regard.text.words import split
 from regard.visual.matrix import matrix
 from regard.visual.tables import Table
 
 SENTENCES = tuple(
     f"the animal did not cross the street because it was too {why}" for why in ("tired", "wide")
 )
+
+ENDS = ("", "_shuffled", "_rule")
+"""Of the names of scores: attention, chance, and a rule that is blind to the words."""
 
 
 class _Scored(NamedTuple):
@@ -49,10 +47,9 @@ def alignment(
     run, data = translator("transformer", *small, f"max_steps={steps}", f"seed={seed}")
     valid, test = data.splits["valid"], data.splits["test"]
     found = attention_scores(run, valid, test)
-    rules = {"aer": _same_place(test[:MOST]), "antecedent_accuracy": _so_many_before(valid, test)}
     words, it = (
-        _Scored(str(found[f"{key}_by"]), float(found[key]), float(found[f"{key}_shuffled"]), rule)
-        for key, rule in rules.items()
+        _Scored(str(found[f"{key}_by"]), *(float(found[key + end]) for end in ENDS))
+        for key in RULES
     )
     scored = {"alignment error rate": words, "antecedents found": it}
     aligned = words.attention < min(words.shuffled, words.rule)  # 0 is best
@@ -82,27 +79,6 @@ def alignment(
             ),
         ),
     )
-
-
-def _same_place(pairs: Sequence[Pair]) -> float:
-    """The error rate of linking each target word with the source word at its place, or the last."""
-    rule = [
-        {(min(t, len(split(pair.source)) - 1), t) for t in range(len(split(pair.target)))}
-        for pair in pairs
-    ]
-    return alignment_error_rate(rule, [pair.alignment or () for pair in pairs])
-
-
-def _so_many_before(valid: Sequence[Pair], test: Sequence[Pair]) -> float:
-    """The accuracy on ``test`` of the distance at which most antecedents of ``valid`` stand."""
-    (distance, _), *_ = Counter(_distances(valid)).most_common(1)
-    asked = _distances(test)
-    return asked.count(distance) / len(asked)
-
-
-def _distances(pairs: Sequence[Pair]) -> list[int]:
-    links = (link for pair in pairs for link in pair.antecedents or ())
-    return [pronoun - antecedent for pronoun, antecedent in links]
 
 
 def _translating(run: Run, by: str) -> str:

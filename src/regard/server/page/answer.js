@@ -2,6 +2,7 @@
 
 import { largestMove } from "./changes.js";
 import { el, fill } from "./elements.js";
+import { restsLine } from "./rests.js";
 import { oneHead } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -27,7 +28,14 @@ export function showAnswer(line, against, task, state, looks, info, change) {
   const told = [unknownLine(said.unknown ?? []), ...[...notes].map((note) => el("p", { class: "against" }, note))];
   const hasMoved = changed && plain.attentions[state.name];
   const moves = hasMoved ? [el("p", { class: "against", id: "moved" }, moved(state, plain, changed))] : [];
-  fill(against, ...[...told, ...below, ...moves, ...last].filter(Boolean));
+  fill(against, ...[...told, rests(state, looks, info, change), ...below, ...moves, ...last].filter(Boolean));
+}
+
+/** On which head the answer rests, as it is drawn. */
+function rests(state, { plain, changed, body, changedBody }, info, change) {
+  const isChanged = changed && !state.plain;
+  const look = isChanged ? changed : plain;
+  return look && restsLine(state, look, isChanged ? changedBody : body, info, change);
 }
 
 function unknownLine(words) {

@@ -132,9 +132,11 @@ function firstText(said) {
   return value === undefined ? "" : String(value);
 }
 
+const BESIDE = ["unknown", "changed", "notes"]; // told elsewhere
+
 /** All fields of an answer, as they are. */
 function table(said) {
-  const shown = Object.entries(said).filter(([name]) => name !== "unknown" && name !== "notes");
+  const shown = Object.entries(said).filter(([name]) => !BESIDE.includes(name));
   const written = (value) => (typeof value === "string" ? value : JSON.stringify(value));
   const parts = shown.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, written(value))));
   return el("dl", { class: "meanings" }, ...parts);

@@ -1,44 +1,62 @@
-// What the run's best head for pronouns does in this sentence, beside how often it is right.
+// What the run's best head for pronouns does in this sentence, beside how often it is right: all
+// numbers are those of the head map, with the rule that is blind to the words, and what it costs.
 
 import { el } from "./elements.js";
+import { knownHeads } from "./heads.js";
 
 /**
- * A line about the head that finds antecedents best, where the sentence has a pronoun.
- * @param {Object|null} best of /api/info: name, layer, head, share, shuffled, pronouns
+ * A line about the head that finds antecedents best, where the sentence has a pronoun. Before heads
+ * are measured nothing is claimed.
+ * @param {{pronouns: string[]}|null} asked of /api/info
  * @param {Object} payload the look that is drawn
  * @param {(part: Object) => void} change
  * @returns {HTMLElement|null}
  */
-export function antecedentLine(best, payload, change) {
-  const heads = best && payload.attentions[best.name]?.[best.layer];
-  if (!heads) return null;
-  const { name, layer, head } = best;
-  const rowOf = (t) => (head === null ? mean(heads.map((one) => one[t])) : heads[head][t]);
+export function antecedentLine(asked, payload, change) {
   const tokens = payload.source_tokens;
-  const looks = tokens.flatMap((token, t) =>
-    best.pronouns.includes(token) ? [`from “${token}” it looks at ${lookedAt(tokens, rowOf(t), t)}`] : [],
-  );
-  if (!looks.length || tokens.length < 3) return null;
-  const where = `${name}, layer ${layer}, ${head === null ? "mean of all heads" : `head ${head}`}`;
-  const share = (one) => `${Math.round(100 * one)} %`;
-  const words =
-    `Best at finding what a pronoun means: ${where}. On the test sentences it is right for ` +
-    `${share(best.share)} of the pronouns (${share(best.shuffled)} with shuffled weights); here ${looks.join(", ")}. `;
+  const places = asked ? tokens.flatMap((token, t) => (asked.pronouns.includes(token) ? [t] : [])) : [];
+  if (!places.length || tokens.length < 3) return null;
+  const heads = knownHeads();
+  if (!heads) {
+    const measure = el("button", { type: "button", class: "quiet", onclick: () => change({ view: "heads" }) }, "Measure the heads");
+    return el("p", { class: "against", id: "antecedent" }, "Which head finds what a pronoun means, and better than a blind rule? ", measure);
+  }
+  const best = bestOf(heads.rows);
+  const weights = best && payload.attentions[best.name]?.[best.layer]?.[best.head];
+  if (!weights) return null;
+  const { name, layer, head } = best;
+  const looks = places.map((t) => `from “${tokens[t]}” it looks at ${lookedAt(tokens, weights[t], t)}`);
   const show = el(
     "button",
     { type: "button", class: "quiet", onclick: () => change({ name, layer, head, view: "matrix", token: null }) },
     "Show it",
   );
-  return el("p", { class: "against", id: "antecedent" }, words, show);
+  return el("p", { class: "against", id: "antecedent" }, claim(heads, best) + `Here ${looks.join(", ")}. `, show);
 }
+
+function bestOf(rows) {
+  const known = rows.filter(({ antecedent }) => antecedent !== null && antecedent !== undefined);
+  return known.reduce((a, b) => (b.antecedent > a.antecedent ? b : a), known[0] ?? null);
+}
+
+const percent = (one) => `${(100 * one).toFixed(1)} %`;
+
+/** What may be said of the best head: no more than the head map shows. */
+function claim({ n, antecedent_rule: rule }, { name, layer, head, antecedent, loss_change: cost }) {
+  const where = `${name}, layer ${layer}, head ${head}`;
+  const knowsRule = rule !== null && rule !== undefined;
+  const better = knowsRule && antecedent > rule;
+  const beside = knowsRule ? `; a rule that only counts words finds ${percent(rule)}` : "";
+  const worth = cost === null || cost === undefined ? "" : ` Without it the loss changes by ${signed(cost)} nats a token.`;
+  const verdict = knowsRule ? (better ? "" : " So no head finds them better than a blind rule.") : "";
+  return `Of all heads, ${where} finds most often what a pronoun means: ${percent(antecedent)} on ${n} held-out sentences${beside}.${verdict}${worth} `;
+}
+
+const signed = (x) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(3)}`;
 
 /** The word that gets most of a row: neither the pronoun itself nor the end token, as it is scored. */
 function lookedAt(tokens, row, self) {
   let most = self === 0 ? 1 : 0;
   for (let s = 0; s < row.length - 1; s++) if (s !== self && row[s] > row[most]) most = s;
   return row[most] > 0 ? `“${tokens[most]}”` : "nothing";
-}
-
-function mean(rows) {
-  return rows[0].map((_, s) => rows.reduce((sum, row) => sum + row[s], 0) / rows.length);
 }

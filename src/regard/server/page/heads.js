@@ -2,7 +2,7 @@
 
 import { cueEdges, drawHeadMap } from "./draw.js";
 import { el } from "./elements.js";
-import { ask } from "./api.js";
+import { ask, reach } from "./api.js";
 import { makeSortable } from "./sortable.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -22,11 +22,12 @@ const isWorth = ({ key }) => key.endsWith("_change"); // first: the others only 
  * @param {(part: Partial<State>) => void} change
  */
 export async function showHeads(box, measures, change) {
-  const waiting = el("p", { class: "hint", role: "status" }, "measuring…");
+  const waiting = el("p", { class: "hint", role: "status" }, "Measuring…");
   box.replaceChildren(waiting);
+  follow(waiting);
   const pick = ({ name, layer, head }) => change({ name, layer, head, token: null, view: "matrix" });
   try {
-    const heads = await ask("/api/heads");
+    const heads = (known = await ask("/api/heads"));
     if (!waiting.isConnected) return;
     const canvas = el("div", { class: "canvas" });
     const ordered = [...measures].sort((a, b) => Number(isWorth(b)) - Number(isWorth(a)));
@@ -38,6 +39,53 @@ export async function showHeads(box, measures, change) {
     drawHeadMap(canvas, heads, { onPick: pick, told: (row, cluster) => told(row, cluster, shown), cost });
   } catch (error) {
     box.replaceChildren(el("p", { class: "trouble", role: "alert" }, error.message));
+  }
+}
+
+/** @type {Object|null} what was measured, once it was */
+let known = null;
+
+/**
+ * The measures of all heads, if they are known already.
+ * @returns {Object|null}
+ */
+export function knownHeads() {
+  return known;
+}
+
+/** Fetch the measures where the server has them, and measure nothing else. */
+export async function fetchKnownHeads() {
+  try {
+    const { state } = await progress();
+    if (state === "done") known = await ask("/api/heads");
+  } catch {
+    known = null; // the page does without
+  }
+}
+
+/** Never kept, for it changes. */
+async function progress() {
+  return (await reach("/api/heads/progress", {})).json();
+}
+
+const PAUSE = 700; // milliseconds between two questions about the progress
+
+/** Tell how far the measuring is, until its line is gone. */
+async function follow(line) {
+  const bar = el("progress", { "aria-label": "Heads measured" });
+  while (line.isConnected) {
+    try {
+      const { done, of } = await progress();
+      if (!line.isConnected) return;
+      if (of) {
+        bar.max = of;
+        bar.value = done;
+        line.replaceChildren(`Measuring: ${done} of ${of} heads ablated, one after the other. `, bar);
+      } else line.textContent = "Measuring: reading the sentences…";
+    } catch {
+      return; // what is wrong is told by the measuring itself
+    }
+    await new Promise((after) => setTimeout(after, PAUSE));
   }
 }
 
@@ -68,13 +116,21 @@ function table(heads, measures, pick) {
     const numbers = measures.map((measure) => el("td", {}, written(row[measure.key], measure)));
     return el("tr", {}, el("th", { scope: "row" }, open), ...numbers, el("td", {}, String(heads.clusters[i])));
   });
-  const caption = `Measured on ${heads.n} sentences; Δ: what changes when the head is ablated.`;
+  const caption = `Measured on ${heads.n} sentences; Δ: what changes when the head is ablated.${rulesOf(heads, measures)}`;
   const head = el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "head"), ...titles, cluster));
   const made = el("table", {}, el("caption", {}, caption), head, el("tbody", {}, ...rows));
   const wide = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Measures" }, made);
   makeSortable(made);
   cueEdges(wide);
   return wide;
+}
+
+/** What rules find that know nothing of the words: a head that finds no more has found nothing. */
+function rulesOf(heads, measures) {
+  const told = measures
+    .filter(({ key }) => isKnown(heads[`${key}_rule`]))
+    .map((measure) => `${measure.name} ${written(heads[`${measure.key}_rule`], measure)}`);
+  return told.length ? ` A rule that is blind to the words: ${told.join(", ")}.` : "";
 }
 
 /** What the columns are, in the words of `regard heads`. */

@@ -9,7 +9,7 @@ import { follow, savePng, saveSvg } from "./draw.js";
 import { showEffect } from "./effect.js";
 import { byId, el } from "./elements.js";
 import { NO_FORM, taskOf } from "./form.js";
-import { showHeads } from "./heads.js";
+import { fetchKnownHeads, showHeads } from "./heads.js";
 import { looksFor } from "./looks.js";
 import { looksAtPicture } from "./patches.js";
 import { hasPicture, keepExamples, keepFile, listenForPictures, pictureOf, thumbnail } from "./pictures.js";
@@ -19,6 +19,7 @@ import { fitted, fromHash, linesOf, toHash } from "./state.js";
 import { showSteps } from "./steps.js";
 import { showSwitches } from "./switches.js";
 import { whileTyping } from "./typing.js";
+import { markUnknown } from "./unknown.js";
 import { showLook } from "./views.js";
 
 const PLACES = "#view, #steps, #switches, #controls, #against"; // whose controls come and go
@@ -30,6 +31,8 @@ let form = NO_FORM; // until the run tells its own
 let task = taskOf(form);
 /** @type {import("./looks.js").Looks & {key: string} | null} */
 let looks = null; // those of the text that is drawn
+/** @type {(() => void)[]} */
+let lookAgain = []; // at texts that were set, not typed
 let turn = 0; // answers to an earlier turn come too late
 let isTyping = false; // the newest text was not sent by hand: what is typed on takes its place
 
@@ -86,6 +89,7 @@ function goTo(source, other, typed) {
 function showTexts(source, other) {
   byId("source").value = source;
   byId("other").value = other;
+  for (const look of lookAgain) look();
   if (!asksForPicture()) return;
   byId("given")?.remove();
   if (!hasPicture(source)) return;
@@ -272,11 +276,24 @@ function asExample(one) {
   return typeof one === "string" ? { text: one, other: "" } : { other: "", ...one };
 }
 
+/** Nothing is asked any more, so nothing is answered. */
+function empty() {
+  const [source, other] = asksForPicture() ? [state.source, byId("other").value.trim()] : typedTexts();
+  if (isReady({ source, other })) return;
+  say("");
+  change({ ...unbound(), source, other, line: 0 });
+}
+
+function typedTexts() {
+  return [byId("source"), byId("other")].map((box) => box.value.trim());
+}
+
 function listen() {
   byId("ask").addEventListener("submit", (event) => {
     event.preventDefault();
-    const [source, other] = [byId("source"), byId("other")].map((box) => box.value.trim());
+    const [source, other] = typedTexts();
     if (isReady({ source, other })) open(source, other);
+    else empty();
   });
   for (const [id, isMeant] of [["source", (event) => !event.shiftKey], ["other", (event) => event.ctrlKey]]) {
     byId(id).addEventListener("keydown", (event) => {
@@ -326,6 +343,11 @@ async function begin() {
   form = info.form;
   task = taskOf(form);
   showInfo();
+  if (info.tells_unknown && !lookAgain.length) {
+    const boxes = form.fields.flatMap(({ kind }, i) => (kind === "text" || kind === "lines" ? [["source", "other"][i]] : []));
+    lookAgain = boxes.map((id) => markUnknown(byId(id), empty));
+  }
+  if (info.antecedents) await fetchKnownHeads(); // a claim about a head has the head map's numbers
   const { source, other } = here(state);
   showTexts(source, other);
   await change({ source, other });

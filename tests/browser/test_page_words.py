@@ -1,0 +1,179 @@
+"""What is typed and what is claimed: unknown words, heads that answers rest on, true headlines."""
+
+import shutil
+
+import pytest
+import yaml
+from page_parts import ABLATE, READY, SOURCE, control, link, served
+from playwright.sync_api import expect
+
+import regard
+from regard.server.app import make_app
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def plain(run_path, tmp_path_factory):
+    """The address of the short run as if it had learned a world without capitals and signs."""
+    path = tmp_path_factory.mktemp("plain") / "run"
+    shutil.copytree(run_path, path)
+    config = yaml.safe_load((path / "config.yaml").read_text())
+    config["data"] = {"world": "sentences", "direction": "en-fr"}
+    (path / "config.yaml").write_text(yaml.safe_dump(config))
+    with served(make_app(regard.load(path, device="cpu"))) as address:
+        yield address
+
+
+def marks(page):
+    return page.locator(".typed .under mark").all_text_contents()
+
+
+def test_unknown_words_are_marked_while_typing_and_what_is_read_is_told(visit, plain, run):
+    page = visit(link(source="a b"), at=plain)
+    page.locator("#source").press_sequentially(", C.")  # behind what stands there
+    page.locator("#source").fill("A 😀 Zebra, b!")
+    told = page.locator(".read-as").first
+    expect(told).to_have_text(
+        "Read as “a zebra b”: small letters, no punctuation. Not in the vocabulary: “Zebra”."
+    )
+    assert marks(page) == ["Zebra"]
+    box, under = (
+        page.locator(f".typed {one}").first.bounding_box() for one in ("textarea", ".under")
+    )
+    assert box == under  # so that a mark stands below its word
+    page.locator("#source").fill("A, b.")
+    expect(told).to_have_text("Read as “a b”: small letters, no punctuation.")
+    assert marks(page) == []
+    page.get_by_role("button", name="Translate").click()
+    expect(page.locator("#said")).to_have_text(run.explain("a b").translation)
+    page.locator("#source").fill("a b")
+    expect(told).to_be_empty()
+
+
+def test_a_text_in_which_nothing_is_known_is_refused_with_examples(visit, plain):
+    page = visit(link(source="a b"), at=plain)
+    page.locator("#source").fill("Xyzzy?")
+    expect(page.locator(".read-as").first).to_have_text("No word of it is known.")
+    page.get_by_role("button", name="Translate").click()
+    expect(page.locator("#trouble")).to_contain_text("such as: the animal did not cross the street")
+    expect(page.locator("#desk")).to_be_hidden()
+
+
+def test_an_empty_input_clears_the_old_answer(visit):
+    page = visit(link(source=SOURCE))
+    for emptied in ("", "  "):
+        page.locator("#source").fill(SOURCE)
+        page.locator("#source").press("Enter")
+        page.wait_for_selector(READY)
+        page.locator("#source").fill(emptied)
+        expect(page.locator("#said")).to_be_empty()
+        expect(page.locator("#against")).to_be_empty()
+        expect(page.locator("#desk")).to_be_hidden()
+        page.get_by_role("button", name="Translate").click()
+        expect(page.locator("#said")).to_be_empty()
+        expect(page.locator("#trouble")).to_be_hidden()
+
+
+def rests(found):
+    """How the page tells it, up to the probability that is left."""
+    share = lambda x: f"{100 * x:.{1 if x > 0.995 or x < 0.01 else 0}f} %"  # noqa: E731
+    most, whole = found.ranked[0], share(found.probability)
+    if found.probability - most.without < 0.01:
+        return f"“{found.token}” ({whole}) rests on no single head"
+    where = f"{most.attention}, layer {most.layer}, head {most.head}"
+    return f"“{found.token}” ({whole}) rests most on {where}: without it {share(most.without)}."
+
+
+def test_the_page_tells_on_which_head_the_least_certain_word_rests(visit, run):
+    page = visit(link(source=SOURCE))
+    shares = run.explain(SOURCE).written.probabilities
+    expect(page.locator("#rests")).to_contain_text(
+        rests(run.importance(SOURCE, step=shares.index(min(shares))))
+    )
+
+
+def test_the_chosen_word_is_the_one_that_is_told_about(visit, run):
+    page = visit(link(source=SOURCE, token=1, head=0))
+    expect(page.locator("#rests")).to_contain_text(rests(run.importance(SOURCE, step=1)))
+    page = visit(link(source=SOURCE, token=1, head=0, edits=[ABLATE]))
+    edited = run.importance(SOURCE, step=1, edit=ABLATE)
+    expect(page.locator("#rests")).to_contain_text(rests(edited))
+
+
+def test_a_head_that_an_answer_rests_on_can_be_shown(visit, run):
+    heads = [
+        {"attention": "decoder.cross", "layer": 0, "head": head, "without": without}
+        for head, without in ((0, 0.9), (1, 0.35))
+    ]
+    page = visit(link(source=SOURCE))
+    answer = {"token": "il", "probability": 0.93, "heads": heads}
+    page.route("**/api/importance", lambda route: route.fulfill(json=answer))
+    page.reload()
+    said = page.locator("#rests")
+    expect(said).to_contain_text(
+        "“il” (93 %) rests most on decoder.cross, layer 0, head 1: without it 35 %."
+    )
+    expect(said).to_contain_text("That head looks from it to “")
+    expect(said).to_contain_text("One other head costs it 1 % or more.")
+    said.get_by_role("button", name="Show it").click()
+    expect(control(page, "Attention")).to_have_value("decoder.cross")
+    expect(control(page, "Head")).to_have_value("1")
+
+
+MEASURED = {"distances": [], "map": [], "clusters": [], "caveat": "", "task": "translation"}
+MEASURED |= {"n": 200, "split": "valid", "antecedent_rule": 0.531}
+
+
+@pytest.mark.parametrize("share", [0.426, 0.6])
+def test_a_claim_about_a_head_has_the_numbers_of_the_head_map(visit, run, share):
+    row = {
+        "name": "encoder.self",
+        "layer": 0,
+        "head": 1,
+        "antecedent": share,
+        "loss_change": 0.0124,
+    }
+    other = {**row, "head": 0, "antecedent": 0.1}
+
+    def info(route):
+        told = {"pronouns": ["c"], "written": []}
+        route.fulfill(json={**route.fetch().json(), "antecedents": told})
+
+    state = {"state": "idle", "done": 0, "of": 0}
+    page = visit(link(source=SOURCE))
+    page.route("**/api/info", info)
+    page.route("**/api/heads/progress", lambda route: route.fulfill(json=state))
+    page.route("**/api/heads", lambda route: route.fulfill(json={**MEASURED, "rows": [other, row]}))
+    page.reload()
+    said = page.locator("#antecedent")
+    expect(said).to_contain_text("Which head finds what a pronoun means")  # nothing is claimed yet
+    state["state"] = "done"
+    page.reload()
+    expect(said).to_contain_text(
+        "Of all heads, encoder.self, layer 0, head 1 finds most often what a pronoun means: "
+        f"{100 * share:.1f} % on 200 held-out sentences; "
+        "a rule that only counts words finds 53.1 %."
+    )
+    expect(said).to_contain_text("Without it the loss changes by +0.012 nats a token.")
+    beaten = "So no head finds them better than a blind rule."
+    assert (beaten in said.inner_text()) == (share < 0.531)
+    weights = run.explain(SOURCE).weights("encoder.self")[1][2, :4].copy()
+    weights[2] = 0
+    expect(said).to_contain_text(f"from “c” it looks at “{SOURCE.split()[int(weights.argmax())]}”")
+    said.get_by_role("button", name="Show it").click()
+    expect(control(page, "Attention")).to_have_value("encoder.self")
+    expect(control(page, "Head")).to_have_value("1")
+
+
+def test_measuring_heads_tells_how_far_it_is(visit):
+    page = visit(link(source=SOURCE))
+    state = {"state": "measuring", "done": 0, "of": 0}
+    page.route("**/api/heads/progress", lambda route: route.fulfill(json=state))
+    page.route("**/api/heads", lambda _route: None)  # it takes its time
+    page.get_by_role("tab", name="Head map").click()
+    view = page.locator("#view")
+    expect(view).to_have_text("Measuring: reading the sentences…")
+    state |= {"done": 3, "of": 24}
+    expect(view).to_contain_text("Measuring: 3 of 24 heads ablated")
+    assert page.locator("#view progress").evaluate("bar => bar.value / bar.max") == 3 / 24
