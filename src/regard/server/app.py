@@ -23,6 +23,7 @@ from regard.server.admission import Keys, OwnPage, RequestRate
 from regard.server.api import beam_routes, explain_routes, verb_routes
 from regard.server.batcher import Worker
 from regard.server.docs import add_docs
+from regard.server.drawing import drawing_routes
 from regard.server.errors import add_error_handlers, refusal
 from regard.server.heads import HeadMeasuring
 from regard.server.limits import LIMITS, Limits
@@ -116,6 +117,7 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
     if has_openai_routes(service.task):
         app.include_router(openai_routes(service), dependencies=keyed)
     app.include_router(explain_routes(service, measuring), dependencies=keyed)
+    app.include_router(drawing_routes(service), dependencies=keyed)
 
     async def numbers() -> Response:
         headers = {"Content-Type": CONTENT_TYPE_LATEST}

@@ -4,6 +4,7 @@ import { ask, hasKey, useKey } from "./api.js";
 import { showAnswer } from "./answer.js";
 import { showBeam } from "./beam.js";
 import { showControls, showTabs } from "./controls.js";
+import { offerDrawing } from "./drawing.js";
 import { follow, savePng, saveSvg } from "./draw.js";
 import { byId, el } from "./elements.js";
 import { NO_FORM, taskOf } from "./form.js";
@@ -320,4 +321,5 @@ async function begin() {
 }
 
 listen();
+offerDrawing(byId("drawing"));
 begin();
