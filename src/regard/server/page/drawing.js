@@ -23,8 +23,8 @@ async function show(fold) {
 
 /** The picture in a part that scrolls by itself, in the ink of the page and not in its own. */
 function drawn(text) {
-  const svg = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
-  svg.querySelector("style").remove();
+  const plain = text.replace(/<style>.*?<\/style>/s, "");
+  const svg = new DOMParser().parseFromString(plain, "image/svg+xml").documentElement;
   return el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Drawing of the model" }, svg);
 }
 
