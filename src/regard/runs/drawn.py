@@ -13,7 +13,7 @@ from regard.core.settings import parse
 from regard.models.presets import PRESETS, ModelSettings, presets_for, resolve_for
 from regard.recipes.recipe import builtin_recipes, load_recipe, override_setting
 from regard.tasks.base import TASKS
-from regard.tasks.drawing import draw
+from regard.tasks.drawing import draw, run_title
 from regard.tasks.recipe import recipe_in
 from regard.text.settings import TextSettings
 from regard.visual.drawing import Drawing
@@ -37,7 +37,7 @@ def drawn(name: str, overrides: Sequence[str] = ()) -> Drawn:
         if overrides:
             raise ConfigError(f"{name} is a run, and what it is cannot be set: leave out --set")
         preset = recipe_in(folder).model.preset
-        return Drawn(draw(load_config(folder), f"{preset}: {folder.path.resolve().name}"), {})
+        return Drawn(draw(load_config(folder), run_title(preset, folder.path)), {})
     if name in builtin_recipes() or Path(name).is_file():
         recipe = load_recipe(name, overrides)
         raw = recipe.model_dump(mode="json")

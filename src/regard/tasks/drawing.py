@@ -8,6 +8,7 @@ such as a plug-in's, is drawn as its modules in their order.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from regard.models.bounds import skeleton
@@ -17,7 +18,7 @@ from regard.tasks.drawing_blocks import DRAWINGS
 from regard.tasks.drawing_parts import Sketch
 from regard.visual.drawing import Block, Column, Drawing
 
-__all__ = ["DRAWINGS", "draw", "drawing_of", "drawing_of_run"]
+__all__ = ["DRAWINGS", "draw", "drawing_of", "drawing_of_run", "run_title"]
 
 ENTERED = (drawing_pictures, drawing_translators)
 """Modules that enter drawings when they are imported."""
@@ -36,8 +37,13 @@ def drawing_of(model: Any, title: str) -> Drawing:
 
 
 def drawing_of_run(run: Any) -> Drawing:
-    """The drawing of a loaded run, named as its report is."""
-    return drawing_of(run.model, f"{run.recipe.model.preset}: {run.folder.path.resolve().name}")
+    """The drawing of a loaded run."""
+    return drawing_of(run.model, run_title(run.recipe.model.preset, run.folder.path))
+
+
+def run_title(preset: str, folder: Path) -> str:
+    """What the drawing of a run is called."""
+    return f"{preset}, {folder.resolve().name}"
 
 
 def _in_order(sketch: Sketch, config: Any, title: str) -> Drawing:

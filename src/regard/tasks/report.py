@@ -23,6 +23,8 @@ from regard.visual.tables import Table
 
 Scores = Mapping[str, Mapping[str, Any]]
 """Name of a test set -> what an evaluation found there."""
+GLANCE = 120
+"""Letters of a text whose attention is shown in a report."""
 Lines = Sequence[Mapping[str, Any]]
 """Of metrics.jsonl."""
 PERCENT = {"share": 100.0, "correlation": 100.0, "points": 1.0}
@@ -74,8 +76,12 @@ def write_report(
 
 
 def looked(run: Any, task: Any, examples: Iterable[PageExample]) -> list[Looked]:
-    """Where a run looked in the first of some held-out texts; nothing where it does not attend."""
-    for one in examples:
+    """Where a run looked in the longest of some held-out texts that can be read at a glance.
+
+    Nothing where there is none, or where the run does not attend.
+    """
+    readable = [one for one in examples if sum(map(len, one.values())) <= GLANCE]
+    for one in sorted(readable, key=lambda one: -len(one["text"])):
         try:
             look = task.explain(run, one["text"], other=one.get("other"))
         except RegardError:  # another text goes in beside this one, and is not told
