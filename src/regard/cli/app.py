@@ -13,6 +13,7 @@ from regard.cli import (
     bench,
     catalogue,
     compare,
+    draw,
     evaluate,
     explain,
     lab,
@@ -60,6 +61,7 @@ def make_app(asked: str | None) -> typer.Typer:
     app.command("export")(catalogue.export)
     app.command("import")(catalogue.import_)
     app.command("info")(catalogue.info)
+    app.command("draw")(draw.draw)
     app.command("models")(catalogue.models)
     app.command("recipes")(catalogue.recipes)
     return app

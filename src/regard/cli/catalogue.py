@@ -29,15 +29,22 @@ def recipes() -> None:
 
 
 def info(path: RunPath, as_json: Json = False) -> None:
-    """Tell what a run is: its model, its task, its special ids, its scores and cost."""
+    """Tell what a run is: its model, its task, its special ids, its scores and cost.
+
+    At the end stands the model as a tree of its blocks, with shapes and parameters.
+    """
     from regard.checkpoints.run_folder import load_scores
     from regard.core.files import damage_told
+    from regard.tasks.drawing import drawing_of_run
     from regard.tasks.opening import load
+    from regard.visual.drawing import drawing_text
 
     run = load(path, device="cpu")
     finished = load_scores(run.folder) if run.folder.finished() else {}
     with damage_told(run.folder.scores):
         _show_info(run.facts(), finished, as_json)
+    if not as_json:
+        print(drawing_text(drawing_of_run(run)))
 
 
 def _show_info(facts: dict[str, Any], finished: Mapping[str, Any], as_json: bool) -> None:

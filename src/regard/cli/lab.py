@@ -106,4 +106,6 @@ def _spoken(value: object) -> str:
 
 
 def _word(result: Result) -> str:
-    return "holds" if result.verdict else "does not hold"
+    from regard.visual.report import verdict_word
+
+    return verdict_word(result.verdict)

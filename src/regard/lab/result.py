@@ -12,6 +12,7 @@ from regard.core.files import write_whole
 from regard.lab import claim
 from regard.visual.charts import bars, curves
 from regard.visual.report import Card, card, cards_page
+from regard.visual.svg import alone
 from regard.visual.tables import Table
 
 Number = bool | int | float | str | list[float] | list[int]
@@ -58,7 +59,7 @@ def write_result(result: Result, folder: Path) -> None:
     write_whole(folder / f"{result.name}.json", facts + "\n")
     for number, picture in enumerate(result.pictures, start=1):
         suffix = "" if number == 1 else f"-{number}"
-        write_whole(folder / f"{result.name}{suffix}.svg", picture)
+        write_whole(folder / f"{result.name}{suffix}.svg", alone(picture))
 
 
 def write_page(

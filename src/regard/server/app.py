@@ -24,6 +24,7 @@ from regard.server.api import beam_routes, explain_routes, verb_routes
 from regard.server.batcher import Worker
 from regard.server.bundle import FOREVER, Asset, bundled_page
 from regard.server.docs import add_docs
+from regard.server.drawing import drawing_routes
 from regard.server.errors import add_error_handlers, refusal
 from regard.server.heads import HeadMeasuring
 from regard.server.importance import importance_routes
@@ -128,6 +129,7 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
     app.include_router(explain_routes(service, measuring), dependencies=keyed)
     if getattr(service.run, "weighs", False):  # a run of a plug-in may not know
         app.include_router(importance_routes(service), dependencies=keyed)
+    app.include_router(drawing_routes(service), dependencies=keyed)
 
     async def numbers() -> Response:
         headers = {"Content-Type": CONTENT_TYPE_LATEST}

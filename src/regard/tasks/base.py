@@ -187,8 +187,9 @@ class Prepared(ABC):
         from regard.tasks.report import write_report
 
         task = TASKS[self.recipe.task]
-        write_report(judged, facts, task)
-        save_examples(judged.run.folder.path, task.examples_of(judged.run, self.held_out()))
+        examples = [*task.examples_of(judged.run, self.held_out())]
+        write_report(judged, facts, task, examples)
+        save_examples(judged.run.folder.path, examples)
 
 
 class Validation(Protocol):

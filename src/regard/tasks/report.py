@@ -6,29 +6,42 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from regard.core import numbers
+from regard.core.errors import RegardError
 from regard.core.files import write_whole
 from regard.evaluation.metrics import METRICS, parts_of, score_text, titles
 from regard.evaluation.saliency import looking_rows
 from regard.models.presets import n_parameters
+from regard.tasks.drawing import drawing_of_run
+from regard.tasks.examples import PageExample
 from regard.training.metrics import read_metrics
 from regard.visual.charts import curves
-from regard.visual.report import Sample, report_page
+from regard.visual.drawing_svg import drawing_svg
+from regard.visual.look_files import look_svg
+from regard.visual.payload import PAIR_SEPARATOR, Selected
+from regard.visual.report import Looked, Sample, report_page
 from regard.visual.tables import Table
 
 Scores = Mapping[str, Mapping[str, Any]]
 """Name of a test set -> what an evaluation found there."""
+GLANCE = 120
+"""Letters of a text whose attention is shown in a report."""
 Lines = Sequence[Mapping[str, Any]]
 """Of metrics.jsonl."""
 PERCENT = {"share": 100.0, "correlation": 100.0, "points": 1.0}
 """Units that are drawn in one picture, and what brings them there."""
 
 
-def write_report(judged: Any, facts: Mapping[str, Any], task: Any) -> None:
-    """Write report.html of a ``JudgedRun`` of a ``Task``; ``facts`` are those of scores.json."""
+def write_report(
+    judged: Any, facts: Mapping[str, Any], task: Any, examples: Iterable[PageExample] = ()
+) -> None:
+    """Write report.html of a ``JudgedRun`` of a ``Task``; ``facts`` are those of scores.json.
+
+    ``examples`` are held-out texts, one of which is looked at; runs of pictures bring figures.
+    """
     run, seen, measured = judged.run, task.unit.many, facts["measured"]
     lines, scores = read_metrics(run.folder.metrics), facts["scores"]
-    looked = [attention_table(scores), looking_table(scores)]
-    tables = [score_table(scores), parts_table(scores), *looked, signatures(scores)]
+    seen_at = [attention_table(scores), looking_table(scores)]
+    tables = [score_table(scores), parts_table(scores), *seen_at, signatures(scores)]
     smoothed = " (smoothed)" if run.recipe.train.label_smoothing > 0 else ""
     losses = {
         f"training{smoothed}": _series(lines, "train", "loss"),
@@ -47,7 +60,7 @@ def write_report(judged: Any, facts: Mapping[str, Any], task: Any) -> None:
             (f"{seen.capitalize()} seen", f"{measured['tokens']:,}"),
         ],
         curves=[
-            _curve(losses, "Loss", f"{measure}, log scale", log_y=True),
+            _curve(losses, "Loss", measure),
             *validation_curves(lines),
             _curve({"learning rate": rates}, "Schedule", "lr"),
             _curve({"speed": speeds}, "Speed", f"{seen} a second"),
@@ -55,9 +68,30 @@ def write_report(judged: Any, facts: Mapping[str, Any], task: Any) -> None:
         ],
         tables=[*(table for table in tables if table.rows), cost_table(facts)],
         samples=[Sample(*one) for one in judged.samples],
+        looks=[] if judged.figures else looked(run, task, examples),
+        drawing=drawing_svg(drawing_of_run(run)),
         settings=run.folder.settings.read_text(encoding="utf-8"),
     )
     write_whole(run.folder.report, page)
+
+
+def looked(run: Any, task: Any, examples: Iterable[PageExample]) -> list[Looked]:
+    """Where a run looked in the longest of some held-out texts that can be read at a glance.
+
+    Nothing where there is none, or where the run does not attend.
+    """
+    readable = [one for one in examples if sum(map(len, one.values())) <= GLANCE]
+    for one in sorted(readable, key=lambda one: -len(one["text"])):
+        try:
+            look = task.explain(run, one["text"], other=one.get("other"))
+        except RegardError:  # another text goes in beside this one, and is not told
+            continue
+        if not look.attentions:
+            return []
+        said = f" → {look.answer}" if look.answer else ""
+        told = f"While it read a held-out text: {look.source.replace(PAIR_SEPARATOR, ' | ')}{said}"
+        return [Looked(told, look_svg(look.payload(), Selected()))]
+    return []
 
 
 def validation_curves(lines: Lines) -> list[str]:
@@ -73,8 +107,8 @@ def validation_curves(lines: Lines) -> list[str]:
         for name, title in found.items()
         if METRICS[name].unit == "perplexity"
     }
-    parts = ((bounded, "%"), (others, "perplexity"))
-    return [_curve(shown, "Validation", label) for shown, label in parts if shown]
+    parts = ((bounded, "%", (0, 100)), (others, "perplexity", (0,)))
+    return [_curve(shown, "Validation", label, reach) for shown, label, reach in parts if shown]
 
 
 def score_table(scores: Scores) -> Table:
@@ -171,9 +205,13 @@ def _series(lines: Lines, kind: str, name: str) -> list[tuple[float, float]]:
 
 
 def _curve(
-    series: Mapping[str, list[tuple[float, float]]], title: str, label: str, log_y: bool = False
+    series: Mapping[str, list[tuple[float, float]]],
+    title: str,
+    label: str,
+    reach: Sequence[float] = (0,),
 ) -> str:
-    return curves(series, title=title, x_label="step", y_label=label, log_y=log_y)
+    """A chart by steps whose y axis is whole: it begins with 0."""
+    return curves(series, title=title, x_label="step", y_label=label, reach=reach)
 
 
 def _texts(scores: Mapping[str, Any], names: Iterable[str]) -> list[str]:

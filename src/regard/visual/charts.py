@@ -33,12 +33,17 @@ def curves(
     x_label: str,
     y_label: str,
     log_y: bool = False,
+    reach: Sequence[float] = (),
 ) -> str:
-    """Draw each series of (x, y) as a line; NaN, infinity and logs of less than 0 leave a gap."""
+    """Draw each series of (x, y) as a line; NaN, infinity and logs of less than 0 leave a gap.
+
+    ``reach`` are values that a linear y axis covers whatever is drawn, such as 0: one that begins
+    elsewhere makes small differences look large.
+    """
     runs = {name: _runs(points, log_y) for name, points in series.items()}
     drawn = [point for parts in runs.values() for run in parts for point in run]
     legend, n_rows = _legend(list(series))
-    y_values = [y for _, y in drawn]
+    y_values = [*(y for _, y in drawn), *(() if log_y else reach)]
     y_axis = log_axis(y_values) if log_y else linear_axis(y_values, outward=True)
     widest = max((len(label) for _, label in y_axis.ticks), default=1)
     left, top = 14 + _LETTER * widest, 58 + _ROW * n_rows

@@ -74,7 +74,7 @@ def gallery_page(
             articles = [_article(one, score, smooth) for one in items]
             gallery = element("div", *articles, class_="gallery")
             parts.append(element("section", element("h2", heading), gallery))
-    return page(title, element("main", *parts), style=STYLE)
+    return page(title, element("main", *parts), kind="Gallery", style=STYLE)
 
 
 def _article(item: GalleryItem, score: str, smooth: bool) -> Markup:

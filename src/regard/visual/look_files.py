@@ -27,7 +27,7 @@ from regard.visual.payload import Payload, Selected, answer_of, drawn, packed_pa
 from regard.visual.picture_maps import picture_maps, shows_picture
 from regard.visual.report import page
 from regard.visual.steps_table import steps_csv, steps_latex, steps_svg
-from regard.visual.svg import element
+from regard.visual.svg import alone, element
 from regard.visual.tables import Table, csv_table, latex_table
 from regard.visual.theme import number, theme_js
 
@@ -48,10 +48,7 @@ def look_file(
     if form == "json":
         return json.dumps(payload, ensure_ascii=False) + "\n"
     if form == "svg":
-        if shows_picture(payload, chosen):
-            return picture_maps(payload, chosen).svg() + "\n"
-        one = drawn(payload, chosen)
-        return matrix(one.weights.tolist(), one.rows, one.columns, title=one.title) + "\n"
+        return alone(look_svg(payload, chosen)) + "\n"
     if form == "csv":
         return csv_table(_table(payload, chosen, repr))
     if form == "tex":
@@ -60,6 +57,14 @@ def look_file(
         f"a look is saved as {', '.join('.' + one for one in FORMS)}, not as .{form}"
         f"{did_you_mean(form, FORMS)}"
     )
+
+
+def look_svg(payload: Payload, selected: Selected) -> str:
+    """The selected attention as a picture in the ink of the page around it."""
+    if shows_picture(payload, selected):
+        return picture_maps(payload, selected).svg()
+    one = drawn(payload, selected)
+    return matrix(one.weights.tolist(), one.rows, one.columns, title=one.title)
 
 
 def look_png(payload: Payload, selected: Selected) -> bytes:
@@ -73,7 +78,9 @@ def steps_file(payload: Payload, steps: Steps, form: str) -> str:
     """The steps of one token in a form other than HTML; JSON is the payload with them inside."""
     if form == "json":
         return json.dumps({**payload, "steps": steps}, ensure_ascii=False) + "\n"
-    return {"svg": steps_svg, "csv": steps_csv, "tex": steps_latex}[form](steps).rstrip("\n") + "\n"
+    if form == "svg":
+        return alone(steps_svg(steps).rstrip("\n")) + "\n"
+    return {"csv": steps_csv, "tex": steps_latex}[form](steps).rstrip("\n") + "\n"
 
 
 def _table(payload: Payload, selected: Selected, written: Callable[[float], str]) -> Table:
@@ -116,7 +123,8 @@ def look_html(
     body = f"""<main><div></div></main>
 <script type="application/json">{json_text(data)}</script>
 <script type="module">{script}</script>"""
-    return page(title, body, policy=policy, style="\nmain { padding-block: 1.5rem; }")
+    style = "\nmain { padding-block: 1.5rem; }"
+    return page(title, body, kind="Where a model looks", policy=policy, style=style)
 
 
 def look_fragment(

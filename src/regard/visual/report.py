@@ -25,6 +25,14 @@ class Sample:
     reference: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A picture of where a run looked while it read or wrote something."""
+
+    caption: str
+    picture: str  # trusted SVG
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """A claim, what was found, and what shows it."""
@@ -44,9 +52,12 @@ def report_page(
     curves: Sequence[str] = (),
     tables: Sequence[Table] = (),
     samples: Sequence[Sample] = (),
+    looks: Sequence[Looked] = (),
+    drawing: str = "",
     settings: str = "",
 ) -> str:
-    """The whole page. ``curves`` are trusted SVG (from ``curves``); all else is escaped.
+    """The whole page. ``curves`` and the ``drawing`` of the model are trusted SVG; all else is
+    escaped.
 
     ``facts`` are (name, value) and head the page; ``settings`` is text shown as it is, folded away.
     What is not given leaves no trace.
@@ -57,31 +68,43 @@ def report_page(
         parts.append(element("dl", *pairs, class_="facts"))
     if curves:
         parts.append(element("section", *map(_figure, curves), class_="curves"))
+    if looks:
+        heading = element("h2", "Where it looks")
+        parts.append(element("section", heading, *map(_looked, looks)))
     parts.extend(map(table_html, tables))
     if samples:
         entries = element("ol", *map(_sample, samples), class_="samples")
         parts.append(element("section", element("h2", "Samples"), entries))
+    if drawing:
+        scroll = element("div", Markup(drawing), class_="scroll", tabindex=0)
+        parts.append(element("section", element("h2", "The model"), scroll))
     if settings:
         # Inside <pre>, HTML swallows a first newline; there is none after stripping.
         text = element("pre", settings.strip("\n"), tabindex=0)
         folded = element("details", element("summary", "Settings"), text)
         parts.append(element("section", folded))
-    return page(title, element("main", *parts))
+    return page(title, element("main", *parts), kind="Report of a run")
 
 
-def page(title: str, body: str, *, policy: str = _POLICY, style: str = "") -> str:
-    """A page around a trusted body, with our style and nothing from outside."""
+def page(title: str, body: str, *, kind: str, policy: str = _POLICY, style: str = "") -> str:
+    """A page around a trusted body, with our style and nothing from outside.
+
+    ``kind`` says, beside the name of the program, what sort of page it is.
+    """
+    brand = element("header", element("b", "Regard"), element("small", kind), class_="brand")
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <link rel="icon" href="data:,">
 {element("title", title)}
 <style>{page_css()}{style}</style>
 </head>
 <body>
+{brand}
 {body}
 </body>
 </html>
@@ -90,8 +113,7 @@ def page(title: str, body: str, *, policy: str = _POLICY, style: str = "") -> st
 
 def card(one: Card) -> Markup:
     """A card by itself: a section that needs no style sheet to be read."""
-    word, colour = ("holds", GOOD) if one.verdict else ("does not hold", BAD)
-    verdict = element("strong", f"The claim {word}.", style=f"color:{colour}")
+    verdict = badge(one.verdict, f"The claim {verdict_word(one.verdict)}.")
     return element(
         "section",
         element("h2", one.name),
@@ -104,20 +126,37 @@ def card(one: Card) -> Markup:
     )
 
 
+def verdict_word(verdict: bool) -> str:
+    """What a verdict is called everywhere."""
+    return "holds" if verdict else "does not hold"
+
+
+def badge(verdict: bool, words: str) -> Markup:
+    """A verdict on a ground of its own, which is read on light and dark pages alike."""
+    style = f"padding:.1em .6em;border-radius:1em;background:{GOOD if verdict else BAD};color:#fff"
+    return element("strong", words, class_="verdict", style=style)
+
+
 def cards_page(
     title: str, cards: Sequence[Card], *, missing: Sequence[tuple[str, str]] = ()
 ) -> str:
     """All cards on one page, an overview first; ``missing`` are (name, why) of what failed."""
     links = [element("a", one.name, href=f"#{one.name}") for one in cards]
-    verdicts = ["holds" if one.verdict else "does not hold" for one in cards]
+    verdicts = [badge(one.verdict, verdict_word(one.verdict)) for one in cards]
     rows = [(link, one.claim, said) for link, one, said in zip(links, cards, verdicts, strict=True)]
     overview = table_html(Table("Claims", ["Experiment", "Claim", "Verdict"], rows))
     failed = [element("p", f"{name} could not be run: {why}") for name, why in missing]
-    return page(title, element("main", element("h1", title), *failed, overview, *map(card, cards)))
+    main = element("main", element("h1", title), *failed, overview, *map(card, cards))
+    return page(title, main, kind="Lab")
 
 
 def _figure(svg: str) -> Markup:
     return element("figure", Markup(svg))
+
+
+def _looked(one: Looked) -> Markup:
+    scroll = element("div", Markup(one.picture), class_="scroll", tabindex=0)
+    return element("figure", element("figcaption", one.caption, class_="caption"), scroll)
 
 
 def _sample(sample: Sample) -> Markup:

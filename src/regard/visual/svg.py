@@ -10,10 +10,11 @@ import re
 from collections.abc import Sequence
 from html import escape as _escape
 
-from regard.visual.theme import FONT
+from regard.visual.theme import FONT, ink_and_paper
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BOX = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
+_LABEL = re.compile(r'aria-label="([^"]*)"')
 _GAP = 24  # between pictures that are stacked
 Attributes = dict[str, str | float | None]
 
@@ -76,6 +77,19 @@ def stack(pictures: Sequence[str], *, label: str) -> str:
         y, widest = y + height + _GAP, max(widest, width)
     size = (widest, max(1.0, y - _GAP))
     return picture(element("g", *parts), size=size, fixed=False, label=label)
+
+
+def alone(svg: str) -> str:
+    """A picture of ours as a file: with ink and paper of its own, light or dark.
+
+    Programs that know no style sheets draw it in black on white or on nothing. Where it has no
+    title yet, its label becomes one.
+    """
+    head, close, rest = svg.partition(">")
+    label = _LABEL.search(head)
+    title = Markup("") if "<title>" in rest[:8] or label is None else f"<title>{label[1]}</title>"
+    styled = element("style", Markup(ink_and_paper()))
+    return f"{head}{close}{title}{styled}{rest}"
 
 
 def escaped(text: str) -> Markup:

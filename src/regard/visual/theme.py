@@ -25,10 +25,22 @@ GOOD, BAD = "#00704f", "#B34700"  # claims that hold, claims that do not
 FINISHED = PALETTE[2]  # hypotheses that came to their end
 # From weight 0 to 1 in a terminal, whose cells have a ground of their own: cividis.
 WEIGHTS = ((0, 32, 76), (58, 79, 110), (124, 123, 120), (188, 172, 108), (255, 233, 69))
+# Parts of a model in its drawing, tinted with these on light and on dark.
+BLOCKS = {
+    "embedding": PALETTE[3],
+    "attention": PALETTE[4],
+    "feed_forward": PALETTE[5],
+    "recurrent": PALETTE[2],
+    "convolution": PALETTE[0],
+    "norm": "#8a8d94",
+    "output": PALETTE[1],
+    "other": "#8a8d94",
+}
 OVERVIEW_POWER = 0.5  # small pictures of heads show this power of a weight, so that weak ones show
 
 UNLIT = 0.22  # how bright a picture is where nobody looks
 
+# The fonts are those of the reader's system: nothing is loaded, and nothing flashes.
 FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"  # of pictures
 _FONTS = {
     "serif": '"Iowan Old Style", "Palatino Linotype", Palatino, "Book Antiqua", Georgia, serif',
@@ -59,6 +71,8 @@ _DRAWN = {
     "reversed": ("#ffffff", "#000000"),  # strong
 }
 """Of what is drawn in the browser, likewise; numbers of vectors are ``above`` or ``below`` 0."""
+START = {"view": "lines", "threshold": 0.1}
+"""What is drawn first, on the page and in a single file: which view, and from which weight on."""
 # Of numbers that are read out; told when pointed at; of weights and vectors, small and large; of a
 # beam; in per cent.
 DIGITS = {"exact": 6, "told": 3, "vector": 3, "large": 1, "score": 2, "share": 1}
@@ -110,14 +124,28 @@ def theme_js() -> str:
         "overviewPower": OVERVIEW_POWER,
         "unlit": UNLIT,
         "digits": DIGITS,
+START = {"view": "lines", "threshold": 0.1}
+"""What is drawn first, on the page and in a single file: which view, and from which weight on."""
         "light": {name: light for name, (light, _) in _DRAWN.items()} | {"palette": PALETTE},
         "dark": {name: dark for name, (_, dark) in _DRAWN.items()} | {"palette": DARK_PALETTE},
     }
     return f"export const THEME = {json.dumps(values, ensure_ascii=False)};\n"
 
 
+def ink_and_paper() -> str:
+    """Style of a picture that stands alone: light, or dark as the reader likes."""
+    rules = (
+        f"svg {{ color: {_COLOURS['ink'][i]}; background: {_DRAWN['paper'][i]}; }}" for i in (0, 1)
+    )
+    light, dark = rules
+    return f"{light} @media (prefers-color-scheme: dark) {{ {dark} }}"
+
+
 def theme_css() -> str:
-    """``theme.css``: colours and fonts as variables, light or dark as the reader likes."""
+    """``theme.css``: colours and fonts as variables, light or dark as the reader likes.
+
+    The rules of ``base.css`` follow, which every page shares.
+    """
     light = "".join(f" --{name}: {pair[0]};" for name, pair in _COLOURS.items())
     dark = "".join(f" --{name}: {pair[1]};" for name, pair in _COLOURS.items())
     fonts = "".join(f" --{name}: {value};" for name, value in _FONTS.items())
@@ -129,11 +157,16 @@ def theme_css() -> str:
     return (
         f":root {{ color-scheme: light dark;{light}{fonts} }}\n"
         f"@media (prefers-color-scheme: dark) {{\n  :root {{{dark} }}{dim}\n}}\n"
+        f"{_static('base.css')}"
     )
 
 
 @cache
 def page_css() -> str:
     """The whole style sheet of a page that stands alone: the variables, then ``report.css``."""
-    rules = files("regard.visual") / "static" / "report.css"
-    return theme_css() + rules.read_text(encoding="utf-8")
+    return theme_css() + _static("report.css")
+
+
+@cache
+def _static(name: str) -> str:
+    return (files("regard.visual") / "static" / name).read_text(encoding="utf-8")

@@ -266,3 +266,14 @@ def test_numbers_are_exact_in_full():
     assert exact(12_345_678) == "12,345,678"
     assert exact(0.5) == "0.5"
     assert exact(1e99) == "1e+99"
+
+
+def test_an_axis_reaches_what_it_is_told_to_whatever_is_drawn():
+    series = {"score": [(0, 91), (9, 93)]}
+
+    def ticks(**options):
+        found = drawn(series, **options).iter(f"{SVG}text")
+        return {one.text for one in found if one.get("text-anchor") == "end"}
+
+    assert {"0", "100"} <= ticks(reach=(0, 100))
+    assert {"0", "100"}.isdisjoint(ticks())

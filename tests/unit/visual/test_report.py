@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 import pytest
 
 from regard.visual.charts import curves
-from regard.visual.report import Sample, report_page
+from regard.visual.report import Card, Looked, Sample, badge, card, cards_page, report_page
 from regard.visual.tables import Table
 
 VOID = {"meta", "link"}
@@ -51,6 +51,39 @@ def full(word="word"):
         samples=[Sample(word, word, word), Sample(word, "other", word)],
         settings=word,
     )
+
+
+def luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("verdict", [True, False])
+def test_a_verdict_brings_its_own_ground_and_is_read_on_light_and_dark(verdict):
+    ground, ink = re.search(r"background:(#\w{6});color:(#\w+)", badge(verdict, "x")).groups()
+    assert ink == "#fff"
+    assert 1.05 / (luminance(ground) + 0.05) >= 4.5
+
+
+def test_a_card_and_the_overview_have_the_same_badge():
+    one = Card(name="rows", claim="c", verdict=False, finding="f")
+    style = re.search('style="[^"]*"', badge(False, ""))[0]
+    assert style in card(one)
+    assert cards_page("Lab", [one]).count(style) == 2
+
+
+def test_a_report_shows_where_the_run_looked_and_what_the_model_is():
+    look = Looked("a <b> text", "<svg><path/></svg>")
+    page = report_page("x", looks=[look], drawing="<svg><circle/></svg>")
+    assert "a &lt;b&gt; text</figcaption>" in page
+    assert page.index("<path/>") < page.index("<circle/>")
+    assert cells(read(page), "h2") == ["Where it looks", "The model"]
+
+
+def test_every_page_says_whose_it_is_and_of_which_kind():
+    for made, kind in ((report_page("x"), "Report of a run"), (cards_page("x", []), "Lab")):
+        assert f'<header class="brand"><b>Regard</b><small>{kind}</small></header>' in made
 
 
 def test_all_that_is_given_is_shown():

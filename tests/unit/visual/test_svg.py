@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from regard.visual.charts import bars
-from regard.visual.svg import Markup, element, escaped, stack
+from regard.visual.svg import Markup, alone, element, escaped, picture, stack
 
 
 def test_text_is_escaped_and_markup_is_not():
@@ -57,3 +57,20 @@ def test_pictures_stand_below_each_other_each_in_its_own_size():
 
 def test_no_picture_makes_an_empty_one():
     assert ElementTree.fromstring(stack([], label="none")).get("viewBox") == "0 0 1 1"
+
+
+def test_a_picture_in_a_file_has_a_title_and_is_dark_only_where_that_is_asked_for():
+    shown = alone(picture(element("text", "x"), label="a < b", size=(4, 5)))
+    root = ElementTree.fromstring(shown)
+    assert [one.tag.partition("}")[2] for one in root] == ["title", "style", "text"]
+    assert root[0].text == "a < b"
+    light, dark = root[1].text.split("@media (prefers-color-scheme: dark)")
+    assert "#ffffff" in light
+    assert "#ffffff" not in dark
+
+
+def test_a_title_that_is_there_stays_the_only_one():
+    shown = alone(picture(element("title", "mine"), label="other", size=(4, 5)))
+    assert [one.text for one in ElementTree.fromstring(shown) if one.tag.endswith("title")] == [
+        "mine"
+    ]

@@ -5,6 +5,7 @@ import { showAnswer } from "./answer.js";
 import { showBeam } from "./beam.js";
 import { copy, showCalls } from "./calls.js";
 import { showControls, showTabs } from "./controls.js";
+import { offerDrawing } from "./drawing.js";
 import { follow, savePng, saveSvg } from "./draw.js";
 import { showEffect } from "./effect.js";
 import { byId, el } from "./elements.js";
@@ -356,4 +357,5 @@ async function begin() {
 
 const forgetTyped = whileTyping([byId("source"), byId("other")], typed);
 listen();
+offerDrawing(byId("drawing"));
 begin();

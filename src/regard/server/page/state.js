@@ -4,6 +4,7 @@
 import { isKind } from "./edits.js";
 import { MEAN } from "./patches.js";
 import { isSampling, START_SAMPLING } from "./sampling.js";
+import { THEME } from "./theme.js";
 
 /**
  * The sentences of a text: its lines that have something in them.
@@ -50,14 +51,14 @@ export const START = Object.freeze({
   other: "",
   manner: START_SAMPLING,
   line: 0,
-  view: "lines",
+  view: THEME.start.view,
   name: "decoder.cross",
   layer: null,
   head: null,
   token: null,
   patch: null,
   patches: false,
-  threshold: 0.1,
+  threshold: THEME.start.threshold,
   plain: false,
   beams: 4,
   prefix: [],

@@ -1249,12 +1249,28 @@ export function svgText(box) {
   copy.querySelectorAll("[data-ring]").forEach((ring) => ring.remove());
   copy.querySelectorAll("[data-sticky]").forEach((group) => group.removeAttribute("transform"));
   copy.querySelectorAll("[tabindex]").forEach((one) => one.removeAttribute("tabindex"));
-  copy.setAttribute("color", getComputedStyle(box).color);
+  if (isDark(box)) lighten(copy, paperOf(box));
+  copy.setAttribute("color", THEME.inks.light);
   const lines = IMAGES.get(drawn);
   if (lines) copy.prepend(make("image", { width: "100%", height: "100%", href: lines() }));
-  const paper = make("rect", { width: "100%", height: "100%", fill: paperOf(box) });
-  copy.prepend(paper);
+  const title = make("title", {});
+  title.textContent = drawn.getAttribute("aria-label") || "Attention";
+  copy.prepend(title, make("rect", { width: "100%", height: "100%", fill: THEME.light.paper }));
   return new XMLSerializer().serializeToString(copy);
+}
+
+// A saved picture is for paper and slides, whatever the page it was drawn on: colours of the dark
+// theme become those of the light one.
+function lighten(svg, paper) {
+  const pairs = Object.keys(THEME.dark).map((key) => [THEME.dark[key], THEME.light[key]]);
+  const heads = THEME.dark.palette.map((dark, i) => [dark, THEME.light.palette[i]]);
+  const light = new Map([...pairs, ...heads, [paper, THEME.light.paper]]);
+  for (const one of svg.querySelectorAll("[fill], [stroke]")) {
+    for (const name of ["fill", "stroke"]) {
+      const found = light.get(one.getAttribute(name));
+      if (found) one.setAttribute(name, found);
+    }
+  }
 }
 
 export function saveSvg(box, filename = "attention.svg") {

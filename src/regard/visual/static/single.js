@@ -25,12 +25,14 @@ button[aria-pressed="true"] { background: ${THEME.light.ink}; border-color: ${TH
 :focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
 .group { display: flex; flex-wrap: wrap; gap: .3rem; }
 .note { font-size: .82rem; opacity: .75; margin: .3rem 0; }
-h2 { font-size: 1.05rem; margin: 1.4rem 0 .5rem; }
+h1, h2 { font-family: var(--serif, serif); font-weight: 600; line-height: 1.3; text-wrap: balance; }
+h1 { font-size: 1.25rem; margin: 0; } h2 { font-size: 1.25rem; margin: 1.4rem 0 .5rem; }
 .sentence { margin: 0 0 .9rem; overflow-wrap: anywhere; }
-.sentence p { margin: 0; max-height: 6.4em; overflow: auto; } .sentence .translation { font-size: 1.15rem; }
+.sentence h1, .sentence p { margin: 0; max-height: 6.4em; overflow: auto; }
+.sentence .translation { font: 1.25rem/1.4 var(--serif, serif); }
 [hidden] { display: none !important; }
 `;
-const VIEWS = { picture: "picture", matrix: "matrix", lines: "lines", grid: "all heads", tree: "beam" };
+const VIEWS = { picture: "Picture", lines: "Lines", matrix: "Matrix", grid: "All heads", tree: "Beam" }; // as on the page
 
 export async function show(root, data, onSelect = () => {}) {
   const payload = await allUnpacked(data);
@@ -72,8 +74,9 @@ function startOf(payload, names) {
   const name = names.includes("decoder.cross") ? "decoder.cross" : names[0];
   const layer = name ? payload.attentions[name].length - 1 : 0;
   const start = { name, layer, head: null, token: null, patch: null, patches: false, ...payload.selected };
-  const view = !name ? "tree" : looksAtPicture(payload, start.name) ? "picture" : "matrix";
-  return { ...start, view, threshold: 0.2 };
+  const view = !name ? "tree" : looksAtPicture(payload, start.name) ? "picture" : THEME.start.view;
+  const head = view === "lines" ? (start.head ?? "all") : start.head;
+  return { ...start, head, view, threshold: THEME.start.threshold };
 }
 
 function refresh(parts, payload, state) {
@@ -82,7 +85,7 @@ function refresh(parts, payload, state) {
     options(parts.name, Object.keys(payload.attentions), name);
     options(parts.layer, payload.attentions[name].map((_, i) => i), state.layer);
     const heads = payload.attentions[name][state.layer].map((_, i) => i);
-    options(parts.head, view === "lines" ? ["all", "mean", ...heads] : ["mean", ...heads], state.head ?? "mean");
+    options(parts.head, view === "lines" ? ["all", "mean", ...heads] : ["mean", ...heads], state.head ?? "mean", { mean: "mean of all" });
   }
   for (const [key, button] of Object.entries(parts.views)) button.setAttribute("aria-pressed", key === view);
   const single = view === "matrix" || view === "lines" || view === "picture";
@@ -93,7 +96,7 @@ function refresh(parts, payload, state) {
   parts.name.parentElement.hidden = view === "tree";
   for (const one of [parts.layer, parts.head]) one.parentElement.hidden = !single;
   parts.threshold.parentElement.hidden = view !== "lines";
-  parts.level.textContent = `lines from ${state.threshold.toFixed(2)} on`;
+  parts.level.textContent = `Hide below ${state.threshold.toFixed(2)}`;
   parts.note.textContent = name && view !== "tree" ? noteOf(payload, state) : "";
   drawView(parts, payload, state);
   drawStepsOf(parts, payload, state);
@@ -162,7 +165,7 @@ function el(name, attributes = {}, ...children) {
 function page(payload) {
   const parts = {
     name: el("select"), layer: el("select"), head: el("select"), level: el("span"),
-    threshold: el("input", { type: "range", min: 0.01, max: 0.95, step: 0.01, value: 0.2 }),
+    threshold: el("input", { type: "range", min: 0, max: 0.5, step: 0.01, value: THEME.start.threshold }),
     svg: el("button", { type: "button" }, "Save SVG"), png: el("button", { type: "button" }, "Save PNG"),
     box: el("div", { class: "view" }), note: el("p", { class: "note" }),
     steps: el("section", { hidden: "" }), stepsBox: el("div", { class: "steps" }),
@@ -179,15 +182,15 @@ function page(payload) {
     return el("label", {}, el("span", {}, text), one);
   };
   const controls = el("div", { class: "controls" },
-    el("div", { class: "group", role: "group", "aria-label": "view" }, ...Object.values(parts.views)),
-    labelled("attention", parts.name), labelled("layer", parts.layer), labelled("head", parts.head),
+    el("div", { class: "group", role: "group", "aria-label": "View" }, ...Object.values(parts.views)),
+    labelled("Attention", parts.name), labelled("Layer", parts.layer), labelled("Head", parts.head),
     el("label", {}, parts.level, parts.threshold),
-    el("label", {}, parts.patches, " as patches"),
+    el("label", {}, parts.patches, " As patches"),
     el("div", { class: "group" }, parts.svg, parts.png));
   const wordless = payload.outcome || (payload.sides?.source?.kind ?? "tokens") !== "tokens";
   const read = payload.source || (wordless ? "" : payload.source_tokens.slice(0, -1).join(" "));
   const sentence = el("div", { class: "sentence" },
-    ...read.split("\t").map((text) => el("p", { class: "source", dir: "auto" }, text)),
+    el("h1", { class: "source", dir: "auto" }, read.split("\t").join(" | ") || "A picture"),
     el("p", { class: "translation", dir: "auto" }, payload.outcome ? payload.outcome.text : payload.translation),
     ...choicesOf(payload).map((text) => el("p", { class: "note", dir: "auto" }, text)));
   const empty = attends || payload.tree ? [] : [el("p", {}, "This system does not attend.")];
@@ -215,10 +218,10 @@ function editsOf(payload) {
   return [el("p", { class: "note" }, `Changed: ${words.join("; ")}`)];
 }
 
-function options(select, values, chosen) {
+function options(select, values, chosen, shown = {}) {
   const texts = values.map(String);
   if (texts.join("\n") !== Array.from(select.options, (one) => one.value).join("\n")) {
-    select.replaceChildren(...texts.map((text) => el("option", { value: text }, text)));
+    select.replaceChildren(...texts.map((text) => el("option", { value: text }, shown[text] ?? text)));
   }
   select.value = String(chosen);
 }
