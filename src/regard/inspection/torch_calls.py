@@ -29,6 +29,8 @@ from regard.layers.viewpoint import Seen
 
 BIAS_KEY, ZERO_KEY = "<bias>", "<zero>"
 """Keys that ``nn.MultiheadAttention`` adds behind those of the text."""
+NOTHING = 5000.0
+"""exp(-5000) is 0 in every float."""
 
 
 @dataclass(frozen=True)
@@ -194,11 +196,11 @@ def first_row(x: Tensor, shape: Sequence[int] | None = None) -> Tensor:
 def visible_and_bias(added: Tensor) -> tuple[Tensor | None, Tensor | None]:
     """What is added to scores (…, T, S) -> which keys are visible, and what is added to those.
 
-    -inf hides a key, and so does about the smallest number there is. A row of nothing but such
-    numbers hides none: the softmax weighs what is equally small.
+    -inf hides a key, and so does any number that leaves it a weight of exactly 0, as masks of
+    -10,000 or of the smallest float do. A row of nothing but equally small numbers hides none: the
+    softmax weighs them.
     """
-    visible = added > torch.finfo(added.dtype).min / 2
-    visible = visible | (~visible.any(dim=-1, keepdim=True) & added.isfinite())
+    visible = added - added.amax(dim=-1, keepdim=True) > -NOTHING  # false where all are -inf
     bias = added.masked_fill(~visible, 0.0)
     return None if visible.all() else visible, bias if bias.any() else None
 
