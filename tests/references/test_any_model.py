@@ -178,6 +178,21 @@ def test_an_encoder_and_decoder(implementation, make, target):
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_two_encoders_of_which_one_decodes(implementation):
+    one, other = bert("eager").config, bert("eager", num_attention_heads=4).config
+    config = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(one, other)
+    config.decoder_start_token_id, config.pad_token_id = 1, 0
+    model, tokenizer = built(config, "EncoderDecoderModel", implementation), word_tokenizer()
+    look = regard.look(model, tokenizer, TEXT, "w1 w2")
+    heads = {name: layers[0].shape for name, layers in look.attentions.items()}
+    assert heads == {
+        "encoder.self": (5, 7, 7),
+        "decoder.self": (4, 4, 4),
+        "decoder.cross": (4, 4, 7),
+    }
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_a_picture(implementation):
     model = vit(implementation)
     processor = transformers.ViTImageProcessor(size={"height": 24, "width": 24})

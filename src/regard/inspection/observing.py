@@ -147,8 +147,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def named(sightings: Sequence[Sighting]) -> dict[str, tuple[Sighting, ...]]:
     """Sightings by the name of their attention, a layer each: ``encoder.self``, ``decoder.cross``.
 
-    A stack is what its path says, or else a decoder where nobody looks ahead. Stacks that would
-    have the same name are called by their paths, those that differ in lengths by these, too.
+    A stack is what its path says first, or else a decoder where nobody looks ahead. Stacks that
+    would have the same name are called by their paths, those that differ in lengths by these, too.
     """
     groups: dict[Group, list[Sighting]] = {}
     for one in sightings:
@@ -177,7 +177,7 @@ def _kind(group: Group, members: Sequence[Sighting]) -> str:
         not one.record.visible[..., i, i + 1 :].any() for one in members for i in range(n_queries)
     )
     causal = n_queries == n_keys > 1 and behind
-    stack = said[-1] if said else "decoder" if group.crosses or causal else "encoder"
+    stack = said[0] if said else "decoder" if group.crosses or causal else "encoder"
     return f"{stack}.{'cross' if group.crosses else 'self'}"
 
 
@@ -294,6 +294,8 @@ class _Product:
     k: Tensor  # (…, S, D)
     scale: float
     dtype: torch.dtype
+    n_sinks: int = 0
+    """Scores without a key, behind the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,6 +381,7 @@ class _Watching(TorchFunctionMode):
                 scaled=known.scaled,
                 scale=scores.scale,
                 dtype=scores.dtype,
+                n_sinks=scores.n_sinks,
             )
             self._see(call)
         elif a.dim() > 2 and b.dim() > 2:
@@ -389,6 +392,24 @@ class _Watching(TorchFunctionMode):
         dim = given.get("dim", args[0] if args else None)
         if isinstance(known, _Product) and dim in (-1, x.dim() - 1):
             self._known[output] = _Weighed(known, x)
+
+    def _cat(self, _name: str, output: Tensor, tensors: Any, dim: int = 0) -> None:
+        """Scores with sinks behind them."""
+        known = self._known.get(tensors[0])
+        if isinstance(known, _Product) and dim in (-1, output.dim() - 1):
+            n_sinks = output.shape[-1] - tensors[0].shape[-1]
+            self._known[output] = replace(known, n_sinks=known.n_sinks + n_sinks)
+
+    def _getitem(self, name: str, output: Tensor, x: Tensor, at: Any) -> None:
+        """Weights without those of their sinks, or any other part."""
+        known = self._known.get(x)
+        if isinstance(known, _Weighed) and output.shape == (
+            *x.shape[:-1],
+            x.shape[-1] - known.product.n_sinks,
+        ):
+            self._known[output] = known
+        else:
+            self._derived(name, output, x, at)
 
     def _derived(self, name: str, output: Any, *args: Any, **_given: Any) -> None:
         """What is made of scores or weights, number by number, is scores or weights."""
@@ -416,6 +437,8 @@ _SEEN = {
     "baddbmm": "_baddbmm",
     "einsum": "_einsum",
     "softmax": "_softmax",
+    "cat": "_cat",
+    "getitem": "_getitem",
 }
 """Name of a function -> the method that reads its call."""
 _TIMES = ("mul", "imul", "rmul", "multiply")

@@ -27,8 +27,8 @@ from regard.functional.attend import softmax, wide
 from regard.functional.scores import BoundScore, Factors
 from regard.layers.viewpoint import Seen
 
-BIAS_KEY, ZERO_KEY = "<bias>", "<zero>"
-"""Keys that ``nn.MultiheadAttention`` adds behind those of the text."""
+BIAS_KEY, ZERO_KEY, SINK_KEY = "<bias>", "<zero>", "<sink>"
+"""What stands behind the keys of the text: two of ``nn.MultiheadAttention``, and scores alone."""
 NOTHING = 5000.0
 """exp(-5000) is 0 in every float."""
 
@@ -87,22 +87,33 @@ def sdpa_call(
 
 
 def written_out_call(
-    q: Tensor, k: Tensor, v: Tensor, *, scaled: Tensor, scale: float, dtype: torch.dtype
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scaled: Tensor,
+    scale: float,
+    dtype: torch.dtype,
+    n_sinks: int = 0,
 ) -> AttentionCall:
     """Attention by hand: ``scaled`` is what the softmax was given, q kᵀ came out in ``dtype``.
 
     What was added to the scores is found by subtraction, and is nothing where it is mere rounding.
+    Sinks are scores without a key or a value, behind the others.
     """
+    n_keys = k.shape[-2]
+    k, v = (F.pad(x, (0, 0, 0, n_sinks)) for x in (k, v))
     whole = first_row(scaled.reshape(*q.shape[:-1], scaled.shape[-1]))
     visible, _ = visible_and_bias(whole)
     keys = first_row(k, (*q.shape[:-2], *k.shape[-2:])).to(wide(k.dtype))
     with torch.autocast(q.device.type, enabled=False):
         product = first_row(q).to(keys.dtype) @ keys.mT * scale
     added = whole.to(product.dtype) - product
-    added = added if visible is None else added.masked_fill(~visible, 0.0)
     rounding = 16 * torch.finfo(dtype).eps * (1 + product.abs().max())
+    added = _without_shift(added, visible, n_keys, rounding)
     bias = added if added.abs().max() > rounding else None
-    return _call(q, k, v, scale, mask=visible, bias=bias)
+    found = _call(q, k, v, scale, mask=visible, bias=bias)
+    return found._replace(added_keys=(SINK_KEY,) * n_sinks)
 
 
 def multi_head_call(
@@ -203,6 +214,19 @@ def visible_and_bias(added: Tensor) -> tuple[Tensor | None, Tensor | None]:
     visible = added - added.amax(dim=-1, keepdim=True) > -NOTHING  # false where all are -inf
     bias = added.masked_fill(~visible, 0.0)
     return None if visible.all() else visible, bias if bias.any() else None
+
+
+def _without_shift(added: Tensor, visible: Tensor | None, n_keys: int, rounding: Tensor) -> Tensor:
+    """The same without a number that all keys of a row have: a softmax does not see it.
+
+    Some subtract the largest score of a row before they exponentiate.
+    """
+    seen = torch.ones_like(added, dtype=torch.bool) if visible is None else visible
+    high = added.masked_fill(~seen, -math.inf)[..., :n_keys].amax(dim=-1, keepdim=True)
+    low = added.masked_fill(~seen, math.inf)[..., :n_keys].amin(dim=-1, keepdim=True)
+    if (high - low <= rounding).all():
+        added = added - low.masked_fill(low.isinf(), 0.0)
+    return added.masked_fill(~seen, 0.0)
 
 
 def _both_masks(

@@ -255,7 +255,7 @@ def _axes(
     two_texts = any(name.endswith("cross") for name in attentions)
     for name, layers in attentions.items():
         (n_queries, n_keys), added = layers[0].group.shape, layers[0].added_keys
-        writes = two_texts and (name.startswith("decoder") or name.endswith("cross"))
+        writes = two_texts and ("decoder" in name or name.endswith("cross"))
         rows = "target" if writes else "source"
         columns = "source" if name.endswith("cross") or not writes else "input"
         if columns == "input" and "input" not in sides:

@@ -70,10 +70,16 @@ class ByHand(nn.Module):
         weights = scores.view(*q.shape[:2], *scores.shape[1:]).softmax(dim=3)
         return weights.flatten(0, 1).bmm(v.flatten(0, 1)).unflatten(0, q.shape[:2])
 
+    def sink(self, q, k, v, mask):
+        scores = (q @ k.mT * 0.3).masked_fill(~mask, -math.inf)
+        scores = torch.cat((scores, torch.full((1, 3, 5, 1), 0.7, dtype=q.dtype)), dim=-1)
+        scores = scores - scores.max(dim=-1, keepdim=True).values
+        return self.dropout(scores.softmax(-1)[..., :-1]) @ v
+
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(
-    "way", ["sdpa", "causal", "grouped", "matmul", "in_place", "einsum", "flattened"]
+    "way", ["sdpa", "causal", "grouped", "matmul", "in_place", "einsum", "flattened", "sink"]
 )
 def test_weights_give_the_very_output(rng, way, masked):
     model, x = ByHand(way).double(), torch.randn(1, 5, 12, generator=rng).double()
@@ -108,6 +114,17 @@ def test_what_was_added_to_scores_is_the_bias(rng):
     _, _, (found,) = seen(ByHand("flattened"), torch.randn(1, 5, 12, generator=rng))
     wanted = torch.linspace(-1, 1, 5).expand(3, 5, 5)
     assert (torch.from_numpy(found.record.bias) - wanted).abs().max() < 1e-5
+
+
+def test_a_sink_is_a_column_more(rng):
+    everything = torch.ones(1, 1, 5, 5, dtype=torch.bool)
+    _, _, (found,) = seen(ByHand("sink"), torch.randn(1, 5, 12, generator=rng), everything)
+    assert found.added_keys == ("<sink>",)
+    assert found.record.weights.shape == (3, 5, 6)
+    bias = torch.from_numpy(found.record.bias)
+    assert bias[..., :5].abs().max() < 1e-6
+    assert (bias[..., 5] - 0.7).abs().max() < 1e-6
+    assert not found.group.crosses
 
 
 def test_an_added_mask_of_sdpa_is_bias_and_hiding(rng):
