@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard.kernels.attention import attention
     from regard.layers.attention import MultiHeadAttention
     from regard.layers.score import Score
+    from regard.tasks.any_model import look
     from regard.tasks.opening import load
     from regard.tasks.translator import Run
 
@@ -36,6 +37,7 @@ _HOMES = {
     "ConfigError": "regard.core.errors",
     "DataError": "regard.core.errors",
     "load": "regard.tasks.opening",
+    "look": "regard.tasks.any_model",
     "MultiHeadAttention": "regard.layers.attention",
     "RegardError": "regard.core.errors",
     "Run": "regard.tasks.translator",
@@ -60,6 +62,7 @@ __all__ = [
     "TrainingError",
     "attention",
     "load",
+    "look",
     "watch",
 ]
 

@@ -255,9 +255,8 @@ class Tokenizer:
         return self._inner.encode(_without_surrogates(text), add_special_tokens=False)
 
     def _shown(self, token: str) -> str:
-        spelled = self._in_bytes and token not in self.special_ids
-        if spelled and all(sign in _BYTES for sign in token):  # else it was added as text
-            token = bytes(_BYTES[sign] for sign in token).decode("utf-8", "backslashreplace")
+        if self._in_bytes and token not in self.special_ids:
+            token = text_of_bytes(token)
         return token if self.kind == "word" else token.replace(" ", SPACE)
 
 
@@ -322,6 +321,16 @@ _PLAIN = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 _OTHERS = [byte for byte in range(0x100) if byte not in _PLAIN]
 _BYTES = {chr(byte): byte for byte in _PLAIN} | {chr(0x100 + i): b for i, b in enumerate(_OTHERS)}
 """Sign → byte: printable Latin-1 is itself, the rest, in order, from U+0100."""
+
+
+def text_of_bytes(token: str) -> str:
+    """The text of a piece that is spelled in signs for bytes, torn ones as ``\\xe2``.
+
+    A token with any other sign in it was added as text, and stays.
+    """
+    if not all(sign in _BYTES for sign in token):
+        return token
+    return bytes(_BYTES[sign] for sign in token).decode("utf-8", "backslashreplace")
 
 
 def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:

@@ -1,0 +1,459 @@
+"""Watching the attention of somebody else's model in one pass, which stays what it is.
+
+While the model's own forward runs, a ``TorchFunctionMode`` sees every function of torch that it
+calls. Attention is recognised in three forms: ``F.scaled_dot_product_attention``,
+``F.multi_head_attention_forward``, and a product of two activations that goes through a softmax
+into a product with values, as eager implementations write it.
+
+Modules of ``torch.nn`` with a fast path leave it as soon as a mode or a hook is there. So in these
+the mode is off, and what they were given is read at their door. Each module's ``forward`` is
+wrapped for the time of the pass, so that a sighting knows which module it belongs to.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from regard.core.errors import ConfigError, DataError
+from regard.core.numbers import counted
+from regard.inspection.capture import AttentionCalls
+from regard.inspection.records import Record, recorded
+from regard.inspection.torch_calls import (
+    AttentionCall,
+    module_call,
+    multi_head_call,
+    sdpa_call,
+    written_out_call,
+)
+
+T = TypeVar("T")
+_ACROSS = re.compile(r"cross|encoder_attn|enc_?dec", re.IGNORECASE)
+_FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
+"""Modules with a fast path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Attentions that are layers of one stack."""
+
+    prefix: str
+    """The path of the stack, without a number in it."""
+    crosses: bool
+    """Whether keys are those of another text."""
+    shape: tuple[int, int]
+    """(T, S)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One attention of the pass."""
+
+    path: str
+    """Of the module that it happened in."""
+    group: Group
+    record: Record
+    n_rows: int
+    """Of the batch, of which the first is recorded."""
+    added_keys: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Sightings:
+    """All that was seen of attention, in the order of the pass."""
+
+    most: int
+    """Weights that may be kept."""
+    layers: Collection[int] | None = None
+    """Layers to keep, counted from 0 in each group; None keeps all."""
+    kept: list[Sighting] = field(default_factory=list)
+    n_layers: Counter[Group] = field(default_factory=Counter)
+    """Layers seen, kept or not."""
+    n_weights: int = 0
+
+    def see(self, path: str, crosses: bool | None, call: AttentionCall) -> None:
+        """Keep what a call in the module of that path means, if its layer was asked for."""
+        _, n_heads, n_queries, _ = call.seen.q.shape
+        n_keys = call.seen.k.shape[-2]
+        if crosses is None:
+            crosses = n_queries != n_keys - len(call.added_keys) or bool(_ACROSS.search(_own(path)))
+        group = Group(_stack(path), crosses, (n_queries, n_keys))
+        layer = self.n_layers[group]
+        self.n_layers[group] += 1
+        if self.layers is not None and layer not in self.layers:
+            return
+        self.n_weights += n_heads * n_queries * n_keys
+        if self.n_weights > self.most:
+            raise DataError(
+                f"a look holds at most {counted(self.most, 'weight')}, and layer {layer} of "
+                f"{path or 'the model'} with {counted(n_heads, 'head')} of {n_queries:,} × "
+                f"{n_keys:,} makes it {self.n_weights:,}; take a part of the text, or some "
+                f"layers: layers=[0]"
+            )
+        record = recorded(AttentionCalls([call.seen]), call.to_out)
+        self.kept.append(Sighting(path, group, record, call.n_rows, call.added_keys))
+
+
+def observed_call(
+    model: nn.Module,
+    call: Callable[[], T],
+    *,
+    most: int,
+    layers: Collection[int] | None = None,
+) -> tuple[T, list[Sighting]]:
+    """What a call of the model gives in evaluation, and every attention that was seen in it.
+
+    The model is in its own mode again afterwards, and nothing is left on it.
+    """
+    found = Sightings(most, layers)
+    with evaluating(model), _uncompiled(model), _Observer(model, found):
+        output = call()
+    if not found.n_layers:
+        raise ConfigError(
+            f"no attention was seen in {type(model).__name__}: neither "
+            "F.scaled_dot_product_attention, nor nn.MultiheadAttention, nor a softmax between two "
+            "products; a model with kernels of its own may have attn_implementation='sdpa'"
+        )
+    if not found.kept:
+        n = max(found.n_layers.values())
+        raise ConfigError(f"layers={list(layers or ())}: the model has layers 0 to {n - 1}")
+    return output, found.kept
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """No dropout and no gradients inside the block; afterwards each module is in its own mode."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def named(sightings: Sequence[Sighting]) -> dict[str, tuple[Sighting, ...]]:
+    """Sightings by the name of their attention, a layer each: ``encoder.self``, ``decoder.cross``.
+
+    A stack is what its path says first, or else a decoder where nobody looks ahead. Stacks that
+    would have the same name are called by their paths, those that differ in lengths by these, too.
+    """
+    groups: dict[Group, list[Sighting]] = {}
+    for one in sightings:
+        groups.setdefault(one.group, []).append(one)
+    kinds = {group: _kind(group, members) for group, members in groups.items()}
+    prefixes: dict[str, set[str]] = {}
+    for group, kind in kinds.items():
+        prefixes.setdefault(kind, set()).add(group.prefix)
+    names = {
+        group: kind if len(prefixes[kind]) == 1 else _joined(group.prefix, kind.split(".")[-1])
+        for group, kind in kinds.items()
+    }
+    several = Counter(names.values())
+    return {
+        _joined(name, "x".join(map(str, group.shape))) if several[name] > 1 else name: tuple(
+            groups[group]
+        )
+        for group, name in names.items()
+    }
+
+
+def _kind(group: Group, members: Sequence[Sighting]) -> str:
+    said = re.findall(r"encoder|decoder", group.prefix.lower())
+    n_queries, n_keys = group.shape
+    behind = all(
+        not one.record.visible[..., i, i + 1 :].any() for one in members for i in range(n_queries)
+    )
+    causal = n_queries == n_keys > 1 and behind
+    stack = said[0] if said else "decoder" if group.crosses or causal else "encoder"
+    return f"{stack}.{'cross' if group.crosses else 'self'}"
+
+
+def _joined(*parts: str) -> str:
+    return ".".join(part for part in parts if part)
+
+
+def _stack(path: str) -> str:
+    """The path up to its first number: ``model.layers.3.attn`` -> ``model.layers``."""
+    return re.split(r"\.?(?<![^.])\d+(?![^.])", path, maxsplit=1)[0]
+
+
+def _own(path: str) -> str:
+    """The path behind its stack, or all of one that has no number."""
+    return path[len(_stack(path)) :] or path
+
+
+# ------------------------------------------------------------------ modules
+
+
+class _Observer:
+    """The wrapped modules of a model and the mode, for the time of a block."""
+
+    def __init__(self, model: nn.Module, found: Sightings) -> None:
+        self.model = model
+        self.found = found
+        self.path = ""
+        """Of the module that runs."""
+        self.mode = _Watching(self._see)
+        self._before: list[tuple[nn.Module, Any]] = []
+
+    def __enter__(self) -> None:
+        for path, module in self.model.named_modules():
+            if isinstance(module, torch.jit.ScriptModule):
+                continue
+            self._before.append((module, vars(module).get("forward")))
+            module.forward = self._wrapped(path, module)
+        self.mode.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.mode.__exit__(*error)
+        for module, forward in self._before:
+            del module.forward
+            if forward is not None:
+                module.forward = forward
+
+    def _see(self, call: AttentionCall, crosses: bool | None = None) -> None:
+        self.found.see(self.path, crosses, call)
+
+    @contextmanager
+    def _inside(self, path: str, *, off: bool) -> Iterator[None]:
+        before, self.path = self.path, path
+        try:
+            with torch._C.DisableTorchFunction() if off else nullcontext():
+                yield
+        finally:
+            self.path = before
+
+    def _wrapped(self, path: str, module: nn.Module) -> Callable[..., Any]:
+        forward = module.forward
+        own = isinstance(module, _FAST) and all(map(_of_torch, module.modules()))
+        seen = {
+            nn.MultiheadAttention: self._seen_module,
+            nn.TransformerEncoderLayer: self._seen_layer,
+        }
+        look = seen.get(type(module)) if own else None
+
+        @functools.wraps(forward)
+        def observed(*args: Any, **kwargs: Any) -> Any:
+            n = self.found.n_layers.total()
+            with self._inside(path, off=own):
+                output = forward(*args, **kwargs)
+                if look is not None and self.found.n_layers.total() == n:
+                    look(module, inspect.signature(forward).bind(*args, **kwargs).arguments)
+            return output
+
+        return observed
+
+    def _seen_module(self, module: Any, given: Mapping[str, Any]) -> None:
+        self._see(module_call(module, **given), given["key"] is not given["query"])
+
+    def _seen_layer(self, module: Any, given: Mapping[str, Any]) -> None:
+        """The attention of a layer that went the fast path: its module was not asked."""
+        x = given["src"]
+        x = x.unbind()[0][None] if x.is_nested else x
+        x = module.norm1(x) if module.norm_first else x
+        masks: dict[str, Any] = {"attn_mask": given.get("src_mask")}
+        masks["key_padding_mask"] = given.get("src_key_padding_mask")
+        self.path = _joined(self.path, "self_attn")
+        self._see(module_call(module.self_attn, x, x, x, **masks), False)
+
+
+def _of_torch(module: nn.Module) -> bool:
+    """Whether nothing in its forward is somebody else's."""
+    return type(module).__module__.startswith("torch.nn.")
+
+
+def _uncompiled(model: nn.Module) -> AbstractContextManager[Any]:
+    """Compiled modules run as they are written: what is compiled calls no function of torch."""
+    compiled = any(
+        hasattr(one, "_orig_mod") or one._compiled_call_impl is not None for one in model.modules()
+    )
+    return torch.compiler.set_stance("force_eager") if compiled else nullcontext()
+
+
+# ------------------------------------------------------------------ functions
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """Scores on their way to a softmax."""
+
+    q: Tensor
+    k: Tensor  # (…, S, D)
+    scale: float
+    dtype: torch.dtype
+    n_sinks: int = 0
+    """Scores without a key, behind the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """Weights on their way to values."""
+
+    product: _Product
+    scaled: Tensor
+    """What the softmax was given."""
+
+
+class _Watching(TorchFunctionMode):
+    """Sees the functions of torch that a model calls, and recognises attention among them."""
+
+    def __init__(self, see: Callable[..., None]) -> None:
+        super().__init__()
+        self._see = see
+        self._known: Any = WeakTensorKeyDictionary()
+        """Scores and weights that are still alive -> how they came about."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        given = kwargs or {}
+        output = func(*args, **given)
+        name = getattr(func, "__name__", "").strip("_")
+        getattr(self, _SEEN.get(name, "_derived"))(name, output, *args, **given)
+        return output
+
+    def _sdpa(self, _name: str, _output: Tensor, *args: Any, **given: Any) -> None:
+        self._see(sdpa_call(*args, **given))
+
+    def _multi_head(self, _name: str, _output: Any, *args: Any, **given: Any) -> None:
+        bound = inspect.signature(nn.functional.multi_head_attention_forward).bind(*args, **given)
+        call = multi_head_call(**bound.arguments)
+        self._see(call, bound.arguments["key"] is not bound.arguments["query"])
+
+    def _matmul(self, _name: str, output: Tensor, *args: Any, **given: Any) -> None:
+        a, b = (*args, *given.values())[:2]
+        self._multiplied(output, a, b.mT if b.dim() > 2 else b)
+
+    def _baddbmm(
+        self,
+        _name: str,
+        output: Tensor,
+        _input: Tensor,
+        batch1: Tensor,
+        batch2: Tensor,
+        *,
+        alpha: float = 1.0,
+        **_given: Any,
+    ) -> None:
+        self._multiplied(output, batch1, batch2.mT, alpha)
+
+    def _einsum(self, _name: str, output: Tensor, equation: Any, *operands: Any) -> None:
+        """Products that einsum writes in one of many ways, brought into the order of matmul."""
+        tensors = operands[0] if operands and isinstance(operands[0], list | tuple) else operands
+        sides = re.fullmatch(r"(\w+),(\w+)->(\w+)", str(equation).replace(" ", ""))
+        if sides is None or len(tensors) != 2:
+            return
+        a, b, out = sides.groups()
+        shared = [axis for axis in a if axis in b and axis not in out]
+        own = [axis for axis in b if axis not in a]
+        rows = [axis for axis in a if axis not in b]
+        if not len(shared) == len(own) == len(rows) == 1 or len(set(a + b)) != len(out) + 1:
+            return
+        batch = [axis for axis in a if axis in b and axis in out]
+        first = _ordered(tensors[0], a, [*batch, *rows, *shared])
+        second = _ordered(tensors[1], b, [*batch, *own, *shared])
+        known = self._known.get(tensors[0])
+        if isinstance(known, _Weighed) or [*out] == [*batch, *rows, *own]:
+            self._multiplied(output, tensors[0] if known else first, second)
+
+    def _multiplied(self, output: Tensor, a: Tensor, b: Tensor, scale: float = 1.0) -> None:
+        """a bᵀ: of weights and values it is the end of attention, of activations a beginning."""
+        known = self._known.get(a)
+        if isinstance(known, _Weighed):
+            scores = known.product
+            call = written_out_call(
+                scores.q,
+                scores.k,
+                b.mT,
+                scaled=known.scaled,
+                scale=scores.scale,
+                dtype=scores.dtype,
+                n_sinks=scores.n_sinks,
+            )
+            self._see(call)
+        elif a.dim() > 2 and b.dim() > 2:
+            self._known[output] = _Product(a, b, float(scale), output.dtype)
+
+    def _softmax(self, _name: str, output: Tensor, x: Any, *args: Any, **given: Any) -> None:
+        known = self._known.get(x)
+        dim = given.get("dim", args[0] if args else None)
+        if isinstance(known, _Product) and dim in (-1, x.dim() - 1):
+            self._known[output] = _Weighed(known, x)
+
+    def _cat(self, _name: str, output: Tensor, tensors: Any, dim: int = 0) -> None:
+        """Scores with sinks behind them."""
+        known = self._known.get(tensors[0])
+        if isinstance(known, _Product) and dim in (-1, output.dim() - 1):
+            n_sinks = output.shape[-1] - tensors[0].shape[-1]
+            self._known[output] = replace(known, n_sinks=known.n_sinks + n_sinks)
+
+    def _getitem(self, name: str, output: Tensor, x: Tensor, at: Any) -> None:
+        """Weights without those of their sinks, or any other part."""
+        known = self._known.get(x)
+        if isinstance(known, _Weighed) and output.shape == (
+            *x.shape[:-1],
+            x.shape[-1] - known.product.n_sinks,
+        ):
+            self._known[output] = known
+        else:
+            self._derived(name, output, x, at)
+
+    def _derived(self, name: str, output: Any, *args: Any, **_given: Any) -> None:
+        """What is made of scores or weights, number by number, is scores or weights."""
+        if not isinstance(output, Tensor) or output.dim() < 3:
+            return
+        for one in args:
+            known = self._known.get(one) if isinstance(one, Tensor) else None
+            if (
+                known is None
+                or one.shape[-2:] != output.shape[-2:]
+                or one.numel() != output.numel()
+            ):
+                continue
+            if isinstance(known, _Product):
+                known = replace(known, scale=known.scale * _factor(name, one, args))
+            self._known[output] = known
+            return
+
+
+_SEEN = {
+    "scaled_dot_product_attention": "_sdpa",
+    "multi_head_attention_forward": "_multi_head",
+    "matmul": "_matmul",
+    "bmm": "_matmul",
+    "baddbmm": "_baddbmm",
+    "einsum": "_einsum",
+    "softmax": "_softmax",
+    "cat": "_cat",
+    "getitem": "_getitem",
+}
+"""Name of a function -> the method that reads its call."""
+_TIMES = ("mul", "imul", "rmul", "multiply")
+_OVER = ("div", "truediv", "itruediv", "divide", "true_divide")
+
+
+def _factor(name: str, scores: Tensor, args: Sequence[Any]) -> float:
+    """The number that scores are multiplied by; 1 where they are not."""
+    others = [one for one in args if one is not scores]
+    if name not in (*_TIMES, *_OVER) or not others:
+        return 1.0
+    if isinstance(others[0], Tensor) and others[0].numel() > 1:
+        return 1.0
+    return float(others[0]) if name in _TIMES else 1 / float(others[0])
+
+
+def _ordered(x: Tensor, axes: str, wanted: Sequence[str]) -> Tensor:
+    return x.permute([axes.index(axis) for axis in wanted])
