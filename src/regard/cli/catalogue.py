@@ -85,11 +85,11 @@ def export(
     """Write a run in a format of the ecosystem, with its tokenizers beside it.
 
     CTranslate2 gives the same translations: load DIR with its Translator, hand over the tokens of
-    tokenizer.json, and join what comes back. hf writes a folder that transformers loads by its Auto
+    tokenizer.json, and let its decoder join what comes back. hf writes a folder that transformers loads by its Auto
     classes: a translator as Marian, an encoder as BERT, a language model as GPT-2 or LLaMA, models
-    of pictures as ViT or DETR. Only plain attention can go to either. onnx writes an encoder as
-    encoder.onnx, a translator as that and decoder.onnx, which gives the logits of all positions at
-    once.
+    of pictures as ViT or DETR. Only plain attention can go to either. onnx writes files as
+    Optimum does: a translator as encoder_model.onnx, decoder_model.onnx and
+    decoder_with_past_model.onnx, any other model as model.onnx.
     """
     from regard.interop.exporting import export as write
     from regard.tasks.opening import load
