@@ -26,7 +26,7 @@ from regard.server.errors import add_error_handlers, refusal
 from regard.server.heads import HeadMeasuring
 from regard.server.limits import LIMITS, Limits
 from regard.server.middleware import Guard, Metrics, Monitor, needs_key
-from regard.server.openai import has_openai_routes, openai_routes
+from regard.server.openai import openai_routes
 from regard.server.service import Service
 from regard.server.translation import decoding_routes, libretranslate_routes
 from regard.tasks.base import TASKS
@@ -118,8 +118,7 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
     if "beam" in service.task.form(service.run).views:
         app.include_router(beam_routes(service), dependencies=keyed)
     app.include_router(verb_routes(service), dependencies=keyed)
-    if has_openai_routes(service.task):
-        app.include_router(openai_routes(service), dependencies=keyed)
+    app.include_router(openai_routes(service), dependencies=keyed)
     app.include_router(explain_routes(service, measuring), dependencies=keyed)
 
     async def numbers() -> Response:
@@ -162,7 +161,7 @@ def _add_page(app: FastAPI, service: Service, token: str) -> None:
     @app.get("/healthz", tags=["server"], summary="Whether the server is up.", responses=down)
     async def health() -> Response:
         why = service.worker.trouble
-        return JSONResponse({"status": "ok"}) if why is None else refusal(503, why)
+        return JSONResponse({"status": "ok"}) if why is None else refusal(503, why, "/healthz")
 
     html = (PAGE / "index.html").read_text(encoding="utf-8").replace("REGARD-TOKEN", token)
 
