@@ -186,9 +186,7 @@ def test_a_language_model_goes_on_from_its_past_and_with_padding_before_it(tmp_p
     def step(ids, mask, past):
         ids, mask = np.array(ids), np.array(mask)
         positions = (mask.cumsum(axis=1) - 1).clip(0)[:, -ids.shape[1] :]
-        return answered(
-            model, input_ids=ids, attention_mask=mask, position_ids=positions, **past
-        )
+        return answered(model, input_ids=ids, attention_mask=mask, position_ids=positions, **past)
 
     empty = np.zeros((2, 2, 0, 8), np.float32)
     nothing = {f"past_key_values.{name}": empty for name in layers}

@@ -60,6 +60,7 @@ def make_app(asked: str | None) -> typer.Typer:
     app.command("export")(catalogue.export)
     app.command("import")(catalogue.import_)
     app.command("info")(catalogue.info)
+    app.command("card")(catalogue.card)
     app.command("models")(catalogue.models)
     app.command("recipes")(catalogue.recipes)
     return app

@@ -106,7 +106,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
 
     @router.post(
         "/detect",
-        summary="The one language that the run reads; no text is looked at, so the confidence is 0.",
+        summary="The one language that the run reads: nothing is guessed, so the confidence is 0.",
         openapi_extra={"requestBody": _form_or_json(DetectRequest)},
     )
     async def detect(request: Request) -> Response:
