@@ -174,7 +174,7 @@ def test_refusals_say_why(writer, serving, change, status, why):
     body = {"model": "small", "prompt": "a", "max_tokens": 2} | change
     answer = httpx.post(f"{address.rstrip('/')}/v1/completions", json=body)
     assert answer.status_code == status
-    assert re.search(why, answer.json()["error"])
+    assert re.search(why, answer.json()["error"]["message"])
 
 
 def test_a_run_offers_only_what_it_can(writer, embedder, serving):
@@ -194,7 +194,7 @@ def test_too_long_a_text_is_not_cut_in_silence(embedder, serving):
     body = {"model": "vectors", "input": "cat " * 8}
     answer = httpx.post(f"{address}/v1/embeddings", json=body)
     assert answer.status_code == 422
-    assert "8 tokens, at most 7 go in" in answer.json()["error"]
+    assert "8 tokens, at most 7 go in" in answer.json()["error"]["message"]
 
 
 def test_a_stream_that_came_to_a_stop_says_so(writer, serving):
@@ -212,12 +212,15 @@ def test_vectors_have_as_many_numbers_as_they_have(embedder, serving):
     body = {"model": "vectors", "input": "the cats"}
     answer = httpx.post(address, json={**body, "dimensions": 5})
     assert answer.status_code == 422
-    assert answer.json()["error"] == "dimensions must be 12, which all vectors of this model have"
+    why = "dimensions must be 12, which all vectors of this model have"
+    assert answer.json()["error"]["message"] == why
     assert httpx.post(address, json={**body, "dimensions": 12}).status_code == 200
 
 
 def test_a_body_that_is_no_json_is_a_bad_request_as_it_is_everywhere(writer, serving):
     headers = {"content-type": "application/json"}
-    for path in ("/v1/completions", "/api/generate"):
+    why = "the body is no JSON"
+    as_openai = {"message": why, "type": "invalid_request_error", "param": None, "code": None}
+    for path, error in (("/v1/completions", as_openai), ("/api/generate", why)):
         answer = httpx.post(f"{serving(writer)}{path}", content=b'{"model": ', headers=headers)
-        assert (answer.status_code, answer.json()) == (400, {"error": "the body is no JSON"})
+        assert (answer.status_code, answer.json()) == (400, {"error": error})

@@ -87,8 +87,8 @@ def test_refusals_say_why(talker, serving, change, status, why):
     body = {"model": "talker", "messages": PLAIN, "max_tokens": 2} | change
     answer = httpx.post(f"{serving(talker)}/v1/chat/completions", json=body)
     assert answer.status_code == status
-    assert why in answer.json()["error"]
-    assert "[" not in answer.json()["error"]  # no types of the library
+    assert why in answer.json()["error"]["message"]
+    assert "[" not in answer.json()["error"]["message"]  # no types of the library
 
 
 def test_a_run_without_a_template_says_so(talker, serving, tmp_path):
@@ -97,6 +97,6 @@ def test_a_run_without_a_template_says_so(talker, serving, tmp_path):
     body = {"model": "talker", "messages": PLAIN}
     answer = httpx.post(f"{address}/v1/chat/completions", json=body)
     assert answer.status_code == 404
-    assert "'talker' has no template for conversations" in answer.json()["error"]
+    assert "'talker' has no template for conversations" in answer.json()["error"]["message"]
     assert "chat/completions" not in httpx.get(f"{address}/docs").text
     assert "chat/completions" in httpx.get(f"{serving(talker)}/docs").text

@@ -96,12 +96,20 @@ def test_an_encoder_goes_to_onnx(bert_run, tmp_path):
     pytest.importorskip("onnxscript", reason="onnxscript is not installed")
     theirs, run = bert_run
     export(run, "onnx", tmp_path / "out")
-    session = onnxruntime.InferenceSession(str(tmp_path / "out" / "encoder.onnx"))
-    for ids in ([[2, 5, 3]], [[2, 5, 6, 7, 3], [2, 8, 3, 0, 0]]):
+    session = onnxruntime.InferenceSession(str(tmp_path / "out" / "model.onnx"))
+    shape = ["batch_size", "sequence_length"]
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    assert {one.name: one.shape for one in session.get_inputs()} == dict.fromkeys(names, shape)
+    config = transformers.AutoConfig.from_pretrained(tmp_path / "out")
+    assert config.id2label == {0: "bad", 1: "fair", 2: "good"}
+    for ids in ([[2, 5, 3]], [[2, 5, 6, 7, 3], [2, 8, 3, 7, 6]]):  # the last two are hidden
         given = np.array(ids)
-        (found,) = session.run(None, {"ids": given, "segments": np.zeros_like(given)})
+        mask = np.ones_like(given)
+        mask[1:, 3:] = 0
+        arrays = (given, mask, np.zeros_like(given))
+        (found,) = session.run(["logits"], dict(zip(names, arrays, strict=True)))
         with torch.inference_mode():
-            wanted = theirs(torch.tensor(ids), attention_mask=torch.tensor(ids) != 0).logits
+            wanted = theirs(torch.tensor(ids), attention_mask=torch.tensor(mask)).logits
         np.testing.assert_allclose(found, wanted.numpy(), atol=1e-5)
 
 
@@ -112,9 +120,10 @@ def test_a_head_that_pools_by_attention_goes_to_onnx(tmp_path):
     head = {"head": "classify", "n_labels": 2, "pooling": "attention", "n_segments": 0}
     model = Encoder(EncoderConfig(**sizes, **head)).eval()
     write_onnx_encoder(model, tmp_path)
-    session = onnxruntime.InferenceSession(str(tmp_path / "encoder.onnx"))
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
     for ids in ([[2, 5, 3]], [[2, 5, 6, 7, 3], [2, 8, 3, 0, 0], [2, 4, 4, 3, 0]]):
-        (found,) = session.run(None, {"ids": np.array(ids)})
+        given = {"input_ids": np.array(ids), "attention_mask": np.ones_like(ids)}
+        (found,) = session.run(["logits"], given)
         with torch.inference_mode():
             np.testing.assert_allclose(found, model(torch.tensor(ids)).numpy(), atol=1e-5)
 
@@ -126,8 +135,9 @@ def test_an_encoder_that_tells_no_texts_apart_goes_to_onnx_without_segments(n_se
     sizes = {"n_vocab": 9, "d_model": 12, "n_heads": 3, "d_ff": 20, "n_layers": 1, "max_len": 9}
     model = Encoder(EncoderConfig(**sizes, n_segments=n_segments)).eval()
     write_onnx_encoder(model, tmp_path)
-    session = onnxruntime.InferenceSession(str(tmp_path / "encoder.onnx"))
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
     ids = torch.tensor([[2, 5, 3], [2, 8, 3]])
-    (found,) = session.run(None, {"ids": ids.numpy()})
+    given = {"input_ids": ids.numpy(), "attention_mask": np.ones_like(ids.numpy())}
+    (found,) = session.run(["last_hidden_state"], given)
     with torch.inference_mode():
         np.testing.assert_allclose(found, model(ids).numpy(), atol=1e-5)

@@ -200,10 +200,11 @@ def test_onnx_computes_the_same(tmp_path, rng):
     ours = VisionTransformer(config).eval()
     torch.nn.init.normal_(ours.to_labels.weight)
     write_onnx_vision(ours, tmp_path)
-    session = onnxruntime.InferenceSession(str(tmp_path / "encoder.onnx"))
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
     for n in (1, 3):
         x = pixels(rng, 8)[:n]
-        (found,) = session.run(None, {"pixels": x.numpy()})
+        prepared = (x.numpy().astype(np.float32) / 255 - 0.5) / 0.5  # as its processor has it
+        (found,) = session.run(["logits"], {"pixel_values": prepared})
         torch.testing.assert_close(torch.from_numpy(found), ours(x), atol=WITHIN, rtol=WITHIN)
 
 

@@ -62,6 +62,7 @@ def make_app(asked: str | None) -> typer.Typer:
     app.command("import")(catalogue.import_)
     app.command("info")(catalogue.info)
     app.command("draw")(draw.draw)
+    app.command("card")(catalogue.card)
     app.command("models")(catalogue.models)
     app.command("recipes")(catalogue.recipes)
     return app

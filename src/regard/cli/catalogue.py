@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.terminal import Json, RunPath, note
+from regard.cli.terminal import write as write_text
 
 
 def models() -> None:
@@ -63,6 +64,32 @@ def _show_info(facts: dict[str, Any], finished: Mapping[str, Any], as_json: bool
         show_scores(scores)
 
 
+def card(
+    path: RunPath,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write it, such as README.md.")
+    ] = None,
+    license_name: Annotated[
+        str, typer.Option("--license", help="The licence, as model hubs spell it.")
+    ] = "unknown",
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dataset", metavar="NAME", help="A data set by its name on a hub; may be given again."
+        ),
+    ] = None,
+) -> None:
+    """Write a model card as model hubs expect it: data, scores with signatures, cost, limits.
+
+    All of it comes from the run folder; what that does not say is left out, or told as unknown.
+    """
+    from regard.runs.card import model_card
+    from regard.tasks.opening import load
+
+    text = model_card(load(path, device="cpu"), license_name=license_name, datasets=datasets or ())
+    write_text(text, out)
+
+
 def import_(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A folder, or a .gguf file.")],
     out: Annotated[Path, typer.Option(help="The run folder to write, new or empty.")],
@@ -92,11 +119,11 @@ def export(
     """Write a run in a format of the ecosystem, with its tokenizers beside it.
 
     CTranslate2 gives the same translations: load DIR with its Translator, hand over the tokens of
-    tokenizer.json, and join what comes back. hf writes a folder that transformers loads by its Auto
-    classes: a translator as Marian, an encoder as BERT, a language model as GPT-2 or LLaMA, models
-    of pictures as ViT or DETR. Only plain attention can go to either. onnx writes an encoder as
-    encoder.onnx, a translator as that and decoder.onnx, which gives the logits of all positions at
-    once.
+    tokenizer.json, and let the decoder of that file join what comes back. hf writes a folder that
+    transformers loads by its Auto classes: a translator as Marian, an encoder as BERT, a language
+    model as GPT-2 or LLaMA, models of pictures as ViT or DETR. Only plain attention can go to
+    either. onnx writes files as Optimum does: a translator as encoder_model.onnx,
+    decoder_model.onnx and decoder_with_past_model.onnx, any other model as model.onnx.
     """
     from regard.interop.exporting import export as write
     from regard.tasks.opening import load

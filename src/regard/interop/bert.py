@@ -172,7 +172,7 @@ def described(config: EncoderConfig) -> dict[str, Any]:
     found: dict[str, Any] = {"architectures": [ARCHITECTURES[config.head]], "model_type": "bert"}
     found |= {theirs: getattr(config, ours) for theirs, (ours, _) in FIELDS.items()}
     found |= {"type_vocab_size": max(1, config.n_segments), "attention_probs_dropout_prob": 0.0}
-    found["hidden_act"] = folders.THEIR_ACTIVATIONS[config.activation]
+    found["hidden_act"] = folders.THEIR_ACTIVATIONS.get(config.activation, config.activation)
     if config.n_labels is not None:
         names = [f"LABEL_{i}" for i in range(config.n_labels)]
         found["id2label"] = dict(enumerate(names))

@@ -13,13 +13,24 @@ from regard.checkpoints.run_folder import model_tensors
 from regard.core.errors import ConfigError
 from regard.core.files import write_whole
 from regard.core.registry import Registry
-from regard.interop import gpt2, llama
+from regard.interop import bert, gpt2, llama, marian, vit
 from regard.interop.bert import write_bert
 from regard.interop.ctranslate2 import write_ctranslate2
 from regard.interop.detr import write_detr
-from regard.interop.folders import CONFIG, read_config, whole_folder, write_json
+from regard.interop.folders import (
+    CONFIG,
+    GENERATION,
+    read_config,
+    whole_folder,
+    write_json,
+)
 from regard.interop.marian import write_marian
-from regard.interop.onnx import write_onnx, write_onnx_encoder, write_onnx_vision
+from regard.interop.onnx import (
+    write_onnx,
+    write_onnx_decoder,
+    write_onnx_encoder,
+    write_onnx_vision,
+)
 from regard.interop.preprocessing import squashed
 from regard.interop.vit import write_vit
 from regard.tasks.opening import SHARED, TARGET
@@ -48,9 +59,14 @@ def export(run: Any, to: str, folder: Path) -> Notes:
 
 
 def _encoder(run: Any, folder: Path) -> None:
-    """A BERT folder; a text is put between begin and end, and a second one after it."""
+    """A BERT folder."""
+    write_bert(run.model.config, dict(run.model.named_parameters()), folder)
+    _describe_encoder(run, folder)
+
+
+def _describe_encoder(run: Any, folder: Path) -> None:
+    """Labels and tokenizer; a text is put between begin and end, and a second one after it."""
     config = run.model.config
-    write_bert(config, dict(run.model.named_parameters()), folder)
     if config.head == "classify":
         names = dict(enumerate(run.labels.names))
         _describe(folder, id2label=names, label2id={name: i for i, name in names.items()})
@@ -95,6 +111,11 @@ def _language_model(run: Any, folder: Path) -> None:
         llama.write_llama(config, weights, folder)
     else:
         raise ConfigError(f"this model cannot be exported: {reasons[0]}; {reasons[1]}")
+    _describe_language_model(run, folder)
+
+
+def _describe_language_model(run: Any, folder: Path) -> None:
+    """Ends and tokenizer, and the template of conversations if there is one."""
     marks, opening = run.tokenizer.specials, run.framing.opening
     _describe(folder, bos_token_id=marks.begin, eos_token_id=marks.end)
     before = run.tokenizer.tokens(opening)
@@ -102,15 +123,22 @@ def _language_model(run: Any, folder: Path) -> None:
         single=" ".join([*before, "$A"]), special_tokens=list(zip(before, opening, strict=True))
     )
     roles = {"begin": "bos_token", "end": "eos_token"}
-    _write_tokenizer(run.tokenizer, folder, template, roles, config.max_len)
+    _write_tokenizer(run.tokenizer, folder, template, roles, run.model.config.max_len)
     if (run.folder.path / TEMPLATE).exists():
         write_whole(folder / TEMPLATE, (run.folder.path / TEMPLATE).read_text(encoding="utf-8"))
 
 
-def _translator(run: Any, folder: Path) -> None:
-    """A MarianMT folder; ``AutoTokenizer`` reads the source, the target's has a file of its own."""
+def _translator(run: Any, folder: Path) -> Notes:
+    """A MarianMT folder."""
     write_marian(run.model, folder)
-    ending = processors.TemplateProcessing(single=f"$A {END}", special_tokens=[(END, END_ID)])
+    return _describe_translator(run, folder)
+
+
+def _describe_translator(run: Any, folder: Path) -> Notes:
+    """``AutoTokenizer`` reads the source; the target's has a file of its own where they differ."""
+    ending = None  # where nobody looks at the end of a source, it has none
+    if run.model.config.hidden_source_id is None:
+        ending = processors.TemplateProcessing(single=f"$A {END}", special_tokens=[(END, END_ID)])
     sides = {SHARED: run.tokenizers.source, TARGET: run.tokenizers.target}
     for name, tokenizer in sides.items():
         if name == SHARED or not run.tokenizers.shared:
@@ -120,6 +148,9 @@ def _translator(run: Any, folder: Path) -> None:
     special = {"pad_token": PAD, "bos_token": BEGIN, "eos_token": END, "unk_token": UNKNOWN}
     languages = {"source_lang": source, "target_lang": target}
     _describe_tokenizer(folder, run.model.config.max_len, {**special, **languages})
+    if run.tokenizers.shared:
+        return ()
+    return (f"source and target have tokenizers of their own: decode what is written by {TARGET}",)
 
 
 def _describe(folder: Path, **facts: object) -> None:
@@ -180,21 +211,40 @@ def _tokens(tokenizer: Tokenizer) -> list[str]:
 
 
 def _onnx_encoder(run: Any, folder: Path) -> None:
-    """An encoder, and its tokenizer beside it."""
+    """An encoder, in the words of BERT's description, with its labels and tokenizer."""
     write_onnx_encoder(run.model, folder)
-    run.tokenizer.save(folder / SHARED)
+    write_json(folder / CONFIG, bert.described(run.model.config))
+    _describe_encoder(run, folder)
 
 
-def _onnx_vision(run: Any, folder: Path) -> None:
-    """A model of pictures, and its labels beside it."""
+def _onnx_language_model(run: Any, folder: Path) -> None:
+    """A language model, in the words of GPT-2's or LLaMA's description, with its tokenizer."""
+    config = run.model.config
+    write_onnx_decoder(run.model, folder)
+    as_llama = config.positions == "rotary" or config.kv_heads != config.n_heads
+    described = llama.described(config) if as_llama else gpt2.described(config)
+    write_json(folder / CONFIG, {**described, "use_cache": True})
+    _describe_language_model(run, folder)
+    ids = {name: id_ for name, id_ in read_config(folder).items() if name.endswith("_token_id")}
+    write_json(folder / GENERATION, {**ids, "max_length": config.max_len})
+
+
+def _onnx_vision(run: Any, folder: Path) -> Notes:
+    """A model of pictures, in the words of ViT's description, and how pixels are prepared."""
     write_onnx_vision(run.model, folder)
-    run.labels.save(folder)
+    config = run.model.config
+    write_json(folder / CONFIG, vit.described(config, run.labels.names))
+    vit.write_preparation(config, folder, run.recipe.data)
+    return squashed(run.recipe.data)
 
 
-def _onnx_translator(run: Any, folder: Path) -> None:
-    """Both halves of a translator, and the tokenizers beside them."""
+def _onnx_translator(run: Any, folder: Path) -> Notes:
+    """A translator, in the words of Marian's description, and its tokenizers."""
+    config = run.model.config
     write_onnx(run.model, folder)
-    run.tokenizers.save(folder)
+    write_json(folder / CONFIG, {**marian.described(config), "use_cache": True})
+    write_json(folder / GENERATION, marian.searched(config))
+    return _describe_translator(run, folder)
 
 
 FORMATS.add("hf")(
@@ -208,5 +258,10 @@ FORMATS.add("hf")(
 )
 FORMATS.add("ctranslate2")({"transformer": _ctranslate2})
 FORMATS.add("onnx")(
-    {"encoder": _onnx_encoder, "transformer": _onnx_translator, "vision": _onnx_vision}
+    {
+        "encoder": _onnx_encoder,
+        "decoder": _onnx_language_model,
+        "transformer": _onnx_translator,
+        "vision": _onnx_vision,
+    }
 )

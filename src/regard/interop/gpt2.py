@@ -90,7 +90,7 @@ def described(config: DecoderConfig) -> dict[str, Any]:
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
         **Gpt2Description.theirs(config),
-        "activation_function": folders.THEIR_ACTIVATIONS[config.activation],
+        "activation_function": folders.THEIR_ACTIVATIONS.get(config.activation, config.activation),
         "embd_pdrop": config.dropout,
         "attn_pdrop": 0.0,
         **folders.NO_SPECIALS,

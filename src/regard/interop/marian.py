@@ -177,7 +177,7 @@ def described(config: TransformerConfig) -> dict[str, Any]:
         "dropout": config.dropout,
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,
-        "activation_function": folders.THEIR_ACTIVATIONS[config.activation],
+        "activation_function": folders.THEIR_ACTIVATIONS.get(config.activation, config.activation),
         "scale_embedding": config.embedding_scale,
         "max_position_embeddings": config.max_len,
         **IDS,
@@ -185,6 +185,11 @@ def described(config: TransformerConfig) -> dict[str, Any]:
         "forced_eos_token_id": None,
         "torch_dtype": "float32",
     }
+
+
+def searched(config: TransformerConfig) -> dict[str, Any]:
+    """What generation_config.json shall say: a target holds neither padding nor a begin."""
+    return {**IDS, "bad_words_ids": [[PAD_ID], [BEGIN_ID]], "max_length": config.max_len}
 
 
 def read_marian(folder: Path) -> Imported:
@@ -253,6 +258,5 @@ def write_marian(model: Transformer, folder: Path) -> None:
     tensors = naming.renamed(rows(config), weights, NAME)
     bias = tensors.get(OUTPUT_BIAS, torch.zeros(config.n_target_vocab))
     tensors[OUTPUT_BIAS] = bias.reshape(1, -1)
-    search = {**IDS, "bad_words_ids": [[PAD_ID], [BEGIN_ID]], "max_length": config.max_len}
-    folders.write_json(folder / folders.GENERATION, search)
+    folders.write_json(folder / folders.GENERATION, searched(config))
     folders.write_hf(folder, described(config), tensors)

@@ -256,14 +256,27 @@ def write_vit(
     found[POSITIONS[0]] = found[POSITIONS[0]].unsqueeze(0)
     projection = f"{ENDS[0][0]}.weight"
     found[projection] = found[projection].view(-1, CHANNELS, size, size)
-    described: dict[str, Any] = {"architectures": ["ViTForImageClassification"]}
-    described["model_type"] = "vit"
-    described |= {theirs: getattr(config, ours) for theirs, (ours, _) in FIELDS.items()}
-    described |= {"hidden_act": folders.THEIR_ACTIVATIONS[config.activation]}
-    described |= {"attention_probs_dropout_prob": 0.0, "num_channels": CHANNELS, "qkv_bias": True}
-    described |= {"id2label": dict(enumerate(labels))}
-    described |= {"label2id": {name: i for i, name in enumerate(labels)}}
-    folders.write_hf(folder, described, {name: x.contiguous() for name, x in found.items()})
-    folders.write_json(
-        folder / preprocessing.FILE, preprocessing.written("ViTImageProcessor", config, data)
-    )
+    tensors = {name: x.contiguous() for name, x in found.items()}
+    folders.write_hf(folder, described(config, labels), tensors)
+    write_preparation(config, folder, data)
+
+
+def described(config: VisionConfig, labels: tuple[str, ...]) -> dict[str, Any]:
+    """What config.json shall say."""
+    return {
+        "architectures": ["ViTForImageClassification"],
+        "model_type": "vit",
+        **{theirs: getattr(config, ours) for theirs, (ours, _) in FIELDS.items()},
+        "hidden_act": folders.THEIR_ACTIVATIONS.get(config.activation, config.activation),
+        "attention_probs_dropout_prob": 0.0,
+        "num_channels": CHANNELS,
+        "qkv_bias": True,
+        "id2label": dict(enumerate(labels)),
+        "label2id": {name: i for i, name in enumerate(labels)},
+    }
+
+
+def write_preparation(config: VisionConfig, folder: Path, data: DataSettings) -> None:
+    """preprocessor_config.json: how pixels are to be prepared."""
+    path = folder / preprocessing.FILE
+    folders.write_json(path, preprocessing.written("ViTImageProcessor", config, data))

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from regard.core.registry import Registry
 from regard.functional.attend import is_drawn
 from regard.functional.masks import Mask
-from regard.functional.packing import PackedMask
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.dropout import Dropout, DropPath
 from regard.layers.experts import ExpertLinear, Experts
@@ -140,7 +139,7 @@ class DecoderBlock(TransformerBlock):
         past: KeyValues,
         source: KeyValues | None = None,
         source_mask: Mask = None,
-        mask: PackedMask | None = None,
+        mask: Mask = None,
         real: Tensor | None = None,
     ) -> tuple[Tensor, KeyValues]:
         """x (B, T, D) after the ``past`` -> (B, T, D) and the past with x in it.

@@ -30,7 +30,7 @@ from regard.server.heads import HeadMeasuring
 from regard.server.importance import importance_routes
 from regard.server.limits import LIMITS, Limits
 from regard.server.middleware import Guard, Metrics, Monitor, needs_key
-from regard.server.openai import has_openai_routes, openai_routes
+from regard.server.openai import openai_routes
 from regard.server.service import Service
 from regard.server.translation import decoding_routes, libretranslate_routes
 from regard.tasks.base import TASKS
@@ -124,8 +124,7 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
     if "beam" in service.task.form(service.run).views:
         app.include_router(beam_routes(service), dependencies=keyed)
     app.include_router(verb_routes(service), dependencies=keyed)
-    if has_openai_routes(service.task):
-        app.include_router(openai_routes(service), dependencies=keyed)
+    app.include_router(openai_routes(service), dependencies=keyed)
     app.include_router(explain_routes(service, measuring), dependencies=keyed)
     if getattr(service.run, "weighs", False):  # a run of a plug-in may not know
         app.include_router(importance_routes(service), dependencies=keyed)
@@ -186,7 +185,7 @@ def _add_page(app: FastAPI, service: Service, token: str) -> None:
     @app.get("/healthz", tags=["server"], summary="Whether the server is up.", responses=down)
     async def health() -> Response:
         why = service.worker.trouble
-        return JSONResponse({"status": "ok"}) if why is None else refusal(503, why)
+        return JSONResponse({"status": "ok"}) if why is None else refusal(503, why, "/healthz")
 
     html, made = bundled_page((PAGE / "index.html").read_text(encoding="utf-8"), _page_file)
     html = html.replace("REGARD-TOKEN", token)

@@ -1,6 +1,7 @@
 """What goes wrong with a request, and how the client is told: a status and ``{"error": "why"}``.
 
-That is LibreTranslate's form. The words are for people; pydantic's own speak of its types.
+That is LibreTranslate's form; below ``/v1/`` the error is an object, as OpenAI's clients expect it.
+The words are for people; pydantic's own speak of its types.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from regard.core.errors import ConfigError, DataError, ShapeError
 
 RETRY_AFTER = "1"  # seconds after which a busy server may be asked again
 LONE_SURROGATE = "string_unicode"  # half a character: with it, no alternative of a field fits
+BODY = "the body"  # what is wrong where no field of it is
 _MOST = 5  # problems told at once
+
+OPENAI = "/v1/"
+"""What paths begin with whose errors are told as OpenAI tells them."""
+OPENAI_CODES = {401: "invalid_api_key", 404: "unknown_url", 429: "rate_limit_exceeded"}
+"""OpenAI's short word for a status, where nothing closer is known."""
 
 _WORDS: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
     "missing": "is missing",
@@ -70,13 +77,18 @@ class RefusedError(Exception):
     retry_after = RETRY_AFTER
     """Seconds after which it may be asked again, where that helps."""
 
-    def __init__(self, status: int, why: str) -> None:
+    def __init__(
+        self, status: int, why: str, *, param: str | None = None, code: str | None = None
+    ) -> None:
         super().__init__(why)
         self.status = status
+        self.param, self.code = param, code
+        """The field that is wrong, and OpenAI's word for what is."""
 
-    def response(self) -> Response:
-        """How the client is told."""
-        return refusal(self.status, str(self), self.retry_after)
+    def response(self, path: str) -> Response:
+        """How the client of a path is told."""
+        about = {"param": self.param, "code": self.code}
+        return refusal(self.status, str(self), path, retry_after=self.retry_after, **about)
 
 
 class BusyError(RefusedError):
@@ -106,32 +118,55 @@ def json_response(
     return Response(body, status, headers, media_type="application/json")
 
 
-def refusal(status: int, why: str, retry_after: str = RETRY_AFTER) -> Response:
+def told(
+    status: int, why: str, path: str, *, param: str | None = None, code: str | None = None
+) -> str | dict[str, str | None]:
+    """An error as clients of a path read it: a text, or OpenAI's object."""
+    if not path.startswith(OPENAI):
+        return why
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    kind = "rate_limit_error" if status == 429 else kind
+    code = code or OPENAI_CODES.get(status)
+    return {"message": why, "type": kind, "param": param, "code": code}
+
+
+def refusal(
+    status: int,
+    why: str,
+    path: str,
+    *,
+    retry_after: str = RETRY_AFTER,
+    param: str | None = None,
+    code: str | None = None,
+) -> Response:
     """A response of the given status; a busy server says when to come back."""
     later = {"Retry-After": retry_after}
     headers = {503: later, 429: later, 401: {"WWW-Authenticate": "Bearer"}}
-    return json_response(as_json({"error": why}), status, headers.get(status))
+    body = {"error": told(status, why, path, param=param, code=code)}
+    return json_response(as_json(body), status, headers.get(status))
 
 
 def add_error_handlers(app: FastAPI) -> None:
     """Turn the errors that a client can cause into refusals. All others are the monitor's."""
 
-    async def refused(_request: Request, error: Exception) -> Response:
+    async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, RefusedError)
-        return error.response()
+        return error.response(request.url.path)
 
-    async def wrong(_request: Request, error: Exception) -> Response:
-        return refusal(422, str(error))
+    async def wrong(request: Request, error: Exception) -> Response:
+        return refusal(422, str(error), request.url.path)
 
-    async def invalid(_request: Request, error: Exception) -> Response:
+    async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         found = error.errors()
         broken = any(one["type"] == "json_invalid" for one in found)
-        return refusal(400 if broken else 422, problems(found))
+        field = next((field for one in found if (field := _field(one)) != BODY), None)
+        status, path = 400 if broken else 422, request.url.path
+        return refusal(status, problems(found), path, param=field)
 
-    async def http(_request: Request, error: Exception) -> Response:
+    async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        response = refusal(error.status_code, str(error.detail))
+        response = refusal(error.status_code, str(error.detail), request.url.path)
         response.headers.update(error.headers or {})
         return response
 
@@ -152,12 +187,12 @@ def problems(errors: Iterable[Mapping[str, Any]]) -> str:
     """
     found = list(errors)
     surrogates = [error for error in found if error["type"] == LONE_SURROGATE]
-    told = []
+    said = []
     for error in surrogates or found:
         words = _WORDS.get(error["type"], f"is wrong: {error['msg']}")
-        said = words if isinstance(words, str) else words(error.get("ctx", {}))
-        told.append(f"{_field(error)} {said}")
-    return "; ".join(list(dict.fromkeys(told))[:_MOST])
+        about = words if isinstance(words, str) else words(error.get("ctx", {}))
+        said.append(f"{_field(error)} {about}")
+    return "; ".join(list(dict.fromkeys(said))[:_MOST])
 
 
 def _field(error: Mapping[str, Any]) -> str:
@@ -166,4 +201,4 @@ def _field(error: Mapping[str, Any]) -> str:
     names = [part for part in parts if part not in ("body", "query") and "constrained-" not in part]
     if error["type"] in _OF_CONTENT and len(names) == 1 and names[0] in _TYPED:
         return _TYPED[names[0]]
-    return ".".join(names)[:100] or "the body"
+    return ".".join(names)[:100] or BODY

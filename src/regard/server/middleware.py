@@ -110,7 +110,7 @@ class Guard:
             body = await self._checked(scope, receive)
             await _while_connected(self.app, scope, body, receive, safely)
         except RefusedError as refused:
-            await refused.response()(scope, receive, safely)
+            await refused.response(scope["path"])(scope, receive, safely)
         finally:
             self.n_open -= 1
 
@@ -242,7 +242,8 @@ class Monitor:
         except asyncio.CancelledError:  # the server ends and has waited long enough
             if status:
                 raise
-            await refusal(503, "the server is ending")(scope, receive, noting)
+            ending = refusal(503, "the server is ending", scope["path"])
+            await ending(scope, receive, noting)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic in Rust is no Exception
@@ -250,7 +251,7 @@ class Monitor:
             if status:  # half an answer is out; the connection must not look whole
                 raise
             why = "something went wrong; the server's log has more"
-            await refusal(500, why)(scope, receive, noting)
+            await refusal(500, why, scope["path"])(scope, receive, noting)
         finally:
             # What matches no route is counted together, so that labels stay few.
             static = scope["path"].startswith("/static/")

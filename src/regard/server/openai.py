@@ -1,8 +1,9 @@
 """``/v1/models``, ``/v1/completions``, ``/v1/chat/completions`` and ``/v1/embeddings``.
 
-As OpenAI has them, so that its clients work, for runs that write and runs that embed. Fields of
-requests that are not known here are ignored; their clients send many. Those that would change what
-is written, and are not done here, are refused unless they ask for nothing.
+As OpenAI has them, so that its clients work: the first of every run, the others of runs that write
+and of runs that embed. Fields of requests that are not known here are ignored; their clients send
+many. Those that would change what is written, and are not done here, are refused unless they ask
+for nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from starlette.responses import Response
-from typing_extensions import override
 
 from regard.decoding.sampling import seeded
 from regard.server.batcher import pieces
@@ -102,24 +102,6 @@ def _same(value: Any, other: Any) -> bool:
     return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
 
 
-class UnsupportedFieldError(RefusedError):
-    """A field of OpenAI's that is not done here; told as OpenAI tells its errors."""
-
-    def __init__(self, field: str) -> None:
-        super().__init__(400, f"{field} is not supported here; leave it out")
-        self.field = field
-
-    @override
-    def response(self) -> Response:
-        told = {
-            "message": str(self),
-            "type": "invalid_request_error",
-            "param": self.field,
-            "code": "unsupported_parameter",
-        }
-        return json_response(as_json({"error": told}), self.status)
-
-
 class SamplingRequest(_OpenAIRequest):
     """How to write."""
 
@@ -141,7 +123,8 @@ class SamplingRequest(_OpenAIRequest):
         for name, nothing in UNSUPPORTED.items() if isinstance(fields, Mapping) else ():
             allowed = [None, nothing, *([fields.get("n")] if name == "best_of" else ())]
             if not any(_same(fields.get(name), one) for one in allowed):
-                raise UnsupportedFieldError(name)
+                why = f"{name} is not supported here; leave it out"
+                raise RefusedError(400, why, param=name, code="unsupported_parameter")
         return fields
 
     def sampling(self) -> dict[str, Any]:
@@ -296,11 +279,6 @@ def picture_verb(task: Task) -> PictureVerb | None:
     return next(verbs, None)
 
 
-def has_openai_routes(task: Task) -> bool:
-    """Whether runs of a task are asked as OpenAI's clients ask."""
-    return bool({GENERATE, EMBED} & {*task.verbs}) or picture_verb(task) is not None
-
-
 def openai_routes(service: Service) -> APIRouter:
     """The paths that the run can answer."""
     router = APIRouter(prefix="/v1", tags=["OpenAI"])
@@ -332,7 +310,7 @@ def _model(service: Service) -> dict[str, Any]:
 def _check_name(service: Service, asked: str) -> None:
     if asked != service.name:
         why = f"there is no model {asked[:50]!r}; this server has {service.name!r}"
-        raise RefusedError(404, why)
+        raise RefusedError(404, why, param="model", code="model_not_found")
 
 
 # ------------------------------------------------------------------ completions and conversations

@@ -19,7 +19,7 @@ from starlette.responses import StreamingResponse
 from regard.core.errors import DataError
 from regard.server.admission import Keys
 from regard.server.batcher import Worker
-from regard.server.errors import BusyError
+from regard.server.errors import BusyError, told
 from regard.server.limits import Limits
 from regard.server.log import log_error
 from regard.tasks.base import TASKS, Task
@@ -145,6 +145,7 @@ async def stream_response(
     ``where`` is method and path, for the log; ``dropped`` is set when nobody waits for the rest any
     more; ``error_name`` is that of an event that says what went wrong.
     """
+    path = where.partition(" ")[2]
 
     async def following() -> Event:
         return await worker.call(lambda: next(events), dropped)
@@ -155,11 +156,11 @@ async def stream_response(
             try:
                 event = await following()
             except BusyError as busy:
-                event = Event({"error": str(busy)}, error_name, last=True)
+                event = Event({"error": told(503, str(busy), path)}, error_name, last=True)
             except Exception as error:
                 log_error(where, error)
                 why = "something went wrong; the server's log has more"
-                event = Event({"error": why}, error_name, last=True)
+                event = Event({"error": told(500, why, path)}, error_name, last=True)
             yield str(event)
 
     first = await following()  # too busy? say so with a status

@@ -72,7 +72,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
     """``/translate``, ``/detect`` and ``/languages``; they look for the key in forms, too."""
     router = APIRouter(tags=["LibreTranslate"])
     source, target = service.run.recipe.data.direction.split("-")
-    detected = {"confidence": 100, "language": source}
+    detected = {"confidence": 0, "language": source}  # nothing is measured: it is all a run reads
 
     @router.post(
         "/translate",
@@ -107,7 +107,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
 
     @router.post(
         "/detect",
-        summary="The language of a text: a run reads one, so there is nothing to guess.",
+        summary="The one language that the run reads: nothing is guessed, so the confidence is 0.",
         openapi_extra={"requestBody": _form_or_json(DetectRequest)},
     )
     async def detect(request: Request) -> Response:

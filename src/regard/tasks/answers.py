@@ -369,6 +369,7 @@ class AnswersTask(EncodingTask):
     """Questions about texts, and an encoder that finds the answers."""
 
     name, run = "answers", Answerer
+    hub_task = "question-answering"
     verbs = (ANSWER, EMBED, NEAREST)
     heeds = TEXT_SETTINGS | {
         *("data.columns", "train.init", "train.label_smoothing", "train.metrics"),

@@ -244,6 +244,8 @@ class Task(ABC):
     them."""
     attends: ClassVar[str]
     """Presets of this task whose models have heads, for a message."""
+    hub_task: ClassVar[str | None] = None
+    """What model hubs call it (``pipeline_tag``); None where they have no word for it."""
     plain_name: ClassVar[str] = ""
     """The task that a recipe may name instead, where the preset of its model is one of this."""
 

@@ -241,6 +241,7 @@ class CaptioningTask(PictureTask):
     """Pictures with captions, and a model that writes them."""
 
     name, unit, records = "captioning", TOKEN, "caption"
+    hub_task = "image-to-text"
     verbs, config, attends = (CAPTION,), CaptioningConfig, "show-attend-tell2015"
     files = (*TOKENIZER_FILES, GALLERY, EXAMPLES)
     heeds = PICTURE_SETTINGS | {

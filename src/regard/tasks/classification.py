@@ -265,6 +265,7 @@ class ClassificationTask(EncodingTask):
     """Texts with labels, and an encoder that tells them."""
 
     name, run = "classification", Classifier
+    hub_task = "text-classification"
     verbs = (CLASSIFY, EMBED, NEAREST)
     files = (*TOKENIZER_FILES, LABELS, EXAMPLES)
     heeds = TEXT_SETTINGS | {

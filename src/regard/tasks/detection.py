@@ -150,6 +150,7 @@ class DetectionTask(PictureTask):
     """Pictures with boxes, and a model that finds them."""
 
     name, records = "detection", "boxes"
+    hub_task = "object-detection"
     verbs, config, attends = (DETECT,), DetectionConfig, "detr2020"
     files, heeds = (LABELS, EXAMPLES), PICTURE_SETTINGS | {"data.longest_edge"}
     loss_unit = "a {}"

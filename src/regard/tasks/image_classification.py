@@ -248,6 +248,7 @@ class ImageClassificationTask(PictureTask):
     """Pictures with labels, and a model that tells them."""
 
     name, records, plain_name = "image_classification", "image_label", "classification"
+    hub_task = "image-classification"
     verbs, config, attends = (CLASSIFY_PICTURE,), VisionConfig, "vit2021"
     files = (LABELS, EXAMPLES)
     heeds = PICTURE_SETTINGS | {"data.columns", "train.label_smoothing", "train.metrics"}

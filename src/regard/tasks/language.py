@@ -296,6 +296,7 @@ class LanguageTask(TextTask):
     """Texts end to end, and a language model that writes on."""
 
     name, unit = "language", TOKEN
+    hub_task = "text-generation"
     verbs = (GENERATE,)
     files = (*TOKENIZER_FILES, TEMPLATE, EXAMPLES)
     heeds = (

@@ -221,6 +221,7 @@ class MaskedTask(EncodingTask):
     """Texts, and an encoder that guesses what is left out of them."""
 
     name, run, unit = "masked", Filler, Unit("guess", "guesses")
+    hub_task = "fill-mask"
     verbs = (FILL, EMBED, NEAREST)
     heeds = TEXT_SETTINGS | {"train.init", "train.label_smoothing"}
     smallest: ClassVar[Mapping[str, Any]] = {"n_vocab": 9, "head": "masked"}

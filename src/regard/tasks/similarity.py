@@ -214,6 +214,7 @@ class SimilarityTask(EncodingTask):
     """Pairs of texts, and an encoder whose vectors compare them."""
 
     name, run, unit = "similarity", Embedder, Unit("pair", "pairs")
+    hub_task = "sentence-similarity"
     verbs = (EMBED, NEAREST)
     loss_unit = "loss"  # cosines are no nats
     heeds = TEXT_SETTINGS | {"data.columns", "train.init", "train.metrics"}

@@ -285,6 +285,7 @@ class SummarizationTask(TranslationTask):
     """Documents with summaries, and a model that reads one and writes the other."""
 
     name = "summarization"
+    hub_task = "summarization"
     verbs = (SUMMARIZE,)
     records = "summary"
     heeds = TranslationTask.heeds - {"data.long_lines"} | {"data.truncate", "data.document_length"}

@@ -487,6 +487,7 @@ class TranslationTask(TextTask):
     """Pairs of sentences, and a model that reads one and writes the other."""
 
     name, unit = "translation", TOKEN
+    hub_task = "translation"
     verbs = (TRANSLATE,)
     records: ClassVar[str] = "pair"
     """The kind of records that it learns from."""

@@ -162,6 +162,7 @@ class VisualQuestionsTask(PictureTask):
     """Pictures with questions, and a model that answers them."""
 
     name, records = "visual_questions", "image_question"
+    hub_task = "visual-question-answering"
     verbs, config, attends = (ASK,), VisualQuestionsConfig, "san2016 or joint-vqa"
     unit = Unit("question", "questions")
     files = (*TOKENIZER_FILES, LABELS, EXAMPLES)

@@ -53,6 +53,17 @@ _RUST_WORD = (
 _RUST_PIECE = rf" ?{_RUST_WORD}|\s+(?!\S)|\s+"
 
 
+def _signs(among: Iterable[str]) -> str:
+    return f"[{re.escape(''.join(sorted(among)))}]"
+
+
+# The spaces that ``words.join`` leaves out, where one stands before every word.
+_RUST_JOINTS = (
+    rf"\A |(?<=[^ ]{_signs(words.APOSTROPHES)}) |(?<= {_signs(words.GLUED_RIGHT)}) "
+    rf"| (?={_signs(words.GLUED_LEFT)}(?: |\z))"
+)
+
+
 class Tokenizer:
     """Strings ↔ ids. Made by ``train`` or ``load``."""
 
@@ -61,8 +72,11 @@ class Tokenizer:
         self._inner = inner
         self._ids: dict[str, int] = inner.get_vocab()
         self._tokens = {number: token for token, number in self._ids.items()}
-        kind: Kind = "word" if inner.decoder is None else "char"  # the file has no place for it
+        fused = isinstance(inner.decoder, decoders.Fuse)
+        kind: Kind = "char" if fused else "word"  # the file has no place for it
         self.kind: Kind = "bpe" if isinstance(inner.model, models.BPE) else kind
+        if self.kind == "word" and specials is None:  # so that whoever reads the file joins as we
+            inner.decoder = _joined_words()
         ours = SpecialIds(PAD_ID, BEGIN_ID, END_ID, UNKNOWN_ID, self._ids.get(MASK))
         self.specials = specials or ours
         """Ids of the special tokens by what they are for."""
@@ -295,6 +309,14 @@ def lookup_table(
         inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
         inner.decoder = decoders.Fuse()
     return inner
+
+
+def _joined_words() -> decoders.Decoder:
+    """``words.join`` as a step of the ``tokenizers`` library."""
+    before_each, left_out = Regex(r"\A"), Regex(_RUST_JOINTS)
+    return decoders.Sequence(
+        [decoders.Replace(before_each, " "), decoders.Fuse(), decoders.Replace(left_out, "")]
+    )
 
 
 def _train_pieces(texts: Iterable[str], size: int, specials: Sequence[str]) -> tokenizers.Tokenizer:

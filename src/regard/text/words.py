@@ -37,8 +37,10 @@ WORD_PATTERN = (
 """One word; every character that is not white space belongs to one."""
 
 _WORD = re.compile(WORD_PATTERN)
-_GLUED_LEFT = frozenset(".,;:!?)]}…%")
-_GLUED_RIGHT = frozenset("([{")
+GLUED_LEFT, GLUED_RIGHT = frozenset(".,;:!?)]}…%"), frozenset("([{")
+"""Words that stand close to the word before them, and to the word behind them."""
+APOSTROPHES = "'’"
+"""What an elided word ends with."""
 
 
 def spans(sentence: str) -> list[tuple[int, int]]:
@@ -66,5 +68,5 @@ def join(words: Sequence[str]) -> str:
 
 
 def _glued(left: str, right: str) -> bool:
-    elided = len(left) > 1 and left[-1] in "'’"
-    return elided or left in _GLUED_RIGHT or right in _GLUED_LEFT
+    elided = len(left) > 1 and left[-1] in APOSTROPHES
+    return elided or left in GLUED_RIGHT or right in GLUED_LEFT

@@ -12,7 +12,7 @@ from regard.models.presets import FAMILIES
 FAMILIES_OF = {
     "hf": {"encoder", "decoder", "transformer", "vision", "detection"},
     "ctranslate2": {"transformer"},
-    "onnx": {"encoder", "transformer", "vision"},
+    "onnx": {"encoder", "decoder", "transformer", "vision"},
 }
 OTHERS = [(to, family) for to, known in FAMILIES_OF.items() for family in {*FAMILIES} - known]
 CAPTIONER = CaptionerConfig.model_fields["family"].default
