@@ -160,7 +160,7 @@ def add_error_handlers(app: FastAPI) -> None:
         assert isinstance(error, RequestValidationError)
         found = error.errors()
         broken = any(one["type"] == "json_invalid" for one in found)
-        field = next((field for one in found if (field := _field(one)) != BODY), None)
+        field = next((name for one in found if (name := _name(one)) != BODY), None)
         status, path = 400 if broken else 422, request.url.path
         return refusal(status, problems(found), path, param=field)
 
@@ -196,9 +196,13 @@ def problems(errors: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _field(error: Mapping[str, Any]) -> str:
+    """What a person calls the field."""
+    name = _name(error)
+    return _TYPED.get(name, name) if error["type"] in _OF_CONTENT else name
+
+
+def _name(error: Mapping[str, Any]) -> str:
     """The field's name without pydantic's names of its alternatives; of broken JSON, the body."""
     parts = [] if error["type"] == "json_invalid" else map(str, error["loc"])
     names = [part for part in parts if part not in ("body", "query") and "constrained-" not in part]
-    if error["type"] in _OF_CONTENT and len(names) == 1 and names[0] in _TYPED:
-        return _TYPED[names[0]]
     return ".".join(names)[:100] or BODY

@@ -124,8 +124,8 @@ def theme_js() -> str:
         "overviewPower": OVERVIEW_POWER,
         "unlit": UNLIT,
         "digits": DIGITS,
-START = {"view": "lines", "threshold": 0.1}
-"""What is drawn first, on the page and in a single file: which view, and from which weight on."""
+        "start": START,
+        "inks": dict(zip(("light", "dark"), _COLOURS["ink"], strict=True)),
         "light": {name: light for name, (light, _) in _DRAWN.items()} | {"palette": PALETTE},
         "dark": {name: dark for name, (_, dark) in _DRAWN.items()} | {"palette": DARK_PALETTE},
     }
