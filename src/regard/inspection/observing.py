@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -173,10 +174,10 @@ def named(sightings: Sequence[Sighting]) -> dict[str, tuple[Sighting, ...]]:
 def _kind(group: Group, members: Sequence[Sighting]) -> str:
     said = re.findall(r"encoder|decoder", group.prefix.lower())
     n_queries, n_keys = group.shape
-    behind = all(
-        not one.record.visible[..., i, i + 1 :].any() for one in members for i in range(n_queries)
-    )
-    causal = n_queries == n_keys > 1 and behind
+    n_keys -= len(members[0].added_keys)
+    ahead = np.triu(np.ones((n_queries, n_keys), dtype=bool), 1)
+    seen_ahead = any((one.record.visible[..., :n_keys] & ahead).any() for one in members)
+    causal = n_queries == n_keys > 1 and not seen_ahead
     stack = said[0] if said else "decoder" if group.crosses or causal else "encoder"
     return f"{stack}.{'cross' if group.crosses else 'self'}"
 
@@ -337,24 +338,16 @@ class _Watching(TorchFunctionMode):
         a, b = (*args, *given.values())[:2]
         self._multiplied(output, a, b.mT if b.dim() > 2 else b)
 
-    def _baddbmm(
-        self,
-        _name: str,
-        output: Tensor,
-        _input: Tensor,
-        batch1: Tensor,
-        batch2: Tensor,
-        *,
-        alpha: float = 1.0,
-        **_given: Any,
-    ) -> None:
-        self._multiplied(output, batch1, batch2.mT, alpha)
+    def _baddbmm(self, _name: str, output: Tensor, *args: Any, **given: Any) -> None:
+        _, a, b = (_argument(i, one, args, given) for i, one in enumerate(_BADDBMM))
+        self._multiplied(output, a, b.mT, given.get("alpha", 1.0))
 
     def _einsum(self, _name: str, output: Tensor, equation: Any, *operands: Any) -> None:
         """Products that einsum writes in one of many ways, brought into the order of matmul."""
         tensors = operands[0] if operands and isinstance(operands[0], list | tuple) else operands
-        sides = re.fullmatch(r"(\w+),(\w+)->(\w+)", str(equation).replace(" ", ""))
-        if sides is None or len(tensors) != 2:
+        said = equation.replace(" ", "") if isinstance(equation, str) else ""
+        sides = re.fullmatch(r"(\w+),(\w+)->(\w+)", said)
+        if sides is None:
             return
         a, b, out = sides.groups()
         shared = [axis for axis in a if axis in b and axis not in out]
@@ -365,13 +358,13 @@ class _Watching(TorchFunctionMode):
         batch = [axis for axis in a if axis in b and axis in out]
         first = _ordered(tensors[0], a, [*batch, *rows, *shared])
         second = _ordered(tensors[1], b, [*batch, *own, *shared])
-        known = self._known.get(tensors[0])
+        known = self._of(tensors[0])
         if isinstance(known, _Weighed) or [*out] == [*batch, *rows, *own]:
             self._multiplied(output, tensors[0] if known else first, second)
 
     def _multiplied(self, output: Tensor, a: Tensor, b: Tensor, scale: float = 1.0) -> None:
         """a bᵀ: of weights and values it is the end of attention, of activations a beginning."""
-        known = self._known.get(a)
+        known = self._of(a)
         if isinstance(known, _Weighed):
             scores = known.product
             call = written_out_call(
@@ -387,22 +380,23 @@ class _Watching(TorchFunctionMode):
         elif a.dim() > 2 and b.dim() > 2:
             self._known[output] = _Product(a, b, float(scale), output.dtype)
 
-    def _softmax(self, _name: str, output: Tensor, x: Any, *args: Any, **given: Any) -> None:
-        known = self._known.get(x)
-        dim = given.get("dim", args[0] if args else None)
+    def _softmax(self, _name: str, output: Tensor, *args: Any, **given: Any) -> None:
+        x, dim = _argument(0, "input", args, given), _argument(1, "dim", args, given)
+        known = self._of(x)
         if isinstance(known, _Product) and dim in (-1, x.dim() - 1):
             self._known[output] = _Weighed(known, x)
 
-    def _cat(self, _name: str, output: Tensor, tensors: Any, dim: int = 0) -> None:
+    def _cat(self, _name: str, output: Tensor, *args: Any, **given: Any) -> None:
         """Scores with sinks behind them."""
-        known = self._known.get(tensors[0])
+        first = _argument(0, "tensors", args, given)[0]
+        known, dim = self._of(first), _argument(1, "dim", args, given)
         if isinstance(known, _Product) and dim in (-1, output.dim() - 1):
-            n_sinks = output.shape[-1] - tensors[0].shape[-1]
+            n_sinks = output.shape[-1] - first.shape[-1]
             self._known[output] = replace(known, n_sinks=known.n_sinks + n_sinks)
 
     def _getitem(self, name: str, output: Tensor, x: Tensor, at: Any) -> None:
         """Weights without those of their sinks, or any other part."""
-        known = self._known.get(x)
+        known = self._of(x)
         if isinstance(known, _Weighed) and output.shape == (
             *x.shape[:-1],
             x.shape[-1] - known.product.n_sinks,
@@ -411,12 +405,12 @@ class _Watching(TorchFunctionMode):
         else:
             self._derived(name, output, x, at)
 
-    def _derived(self, name: str, output: Any, *args: Any, **_given: Any) -> None:
+    def _derived(self, name: str, output: Any, *args: Any, **given: Any) -> None:
         """What is made of scores or weights, number by number, is scores or weights."""
         if not isinstance(output, Tensor) or output.dim() < 3:
             return
-        for one in args:
-            known = self._known.get(one) if isinstance(one, Tensor) else None
+        for one in (*args, *given.values()):
+            known = self._of(one)
             if (
                 known is None
                 or one.shape[-2:] != output.shape[-2:]
@@ -424,9 +418,16 @@ class _Watching(TorchFunctionMode):
             ):
                 continue
             if isinstance(known, _Product):
-                known = replace(known, scale=known.scale * _factor(name, one, args))
+                known = replace(
+                    known, scale=known.scale * _factor(name, one, (*args, *given.values()))
+                )
             self._known[output] = known
             return
+
+    def _of(self, x: Any) -> _Product | _Weighed | None:
+        """How a tensor came about, if it is scores or weights."""
+        found: _Product | _Weighed | None = self._known.get(x) if isinstance(x, Tensor) else None
+        return found
 
 
 _SEEN = {
@@ -441,6 +442,7 @@ _SEEN = {
     "getitem": "_getitem",
 }
 """Name of a function -> the method that reads its call."""
+_BADDBMM = ("input", "batch1", "batch2")
 _TIMES = ("mul", "imul", "rmul", "multiply")
 _OVER = ("div", "truediv", "itruediv", "divide", "true_divide")
 
@@ -453,6 +455,11 @@ def _factor(name: str, scores: Tensor, args: Sequence[Any]) -> float:
     if isinstance(others[0], Tensor) and others[0].numel() > 1:
         return 1.0
     return float(others[0]) if name in _TIMES else 1 / float(others[0])
+
+
+def _argument(i: int, name: str, args: Sequence[Any], given: Mapping[str, Any]) -> Any:
+    """An argument of a call, by its position or its name; None where it was not given."""
+    return args[i] if i < len(args) else given.get(name)
 
 
 def _ordered(x: Tensor, axes: str, wanted: Sequence[str]) -> Tensor:

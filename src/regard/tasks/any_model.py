@@ -73,7 +73,7 @@ def look(
     outcome = None if given.answer is not None else _outcome(model, output, given)
     return Look.of(
         records,
-        source=given.source,
+        source=given.source or ("" if given.picture is not None else type(model).__name__),
         source_tokens=sides["source"].labels if "source" in sides else (),
         target_tokens=sides["target"].labels if "target" in sides else (),
         answer=given.answer if outcome is None else outcome.text,

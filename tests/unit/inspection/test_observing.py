@@ -70,6 +70,15 @@ class ByHand(nn.Module):
         weights = scores.view(*q.shape[:2], *scores.shape[1:]).softmax(dim=3)
         return weights.flatten(0, 1).bmm(v.flatten(0, 1)).unflatten(0, q.shape[:2])
 
+    def keywords(self, q, k, v, mask):
+        size = (q.shape[1], q.shape[2], k.shape[2])
+        scores = torch.baddbmm(
+            input=torch.zeros(size).to(q), batch1=q[0], batch2=k[0].mT, beta=0, alpha=0.3
+        )
+        scores = torch.masked_fill(input=scores, mask=~mask[0], value=-math.inf)
+        weights = F.dropout(input=torch.softmax(input=scores, dim=-1), p=0.5, training=False)
+        return torch.bmm(input=weights, mat2=v[0])[None]
+
     def sink(self, q, k, v, mask):
         scores = (q @ k.mT * 0.3).masked_fill(~mask, -math.inf)
         scores = torch.cat((scores, torch.full((1, 3, 5, 1), 0.7, dtype=q.dtype)), dim=-1)
@@ -79,7 +88,8 @@ class ByHand(nn.Module):
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(
-    "way", ["sdpa", "causal", "grouped", "matmul", "in_place", "einsum", "flattened", "sink"]
+    "way",
+    ["sdpa", "causal", "grouped", "matmul", "in_place", "einsum", "flattened", "sink", "keywords"],
 )
 def test_weights_give_the_very_output(rng, way, masked):
     model, x = ByHand(way).double(), torch.randn(1, 5, 12, generator=rng).double()
@@ -125,6 +135,12 @@ def test_a_sink_is_a_column_more(rng):
     assert bias[..., :5].abs().max() < 1e-6
     assert (bias[..., 5] - 0.7).abs().max() < 1e-6
     assert not found.group.crosses
+
+
+def test_a_causal_sink_is_of_a_decoder(rng):
+    behind = torch.ones(1, 1, 5, 5, dtype=torch.bool).tril()
+    _, weights, _ = seen(ByHand("sink"), torch.randn(1, 5, 12, generator=rng), behind)
+    assert list(weights) == ["decoder.self"]
 
 
 def test_an_added_mask_of_sdpa_is_bias_and_hiding(rng):

@@ -13,7 +13,7 @@ def test_a_module_is_given_its_inputs():
     assert look.weights("encoder.self").shape == (3, 5, 5)
     assert look.tokens_of("encoder.self") == (tuple("01234"),) * 2
     assert model.training
-    assert "3 heads" in repr(look)
+    assert "TransformerEncoderLayer" in repr(look)
     assert "encoder.self, layer 0" in str(look)
 
 
