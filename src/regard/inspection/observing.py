@@ -40,7 +40,8 @@ from regard.inspection.torch_calls import (
 )
 
 T = TypeVar("T")
-_ACROSS = re.compile(r"cross|encoder_attn|enc_?dec", re.IGNORECASE)
+_ACROSS = re.compile(r"cross|encoder_attn|enc_?dec|enc_attn|src_attn", re.IGNORECASE)
+"""How modules are called that look at another text."""
 _FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 """Modules with a fast path."""
 
@@ -51,6 +52,8 @@ class Group:
 
     prefix: str
     """The path of the stack, without a number in it."""
+    inner: str
+    """The path inside a layer of it, without its numbers."""
     crosses: bool
     """Whether keys are those of another text."""
     shape: tuple[int, int]
@@ -88,8 +91,11 @@ class Sightings:
         _, n_heads, n_queries, _ = call.seen.q.shape
         n_keys = call.seen.k.shape[-2]
         if crosses is None:
-            crosses = n_queries != n_keys - len(call.added_keys) or bool(_ACROSS.search(_own(path)))
-        group = Group(_stack(path), crosses, (n_queries, n_keys))
+            crosses = n_queries != n_keys - len(call.added_keys) or bool(
+                _ACROSS.search(_inside_stack(path) or path)
+            )
+        inner = ".".join(re.findall(r"[^.\d][^.]*", _inside_stack(path)))
+        group = Group(_stack(path), inner, crosses, (n_queries, n_keys))
         layer = self.n_layers[group]
         self.n_layers[group] += 1
         if self.layers is not None and layer not in self.layers:
@@ -149,26 +155,25 @@ def named(sightings: Sequence[Sighting]) -> dict[str, tuple[Sighting, ...]]:
     """Sightings by the name of their attention, a layer each: ``encoder.self``, ``decoder.cross``.
 
     A stack is what its path says first, or else a decoder where nobody looks ahead. Stacks that
-    would have the same name are called by their paths, those that differ in lengths by these, too.
+    would have the same name are called by their paths, so are several attentions in one layer, and
+    those that differ in lengths by these, too.
     """
     groups: dict[Group, list[Sighting]] = {}
     for one in sightings:
         groups.setdefault(one.group, []).append(one)
     kinds = {group: _kind(group, members) for group, members in groups.items()}
-    prefixes: dict[str, set[str]] = {}
-    for group, kind in kinds.items():
-        prefixes.setdefault(kind, set()).add(group.prefix)
-    names = {
-        group: kind if len(prefixes[kind]) == 1 else _joined(group.prefix, kind.split(".")[-1])
-        for group, kind in kinds.items()
-    }
-    several = Counter(names.values())
-    return {
-        _joined(name, "x".join(map(str, group.shape))) if several[name] > 1 else name: tuple(
-            groups[group]
-        )
-        for group, name in names.items()
-    }
+    return {_name(group, kinds): tuple(members) for group, members in groups.items()}
+
+
+def _name(group: Group, kinds: Mapping[Group, str]) -> str:
+    stack, kind = kinds[group].split(".")
+    rivals = [one for one in kinds if kinds[one] == kinds[group]]
+    if any(one.prefix != group.prefix for one in rivals):
+        stack = group.prefix
+    near = [one for one in rivals if one.prefix == group.prefix]
+    inner = group.inner if any(one.inner != group.inner for one in near) else ""
+    alike = [one for one in near if one.inner == group.inner]
+    return _joined(stack, inner, kind, "x".join(map(str, group.shape)) if len(alike) > 1 else "")
 
 
 def _kind(group: Group, members: Sequence[Sighting]) -> str:
@@ -191,9 +196,9 @@ def _stack(path: str) -> str:
     return re.split(r"\.?(?<![^.])\d+(?![^.])", path, maxsplit=1)[0]
 
 
-def _own(path: str) -> str:
-    """The path behind its stack, or all of one that has no number."""
-    return path[len(_stack(path)) :] or path
+def _inside_stack(path: str) -> str:
+    """The path behind its stack: ``model.layers.3.attn`` -> ``.3.attn``."""
+    return path[len(_stack(path)) :]
 
 
 # ------------------------------------------------------------------ modules
