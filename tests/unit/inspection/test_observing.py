@@ -300,6 +300,36 @@ def test_stacks_of_the_same_kind_are_called_by_their_paths(rng):
     assert found[-1].path == "pixels.2"
 
 
+def test_attentions_of_one_layer_are_told_apart(rng):
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.near, self.far, self.src_attn = (ByHand("sdpa") for _ in range(3))
+
+        def forward(self, x):
+            return self.src_attn(self.far(self.near(x)))
+
+    stack = nn.ModuleDict({"decoder": nn.Sequential(Layer(), Layer())})
+    x = torch.randn(1, 5, 12, generator=rng)
+    _, found = observed_call(stack, lambda: stack["decoder"](x), most=MOST)
+    names = {name: [one.path for one in some] for name, some in named(found).items()}
+    assert names == {
+        "decoder.near.self": ["decoder.0.near", "decoder.1.near"],
+        "decoder.far.self": ["decoder.0.far", "decoder.1.far"],
+        "decoder.cross": ["decoder.0.src_attn", "decoder.1.src_attn"],
+    }
+
+
+def test_lengths_are_named_where_they_differ(rng):
+    class Halved(nn.Sequential):
+        def forward(self, x):
+            return self[1](self[0](x)[:, ::2])
+
+    model = Halved(ByHand("sdpa"), ByHand("sdpa"))
+    _, weights, _ = seen(model, torch.randn(1, 6, 12, generator=rng))
+    assert list(weights) == ["encoder.self.6x6", "encoder.self.3x3"]
+
+
 def test_a_layer_that_is_used_again_is_a_layer_more(rng):
     shared = ByHand("sdpa")
     _, weights, _ = seen(nn.Sequential(shared, shared), torch.randn(1, 5, 12, generator=rng))
