@@ -1033,7 +1033,8 @@ def test_every_path_has_a_command_that_works_as_it_stands(client_of, key):
         commands = [shlex.split(block) for block in blocks if block.startswith("curl ")]
         paths = client.get("/openapi.json").json()["paths"]
         addresses = [words[-1].removeprefix("127.0.0.1:8000") for words in commands]
-        assert [one.partition("?")[0] for one in addresses] == list(paths)
+        filled = [path.replace("{name}", "short") for path in paths]  # the one model there is
+        assert [one.partition("?")[0] for one in addresses] == filled
         for words, address in zip(commands, addresses, strict=True):
             if address == "/api/heads":
                 continue  # it takes seconds, and no field

@@ -19,6 +19,8 @@ TAKE_INPUT = [
     ("GET", "/api/info"),
     ("GET", "/api/words"),
     ("GET", "/metrics"),
+    ("GET", "/v1/models"),
+    ("GET", "/v1/models/{name}"),
 ]
 TAKE_NOTHING = [("GET", "/languages"), ("GET", "/healthz"), ("GET", "/api/drawing")]
 SLOW = [("GET", "/api/heads")]
