@@ -14,9 +14,12 @@ TAKE_INPUT = [
     ("POST", "/translate"),
     ("POST", "/detect"),
     ("POST", "/api/explain"),
+    ("POST", "/api/importance"),
+    ("POST", "/api/read"),
     ("POST", "/api/beam"),
     ("GET", "/api/stream"),
     ("GET", "/api/info"),
+    ("GET", "/api/heads/progress"),
     ("GET", "/api/words"),
     ("GET", "/metrics"),
 ]
