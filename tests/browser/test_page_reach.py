@@ -43,6 +43,27 @@ def test_a_what_if_shows_after_minus_before_as_a_matrix(visit, run, head):
     expect(page.locator("#effect [data-scale]")).to_contain_text("change of weight")
 
 
+def test_a_what_if_shows_how_probable_each_word_was_and_is(visit):
+    """The server's numbers are made up, to be told apart."""
+
+    def answer(route):
+        look = route.fetch().json()
+        share = 0.25 if look["edits"] else 0.5
+        shares = [share + i / 100 for i in range(len(look["target_tokens"]))]
+        route.fulfill(json={**look, "probabilities": shares})
+
+    page = visit(link(source=SOURCE))
+    page.route("**/api/explain", answer)
+    page.goto("about:blank")
+    page.goto(page.asked[0].split("#")[0] + link(source=SOURCE, edits=[FORCED]))
+    bars = page.locator("#effect .changes li")
+    expect(bars.nth(0).locator(".share")).to_have_text("50.0 % → 25.0 %")
+    expect(bars.nth(1)).to_have_attribute("data-choice", "e")
+    expect(bars.nth(1).locator(".share")).to_have_text("– → 26.0 %")
+    wide = bars.nth(0).locator("i").evaluate_all("all => all.map(one => one.style.width)")
+    assert wide == ["50%", "25%"]
+
+
 def test_weights_of_words_that_have_moved_are_not_subtracted(visit):
     page = visit(link(source=SOURCE, edits=[{"kind": "swap", "first": 0, "second": 2}]))
     expect(page.locator("#effect")).to_contain_text("cannot be subtracted")
