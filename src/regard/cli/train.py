@@ -88,7 +88,7 @@ def run_training(
 ) -> None:
     """Train with progress shown, then show the scores; an interrupted training ends the program."""
     from regard.cli.evaluate import show_scores
-    from regard.cli.progress import watching
+    from regard.runs.progress import watching
     from regard.runs.train import train as train_run
     from regard.tasks.base import TASKS
     from regard.training.distributed import is_launched, launched_rank
