@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard.kernels.attention import attention
     from regard.layers.attention import MultiHeadAttention
     from regard.layers.score import Score
+    from regard.runs.doors import compare, train
     from regard.tasks.opening import load
     from regard.tasks.translator import Run
 
@@ -33,6 +34,7 @@ _HOMES = {
     "Near": "regard.functional.masks",
     "attention": "regard.kernels.attention",
     "CheckpointError": "regard.core.errors",
+    "compare": "regard.runs.doors",
     "ConfigError": "regard.core.errors",
     "DataError": "regard.core.errors",
     "load": "regard.tasks.opening",
@@ -42,6 +44,7 @@ _HOMES = {
     "Score": "regard.layers.score",
     "ShapeError": "regard.core.errors",
     "TrainingError": "regard.core.errors",
+    "train": "regard.runs.doors",
     "watch": "regard.inspection.capture",
 }
 
@@ -59,7 +62,9 @@ __all__ = [
     "ShapeError",
     "TrainingError",
     "attention",
+    "compare",
     "load",
+    "train",
     "watch",
 ]
 

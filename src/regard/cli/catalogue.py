@@ -91,10 +91,10 @@ def export(
     encoder.onnx, a translator as that and decoder.onnx, which gives the logits of all positions at
     once.
     """
-    from regard.interop.exporting import export as write
+    from regard.runs.export import export as write
     from regard.tasks.opening import load
 
-    for line in write(load(path, device="cpu"), to, folder):
+    written = write(load(path, device="cpu"), to, folder)
+    for line in written.notes:
         note(line)
-    size = sum(file.stat().st_size for file in folder.iterdir())
-    print(f"{folder}: {to}, {size / 1e6:.1f} MB")
+    print(written)
