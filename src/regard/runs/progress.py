@@ -17,6 +17,8 @@ from regard.tasks.verb import TOKEN, Unit
 from regard.training.settings import TrainSettings
 from regard.visual.svg import element
 
+EVERY = 5.0
+"""Seconds between two lines, at least, where there is no bar."""
 LATEST = 5
 """Lines that stay below the bar in a notebook."""
 APART = 0.2
@@ -73,7 +75,7 @@ class Lines:
     def __call__(self, line: Mapping[str, Any]) -> None:
         """Print a line of metrics, unless one was printed just now."""
         now = time.monotonic()
-        if line["kind"] == "valid" or now - self._last >= 5:
+        if line["kind"] == "valid" or now - self._last >= EVERY:
             self._last = now
             self.say(described(line, self._unit))
 
