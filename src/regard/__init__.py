@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard.kernels.attention import attention
     from regard.layers.attention import MultiHeadAttention
     from regard.layers.score import Score
+    from regard.runs.doors import compare, train
     from regard.tasks.any_model import look
     from regard.tasks.opening import load
     from regard.tasks.translator import Run
@@ -34,6 +35,7 @@ _HOMES = {
     "Near": "regard.functional.masks",
     "attention": "regard.kernels.attention",
     "CheckpointError": "regard.core.errors",
+    "compare": "regard.runs.doors",
     "ConfigError": "regard.core.errors",
     "DataError": "regard.core.errors",
     "load": "regard.tasks.opening",
@@ -44,6 +46,7 @@ _HOMES = {
     "Score": "regard.layers.score",
     "ShapeError": "regard.core.errors",
     "TrainingError": "regard.core.errors",
+    "train": "regard.runs.doors",
     "watch": "regard.inspection.capture",
 }
 
@@ -61,8 +64,10 @@ __all__ = [
     "ShapeError",
     "TrainingError",
     "attention",
+    "compare",
     "load",
     "look",
+    "train",
     "watch",
 ]
 

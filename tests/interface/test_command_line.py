@@ -519,7 +519,7 @@ def test_a_watched_training_has_a_bar(settings):
     from rich.console import Console
     from rich.progress import Progress, TextColumn
 
-    from regard.cli.progress import Bar
+    from regard.runs.progress import Bar
     from regard.training.settings import TrainSettings
 
     screen = io.StringIO()

@@ -64,7 +64,7 @@ def press(*_words, **_more):
 
 
 @pytest.mark.parametrize(
-    "moment", ["regard.cli.progress.described", "regard.runs.trainings.read_metrics"]
+    "moment", ["regard.runs.progress.described", "regard.runs.trainings.read_metrics"]
 )
 def test_a_signal_ends_it_with_a_line_that_says_how_to_go_on(words, capsys, monkeypatch, moment):
     """In the middle of a training, or after it."""

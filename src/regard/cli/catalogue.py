@@ -125,10 +125,10 @@ def export(
     either. onnx writes files as Optimum does: a translator as encoder_model.onnx,
     decoder_model.onnx and decoder_with_past_model.onnx, any other model as model.onnx.
     """
-    from regard.interop.exporting import export as write
+    from regard.runs.export import export as write
     from regard.tasks.opening import load
 
-    for line in write(load(path, device="cpu"), to, folder):
+    written = write(load(path, device="cpu"), to, folder)
+    for line in written.notes:
         note(line)
-    size = sum(file.stat().st_size for file in folder.iterdir())
-    print(f"{folder}: {to}, {size / 1e6:.1f} MB")
+    print(written)

@@ -20,9 +20,9 @@ from regard.core.numbers import about
 from regard.core.signals import Stop
 
 if TYPE_CHECKING:
-    from regard.cli.progress import Lines
     from regard.runs.compare import Contest
     from regard.runs.estimate import Budget
+    from regard.runs.progress import Lines
     from regard.runs.trainings import Work
     from regard.training.settings import TrainSettings
 
@@ -122,7 +122,7 @@ class Forecast:
     def watching(self, settings: TrainSettings, work: Work) -> Iterator[Lines]:
         """``progress.watching``; a training that came to its end tells of the others."""
         began = self.clock()
-        from regard.cli.progress import watching
+        from regard.runs.progress import watching
 
         with watching(settings) as shown:
             yield shown

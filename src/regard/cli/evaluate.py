@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from regard.evaluation.systems import Bootstrap
-    from regard.tasks.base import Evaluation
 
 
 def evaluate(
@@ -89,30 +88,20 @@ def evaluate(
     With --alignments and --gold, score where its attention looks: the head with the lowest
     alignment error rate on the first 100 sentences is scored on the others.
     """
-    from regard.tasks.base import TASKS
+    from regard.runs.evaluating import ahead_of, check_asked, with_data, with_data_of
+    from regard.runs.evaluating import evaluate as scored
     from regard.tasks.opening import load
 
     others, file = _runs_and_file(words or [])
-    given = {"file": file, "split": split, "source": source, "reference": reference}
-    _check(**given, alignments=alignments, gold=gold, data=data, beam=beam, against=against)
-    opened = load([path, *others], device=device, trust_data=trust_data)
-    run = _with_data(opened, data, overrides or [])
-    other = None if against is None else _with_data_of(run, load(against, device=device), against)
-    task, options = TASKS[run.task], {"beam": beam, "stride": stride}
-
-    def scored(run: Any, own: bool) -> Evaluation:
-        if alignments is not None and gold is not None:
-            return task.score_alignments(run, alignments, gold)
-        if source is not None and reference is not None:
-            return task.score_pair(run, source, reference, **options)
-        if file is not None:
-            return task.score_file(run, file, **options)
-        return task.evaluate(run, split, own=own, **options)
-
-    found = scored(run, data is None)
+    asked: dict[str, Any] = {"file": file, "split": split, "source": source, "reference": reference}
+    asked |= {"alignments": alignments, "gold": gold, "beam": beam, "stride": stride}
+    check_asked(**asked, data=data, against=against)
+    run = with_data(load([path, *others], device=device, trust_data=trust_data), data, overrides)
+    other = None if against is None else with_data_of(run, load(against, device=device), against)
+    found = scored(run, own=data is None, **asked)
     for line in found.notes:
         note(line)
-    ahead = {} if other is None else _ahead(found, scored(other, False))
+    ahead = {} if other is None else ahead_of(found, scored(other, own=False, **asked))
     if as_json:
         told = {"against": {name: asdict(one) for name, one in ahead.items()}} if ahead else {}
         print(json.dumps({**found.scores, **told}, ensure_ascii=False))
@@ -134,26 +123,6 @@ def _show_alignment(scores: Mapping[str, Any]) -> None:
         f"by {scores['aer_by']}: chosen on the first {scores['chosen_on']} sentences, where its "
         f"rate is {chosen}"
     )
-
-
-def _with_data_of(run: Any, other: Any, against: Path) -> Any:
-    """Another run of the same task, as if it had been trained on the same data."""
-    _check_task(other.task, run, f"{against} is a run")
-    return replace(other, recipe=other.recipe.model_copy(update={"data": run.recipe.data}))
-
-
-def _ahead(found: Evaluation, other: Evaluation) -> dict[str, Bootstrap]:
-    """How far the texts of the first are ahead, by the metrics that both were scored by."""
-    if not found.references:
-        task = found.scores["task"]
-        raise ConfigError(f"--against compares texts, and a run for {task} writes none")
-    from regard.evaluation.metrics import METRICS
-    from regard.evaluation.systems import paired_bootstrap
-
-    able = [name for name, one in METRICS.items() if one.function and one.takes == "texts"]
-    names = [name for name in able if name in found.scores and name in other.scores]
-    texts = found.outputs, other.outputs, found.references
-    return {name: paired_bootstrap(*texts, metric=name) for name in names}
 
 
 def _show_ahead(name: str, one: Bootstrap, against: Path | None) -> None:
@@ -198,40 +167,6 @@ def _show(scores: dict[str, Any]) -> None:
     for name, part in scores.get("parts", {}).items():
         if "bleu_signature" in part:
             print(f"{name}: {part['bleu_signature']}\n{name}: {part['chrf_signature']}")
-
-
-def _with_data(run: Any, data: str | None, overrides: Sequence[str]) -> Any:
-    """The run as if it had been trained on the data of another recipe."""
-    if data is None:
-        if overrides:
-            raise ConfigError("--set changes the recipe of --data, and none is given")
-        return run
-    from regard.recipes.recipe import load_recipe
-
-    other = load_recipe(data, overrides)
-    _check_task(other.task, run, f"{data} is a recipe")
-    return replace(run, recipe=run.recipe.model_copy(update={"data": other.data}))
-
-
-def _check_task(task: str, run: Any, what: str) -> None:
-    if task != run.task:
-        raise ConfigError(f"{what} for {task}, and this is a run for {run.task}")
-
-
-def _check(**given: object) -> None:
-    named = {name for name, value in given.items() if value is not None}
-    if len(named & {"source", "reference"}) == 1:
-        raise ConfigError("--source and --reference go together")
-    if len(named & {"alignments", "gold"}) == 1:
-        raise ConfigError("--alignments and --gold go together")
-    if {"split", "source"} <= named:
-        raise ConfigError("--split scores the run's own data and --source your files: give one")
-    if "alignments" in named and named & {"split", "source", "beam", "against"}:
-        scored = "--alignments scores attention, nothing is translated"
-        raise ConfigError(f"{scored}: leave out --split, --source, --beam and --against")
-    if "file" in named and named & {"split", "source", "alignments", "data"}:
-        others = "--split, --source, --alignments and --data"
-        raise ConfigError(f"{given['file']} says what to score on: leave out {others}")
 
 
 # ------------------------------------------------------------------ score

@@ -30,7 +30,6 @@ from regard.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.inspection.records import Steps
-    from regard.runs.heads import HeadMeasures, Tick
     from regard.tasks.look import Look
     from regard.visual.payload import Selected
 
@@ -219,47 +218,20 @@ def heads(
     Each head is ablated once: scores are those of all the sentences, BLEU that of the first 100.
     Texts have no labels: where a run's scores need some, it is told how far their vectors turn.
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
+    from regard.runs.heads import heads as measure
     from regard.tasks.opening import load
     from regard.visual.heads import heads_text
 
     if as_json and asked not in (None, HeadsFormat.json):
         raise ConfigError(f"--json and --format {asked} are two formats: give one")
     wanted = chosen_format(HeadsFormat, HeadsFormat.json if as_json else asked, out)
-    if texts is not None and split is not None:
-        raise ConfigError("--split is of the run's own data and --texts names others: give one")
     run = load(path, device=device, trust_data=trust_data)
-    hidden = not sys.stderr.isatty()  # a bar where a person watches: ablating takes its time
-    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress:
-        bar = progress.add_task("ablating heads")
-
-        def tick(done: int, of: int) -> None:
-            progress.update(bar, completed=done, total=of)
-
-        found = _measured(run, split or "valid", texts, sentences, tick).as_json()
+    found = measure(run, split, texts=texts, n=sentences, say=note).as_json()
     if wanted is HeadsFormat.text:
         fits = out is None and sys.stdout.isatty()
         write(heads_text(found, get_terminal_size().columns if fits else WIDE), out)
     else:
         write(_heads_file(found, wanted), out)
-
-
-def _measured(run: Any, split: str, texts: Path | None, n: int, tick: Tick) -> HeadMeasures:
-    """On the run's own data, or on texts."""
-    from regard.data.language import read_texts
-    from regard.runs.heads import measured
-    from regard.tasks.base import TASKS
-
-    task = TASKS[run.task]
-    if texts is None:
-        subject = task.subject(run, split, n)
-    else:
-        subject = task.given_subject(run, read_texts(str(texts)), texts.name, n)
-    for line in subject.notes:
-        note(line)
-    return measured(run, subject, tick)
 
 
 def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str:

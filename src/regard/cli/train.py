@@ -11,7 +11,7 @@ import shutil
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -49,7 +49,7 @@ def train(
     device: Device = None,
 ) -> None:
     """Train a model as a recipe says."""
-    from regard.recipes.recipe import load_recipe
+    from regard.recipes.recipe import load_recipe, recipe_name
     from regard.tasks.recipe import Recipe
 
     if schema:
@@ -61,7 +61,7 @@ def train(
     if dry_run:
         show_estimate(asked, device, workers)
         return
-    folder = out or Path("runs") / Path(recipe).name.removesuffix(".yaml")
+    folder = out or Path("runs") / recipe_name(recipe)
     if workers is not None:
         flags = {"--resume": resume, "--overwrite": overwrite}
         _launch(
@@ -88,19 +88,12 @@ def run_training(
 ) -> None:
     """Train with progress shown, then show the scores; an interrupted training ends the program."""
     from regard.cli.evaluate import show_scores
-    from regard.cli.progress import watching
-    from regard.runs.train import train as train_run
-    from regard.tasks.base import TASKS
+    from regard.runs.doors import watched_training
     from regard.training.distributed import is_launched, launched_rank
 
-    if resume and overwrite:
-        raise ConfigError("--resume keeps a run and --overwrite replaces it: give one of them")
-    how: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "device": device}
+    trained = watched_training(recipe, out, resume=resume, overwrite=overwrite, device=device)
     if launched_rank():  # the first process tells
-        train_run(recipe, out, **how)
         return
-    with watching(recipe.train, TASKS[recipe.task].unit) as observer:
-        trained = train_run(recipe, out, **how, observers=[observer], say=observer.say)
     if trained is None:
         print(f"{out} is finished; nothing is left to resume")
         return

@@ -223,6 +223,11 @@ SCORES.add("scaled_dot")(_product(scaled_dot_factors, equal_widths=True))
 class BoundScore(Protocol):
     """A score with its parameters in place: what attention asks of ``NamedScore`` and ``Score``."""
 
+    @property
+    def by_query(self) -> bool:
+        """Whether each query is scored by itself, so that a kernel may ask for some at a time."""
+        return True
+
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         """Queries and keys -> scores (…, T, S)."""
         ...
@@ -269,19 +274,41 @@ class NamedScore(BoundScore):
 
 @dataclass(frozen=True)
 class CallableScore(BoundScore):
-    """Any function of queries and keys that gives scores (…, T, S)."""
+    """Any function of queries and keys that gives scores (…, T, S), or broadcasts over heads.
+
+    Nothing is known of it: it may ask where a query stands, and so it is given all of them.
+    """
 
     function: ScoreFn
 
+    @property
+    @override
+    def by_query(self) -> bool:
+        return False
+
     @override
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        scores = self.function(q, k)
-        if scores.shape[-2:] != (q.shape[-2], k.shape[-2]):
+        scores: object = self.function(q, k)
+        leading = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2])
+        wanted = torch.Size((*leading, q.shape[-2], k.shape[-2]))
+        found = f"{tuple(scores.shape)}" if isinstance(scores, Tensor) else type(scores).__name__
+        if not isinstance(scores, Tensor) or not _spreads(scores.shape, wanted):
             raise ShapeError(
-                f"a score must give one number a query and key (…, T, S) = "
-                f"(…, {q.shape[-2]}, {k.shape[-2]}), found {tuple(scores.shape)}"
+                f"a score must give one number a query and key that broadcasts to "
+                f"{tuple(wanted)}: (…, T, S) = (…, {q.shape[-2]}, {k.shape[-2]}), found {found}"
             )
-        return scores
+        return scores.to(q.dtype).expand(wanted)
+
+
+def _spreads(shape: torch.Size, wanted: torch.Size) -> bool:
+    """Whether scores of a shape have all queries and keys, and broadcast over what leads."""
+    ahead = shape[:-2]
+    known = zip(reversed(ahead), reversed(wanted[:-2]), strict=False)
+    return (
+        shape[-2:] == wanted[-2:]
+        and len(shape) <= len(wanted)
+        and all(own in (1, n) for own, n in known)
+    )
 
 
 def bound_score(score: str | ScoreFn | BoundScore) -> BoundScore:

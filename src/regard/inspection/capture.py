@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regard.core.numbers import counted
 from regard.functional.attend import ScoreFn, wide
 from regard.functional.positions import Alibi
 from regard.functional.scores import BoundScore, Factors
@@ -52,11 +53,35 @@ class AttentionCalls:
         padded = [F.pad(part, (0, n_keys - part.shape[-1])) for part in parts]
         return torch.cat(padded, dim=-2)
 
+    @property
+    def shape(self) -> tuple[int, int, int, int] | None:
+        """(B, H, T, S) of the weights, which need not be computed for it; None before a call."""
+        if not self.calls:
+            return None
+        B, H = self.calls[0].q.shape[:2]
+        n_keys = max(call.k.shape[-2] for call in self.calls)
+        return B, H, sum(call.q.shape[-2] for call in self.calls), n_keys
+
+    def __repr__(self) -> str:
+        weights = "" if self.shape is None else f", weights {self.shape}"
+        return f"<AttentionCalls: {counted(len(self.calls), 'call')}{weights}>"
+
+
+class Views(dict[Place, AttentionCalls]):
+    """What was watched, by the name of an attention and its layer; printed, a line each."""
+
+    def __repr__(self) -> str:
+        if not self:
+            return "<Views of a model without attention>"
+        lines = [f"  {name!r}, {layer}: {view!r}" for (name, layer), view in self.items()]
+        names = counted(len(self), "attention")
+        return "\n".join([f"<Views of {names}; views[name, layer].weights():", *lines]) + ">"
+
 
 @contextmanager
-def watch(model: nn.Module) -> Iterator[dict[Place, AttentionCalls]]:
+def watch(model: nn.Module) -> Iterator[Views]:
     """Collect what every attention is given inside the block; afterwards no hook remains."""
-    views: dict[Place, AttentionCalls] = {}
+    views = Views()
     handles = []
     for where, module in viewpoints(model):
         view = views.setdefault(where, AttentionCalls())
@@ -174,6 +199,11 @@ class TemperedScore:
     inner: BoundScore
     temperature: float
 
+    @property
+    def by_query(self) -> bool:
+        """As the score itself."""
+        return self.inner.by_query
+
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         """Queries and keys -> scores."""
         return self.inner(q, k) / self.temperature
@@ -209,7 +239,7 @@ def widened(seen: Seen) -> Seen:
 def weights_of(seen: Seen) -> Tensor:
     """(B, H, T, S), from the very q and k of that call."""
     with torch.autocast(seen.q.device.type, enabled=False):
-        return widened(seen).attended().weights
+        return widened(seen).attended().weights.detach()
 
 
 def before_scaling(score: BoundScore, q: Tensor, k: Tensor) -> tuple[Tensor, float | None]:

@@ -50,6 +50,11 @@ class Record:
     outputs: Array  # (H, T, Dv): the weighted values
     to_out: Array | None  # (H, Dv, D): each head's rows of W_o; None where there is no W_o
 
+    def __repr__(self) -> str:
+        parts = ((one.name, getattr(self, one.name)) for one in fields(self))
+        told = [f"{name} {x.shape}" for name, x in parts if isinstance(x, np.ndarray)]
+        return f"<Record of one attention: {', '.join(told)}>"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Steps:

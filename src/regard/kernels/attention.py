@@ -59,8 +59,9 @@ def attention(
     """Weigh ``v`` by how well ``q`` matches ``k``.
 
     q (…, T, Dq), k (…, S, Dk), v (…, S, Dv), with any leading axes such as (B, H). The score is a
-    name, a ``regard.Score``, or any function of q and k that gives (…, T, S). The mask is boolean,
-    True = may attend, broadcastable to (…, T, S), or the texts of a packed row. ``causal`` hides
+    name, a ``regard.Score``, or any function or module of q and k that gives (…, T, S), or what
+    broadcasts over the leading axes; the readable kernel asks it. The mask is boolean, True = may
+    attend, broadcastable to (…, T, S), or the texts of a packed row. ``causal`` hides
     the future; the last query stands at the last key. ``near`` is a window by positions, such as
     ``Near(half_width)``, that costs what it sees. ``bias`` is added to the scores: a tensor that
     broadcasts to (…, T, S), or ``Alibi(slopes)``; where it is -inf, nothing is seen. ``prior``
@@ -69,11 +70,17 @@ def attention(
 
     Returns the values (…, T, Dv), or with ``need_weights`` also the weights (…, T, S). Without
     the weights a fused kernel is used where there is one; the result is the same.
+
+    >>> x = torch.eye(3)
+    >>> near = lambda q, k: -torch.cdist(q, k)  # a score of your own
+    >>> attention(x, x, x, score=near, causal=True, need_weights=True).weights[0].tolist()
+    [1.0, 0.0, 0.0]
     """
     bound = bound_score(score)
     normaliser = NORMALISERS[normaliser] if isinstance(normaliser, str) else normaliser
     _check(q, k, v, mask, bias)
-    if not need_weights and prior is None and normaliser is softmax and may_fuse():
+    plain = prior is None and normaliser is softmax and bound.by_query
+    if not need_weights and plain and may_fuse():
         factors, fn = bound.factors(q, k), None
         if factors is None:
             fn, keys = bound.ready(k)

@@ -15,7 +15,7 @@ from regard.kernels import self_attention
 from regard.layers.draw import normaliser as normaliser_named
 from regard.layers.key_values import KeyValues
 from regard.layers.positions import RelativePositions, make_relative
-from regard.layers.score import PreparedScore, Score
+from regard.layers.score import GivenScore, PreparedScore, Score
 from regard.layers.settings import AttentionSettings, Beta
 from regard.layers.viewpoint import Seen, Viewpoint
 from regard.layers.window import WINDOWS, CompressedWindow, KeyWidths, Restriction, Window
@@ -26,7 +26,8 @@ class MultiHeadAttention(nn.Module):
 
     Self-attention with one argument, cross-attention with two. How it looks is said by settings,
     as an object or one by one: ``score``, ``window``, ``normaliser``, ``bias``, ``n_kv_heads`` and
-    the others of ``AttentionSettings``; its ``positions`` are relative ones or none.
+    the others of ``AttentionSettings``; its ``positions`` are relative ones or none. A ``score``
+    given by itself may also be a ``regard.Score``, a module or any function of q and k.
 
     Queries and keys are ``d_query`` and ``d_key`` wide, which may differ where the score allows it,
     and values ``d_value``; W_o is (n_heads · d_value × d_out), d_out being ``d_model`` unless it is
@@ -48,10 +49,10 @@ class MultiHeadAttention(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
-        if settings is None:
-            settings = parse(AttentionSettings, options, "")
-        elif options:
+        if settings is not None and options:
             raise ConfigError(f"{', '.join(options)}: give settings as one object or one by one")
+        given = options.pop("score") if callable(options.get("score")) else None
+        settings = settings or parse(AttentionSettings, options, "")
         n_kv_heads = n_heads if settings.n_kv_heads is None else settings.n_kv_heads
         if n_heads < 1:
             raise ConfigError(f"n_heads={n_heads}: at least 1 is needed")
@@ -72,9 +73,12 @@ class MultiHeadAttention(nn.Module):
         self.to_k = nn.Linear(d_memory, n_kv_heads * d_key, bias=bias)
         self.to_v = nn.Linear(d_memory, n_kv_heads * d_value, bias=bias)
         self.to_out = nn.Linear(n_heads * d_value, d_out or d_model, bias=bias)
-        self.score = Score(
-            settings.score, d_query=d_query, d_key=d_key, max_len=settings.max_len, n_heads=n_heads
-        )
+        if given is None:
+            most = settings.max_len
+            given = Score(
+                settings.score, d_query=d_query, d_key=d_key, max_len=most, n_heads=n_heads
+            )
+        self.score = given if isinstance(given, Score) else GivenScore(given)
         if problems := [*settings.attention_problems(settings.window)]:
             raise ConfigError("; ".join(problems))
         widths = KeyWidths(n_kv_heads, d_key, d_value)

@@ -12,7 +12,14 @@ from typing_extensions import override
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
 from regard.functional.attend import ScoreFn
-from regard.functional.scores import SCORES, BoundScore, Factors, ScoreSizes, check_widths
+from regard.functional.scores import (
+    SCORES,
+    BoundScore,
+    CallableScore,
+    Factors,
+    ScoreSizes,
+    check_widths,
+)
 from regard.layers.settings import Beta
 
 
@@ -46,6 +53,11 @@ class Score(nn.Module):
         self._names = tuple(shapes)
         for key, (shape, std) in shapes.items():
             self.register_parameter(key, nn.Parameter(torch.randn((*heads, *shape)) * std))
+
+    @property
+    def by_query(self) -> bool:
+        """Each query is scored by itself."""
+        return True
 
     @property
     def learned(self) -> dict[str, Tensor]:
@@ -90,3 +102,40 @@ class PreparedScore(BoundScore):
     def factors(self, q: Tensor, k: Tensor) -> Factors | None:
         make = self.score.kind.factors
         return make(q, k, **self.score.learned) if make else None
+
+
+class GivenScore(nn.Module):
+    """A score that somebody brings: any function of queries and keys, or a module.
+
+    It is called with q (B, H, T, Dq) and k (B, H, S, Dk) and gives scores (B, H, T, S), or what
+    broadcasts to them. The parameters of a module are learned and saved with the layer's.
+    """
+
+    name = "given"
+
+    def __init__(self, function: ScoreFn) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """q (…, T, Dq), k (…, S, Dk) -> scores (…, T, S)."""
+        return CallableScore(self.function)(q, k)
+
+    @property
+    def by_query(self) -> bool:
+        """Unknown, so all queries are asked for at once."""
+        return False
+
+    def factors(self, _q: Tensor, _k: Tensor) -> None:
+        """Nobody knows whether it is an inner product."""
+        return
+
+    def ready(self, k: Tensor) -> tuple[ScoreFn, Tensor]:
+        """Itself, for keys as they are."""
+        return self, k
+
+    def extra_repr(self) -> str:
+        """What a function is called, when printed; a module is printed by itself."""
+        if isinstance(self.function, nn.Module):
+            return ""
+        return getattr(self.function, "__name__", type(self.function).__name__)

@@ -49,6 +49,10 @@ class Seen:
         """Values and weights, by the readable kernel."""
         return attention(**self._given(), need_weights=True)
 
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {tuple(getattr(self, name).shape)}" for name in "qkv")
+        return f"<Seen by one attention: {shapes}{', causal' if self.causal else ''}>"
+
     def _given(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
 
@@ -76,7 +80,8 @@ class Viewpoint(nn.Module):
         return bool(self.change._forward_hooks)
 
     def forward(self, seen: Seen) -> Seen:
-        """Hand over what is seen; a key that is drawn stays the one that was drawn."""
-        if isinstance(seen.normaliser, Draw):
+        """Hand over what is seen; what chance decided, in a draw or a score, stays decided."""
+        drops = self.training and not seen.score.by_query  # a score of somebody's may have dropout
+        if drops or isinstance(seen.normaliser, Draw):
             seen = dataclasses.replace(seen, normaliser=Remembered(seen.normaliser))
         return self.change(seen)

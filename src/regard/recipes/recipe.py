@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
@@ -20,12 +21,14 @@ from regard.tasks.base import TASKS
 from regard.tasks.recipe import SECTIONS, Recipe, meant_task, recipe_from
 
 
-def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
-    """A built-in recipe by name, or a YAML file; then ``section.key=value`` for each override.
+def load_recipe(named: str | Path | Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
+    """A built-in recipe by name, a YAML file, or the sections themselves as a mapping.
 
-    Its plug-ins are loaded; those that were loaded before become its own, for its run needs them.
+    Then ``section.key=value`` for each override. Its plug-ins are loaded; those that were loaded
+    before become its own, for its run needs them.
     """
-    raw, overrides = _read(name), [*overrides]
+    given = isinstance(named, Mapping)
+    raw, overrides = plain_data(named) if given else _read(str(named)), [*overrides]
     if isinstance(plugins := raw.get("plugins"), list):  # anything else is told with the settings
         load_plugins(one for one in plugins if isinstance(one, str))
     _resize(raw, overrides)
@@ -35,7 +38,7 @@ def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
             override_setting(raw, override)
     raw |= meant_task(raw)
     with _noting(problems):
-        recipe = recipe_from(raw, f"recipe {name}")
+        recipe = recipe_from(raw, "the recipe" if given else f"recipe {named}")
     with _noting(problems):
         _check_model(raw)
     if problems:
@@ -49,7 +52,7 @@ def _resize(raw: dict[str, Any], overrides: Sequence[str]) -> None:
     """Where another size is asked for, take what the recipe says under ``sizes`` of that one."""
     sizes = raw.pop("sizes", {})
     names = [override.partition("=") for override in overrides]
-    size = next((v.strip() for k, _, v in names if k.strip() in ("size", "model.size")), None)
+    size = next((v for k, _, v in names if k.strip() in ("size", "model.size")), "").strip('" ')
     sections = sizes.get(size, {}) if isinstance(sizes, dict) else None
     if not isinstance(sections, dict) or not all(isinstance(x, dict) for x in sections.values()):
         raise ConfigError("the recipe's sizes must be sections of settings by the name of a size")
@@ -74,6 +77,37 @@ def _check_model(raw: Mapping[str, Any]) -> None:
     except ConfigError:
         return
     resolve_for(task.name, task.config, model, **task.stand_ins(raw))
+
+
+def recipe_name(recipe: str | Path) -> str:
+    """What the run of a recipe is called, where nobody says otherwise: as its file."""
+    return Path(recipe).name.removesuffix(".yaml")
+
+
+def as_overrides(settings: Mapping[str, Any]) -> list[str]:
+    """Settings by name as overrides: what Python says by keywords and a command line by --set.
+
+    >>> as_overrides({"lr": 0.001, "train.compile": False, "windows": ("block", "global")})
+    ['lr=0.001', 'train.compile=false', 'windows=["block", "global"]']
+    """
+    told = {name: plain_data(value) for name, value in settings.items()}
+    return [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in told.items()]
+
+
+def plain_data(given: Any) -> Any:
+    """What Python says, as YAML would have it: dicts, lists, numbers, and paths as texts."""
+    if isinstance(given, Mapping):
+        return {str(key): plain_data(value) for key, value in given.items()}
+    if isinstance(given, list | tuple):
+        return [plain_data(one) for one in given]
+    if isinstance(given, Path):
+        return str(given)
+    if given is None or isinstance(given, bool | int | float | str):
+        return given
+    raise ConfigError(
+        f"a setting is a number, a text, a list or a mapping, found {type(given).__name__}: "
+        f"{given!r:.60}"
+    )
 
 
 def overrides_of(sections: Collection[str], overrides: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ from regard.runs.trainings import Entry, FinishedTraining
 from regard.tasks.translation import VALID_SENTENCES
 from regard.visual.charts import curves
 from regard.visual.report import report_page
-from regard.visual.tables import Table, csv_table, latex_table
+from regard.visual.tables import Table, csv_table, latex_table, table_html
 
 SETTINGS = "settings.yaml"
 SPLIT = "test"
@@ -107,6 +107,17 @@ class Comparison:
     def done(self) -> list[SystemRow]:
         """The rows of systems that did not fail."""
         return [row for row in self.rows if row.error is None]
+
+    def __repr__(self) -> str:
+        told = [f"{row.system} {row.bleu:.2f}" for row in self.done]
+        failed = [f"{row.system} failed" for row in self.rows if row.error is not None]
+        named = f"{self.data}, {self.budget}, {counted(len(self.seeds), 'seed')}"
+        return f"<Comparison on {named}: BLEU {', '.join([*told, *failed])}>"
+
+    def _repr_html_(self) -> str:
+        """The tables of its page, in a notebook."""
+        tables = scores_table(self), failures_table(self), lengths_table(self), notes_table(self)
+        return "".join(table_html(one) for one in tables if one.rows)
 
     def as_json(self) -> dict[str, Any]:
         """What ``regard compare --json`` prints."""

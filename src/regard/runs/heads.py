@@ -6,8 +6,10 @@ nothing. So what the run's own scores lose without it stands beside all other me
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from torch import nn
 
 from regard.core.errors import ConfigError
 from regard.core.numbers import counted
+from regard.data.language import read_texts
 from regard.evaluation.saliency import attention_distance
 from regard.inspection.capture import COMPRESSED, POOL, watch
 from regard.inspection.edits import Ablate, edited
@@ -30,7 +33,9 @@ from regard.inspection.heads import (
     plane,
     tally,
 )
+from regard.runs.progress import ticking
 from regard.tasks.base import TASKS
+from regard.tasks.opening import several
 from regard.tasks.texts import PatchGrid, Reading, Subject
 from regard.text.specials import PAD_ID
 from regard.visual.heads import head_tables, heads_text
@@ -38,6 +43,7 @@ from regard.visual.patch_figures import head_figures
 from regard.visual.tables import table_html
 
 Weights = NDArray[np.float32]
+_log = logging.getLogger("regard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +188,36 @@ class HeadMeasures:
         """The map and the tables, in a notebook."""
         shown = self.as_json()
         return "".join(head_figures(shown)) + "".join(map(table_html, head_tables(shown)))
+
+
+def heads(
+    run: Any,
+    split: str | None = None,
+    *,
+    texts: str | Path | Sequence[str] | None = None,
+    n: int = 200,
+    say: Callable[[str], None] = _log.warning,
+) -> HeadMeasures:
+    """Measure every head on a split, ``valid`` by default, or on texts, a list or a file of them.
+
+    A bar shows how many were ablated, where somebody can see it; ``say`` is told what a user
+    should know.
+    """
+    if texts is not None and split is not None:
+        raise ConfigError("--split is of the run's own data and --texts names others: give one")
+    if n < 1:
+        raise ConfigError(f"heads are measured on at least 1 sentence, not {n}")
+    task = TASKS[run.task]
+    with ticking("ablating heads") as tick:
+        if texts is None:
+            subject = task.subject(run, split or "valid", n)
+        elif isinstance(texts, str | Path):
+            subject = task.given_subject(run, read_texts(str(texts)), Path(texts).name, n)
+        else:
+            subject = task.given_subject(run, several(texts), "texts", n)
+        for line in subject.notes:
+            say(line)
+        return measured(run, subject, tick)
 
 
 def head_measures(

@@ -49,6 +49,22 @@ class Evaluation:
     references: Sequence[str] = ()
     """The right text of each example, where the task is to write one."""
 
+    def __repr__(self) -> str:
+        from regard.evaluation.metrics import score_text, titles
+
+        scores = self.scores
+        told = [
+            f"{title} {score_text(name, scores[name])}" for name, title in titles(scores).items()
+        ]
+        on = f"{scores['task']} on {scores['split']}, n = {scores['n']:,}"
+        return f"<Evaluation of {on}: {', '.join(told) or 'no scores'}>"
+
+    def _repr_html_(self) -> str:
+        """The tables of a run's report, in a notebook."""
+        from regard.tasks.report import evaluation_html
+
+        return evaluation_html(self.scores, self.notes)
+
 
 SHORT = 1000
 """Fewer steps than this are over before compiling has paid."""

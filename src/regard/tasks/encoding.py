@@ -280,7 +280,7 @@ class EncoderRun(TrainedRun, ABC):
         """What comes out of a text, given what the head makes of it; mostly but a vector."""
         return Prediction("vector", "")
 
-    def evaluate(self, split: str = "test") -> Evaluation:
+    def evaluate_split(self, split: str = "test") -> Evaluation:
         """Scores on a split of the data the run was trained with."""
         return self.scored(load_records(self.recipe.data, self.records).split(split), split)
 

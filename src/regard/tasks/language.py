@@ -354,7 +354,7 @@ class LanguageTask(TextTask):
         corpus = read_corpus(str(path), "label", data)
         update = {"data": data.model_copy(update={"test": str(path.absolute())})}
         asked = replace(run, recipe=run.recipe.model_copy(update=update))
-        found = asked.evaluate("test", **given)
+        found = asked.evaluate_split("test", **given)
         scores = {**found.scores, "split": path.name}
         return replace(found, scores=scores, notes=tuple(corpus.notes(path.name)))
 

@@ -23,6 +23,7 @@ from regard.models.bounds import MOST_TABLES, skeleton, table_bytes
 from regard.models.presets import n_parameters
 from regard.models.settings import ModelConfig
 from regard.tasks.base import TASKS, Task
+from regard.tasks.deeds import Deeds
 from regard.tasks.importance import ForcedAnswer, Importance, unweighed
 from regard.tasks.recipe import Recipe, recipe_in, remember_data
 from regard.tasks.verb import Verb
@@ -157,7 +158,7 @@ def train_tokenizers(pairs: Sequence[Pair], settings: TextSettings) -> Tokenizer
     return Tokenizers(Tokenizer.train(sources, settings), Tokenizer.train(targets, settings))
 
 
-class TrainedRun:
+class TrainedRun(Deeds):
     """What the runs of all tasks have in common."""
 
     __slots__ = ()
@@ -187,6 +188,11 @@ class TrainedRun:
         named, system = f"{type(self).__name__} {self.folder.path}", self.recipe.model.preset
         size = counted(n_parameters(self.model), "parameter")
         return f"<{named}: {system}, {self.kind}, {size}, {self.device}>"
+
+    def _repr_html_(self) -> str:
+        from regard.tasks.report import run_html
+
+        return run_html(self)
 
     def unknown_words(self, text: str) -> list[str]:
         """The words of a text in which something is that the model has never seen."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from regard.checkpoints.run_folder import load_scores
 from regard.core import numbers
 from regard.core.errors import RegardError
 from regard.core.files import write_whole
@@ -19,7 +20,8 @@ from regard.visual.drawing_svg import drawing_svg
 from regard.visual.look_files import look_svg
 from regard.visual.payload import PAIR_SEPARATOR, Selected
 from regard.visual.report import Looked, Sample, report_page
-from regard.visual.tables import Table
+from regard.visual.svg import element
+from regard.visual.tables import Table, table_html
 
 Scores = Mapping[str, Mapping[str, Any]]
 """Name of a test set -> what an evaluation found there."""
@@ -92,6 +94,29 @@ def looked(run: Any, task: Any, examples: Iterable[PageExample]) -> list[Looked]
         told = f"While it read a held-out text: {look.source.replace(PAIR_SEPARATOR, ' | ')}{said}"
         return [Looked(told, look_svg(look.payload(), Selected()))]
     return []
+
+
+def evaluation_html(scores: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
+    """One evaluation in a notebook: the tables of a report that have something to say."""
+    by_set = {str(scores["split"]): scores}
+    made = (score_table, parts_table, attention_table, looking_table, signatures)
+    tables = [one for one in (make(by_set) for make in made) if one.rows]
+    return "".join([*map(table_html, tables), *(element("p", line) for line in notes)])
+
+
+def run_html(run: Any) -> str:
+    """A run in a notebook: what it is and, where its training came to an end, its scores."""
+    facts = {
+        "Folder": str(run.folder.path),
+        "System": str(run.recipe.model.preset),
+        "Task": run.kind,
+        "Parameters": f"{n_parameters(run.model):,}",
+        "Device": str(run.device),
+    }
+    tables = [Table(type(run).__name__, ["", ""], [[name, told] for name, told in facts.items()])]
+    if run.folder.scores.exists() and (scores := load_scores(run.folder).get("scores")):
+        tables.append(score_table(scores))
+    return "".join(map(table_html, tables))
 
 
 def validation_curves(lines: Lines) -> list[str]:

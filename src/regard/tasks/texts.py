@@ -88,7 +88,8 @@ class TextTask(Task):
         if own:
             check_data(run.folder, run.recipe.data, ELSEWHERE)
         notes = () if split is not None or self.has_test(run) else (NO_TEST,)
-        found: Evaluation = run.evaluate(split or ("valid" if notes else "test"), **given)
+        name = split or ("valid" if notes else "test")
+        found: Evaluation = run.evaluate_split(name, **given)
         return replace(found, notes=(*notes, *found.notes))
 
     def has_test(self, run: Any) -> bool:

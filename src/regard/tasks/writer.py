@@ -291,7 +291,7 @@ class Writer(TrainedRun):
         found = log_probs_after(self.model, asked, device=self.device)
         return dict(zip(among, shares(found), strict=True))
 
-    def evaluate(self, split: str = "test", *, stride: int | None = None) -> Evaluation:
+    def evaluate_split(self, split: str = "test", *, stride: int | None = None) -> Evaluation:
         """Scores on a split of the data the run was trained with; ``stride`` as ``perplexity``."""
         exercises = prompted_splits(self.recipe.data)
         texts = split_of(text_splits(self.recipe.data, exercises), split)

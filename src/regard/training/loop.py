@@ -140,6 +140,8 @@ class Trainer:
                     self._evaluate()
             # A signal may have come in the middle of a validation, or to another process.
             reason = self._agreed_reason(request) or reason
+            if self._stopped_by is not None and self.progress.best is None:
+                self._keep()  # nothing was validated yet, and what was learned is to be used
             self._save()
             self.setup.store.wait()
         assert reason is not None
@@ -275,11 +277,19 @@ class Trainer:
             progress.stale += 1
         self._report(kind="valid", **scores, best=improved)
         if improved:
-            weights = self._weights()
-            if self.setup.ranks.is_writer:
-                self.setup.keep_best(weights)
+            self._hand_over()
             self._save()
         self._meter.restart_clock()
+
+    def _keep(self) -> None:
+        """Hand over the weights as they would be validated."""
+        with self._as_validated():
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        weights = self._weights()
+        if self.setup.ranks.is_writer:
+            self.setup.keep_best(weights)
 
     @contextmanager
     def _as_validated(self) -> Iterator[nn.Module]:

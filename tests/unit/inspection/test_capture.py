@@ -66,3 +66,20 @@ def test_kept_weights_are_those_in_use_and_can_be_learned_through(model, source,
         torch.testing.assert_close(found, views["decoder.cross", layer].weights())
         assert found.requires_grad
     assert not any(view.watched for _, view in viewpoints(model))
+
+
+def test_views_are_printed_as_a_summary(model, source, target):
+    with watch(model) as views:
+        assert "<AttentionCalls: 0 calls>" in repr(views)
+        model(source, target)
+    first, *lines = repr(views).split("\n")
+    assert first == "<Views of 6 attentions; views[name, layer].weights():"
+    assert "  'decoder.cross', 1: <AttentionCalls: 1 call, weights (3, 3, 6, 7)>" in repr(views)
+    assert len(lines) == 6
+    for (name, layer), view in views.items():
+        assert view.shape == views[name, layer].weights().shape
+    shown = "<Seen by one attention: q (3, 3, 6, 4), k (3, 3, 6, 4), v (3, 3, 6, 4), causal>"
+    assert repr(views["decoder.self", 0].calls) == f"[{shown}]"
+    with watch(torch.nn.Linear(2, 2)) as none:
+        pass
+    assert repr(none) == "<Views of a model without attention>"

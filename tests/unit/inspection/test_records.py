@@ -325,3 +325,10 @@ def test_a_record_is_of_one_sentence():
         model(SOURCE.repeat(2, 1), TARGET.repeat(2, 1))
     with pytest.raises(ShapeError, match=r"one sentence, but \[2\]"):
         recorded(views["decoder.cross", 0])
+
+
+def test_a_record_is_printed_as_shapes():
+    record = records(system("transformer"), SOURCE, TARGET)["decoder.cross"][0]
+    assert repr(record).startswith("<Record of one attention: q (")
+    assert f"weights {record.weights.shape}" in repr(record)
+    assert len(repr(record)) < 300

@@ -4,7 +4,7 @@ import pytest
 from encoders import settings
 from text_runs import KINDS, WRITE, language, short_run
 
-from regard.cli.progress import described
+from regard.runs.progress import described
 from regard.tasks.base import TASKS
 from regard.tasks.recipe import recipe_from
 

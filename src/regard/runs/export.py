@@ -1,0 +1,58 @@
+"""A run written in a format of the ecosystem: ``regard export`` and ``run.export``."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.interop.exporting import export as write
+from regard.visual.svg import element
+from regard.visual.tables import Table, table_html
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What was written."""
+
+    to: str
+    """The format."""
+    folder: Path
+    notes: tuple[str, ...]
+    """What a user should know, a sentence each."""
+
+    @property
+    def files(self) -> dict[str, int]:
+        """Name -> bytes."""
+        return {
+            str(path.relative_to(self.folder)): path.stat().st_size
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file()
+        }
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(self.files.values())
+
+    def __str__(self) -> str:
+        return f"{self.folder}: {self.to}, {self.size / 1e6:.1f} MB"
+
+    def __repr__(self) -> str:
+        return f"<Export {self}>"
+
+    def _repr_html_(self) -> str:
+        rows = [[name, f"{size / 1e6:.1f} MB"] for name, size in self.files.items()]
+        notes = (element("p", line) for line in self.notes)
+        return "".join([table_html(Table(str(self), ["File", "Size"], rows)), *notes])
+
+
+def export(run: Any, to: str, out: str | Path) -> Export:
+    """Write a run into a folder, new or empty; whole or not at all."""
+    if run.device.type != "cpu":  # weights are written from there, and the run stays where it is
+        model = copy.deepcopy(run.model).cpu()
+        run = replace(run, model=model, device=torch.device("cpu"))
+    return Export(to, Path(out), tuple(write(run, to, Path(out))))
