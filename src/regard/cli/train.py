@@ -48,26 +48,36 @@ def train(
     ] = None,
     device: Device = None,
 ) -> None:
-    """Train a model as a recipe says."""
-    from regard.recipes.recipe import load_recipe
+    """Train a model as a recipe says.
+
+    --resume --out RUN finds the recipe in the folder, and --set may then say anew when training
+    ends (max_steps, max_minutes, patience) and how often it saves, validates and logs.
+    """
+    from regard.recipes.recipe import load_recipe, recipe_of_run
     from regard.tasks.recipe import Recipe
 
     if schema:
         print(json.dumps(Recipe.model_json_schema(), indent=2))
         return
-    if recipe is None:
-        raise ConfigError("which recipe? `regard recipes` lists the built-in ones")
-    asked = load_recipe(recipe, settings or [])
+    if recipe is not None:
+        asked = load_recipe(recipe, settings or [])
+        folder = out or Path("runs") / Path(recipe).name.removesuffix(".yaml").removesuffix(".yml")
+    elif resume and out is not None:
+        asked, folder = recipe_of_run(out, settings or []), out
+    else:
+        raise ConfigError(
+            "which recipe? `regard recipes` lists the built-in ones; --resume --out RUN finds it "
+            "in the folder"
+        )
     if dry_run:
         show_estimate(asked, device, workers)
         return
-    folder = out or Path("runs") / Path(recipe).name.removesuffix(".yaml")
     if workers is not None:
         flags = {"--resume": resume, "--overwrite": overwrite}
         _launch(
             workers,
             *(word for name in loaded_plugins() for word in ("--plugin", name)),
-            *("train", recipe, "--out", str(folder)),
+            *("train", *([] if recipe is None else [recipe]), "--out", str(folder)),
             *(word for one in settings or () for word in ("--set", one)),
             *(name for name, given in flags.items() if given),
             *(() if device is None else ("--device", device)),
@@ -102,7 +112,7 @@ def run_training(
     with watching(recipe.train, TASKS[recipe.task].unit) as observer:
         trained = train_run(recipe, out, **how, observers=[observer], say=observer.say)
     if trained is None:
-        print(f"{out} is finished; nothing is left to resume")
+        print(f"{out} is finished; nothing is left to resume; for more steps, --set max_steps=…")
         return
     progress, signal = trained.outcome.progress, trained.outcome.signal
     if signal is not None:

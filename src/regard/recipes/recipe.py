@@ -8,7 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from regard.core.errors import CheckpointError, ConfigError
+from regard.checkpoints.run_folder import RunFolder
+from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.files import read_text
 from regard.core.numbers import mentioned
 from regard.core.plugins import load_plugins, loaded_plugins, module_name
@@ -17,7 +18,7 @@ from regard.core.settings import parse
 from regard.core.yaml_text import MOST_BYTES, parse_yaml
 from regard.models.presets import ModelSettings, resolve_for
 from regard.tasks.base import TASKS
-from regard.tasks.recipe import SECTIONS, Recipe, meant_task, recipe_from
+from regard.tasks.recipe import SECTIONS, Recipe, meant_task, recipe_from, recipe_in
 
 
 def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
@@ -43,6 +44,22 @@ def load_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     known = {*map(module_name, recipe.plugins)}
     more = [one for one in loaded_plugins() if module_name(one) not in known]
     return recipe.model_copy(update={"plugins": (*recipe.plugins, *more)})
+
+
+def recipe_of_run(path: Path, overrides: Iterable[str] = ()) -> Recipe:
+    """What the run of a folder was asked for, with settings overridden, to go on with it.
+
+    The plug-ins that it needs must have been loaded, and its data be known here.
+    """
+    folder = RunFolder(path)
+    if not folder.settings.exists():
+        raise CheckpointError(f"{path} holds no {folder.settings.name}: name its recipe as well")
+    if not recipe_in(folder).data.is_trusted:
+        raise DataError(
+            f"{path} was not trained here, and its {folder.settings.name} names data outside its "
+            f"folder: look at it, then give it as the recipe, {folder.settings}"
+        )
+    return load_recipe(str(folder.settings), overrides)
 
 
 def _resize(raw: dict[str, Any], overrides: Sequence[str]) -> None:
