@@ -18,6 +18,7 @@ from regard.cli import (
     lab,
     prepare,
     serve,
+    sweep,
     table,
     train,
 )
@@ -54,6 +55,7 @@ def make_app(asked: str | None) -> typer.Typer:
     app.command("heads")(explain.heads)
     app.command("serve")(serve.serve)
     app.command("compare")(compare.compare)
+    app.command("sweep")(sweep.sweep)
     app.command("table")(table.table)
     app.command("lab")(lab.lab)
     app.add_typer(bench.app, name="bench")

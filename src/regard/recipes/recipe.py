@@ -159,6 +159,16 @@ def override_setting(raw: dict[str, Any], override: str) -> None:
     inside[key] = found
 
 
+def setting_name(override: str) -> str:
+    """``section.key`` of what an override changes.
+
+    >>> setting_name("lr=1e-3"), setting_name("model.dropout=0")
+    ('train.lr', 'model.dropout')
+    """
+    section, key, _ = _parts(override)
+    return f"{section}.{key}"
+
+
 def _parts(override: str) -> tuple[str, str, str]:
     """``section.key=value`` or, where only one section has it, ``key=value``."""
     name, equals, value = override.partition("=")

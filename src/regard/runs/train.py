@@ -28,7 +28,7 @@ from regard.core.files import telling, write_whole
 from regard.data.stream import Prefetched
 from regard.evaluation.metrics import METRICS
 from regard.models.presets import n_parameters
-from regard.runs.claims import Claim
+from regard.runs.claims import LIMITS, Claim
 from regard.runs.estimate import Estimate, estimate
 from regard.runs.prepare import prepare
 from regard.tasks.base import TASKS, Evaluation, Prepared
@@ -46,6 +46,7 @@ from regard.training.distributed import (
 from regard.training.loop import Observer, Outcome, Setup, Trainer
 from regard.training.metrics import MetricsLog, NotFiniteError
 from regard.training.optimisers import freeze
+from regard.training.trackers import IDS, Tracked, Tracking, check_installed
 from regard.training.update import CapturedUpdate, Update
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def train(
     words what happens, ``observers`` in numbers.
     """
     place, settings = own_device(pick_device(device)), recipe.train
+    check_installed(settings.log)
     with (
         joined(place, alone_too=settings.parallel == "shard") as ranks,
         torch.random.fork_rng(devices=[place] if place.type == "cuda" else []),
@@ -96,7 +98,7 @@ def train(
         if ranks.by_writer(lambda: goes_on and _is_over(folder, claim, say)):
             return None
         prepared, trainer, expected = _prepared(recipe, folder, place, ranks, goes_on, claim, say)
-        outcome = _run(trainer, prepared, folder, observers)
+        outcome = _run(trainer, prepared, folder, observers, say)
         if outcome.signal is not None:
             return Trained(folder, outcome, {}, None)
         return _finished(prepared, folder, outcome, expected, test_sets, ranks)
@@ -119,6 +121,8 @@ def _prepared(
         prepared = prepare(recipe, place, begun=begun_in, cache=folder.path / "ids")
     for note in prepared.notes:
         say(note)
+    if snapshot is None:  # at once: the first metrics can be minutes away
+        say(_begins(prepared, folder))
     # Compiling or recording twice would take longer than many a training: ``--dry-run`` tells what
     # it costs.
     several = ranks.n > 1 or recipe.train.parallel == "shard"
@@ -144,6 +148,15 @@ def _prepared(
         ranks.by_writer(lambda: _begin(prepared, folder))
     claim.begin()
     return prepared, trainer, expected
+
+
+def _begins(prepared: Prepared, folder: RunFolder) -> str:
+    """What is about to be trained, where, and until when."""
+    settings = prepared.recipe.train
+    limits = {name: getattr(settings, name) for name in LIMITS}
+    until = " or ".join(f"{name}={x:g}" for name, x in limits.items() if x is not None)
+    n = n_parameters(prepared.model)
+    return f"training {n:,} parameters into {folder.path}, until {until}"
 
 
 def _is_over(folder: RunFolder, claim: Claim, say: Say) -> bool:
@@ -254,6 +267,7 @@ def _begin(prepared: Prepared, folder: RunFolder) -> None:
                 shutil.rmtree(folder.path / name)
         of_tasks = {folder.path / name for task in TASKS.values() for name in task.files}
         of_any = (folder.model_config, folder.weights, folder.metrics, folder.report)
+        (folder.path / IDS).unlink(missing_ok=True)
         for path in (folder.scores, *of_any, *of_tasks, folder.settings):
             path.unlink(missing_ok=True)
     save_settings(folder, prepared.recipe.model_dump(mode="json"))
@@ -300,14 +314,26 @@ def _trainer(prepared: Prepared, folder: RunFolder, ranks: Ranks, say: Say) -> T
 
 
 def _run(
-    trainer: Trainer, prepared: Prepared, folder: RunFolder, observers: Sequence[Observer]
+    trainer: Trainer, prepared: Prepared, folder: RunFolder, observers: Sequence[Observer], say: Say
 ) -> Outcome:
-    """Run the loop, its metrics going to the folder too."""
-    writes = trainer.setup.ranks.is_writer
-    metrics = MetricsLog(folder.metrics, first_step=trainer.progress.step) if writes else None
+    """Run the loop, its metrics going to the folder and a tracker too."""
+    step, recipe = trainer.progress.step, prepared.recipe
+    with ExitStack() as held:
+        heard: list[Observer] = []
+        if trainer.setup.ranks.is_writer:
+            heard = [MetricsLog(folder.metrics, first_step=step), *observers]
+            tracking = Tracking(folder.path, step, _flat(recipe))
+            tracker = Tracked(recipe.train.log, tracking, say)
+            held.callback(tracker.close)
+            heard.insert(1, tracker)
+        return _observed(trainer, prepared, heard)
+
+
+def _observed(trainer: Trainer, prepared: Prepared, observers: Sequence[Observer]) -> Outcome:
+    """Run the loop; of a batch that led to no number, an example is told."""
     try:
         with memory_told(prepared.device):
-            return trainer.run(() if metrics is None else (metrics, *observers))
+            return trainer.run(observers)
     except NotFiniteError as error:
         if not error.numbers:  # those of the batch are with another process
             raise
@@ -315,6 +341,3 @@ def _run(
         raise TrainingError(
             f"{error}; it has {len(error.numbers)} examples, the first is {first!r}"
         ) from error
-    finally:
-        if metrics is not None:
-            metrics.close()
