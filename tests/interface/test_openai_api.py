@@ -220,4 +220,4 @@ def test_a_body_that_is_no_json_is_a_bad_request_as_it_is_everywhere(writer, ser
     headers = {"content-type": "application/json"}
     for path in ("/v1/completions", "/api/generate"):
         answer = httpx.post(f"{serving(writer)}{path}", content=b'{"model": ', headers=headers)
-        assert (answer.status_code, answer.json()) == (400, {"error": "the body is no JSON"})
+        assert (answer.status_code, answer.json()) == (400, {"error": "the body is not JSON"})

@@ -22,6 +22,7 @@ from regard.cli import (
     table,
     train,
 )
+from regard.cli.completion import asked_verb
 from regard.cli.verbs import add_verbs
 from regard.core.errors import ConfigError
 from regard.core.plugins import load_plugins
@@ -39,7 +40,6 @@ def make_app(asked: str | None) -> typer.Typer:
     app = typer.Typer(
         name="regard",
         help="Attention and Transformers: trainable, fast, and open to look at.",
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -85,7 +85,7 @@ def run(words: Sequence[str]) -> int:
     """Do what the words say; -> the exit code. A wrong word is a ConfigError."""
     plugins, others = without_plugins(words)
     load_plugins(plugins)  # before the commands are known, for they may bring some
-    asked = next((word for word in others if not word.startswith("-")), None)
+    asked = asked_verb() or next((word for word in others if not word.startswith("-")), None)
     try:
         program = typer.main.get_command(make_app(asked))
         _show_option(program, _plugin_option())

@@ -208,7 +208,7 @@ def _asked(
     from regard.bench.contest import BenchRequest
 
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
-        raise ConfigError(f"--out {out} is no file that can be written: name an SVG file")
+        raise ConfigError(f"--out {out} is not a file that can be written: name an SVG file")
     return BenchRequest(device, precision, rounds, tuple(only or ()), long, note)
 
 

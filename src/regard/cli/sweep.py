@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.terminal import Cluster, Device, Jobs, Json, note, show_tables
+from regard.cli.completion import setting_names
+from regard.cli.terminal import Cluster, Device, Jobs, Json, RecipeName, note, show_tables
 from regard.core.signals import Stop
 
 if TYPE_CHECKING:
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    recipe: Annotated[str, typer.Argument(help="A YAML file, or the name of a built-in recipe.")],
+    recipe: Annotated[str, RecipeName],
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUES",
+            autocompletion=setting_names,
             help="Values to try, KEY=A,B,…; a range to draw from, KEY=LOW..HIGH; or one for all.",
         ),
     ] = None,

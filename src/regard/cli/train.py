@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.completion import setting_names
 from regard.cli.serve import Port, run_server
-from regard.cli.terminal import Device, RunPath, note
+from regard.cli.terminal import Device, RecipeName, RunPath, note
 from regard.core.errors import ConfigError
 from regard.core.plugins import loaded_plugins
 
@@ -29,12 +30,16 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run.")]
 
 
 def train(
-    recipe: Annotated[
-        str | None, typer.Argument(help="A YAML file, or the name of a built-in recipe.")
-    ] = None,
+    recipe: Annotated[str | None, RecipeName] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; by default runs/RECIPE.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override a setting.",
+            autocompletion=setting_names,
+        ),
     ] = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
@@ -145,7 +150,7 @@ def show_estimate(recipe: Recipe, device: str | None, workers: int | None = None
     facts = {
         **{name: f"{number:,}" for name, number in prepared.size.items()},
         "parameters": f"{cost.parameters:,}",
-        f"FLOPs a {prepared.unit}": f"{cost.flops_per_token:.3g}",
+        f"FLOPs per {prepared.unit}": f"{cost.flops_per_token:.3g}",
         "steps": "until patience ends" if cost.steps is None else cost.steps,
         "training FLOPs": "unknown" if cost.flops is None else f"{cost.flops:.3g}",
         "memory": f"{cost.memory_bytes / 2**30:.2f} GiB",
@@ -191,7 +196,7 @@ def average(
 ) -> None:
     """Make a run of the mean of a run's last checkpoints.
 
-    A training keeps so many with train.keep; train.save_every says how far apart they are. The
+    train.keep says how many a training keeps; train.save_every says how far apart they are. The
     weights are those that were trained, whatever running average (train.average) was kept.
     """
     from regard.runs.average import average as write_mean

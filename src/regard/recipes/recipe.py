@@ -17,6 +17,7 @@ from regard.core.registry import did_you_mean
 from regard.core.settings import parse
 from regard.core.yaml_text import MOST_BYTES, parse_yaml
 from regard.models.presets import ModelSettings, resolve_for
+from regard.recipes.recipe_files import builtin_names, check_there
 from regard.tasks.base import TASKS
 from regard.tasks.recipe import SECTIONS, Recipe, meant_task, recipe_from, recipe_in
 
@@ -110,13 +111,25 @@ def _noting(problems: list[str]) -> Iterator[None]:
 def builtin_recipes() -> dict[str, str]:
     """The built-in recipes: name -> its first line."""
     folder = files("regard.recipes")
-    names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".yaml"))
-    first = {name: (folder / name).read_text().partition("\n")[0] for name in names}
-    return {x.removesuffix(".yaml"): line.removeprefix("#").strip() for x, line in first.items()}
+    texts = {name: (folder / f"{name}.yaml").read_text() for name in builtin_names()}
+    first = {name: text.partition("\n")[0] for name, text in texts.items()}
+    return {name: line.removeprefix("#").strip() for name, line in first.items()}
+
+
+def recipes_by_preset() -> dict[str, list[str]]:
+    """The built-in recipes of each preset; one of the preset's own name first."""
+    default = ModelSettings.model_fields["preset"].default
+    found: dict[str, list[str]] = {}
+    for name in builtin_names():
+        text = (files("regard.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
+        preset = str((parse_yaml(text).get("model") or {}).get("preset", default))
+        found.setdefault(preset, []).append(name)
+    return {preset: sorted(some, key=lambda x: x != preset) for preset, some in found.items()}
 
 
 def _read(name: str) -> dict[str, Any]:
     known = builtin_recipes()
+    check_there(name)
     if name in known:
         text = (files("regard.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
     elif (path := Path(name)).is_file():
@@ -132,7 +145,7 @@ def _read(name: str) -> dict[str, Any]:
     try:
         raw = parse_yaml(text)
     except ConfigError as error:
-        raise ConfigError(f"recipe {name} is no YAML: {error}") from None
+        raise ConfigError(f"recipe {name} is not YAML: {error}") from None
     if not isinstance(raw, dict):
         raise ConfigError(f"recipe {name} must have the sections {', '.join(SECTIONS)}")
     return raw

@@ -17,7 +17,7 @@ _WIDE = 10.0
 _BEST = PALETTE[1]
 
 Values = Sequence[float | str]
-"""Of one axis, one a line; all numbers, or all names."""
+"""Of one axis, one per line; all numbers, or all names."""
 
 
 @dataclass(frozen=True, slots=True)
