@@ -23,6 +23,7 @@ from regard.cli import (
     train,
 )
 from regard.cli.completion import asked_verb
+from regard.cli.examples import epilog
 from regard.cli.verbs import add_verbs
 from regard.core.errors import ConfigError
 from regard.core.plugins import load_plugins
@@ -64,6 +65,8 @@ def make_app(asked: str | None) -> typer.Typer:
     app.command("info")(catalogue.info)
     app.command("models")(catalogue.models)
     app.command("recipes")(catalogue.recipes)
+    for one in app.registered_commands:
+        one.epilog = epilog(one.name or "")
     return app
 
 
