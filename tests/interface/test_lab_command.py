@@ -126,3 +126,9 @@ def test_all_go_on_when_one_breaks_down(two, capsys, tmp_path):
     page = (tmp_path / "index.html").read_text()
     assert 'id="rows"' in page
     assert "linear could not be run" in page
+
+
+def test_pictures_are_written_as_asked_for(tmp_path):
+    assert main(["lab", "rows", "--out", str(tmp_path), "--figures", "pdf"]) == 0
+    assert (tmp_path / "rows.pdf").read_bytes().startswith(b"%PDF")
+    assert not (tmp_path / "rows.svg").exists()

@@ -13,6 +13,7 @@ from regard.core.errors import CheckpointError
 from regard.core.files import read_json, write_whole
 from regard.lab import claim
 from regard.visual.charts import bars, curves
+from regard.visual.figures import figure
 from regard.visual.report import Card, Elsewhere, card, cards_page
 from regard.visual.tables import Table
 
@@ -54,14 +55,17 @@ class Result:
         return card(self.card())
 
 
-def write_result(result: Result, folder: Path) -> None:
-    """NAME.json, NAME.html, and NAME.svg (NAME-2.svg, … where there are more pictures)."""
+def write_result(result: Result, folder: Path, form: str = "svg") -> None:
+    """NAME.json, NAME.html, and NAME.svg (NAME-2.svg, … where there are more pictures).
+
+    Pictures are written in the ``form`` svg, png or pdf.
+    """
     facts = json.dumps(result.as_json(), indent=2, ensure_ascii=False)
     write_whole(folder / f"{result.name}.json", facts + "\n")
     write_whole(folder / f"{result.name}.html", cards_page(result.name, [result.card()]))
     for number, picture in enumerate(result.pictures, start=1):
         suffix = "" if number == 1 else f"-{number}"
-        write_whole(folder / f"{result.name}{suffix}.svg", picture)
+        write_whole(folder / f"{result.name}{suffix}.{form}", figure(picture, form))
 
 
 def write_page(

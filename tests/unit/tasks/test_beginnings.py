@@ -93,7 +93,7 @@ def test_a_forecast_says_what_its_flops_are_for(task, lines, unit, tmp_path, cap
     assert main(["train", str(path), "--dry-run"]) == 0
     told = capsys.readouterr().out
     assert f"\nFLOPs per {unit}" in told
-    assert "FLOPs a token" not in told
+    assert "FLOPs per token" not in told
 
 
 @pytest.mark.parametrize(
