@@ -136,9 +136,9 @@ def test_the_command_answers_from_flags_files_and_lines(path, answerer, say, tmp
     [
         (["--question", "who?"], "", "--question needs a text to look into: give --text or --file"),
         (["--question", " ", "--text", "a"], "", "the question is empty; ask something"),
-        (["--question", "who?", "--text", " "], "", "there is no text to find the answer in"),
+        (["--question", "who?", "--text", " "], "", "there is not text to find the answer in"),
         (["--text", "a", "--file", "b"], "", "--text and --file are two texts: give one"),
-        ([], "who?\ta\nwho?\n", "standard input, line 2: there is no text to find the answer in"),
+        ([], "who?\ta\nwho?\n", "standard input, line 2: there is not text to find the answer in"),
         ([], "\ta\n", "standard input, line 1: the question is empty"),
         (["--text", "a", "--top", "0"], "", "--top"),
         (["--file", "nowhere.txt"], "", "no file nowhere.txt"),

@@ -236,7 +236,6 @@ def test_metrics(translator, data):
     ):
         log = MetricsLog(path, first_step=20)
         log({"step": 21, "kind": "train", "loss": 1.0})
-        log.close()
         assert read_metrics(path)[-1]["step"] == 21
 
 

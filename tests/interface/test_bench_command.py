@@ -89,7 +89,7 @@ def test_why_prints_the_table_of_kernels(capsys):
         (["train", "--precision", "int8"], "training takes fp32 or bf16"),
         (["decode", "--device", "abacus"], "device 'abacus'"),
         (["generate", "--shape", "llma"], "there is no shape 'llma'"),
-        (["attention", "--out", "/"], "is no file that can be written"),
+        (["attention", "--out", "/"], "is not a file that can be written"),
         (["train", "--rounds", "0"], "Invalid value for '--rounds'"),
         (["swim"], "No such command 'swim'"),
     ],

@@ -420,7 +420,7 @@ def test_standard_input_that_is_not_utf8(refused, run_path):
 
 
 def test_a_bad_run_fails_on_empty_input_too(refused, tmp_path):
-    assert "no run folder" in refused("translate", tmp_path, stdin="")
+    assert "is not a run folder" in refused("translate", tmp_path, stdin="")
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated"])

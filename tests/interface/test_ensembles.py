@@ -195,8 +195,8 @@ def test_what_makes_no_ensemble_is_refused(refused, run_path, tmp_path):
     assert "there is no run folder" in refused("serve", run_path, nowhere)
     line = refused("evaluate", run_path, run_path, nowhere, tmp_path / "more")
     assert line == (
-        f"regard: {nowhere} is no run folder, so {tmp_path / 'more'} is one too many: name runs, "
-        "then one file\n"
+        f"regard: {nowhere} is not a run folder, so {tmp_path / 'more'} is one too many: name "
+        "runs, then one file\n"
     )
     with pytest.raises(regard.ConfigError, match="no run to load"):
         regard.load([])

@@ -24,7 +24,7 @@ WRONG = [
     (["a b", "--token", "x", "--attention", "encoder.self"], "is 'x'; its rows are a b </s>"),
     (["a b", "--token", "99"], "rows 0 to"),
     (["a b z \udcff", "--token", "\udcff"], "the source a b <unk> <unk> </s>"),
-    (["a b", "--format", "pdf"], "'pdf' is not one of 'text'"),
+    (["a b", "--format", "gif"], "'gif' is not one of 'text'"),
     (["a b", "--out", ""], "--out is the name of a file"),
     (["a b", "--out", "."], "--out is the name of a file"),
     (["a b", "--out", "look.gif"], "no format is called .gif; take .text, .html"),
@@ -71,7 +71,7 @@ def test_the_name_of_the_file_is_enough(run_path, tmp_path, capsys):
         "a.svg": "<svg",
         "a.JSON": "{",
         "a.csv": ",",
-        "a.tex": "\\begin{table}",
+        "a.tex": "\\begin{tikzpicture}",
         "a.txt": "a b",
         "a": "a b",
     }

@@ -45,10 +45,25 @@ def test_one_experiment_shows_verdict_and_numbers(capsys, tmp_path):
     assert "largest error of a sum" in shown
     assert {p.name for p in (tmp_path / "lab").iterdir()} == {
         "index.html",
+        "rows.html",
         "rows.json",
         "rows.svg",
         "rows-2.svg",
     }
+
+
+def test_a_page_leads_to_the_experiments_that_were_there_before(tmp_path):
+    facts = {"name": "linear", "claim": "lines are straight", "verdict": False}
+    (tmp_path / "linear.json").write_text(json.dumps(facts))
+    (tmp_path / "linear.html").write_text("its page")
+    (tmp_path / "mine.json").write_text("[1, 2]")  # not ours
+    assert main(["lab", "rows", "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "index.html").read_text()
+    assert 'id="rows"' in page
+    assert '<a href="linear.html">linear</a>' in page
+    assert "lines are straight" in page
+    assert "mine" not in page
+    assert (tmp_path / "linear.html").read_text() == "its page"
 
 
 def test_one_experiment_as_json(capsys):
@@ -111,3 +126,9 @@ def test_all_go_on_when_one_breaks_down(two, capsys, tmp_path):
     page = (tmp_path / "index.html").read_text()
     assert 'id="rows"' in page
     assert "linear could not be run" in page
+
+
+def test_pictures_are_written_as_asked_for(tmp_path):
+    assert main(["lab", "rows", "--out", str(tmp_path), "--figures", "pdf"]) == 0
+    assert (tmp_path / "rows.pdf").read_bytes().startswith(b"%PDF")
+    assert not (tmp_path / "rows.svg").exists()

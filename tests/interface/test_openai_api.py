@@ -219,7 +219,7 @@ def test_vectors_have_as_many_numbers_as_they_have(embedder, serving):
 
 def test_a_body_that_is_no_json_is_a_bad_request_as_it_is_everywhere(writer, serving):
     headers = {"content-type": "application/json"}
-    why = "the body is no JSON"
+    why = "the body is not JSON"
     as_openai = {"message": why, "type": "invalid_request_error", "param": None, "code": None}
     for path, error in (("/v1/completions", as_openai), ("/api/generate", why)):
         answer = httpx.post(f"{serving(writer)}{path}", content=b'{"model": ', headers=headers)

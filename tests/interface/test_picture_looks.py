@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -89,9 +90,24 @@ def test_the_rollout_is_drawn_of_the_class_token(folder, run, picture, capsys):
     assert "a rollout has no steps" in capsys.readouterr().err
 
 
-def test_a_png_of_a_text_is_refused(run_path, capsys, tmp_path):
-    assert main(["explain", str(run_path), "a b", "--out", str(tmp_path / "a.png")]) == 2
-    assert "save this look as .svg" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "what", [["explain", "a b"], ["explain", "a b", "--token", "a"], ["heads"]]
+)
+@pytest.mark.parametrize(("form", "begin"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_texts_and_heads_are_drawn_as_figures(run_path, tmp_path, what, form, begin):
+    verb, *words = what
+    more = ["--sentences", "2"] if verb == "heads" else []
+    out = tmp_path / f"a.{form}"
+    assert main([verb, str(run_path), *words, *more, "--out", str(out)]) == 0
+    assert out.read_bytes().startswith(begin)
+
+
+def test_without_the_library_one_line_says_how_to_get_it(run_path, capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    assert main(["explain", str(run_path), "a b", "--out", str(tmp_path / "a.pdf")]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "pip install 'regard[figures]', or save it as .svg" in told
 
 
 def test_heads_tell_how_many_pixels_away_they_look(run):

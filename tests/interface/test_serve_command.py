@@ -117,7 +117,7 @@ def test_the_key_may_stand_in_the_environment_or_in_a_file(capsys, tmp_path, mon
     assert read_key(None, tmp_path / "key") == KEY
     assert "cannot read" in refusal(capsys, *words, "--api-key-file", tmp_path / "gone")
     (tmp_path / "key").write_bytes(b"\xff" * 20)
-    assert "is no text" in refusal(capsys, *in_file)
+    assert "is not text" in refusal(capsys, *in_file)
     monkeypatch.setenv("REGARD_API_KEY", "short")
     assert "must be 10 to 100 ASCII" in refusal(capsys, *words)
 

@@ -340,7 +340,7 @@ def test_broken_json_is_called_so(client):
     kind = {"Content-Type": "application/json"}
     for path in ("/api/explain", "/translate"):
         answer = client.post(path, content=b"{", headers=kind)
-        assert answer.json() == {"error": "the body is no JSON"}
+        assert answer.json() == {"error": "the body is not JSON"}
     assert client.get("/api/stream").json() == {"error": "source is missing"}
 
 

@@ -32,7 +32,8 @@ def look(run):
 
 def compiled(folder, text, engine):
     """The log of a document with the text, which must not have stopped at an error."""
-    document = "\\documentclass{article}\n\\begin{document}\n\\listoftables\n%s\\end{document}\n"
+    begin = "\\documentclass{article}\n\\usepackage{tikz}\n\\begin{document}\n"
+    document = begin + "\\listoftables\n%s\\end{document}\n"
     (folder / "it.tex").write_text(document % text)
     words = [engine, "-interaction=nonstopmode", "-halt-on-error", "it.tex"]
     for _ in range(2):  # the list of tables is read at the second time

@@ -75,5 +75,5 @@ def _told(head: bytes) -> str | None:
     metadata = found.get("__metadata__") if isinstance(found, dict) else None
     told = metadata.get(DIGEST) if isinstance(metadata, dict) else None
     if told is not None and not isinstance(told, str):
-        raise ValueError(f"its {DIGEST} is no text")
+        raise ValueError(f"its {DIGEST} is not text")
     return told

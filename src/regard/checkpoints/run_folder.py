@@ -73,7 +73,7 @@ def load_settings(folder: RunFolder) -> dict[str, Any]:
     try:
         settings = parse_yaml(_text(folder.settings, MOST_YAML))
     except ConfigError as error:
-        raise CheckpointError(f"{folder.settings} is no YAML: {error}") from error
+        raise CheckpointError(f"{folder.settings} is not YAML: {error}") from error
     if not isinstance(settings, dict):
         raise CheckpointError(f"{folder.settings} holds no settings")
     return settings
@@ -194,7 +194,7 @@ def _check_there(path: Path) -> None:
     if not path.parent.is_dir():
         raise CheckpointError(f"there is no run folder {path.parent}")
     if not path.exists():
-        raise CheckpointError(f"{path.parent} is no run folder: it has no {path.name}")
+        raise CheckpointError(f"{path.parent} is not a run folder: it has no {path.name}")
 
 
 def check_links(folder: RunFolder) -> None:

@@ -19,9 +19,12 @@ from regard.cli import (
     lab,
     prepare,
     serve,
+    sweep,
     table,
     train,
 )
+from regard.cli.completion import asked_verb
+from regard.cli.examples import epilog
 from regard.cli.verbs import add_verbs
 from regard.core.errors import ConfigError
 from regard.core.plugins import load_plugins
@@ -39,7 +42,6 @@ def make_app(asked: str | None) -> typer.Typer:
     app = typer.Typer(
         name="regard",
         help="Attention and Transformers: trainable, fast, and open to look at.",
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -55,6 +57,7 @@ def make_app(asked: str | None) -> typer.Typer:
     app.command("heads")(explain.heads)
     app.command("serve")(serve.serve)
     app.command("compare")(compare.compare)
+    app.command("sweep")(sweep.sweep)
     app.command("table")(table.table)
     app.command("lab")(lab.lab)
     app.add_typer(bench.app, name="bench")
@@ -65,6 +68,8 @@ def make_app(asked: str | None) -> typer.Typer:
     app.command("card")(catalogue.card)
     app.command("models")(catalogue.models)
     app.command("recipes")(catalogue.recipes)
+    for one in app.registered_commands:
+        one.epilog = epilog(one.name or "")
     return app
 
 
@@ -86,7 +91,7 @@ def run(words: Sequence[str]) -> int:
     """Do what the words say; -> the exit code. A wrong word is a ConfigError."""
     plugins, others = without_plugins(words)
     load_plugins(plugins)  # before the commands are known, for they may bring some
-    asked = next((word for word in others if not word.startswith("-")), None)
+    asked = asked_verb() or next((word for word in others if not word.startswith("-")), None)
     try:
         program = typer.main.get_command(make_app(asked))
         _show_option(program, _plugin_option())

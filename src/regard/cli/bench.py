@@ -206,9 +206,12 @@ def _asked(
     out: Path | None,
 ) -> BenchRequest:
     from regard.bench.contest import BenchRequest
+    from regard.visual.figures import figure_form
 
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
-        raise ConfigError(f"--out {out} is no file that can be written: name an SVG file")
+        raise ConfigError(f"--out {out} is not a file that can be written: name an SVG file")
+    if out is not None:
+        figure_form(out)  # or says what is missing
     return BenchRequest(device, precision, rounds, tuple(only or ()), long, note)
 
 
@@ -221,8 +224,9 @@ def _give(bench: Bench, out: Path | None, as_json: bool) -> None:
     if out is not None:
         from regard.bench.results import plot
         from regard.core.files import write_whole
+        from regard.visual.figures import figure, figure_form
 
-        write_whole(out, plot(bench))
+        write_whole(out, figure(plot(bench), figure_form(out)))
         note(f"the picture is {out}")
 
 

@@ -14,11 +14,14 @@ from regard.cli.terminal import write as write_text
 
 
 def models() -> None:
-    """List the systems that can be trained, with their sizes."""
+    """List the systems that can be trained, with their sizes and the recipes that train them."""
     from regard.models.presets import PRESETS
+    from regard.recipes.recipe import recipes_by_preset
 
+    trained = recipes_by_preset()
     for name, preset in PRESETS.items():
-        print(f"{name:16} {preset.summary}; sizes: {', '.join(preset.sizes)}")
+        recipes = ", ".join(trained.get(name, ())) or f"none; set model.preset={name} in your own"
+        print(f"{name:16} {preset.summary}; sizes: {', '.join(preset.sizes)}; recipes: {recipes}")
 
 
 def recipes() -> None:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.terminal import Cluster, Device, Jobs, Json, note, show_tables
+from regard.cli.completion import recipe_names
+from regard.cli.terminal import Cluster, Device, Jobs, Json, check_recipes, note, show_tables
 from regard.core.numbers import about
 from regard.core.signals import Stop
 
@@ -29,13 +30,19 @@ if TYPE_CHECKING:
 
 def compare(
     systems: Annotated[
-        list[str], typer.Argument(metavar="SYSTEM…", help="Recipes: built-in names, or YAML files.")
+        list[str],
+        typer.Argument(
+            metavar="SYSTEM…",
+            help="Recipes: built-in names, or YAML files.",
+            callback=check_recipes,
+            autocompletion=recipe_names,
+        ),
     ],
     data: Annotated[
         str, typer.Option(help="A built-in world, or a recipe whose data, text and decode to use.")
     ] = "sentences",
     budget: Annotated[
-        str, typer.Option(help="Of one training: so many flops, tokens, or min.")
+        str, typer.Option(help="Of one training: a number of flops, tokens or min, as 3e12flops.")
     ] = "3e12flops",
     settings: Annotated[
         list[str] | None,

@@ -44,8 +44,10 @@ def evaluate(
     split: Annotated[
         str | None, typer.Option(help="A split of the run's own data; by default test.")
     ] = None,
-    source: Annotated[Path | None, typer.Option(help="Source sentences, one a line.")] = None,
-    reference: Annotated[Path | None, typer.Option(help="Their translations, one a line.")] = None,
+    source: Annotated[Path | None, typer.Option(help="Source sentences, one per line.")] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="Their translations, one per line.")
+    ] = None,
     alignments: Annotated[
         Path | None, typer.Option(help="Sentence pairs in words: source words ||| target words.")
     ] = None,
@@ -73,7 +75,7 @@ def evaluate(
         int | None,
         typer.Option(
             min=1,
-            help="Of language models: windows begin so many tokens apart, so that each token has "
+            help="Of language models: windows begin this many tokens apart, so that each token has "
             "more before it; by default they do not overlap.",
         ),
     ] = None,
@@ -143,7 +145,8 @@ def _runs_and_file(words: list[Path]) -> tuple[list[Path], Path | None]:
     files = words[len(runs) :]
     if len(files) > 1:
         raise ConfigError(
-            f"{files[0]} is no run folder, so {files[1]} is one too many: name runs, then one file"
+            f"{files[0]} is not a run folder, so {files[1]} is one too many: name runs, then one "
+            "file"
         )
     return runs, files[0] if files else None
 
@@ -176,8 +179,8 @@ CHUNK = 4096
 
 def score(
     paths: RunPaths,
-    source: Annotated[Path, typer.Option(help="Source sentences, one a line.")],
-    target: Annotated[Path, typer.Option(help="Their translations, one a line.")],
+    source: Annotated[Path, typer.Option(help="Source sentences, one per line.")],
+    target: Annotated[Path, typer.Option(help="Their translations, one per line.")],
     device: Device = None,
 ) -> None:
     """Print the log-probability of each target line given its source line.

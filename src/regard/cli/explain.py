@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from regard.visual.payload import Selected
 
 
-LookFormat = StrEnum("LookFormat", ["text", "html", "svg", "png", "json", "csv", "tex"])
-HeadsFormat = StrEnum("HeadsFormat", ["text", "json", "svg", "csv", "tex"])
+LookFormat = StrEnum("LookFormat", ["text", "html", "svg", "png", "pdf", "json", "csv", "tex"])
+HeadsFormat = StrEnum("HeadsFormat", ["text", "json", "svg", "png", "pdf", "csv", "tex"])
 Out = Annotated[Path | None, typer.Option(help="A file; else standard output.")]
-_DRAWN = (LookFormat.text, LookFormat.html, LookFormat.svg, LookFormat.png)  # not as numbers
+_FIGURES = (LookFormat.png, LookFormat.pdf)
+_DRAWN = (LookFormat.text, LookFormat.html, LookFormat.svg, *_FIGURES)  # not as numbers
 WIDE = 100  # letters of a table in a file; in a terminal it fits the terminal
 
 
@@ -60,7 +61,9 @@ def explain(
     ] = None,
     max_tokens: Annotated[
         int | None,
-        typer.Option(min=0, help="A language model writes up to so many; by default 20."),
+        typer.Option(
+            min=0, help="Number of tokens a language model writes at most; by default 20."
+        ),
     ] = None,
     attention: Annotated[
         str | None, typer.Option(help="Which; else decoder.cross, or the first.")
@@ -94,6 +97,7 @@ def explain(
     from regard.tasks.base import TASKS
     from regard.tasks.opening import load
     from regard.tasks.verbs import read_note
+    from regard.visual.figures import figure
     from regard.visual.look_files import steps_file
     from regard.visual.payload import Selected
 
@@ -112,8 +116,10 @@ def explain(
     selected, steps = _chosen(look, selected, None if token is None else _readable(token), shown)
     if shown is LookFormat.text:
         _print_look(look, selected, steps, out)
-    elif shown is LookFormat.png:
-        write(look.as_png(selected), out)
+    elif shown in _FIGURES and steps is None:
+        write(look.as_figure(shown.value, selected), out)
+    elif shown in _FIGURES and steps is not None:
+        write(figure(steps_file(look.as_json(), steps.as_json(), "svg"), shown.value), out)
     elif steps is None or shown is LookFormat.html:
         write(look.as_file(shown.value, selected), out)
     else:
@@ -201,13 +207,15 @@ def heads(
     ] = None,
     texts: Annotated[
         Path | None,
-        typer.Option(help="Texts to measure on instead, one a line, but for translators."),
+        typer.Option(help="Texts to measure on instead, one per line, but for translators."),
     ] = None,
-    sentences: Annotated[int, typer.Option(min=1, help="So many are measured.")] = 200,
+    sentences: Annotated[int, typer.Option(min=1, help="Number of sentences to measure.")] = 200,
     as_json: Json = False,
     asked: Annotated[
         HeadsFormat | None,
-        typer.Option("--format", help="svg: a map of the heads; else as --out ends, or text."),
+        typer.Option(
+            "--format", help="svg, png, pdf: a map of the heads; else as --out ends, or text."
+        ),
     ] = None,
     out: Out = None,
     device: Device = None,
@@ -234,7 +242,8 @@ def heads(
         write(_heads_file(found, wanted), out)
 
 
-def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str:
+def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str | bytes:
+    from regard.visual.figures import FIGURES, figure
     from regard.visual.heads import all_heads_table, plain_table
     from regard.visual.patch_figures import head_figures
     from regard.visual.svg import stack
@@ -242,10 +251,10 @@ def _heads_file(found: Mapping[str, Any], wanted: HeadsFormat) -> str:
 
     if wanted is HeadsFormat.json:
         return json.dumps(found, ensure_ascii=False) + "\n"
-    if wanted is HeadsFormat.svg:
+    if wanted.value in FIGURES:
         pictures = head_figures(found)
         one = pictures[0] if len(pictures) == 1 else stack(pictures, label="What heads do")
-        return one + "\n"
+        return one + "\n" if wanted is HeadsFormat.svg else figure(one, wanted.value)
     if wanted is HeadsFormat.csv:
         return csv_table(plain_table(found))
     return latex_table(all_heads_table(found))

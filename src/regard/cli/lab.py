@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from regard.lab.result import Result
 
 
+FigureForm = StrEnum("FigureForm", ["svg", "png", "pdf"])
+
+
 def lab(
     name: Annotated[
         str | None, typer.Argument(help="An experiment, or all; without it they are listed.")
@@ -24,9 +28,16 @@ def lab(
     out: Annotated[
         Path | None, typer.Option(help="Folder for pictures, numbers and a page.")
     ] = None,
+    figures: Annotated[
+        FigureForm, typer.Option(help="What pictures are written as, with --out.")
+    ] = FigureForm.svg,
     as_json: Json = False,
 ) -> None:
     """Put a claim of the lectures to the test."""
+    if figures is not FigureForm.svg:
+        from regard.visual.figures import figure_form
+
+        figure_form(Path(f"picture.{figures}"))  # or says what is missing
     if out is not None and out.exists() and not out.is_dir():
         raise ConfigError(f"{out} is a file; choose another --out")
     if name is None and out is not None:
@@ -34,9 +45,9 @@ def lab(
     if name is None:
         _list(as_json)
     elif name == "all":
-        _run_all(out or Path("lab"), as_json)
+        _run_all(out or Path("lab"), as_json, figures)
     else:
-        _run_one(name, out, as_json)
+        _run_one(name, out, as_json, figures)
 
 
 def _list(as_json: bool) -> None:
@@ -49,13 +60,13 @@ def _list(as_json: bool) -> None:
         print(f"{name:14} {claim(name)}")
 
 
-def _run_one(name: str, out: Path | None, as_json: bool) -> None:
+def _run_one(name: str, out: Path | None, as_json: bool, figures: FigureForm) -> None:
     from regard.lab import experiment
     from regard.lab.result import write_page, write_result
 
     result = experiment(name)()
     if out is not None:
-        write_result(result, out)
+        write_result(result, out, figures.value)
         write_page([result], out)
     if as_json:
         print(json.dumps(result.as_json(), ensure_ascii=False))
@@ -69,7 +80,7 @@ def _run_one(name: str, out: Path | None, as_json: bool) -> None:
         print(f"\npicture and page: {out}")
 
 
-def _run_all(out: Path, as_json: bool) -> None:
+def _run_all(out: Path, as_json: bool, figures: FigureForm) -> None:
     """One after the other; an experiment that breaks down is named, and the others go on."""
     from regard.lab import MINUTES, NAMES, experiment
     from regard.lab.result import write_page, write_result
@@ -86,7 +97,7 @@ def _run_all(out: Path, as_json: bool) -> None:
             word = "broke down"
         else:
             results.append(result)
-            write_result(result, out)
+            write_result(result, out, figures.value)
             word = _word(result)
         page = write_page(results, out, failed=failed)  # each time: the run may be stopped
         print(f"{name:14} {word:14} {time.perf_counter() - began:5.1f} s", file=sys.stderr)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.terminal import Device, RunPaths, note
-from regard.core.errors import CheckpointError
 from regard.core.signals import Stop
 
 if TYPE_CHECKING:
@@ -47,9 +46,6 @@ def serve(
 
     api_key = read_key(api_key, api_key_file)
     check_public(host, api_key)
-    for path in paths:  # a wrong name is worse than a port that is taken
-        if not path.is_dir():
-            raise CheckpointError(f"there is no run folder {path}")
     with listen(host, port) as listening:  # a port that is taken shows before torch is loaded
         from regard.tasks.opening import load
 

@@ -22,7 +22,8 @@ def table(
     budget: Annotated[
         str | None,
         typer.Option(
-            help="Of one training: so many flops, tokens, or min.", show_default="2e14flops"
+            help="Of one training: a number of flops, tokens or min, as 3e12flops.",
+            show_default="2e14flops",
         ),
     ] = None,
     converge: Annotated[

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
 import typer
 
-from regard.core.errors import ConfigError, DataError
+from regard.cli.completion import recipe_names, run_names
+from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.files import write_whole
 from regard.core.numbers import counted
 
@@ -22,11 +23,58 @@ if TYPE_CHECKING:
 
 # ------------------------------------------------------------------ options
 
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+_SETTINGS = "config.yaml"  # what makes a folder a run
+
+
+def _check_run(path: Path) -> Path:
+    """Refuse a wrong name at once, before torch is imported."""
+    if not path.is_dir():
+        raise CheckpointError(f"there is no run folder {path}")
+    if not (path / _SETTINGS).exists():
+        raise CheckpointError(f"{path} is not a run folder: it has no {_SETTINGS}")
+    return path
+
+
+def _check_runs(paths: list[Path]) -> list[Path]:
+    return [_check_run(path) for path in paths]
+
+
+RunPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", help="A run folder.", callback=_check_run, autocompletion=run_names
+    ),
+]
 RunPaths = Annotated[
     list[Path],
-    typer.Argument(metavar="RUN...", help="A run folder; several translators are an ensemble."),
+    typer.Argument(
+        metavar="RUN...",
+        help="A run folder; several translators are an ensemble.",
+        callback=_check_runs,
+        autocompletion=run_names,
+    ),
 ]
+
+
+def check_recipe(name: str | None) -> str | None:
+    """Refuse a file that is not there at once, before torch is imported."""
+    from regard.recipes.recipe_files import check_there
+
+    return None if name is None else check_there(name)
+
+
+def check_recipes(names: list[str]) -> list[str]:
+    """The same of several."""
+    from regard.recipes.recipe_files import check_there
+
+    return [*map(check_there, names)]
+
+
+RecipeName = typer.Argument(
+    help="A YAML file, or the name of a built-in recipe.",
+    callback=check_recipe,
+    autocompletion=recipe_names,
+)
 Device = Annotated[
     str | None,
     typer.Option(help="Where to compute: cpu, cuda, … By default a GPU if there is one."),
@@ -72,7 +120,7 @@ def run_folders(words: Iterable[str | Path]) -> list[Path]:
 # ------------------------------------------------------------------ --format and --out
 
 F = TypeVar("F", bound=StrEnum)
-_FORMATS = (".html", ".svg", ".png", ".json", ".csv", ".tex")  # endings that promise what is inside
+_FORMATS = (".html", ".svg", ".png", ".pdf", ".json", ".csv", ".tex")  # they promise what is inside
 
 
 def chosen_format(kind: type[F], asked: F | None, out: Path | None) -> F:
@@ -141,7 +189,7 @@ def arriving_lines(size: int) -> Iterator[list[str]]:
     """Lines of standard input, at most ``size`` at once, so that memory stays bounded.
 
     A list ends where the next line would have to be waited for, so that whoever writes a line and
-    waits for the answer gets it. Only a newline ends a line. A byte-order mark is no text.
+    waits for the answer gets it. Only a newline ends a line. A byte-order mark is not text.
     """
     begun: list[bytes] = []  # pieces of a line whose end has not arrived
     n_lines = 0

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.completion import setting_names
 from regard.cli.serve import Port, run_server
-from regard.cli.terminal import Device, RunPath, note
+from regard.cli.terminal import Device, RecipeName, RunPath, note
 from regard.core.errors import ConfigError
 from regard.core.plugins import loaded_plugins
 
@@ -29,12 +30,16 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run.")]
 
 
 def train(
-    recipe: Annotated[
-        str | None, typer.Argument(help="A YAML file, or the name of a built-in recipe.")
-    ] = None,
+    recipe: Annotated[str | None, RecipeName] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; by default runs/RECIPE.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override a setting.",
+            autocompletion=setting_names,
+        ),
     ] = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
@@ -48,26 +53,36 @@ def train(
     ] = None,
     device: Device = None,
 ) -> None:
-    """Train a model as a recipe says."""
-    from regard.recipes.recipe import load_recipe, recipe_name
+    """Train a model as a recipe says.
+
+    --resume --out RUN finds the recipe in the folder, and --set may then say anew when training
+    ends (max_steps, max_minutes, patience) and how often it saves, validates and logs.
+    """
+    from regard.recipes.recipe import load_recipe, recipe_name, recipe_of_run
     from regard.tasks.recipe import Recipe
 
     if schema:
         print(json.dumps(Recipe.model_json_schema(), indent=2))
         return
-    if recipe is None:
-        raise ConfigError("which recipe? `regard recipes` lists the built-in ones")
-    asked = load_recipe(recipe, settings or [])
+    if recipe is not None:
+        asked = load_recipe(recipe, settings or [])
+        folder = out or Path("runs") / recipe_name(recipe)
+    elif resume and out is not None:
+        asked, folder = recipe_of_run(out, settings or []), out
+    else:
+        raise ConfigError(
+            "which recipe? `regard recipes` lists the built-in ones; --resume --out RUN finds it "
+            "in the folder"
+        )
     if dry_run:
         show_estimate(asked, device, workers)
         return
-    folder = out or Path("runs") / recipe_name(recipe)
     if workers is not None:
         flags = {"--resume": resume, "--overwrite": overwrite}
         _launch(
             workers,
             *(word for name in loaded_plugins() for word in ("--plugin", name)),
-            *("train", recipe, "--out", str(folder)),
+            *("train", *([] if recipe is None else [recipe]), "--out", str(folder)),
             *(word for one in settings or () for word in ("--set", one)),
             *(name for name, given in flags.items() if given),
             *(() if device is None else ("--device", device)),
@@ -95,7 +110,7 @@ def run_training(
     if launched_rank():  # the first process tells
         return
     if trained is None:
-        print(f"{out} is finished; nothing is left to resume")
+        print(f"{out} is finished; nothing is left to resume; for more steps, --set max_steps=…")
         return
     progress, signal = trained.outcome.progress, trained.outcome.signal
     if signal is not None:
@@ -128,7 +143,7 @@ def show_estimate(recipe: Recipe, device: str | None, workers: int | None = None
     facts = {
         **{name: f"{number:,}" for name, number in prepared.size.items()},
         "parameters": f"{cost.parameters:,}",
-        f"FLOPs a {prepared.unit}": f"{cost.flops_per_token:.3g}",
+        f"FLOPs per {prepared.unit}": f"{cost.flops_per_token:.3g}",
         "steps": "until patience ends" if cost.steps is None else cost.steps,
         "training FLOPs": "unknown" if cost.flops is None else f"{cost.flops:.3g}",
         "memory": f"{cost.memory_bytes / 2**30:.2f} GiB",
@@ -174,7 +189,7 @@ def average(
 ) -> None:
     """Make a run of the mean of a run's last checkpoints.
 
-    A training keeps so many with train.keep; train.save_every says how far apart they are. The
+    train.keep says how many a training keeps; train.save_every says how far apart they are. The
     weights are those that were trained, whatever running average (train.average) was kept.
     """
     from regard.runs.average import average as write_mean

@@ -31,7 +31,7 @@ _BOM = "\ufeff"
 def check_regular(path: Path) -> None:
     """Refuse a pipe or a device, which may never end; what is missing is told by who opens it."""
     if path.exists() and not path.is_file():
-        raise CheckpointError(f"cannot read {path}: it is no regular file")
+        raise CheckpointError(f"cannot read {path}: it is not a regular file")
 
 
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
@@ -40,7 +40,7 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise CheckpointError(f"cannot read {path}: it is no regular file")
+                raise CheckpointError(f"cannot read {path}: it is not a regular file")
             if found.st_size > most:
                 raise CheckpointError(
                     f"cannot read {path}: it has {found.st_size:,} bytes, and such a file may have "
@@ -56,7 +56,7 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
     try:
         return read_bytes(path, most).decode("utf-8").removeprefix(_BOM)
     except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path} is damaged: it is no UTF-8 ({told(error)})") from error
+        raise CheckpointError(f"{path} is damaged: it is not UTF-8 ({told(error)})") from error
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
@@ -107,7 +107,7 @@ def check_depth(found: Any) -> None:
 
 def _whole_number(digits: str) -> int:
     if len(digits) > LONGEST_NUMBER:
-        raise ValueError(f"a number of {len(digits):,} digits is no number that anything has")
+        raise ValueError(f"a number of {len(digits):,} digits is not a number that anything has")
     return int(digits)
 
 

@@ -121,7 +121,7 @@ def read_records(
         counts = {"empty": tally.n_empty, "without an answer": tally.n_unanswered}
         skipped = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
         told = f" ({skipped})" if skipped else ""
-        raise DataError(f"{name}: no {SCHEMAS[kind].what} in it; expected one a line{told}")
+        raise DataError(f"{name}: no {SCHEMAS[kind].what} in it; expected one per line{told}")
 
 
 def _records(

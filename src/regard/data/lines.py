@@ -28,7 +28,7 @@ _FOREIGN = {
 }
 PACKED = (".gz", ".xz")
 LONGEST = 2**24
-"""Bytes of a line; a longer one is no text, and no memory is spent on it."""
+"""Bytes of a line; a longer one is not text, and no memory is spent on it."""
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 

@@ -139,8 +139,8 @@ class DataSettings(BaseModel):
     hold_out: int | None = Field(
         None,
         ge=1,
-        description="So many pairs of train for each of valid and test that has no files; pairs "
-        "that share a sentence, source or target, stay together. Of plain text so many last "
+        description="Number of pairs of train for each of valid and test that has no files; pairs "
+        "that share a sentence, source or target, stay together. Of plain text the number of last "
         "lines, for valid.",
     )
     shards: str | None = Field(
@@ -387,7 +387,7 @@ class DataSettings(BaseModel):
         if fit == "keep" and not 1 <= (shortest or 0) <= (longest or 0):
             raise ValueError(
                 "'keep' needs data.image_size, the pixels of the shorter side, and a "
-                f"data.longest_edge that is no less; found {shortest} and {longest}"
+                f"data.longest_edge that is not less; found {shortest} and {longest}"
             )
         return fit
 

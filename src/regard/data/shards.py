@@ -61,7 +61,7 @@ class Shard(BaseModel):
     @model_validator(mode="after")
     def _no_more_than_its_bytes(self) -> Shard:
         if 4 * max(self.ids, self.units) > self.size:
-            raise ValueError(f"{self.file} cannot hold so many ids in {self.size} bytes")
+            raise ValueError(f"{self.file} cannot hold that many ids in {self.size} bytes")
         return self
 
 

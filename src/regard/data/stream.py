@@ -109,7 +109,7 @@ class Share:
 
     def __post_init__(self) -> None:
         if not (0 <= self.first < self.first + self.n <= self.of and 0 <= self.part < self.parts):
-            raise ValueError(f"this is no share of a round: {self}")
+            raise ValueError(f"this is not a share of a round: {self}")
 
 
 class Stream:

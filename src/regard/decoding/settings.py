@@ -53,7 +53,9 @@ class DecodeSettings(BaseModel):
         description="Sample instead of searching: below 1 surer, above 1 bolder; 0 takes the most "
         "probable token. Not given: a translator searches, a language model samples with 1.",
     )
-    top_k: int | None = Field(None, ge=1, description="Sample from so many most probable tokens.")
+    top_k: int | None = Field(
+        None, ge=1, description="Number of most probable tokens to sample from."
+    )
     top_p: float | None = Field(
         None, gt=0, le=1, description="Sample from the most probable tokens that reach this share."
     )

@@ -96,7 +96,7 @@ def _mean_counts(name: str) -> tuple[Count, Score]:
     def count(texts: Sequence[str], references: Sequence[str]) -> Counts:
         each = [metric([said], [right]) for said, right in zip(texts, references, strict=True)]
         if not math.isclose(float(np.mean(each)), metric(texts, references), abs_tol=1e-9):
-            raise ConfigError(f"{name} is no mean of texts: draws of them cannot be scored")
+            raise ConfigError(f"{name} is not a mean of texts: draws of them cannot be scored")
         return np.stack([np.array(each), np.ones(len(each))], axis=1)
 
     return count, lambda sums: float(sums[0] / sums[1])

@@ -140,7 +140,7 @@ def _read_pickle(path: Path) -> dict[str, Tensor]:
     else:
         told = f"a {type(found).__name__}"
     raise CheckpointError(
-        f"{path} is no plain state dict (dense tensors by name), but {told}; {remedy}"
+        f"{path} is not a plain state dict (dense tensors by name), but {told}; {remedy}"
     )
 
 

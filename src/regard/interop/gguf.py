@@ -189,7 +189,7 @@ def _opened(path: Path) -> Any:
     try:
         reader = gguf.GGUFReader(path)
     except Exception as error:  # a torn file fails in any way
-        raise CheckpointError(f"{path} is no GGUF file, or damaged: {error}") from error
+        raise CheckpointError(f"{path} is not a GGUF file, or damaged: {error}") from error
     if reader.byte_order != "I":
         raise CheckpointError(f"{path} was written for machines of another byte order")
     return reader

@@ -187,7 +187,7 @@ def sizes_of(tensors: Mapping[str, Tensor], where: Path) -> dict[str, Any]:
         inner = tensors["vit.encoder.layer.0.intermediate.dense.weight"]
         labels = tensors["classifier.weight"]
     except KeyError as error:
-        raise CheckpointError(f"{where} is no {NAME}: it has no {error.args[0]}") from None
+        raise CheckpointError(f"{where} is not a {NAME}: it has no {error.args[0]}") from None
     has_class = "vit.embeddings.cls_token" in tensors
     side = round((table.shape[1] - has_class) ** 0.5)
     if projection.ndim == 4:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.core.files import write_whole
+from regard.core.errors import CheckpointError
+from regard.core.files import read_json, write_whole
 from regard.lab import claim
 from regard.visual.charts import bars, curves
-from regard.visual.report import Card, card, cards_page
+from regard.visual.figures import figure
+from regard.visual.report import Card, Elsewhere, card, cards_page
 from regard.visual.svg import alone
 from regard.visual.tables import Table
 
@@ -53,22 +56,42 @@ class Result:
         return card(self.card())
 
 
-def write_result(result: Result, folder: Path) -> None:
-    """NAME.json, and NAME.svg (NAME-2.svg, … where there are more pictures)."""
+def write_result(result: Result, folder: Path, form: str = "svg") -> None:
+    """NAME.json, NAME.html, and NAME.svg (NAME-2.svg, … where there are more pictures).
+
+    Pictures are written in the ``form`` svg, png or pdf.
+    """
     facts = json.dumps(result.as_json(), indent=2, ensure_ascii=False)
     write_whole(folder / f"{result.name}.json", facts + "\n")
+    write_whole(folder / f"{result.name}.html", cards_page(result.name, [result.card()]))
     for number, picture in enumerate(result.pictures, start=1):
         suffix = "" if number == 1 else f"-{number}"
-        write_whole(folder / f"{result.name}{suffix}.svg", alone(picture))
+        made = alone(picture) if form == "svg" else figure(picture, form)
+        write_whole(folder / f"{result.name}{suffix}.{form}", made)
 
 
 def write_page(
     results: Sequence[Result], folder: Path, *, failed: Sequence[tuple[str, str]] = ()
 ) -> Path:
-    """A page of all results; ``failed`` are (name, why) of experiments that broke down."""
+    """A page of all results; ``failed`` are (name, why) of experiments that broke down.
+
+    It leads to the pages of experiments that were written here before.
+    """
     page, cards = folder / "index.html", [result.card() for result in results]
-    write_whole(page, cards_page("The lectures' claims", cards, missing=failed))
+    now = {one.name for one in cards}
+    earlier = [one for one in _written(folder) if one.name not in now]
+    write_whole(page, cards_page("The lectures' claims", cards, missing=failed, elsewhere=earlier))
     return page
+
+
+def _written(folder: Path) -> Iterator[Elsewhere]:
+    """Results in a folder that have a page; files that are not ours are left alone."""
+    for path in sorted(folder.glob("*.json")):
+        with suppress(CheckpointError, KeyError, TypeError):
+            facts = read_json(path)
+            one = Elsewhere(facts["name"], facts["claim"], bool(facts["verdict"]))
+            if one.name == path.stem and path.with_suffix(".html").exists():
+                yield one
 
 
 def unmet(parts: Mapping[str, bool]) -> str:

@@ -68,7 +68,7 @@ class PatchEmbedding(nn.Module):
         height, width = pixels.shape[-2:]
         if height % self.patch_size or width % self.patch_size or not height * width:
             raise ShapeError(
-                f"a picture of {height} × {width} pixels is no whole number of patches of "
+                f"a picture of {height} × {width} pixels is not a whole number of patches of "
                 f"{self.patch_size} × {self.patch_size}"
             )
         return height // self.patch_size, width // self.patch_size

@@ -30,7 +30,7 @@ class AttentionSettings(BaseModel):
     )
     positions: str = Field("none", description="How order is told.")
     rotary_base: float = Field(
-        10_000.0, gt=0.0, description="The slowest pair turns once in 2π times so many positions."
+        10_000.0, gt=0.0, description="The slowest pair turns once in 2π times this many positions."
     )
     n_kv_heads: Count | None = Field(
         None, description="Keys and values that heads share; must divide n_heads."

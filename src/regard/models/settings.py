@@ -285,10 +285,10 @@ class TextConfig(BlocksConfig):
     activation: str = Field("gelu", description="Between the projections of the feed-forward.")
 
     def problems(self) -> Iterator[str]:
-        """Those of any Transformer, and a padding that is no token."""
+        """Those of any Transformer, and a padding that is not a token."""
         yield from super().problems()
         if not 0 <= self.pad_id < self.n_vocab:
-            yield f"pad_id={self.pad_id} is no token of n_vocab={self.n_vocab}"
+            yield f"pad_id={self.pad_id} is not a token of n_vocab={self.n_vocab}"
 
 
 class EncoderConfig(TextConfig):

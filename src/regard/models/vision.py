@@ -58,7 +58,7 @@ class PictureConfig(BlocksConfig):
         yield from super().problems()
         if self.encoder == "patches" and self.image_size % self.patch_size:
             yield (
-                f"a picture of {self.image_size} pixels is no whole number of patches of "
+                f"a picture of {self.image_size} pixels is not a whole number of patches of "
                 f"{self.patch_size}; choose another model.patch_size or data.image_size"
             )
         if self.encoder in CONVOLUTIONS and self.patch_size not in CONV_PATCHES:

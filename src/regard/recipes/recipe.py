@@ -9,7 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from regard.core.errors import CheckpointError, ConfigError
+from regard.checkpoints.run_folder import RunFolder
+from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.core.files import read_text
 from regard.core.numbers import mentioned
 from regard.core.plugins import load_plugins, loaded_plugins, module_name
@@ -17,8 +18,9 @@ from regard.core.registry import did_you_mean
 from regard.core.settings import parse
 from regard.core.yaml_text import MOST_BYTES, parse_yaml
 from regard.models.presets import ModelSettings, resolve_for
+from regard.recipes.recipe_files import builtin_names, check_there
 from regard.tasks.base import TASKS
-from regard.tasks.recipe import SECTIONS, Recipe, meant_task, recipe_from
+from regard.tasks.recipe import SECTIONS, Recipe, meant_task, recipe_from, recipe_in
 
 
 def load_recipe(named: str | Path | Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
@@ -46,6 +48,22 @@ def load_recipe(named: str | Path | Mapping[str, Any], overrides: Iterable[str] 
     known = {*map(module_name, recipe.plugins)}
     more = [one for one in loaded_plugins() if module_name(one) not in known]
     return recipe.model_copy(update={"plugins": (*recipe.plugins, *more)})
+
+
+def recipe_of_run(path: Path, overrides: Iterable[str] = ()) -> Recipe:
+    """What the run of a folder was asked for, with settings overridden, to go on with it.
+
+    The plug-ins that it needs must have been loaded, and its data be known here.
+    """
+    folder = RunFolder(path)
+    if not folder.settings.exists():
+        raise CheckpointError(f"{path} holds no {folder.settings.name}: name its recipe as well")
+    if not recipe_in(folder).data.is_trusted:
+        raise DataError(
+            f"{path} was not trained here, and its {folder.settings.name} names data outside its "
+            f"folder: look at it, then give it as the recipe, {folder.settings}"
+        )
+    return load_recipe(str(folder.settings), overrides)
 
 
 def _resize(raw: dict[str, Any], overrides: Sequence[str]) -> None:
@@ -81,7 +99,7 @@ def _check_model(raw: Mapping[str, Any]) -> None:
 
 def recipe_name(recipe: str | Path) -> str:
     """What the run of a recipe is called, where nobody says otherwise: as its file."""
-    return Path(recipe).name.removesuffix(".yaml")
+    return Path(recipe).name.removesuffix(".yaml").removesuffix(".yml")
 
 
 def as_overrides(settings: Mapping[str, Any]) -> list[str]:
@@ -127,13 +145,25 @@ def _noting(problems: list[str]) -> Iterator[None]:
 def builtin_recipes() -> dict[str, str]:
     """The built-in recipes: name -> its first line."""
     folder = files("regard.recipes")
-    names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".yaml"))
-    first = {name: (folder / name).read_text().partition("\n")[0] for name in names}
-    return {x.removesuffix(".yaml"): line.removeprefix("#").strip() for x, line in first.items()}
+    texts = {name: (folder / f"{name}.yaml").read_text() for name in builtin_names()}
+    first = {name: text.partition("\n")[0] for name, text in texts.items()}
+    return {name: line.removeprefix("#").strip() for name, line in first.items()}
+
+
+def recipes_by_preset() -> dict[str, list[str]]:
+    """The built-in recipes of each preset; one of the preset's own name first."""
+    default = ModelSettings.model_fields["preset"].default
+    found: dict[str, list[str]] = {}
+    for name in builtin_names():
+        text = (files("regard.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
+        preset = str((parse_yaml(text).get("model") or {}).get("preset", default))
+        found.setdefault(preset, []).append(name)
+    return {preset: sorted(some, key=lambda x: x != preset) for preset, some in found.items()}
 
 
 def _read(name: str) -> dict[str, Any]:
     known = builtin_recipes()
+    check_there(name)
     if name in known:
         text = (files("regard.recipes") / f"{name}.yaml").read_text(encoding="utf-8")
     elif (path := Path(name)).is_file():
@@ -149,7 +179,7 @@ def _read(name: str) -> dict[str, Any]:
     try:
         raw = parse_yaml(text)
     except ConfigError as error:
-        raise ConfigError(f"recipe {name} is no YAML: {error}") from None
+        raise ConfigError(f"recipe {name} is not YAML: {error}") from None
     if not isinstance(raw, dict):
         raise ConfigError(f"recipe {name} must have the sections {', '.join(SECTIONS)}")
     return raw
@@ -174,6 +204,16 @@ def override_setting(raw: dict[str, Any], override: str) -> None:
         inside[part] = {**there}
         inside = inside[part]
     inside[key] = found
+
+
+def setting_name(override: str) -> str:
+    """``section.key`` of what an override changes.
+
+    >>> setting_name("lr=1e-3"), setting_name("model.dropout=0")
+    ('train.lr', 'model.dropout')
+    """
+    section, key, _ = _parts(override)
+    return f"{section}.{key}"
 
 
 def _parts(override: str) -> tuple[str, str, str]:

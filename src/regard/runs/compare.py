@@ -24,10 +24,10 @@ from regard.data.worlds.registry import WORLDS
 from regard.decoding.settings import DecodeSettings
 from regard.recipes.recipe import builtin_recipes, load_recipe, overrides_of
 from regard.runs import comparison as results
+from regard.runs.claims import settings_changes
 from regard.runs.comparison import Comparison, SystemRow
 from regard.runs.estimate import Budget, parse_budget
 from regard.runs.side_by_side import ALONE, Crew, Line, train_side_by_side
-from regard.runs.train import settings_changes
 from regard.runs.trainings import Entry, SystemTrainings, Watching, untold, unwatched
 from regard.tasks.opening import pick_device
 from regard.tasks.recipe import SECTIONS, Recipe

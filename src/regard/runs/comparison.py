@@ -16,6 +16,7 @@ from regard.core.files import write_whole
 from regard.core.numbers import counted, measured
 from regard.data.records import Pair
 from regard.evaluation.systems import by_length, paired_bootstrap
+from regard.runs.rates import is_at_edge
 from regard.runs.trainings import Entry, FinishedTraining
 from regard.tasks.translation import VALID_SENTENCES
 from regard.visual.charts import curves
@@ -104,6 +105,13 @@ class Comparison:
     rows: tuple[SystemRow, ...]
 
     @property
+    def warnings(self) -> list[str]:
+        """What speaks against trusting the order of the systems."""
+        edge = [f"{row.lr:g} of {row.system}" for row in self.done if _is_at_edge(row)]
+        told = [f"learning rate {one} is at the edge of its grid" for one in edge]
+        return [*told, "one seed, so the order may be chance"] if len(self.seeds) == 1 else told
+
+    @property
     def done(self) -> list[SystemRow]:
         """The rows of systems that did not fail."""
         return [row for row in self.rows if row.error is None]
@@ -128,6 +136,7 @@ class Comparison:
             "budget": self.budget,
             "seeds": list(self.seeds),
             "best": self.best,
+            "warnings": self.warnings,
             "bleu_signature": self.bleu_signature,
             "chrf_signature": self.chrf_signature,
             "systems": [asdict(row) for row in self.rows],
@@ -244,7 +253,8 @@ def scores_table(comparison: Comparison) -> Table:
     """The lecture's table."""
     return Table(
         f"{comparison.data}: {SPLIT}, {comparison.n_sentences:,} sentences; {comparison.budget} "
-        f"a training; {counted(len(comparison.seeds), 'seed')}",
+        f"a training; {counted(len(comparison.seeds), 'seed')}"
+        + "".join(f"; warning: {one}" for one in comparison.warnings),
         HEADER,
         [_scores(row, comparison.best) for row in comparison.rows],
     )
@@ -291,9 +301,12 @@ def plain_table(comparison: Comparison) -> Table:
 
 def _rate(row: SystemRow) -> str:
     """The rate chosen, with a star where the grid ended there, for it widens no further."""
+    return f"{row.lr:g}{'*' if _is_at_edge(row) else ''}"
+
+
+def _is_at_edge(row: SystemRow) -> bool:
     tried = [one["lr"] for one in row.lr_grid if one["lr"] is not None]
-    at_the_edge = len(tried) > 1 and row.lr in (min(tried), max(tried))
-    return f"{row.lr:g}{'*' if at_the_edge else ''}"
+    return row.lr is not None and is_at_edge(row.lr, tried)
 
 
 def _scores(row: SystemRow, best: str) -> list[str]:
@@ -357,6 +370,7 @@ def _page(comparison: Comparison, tables: Sequence[Table], settings: str) -> str
         f"{len(comparison.rows)} systems on {comparison.data}",
         facts=[
             ("Best BLEU", comparison.best),
+            *(("Warning", one) for one in comparison.warnings),
             ("Budget of a training", comparison.budget),
             ("Seeds", ", ".join(map(str, comparison.seeds))),
             ("Test sentences", f"{comparison.n_sentences:,}"),

@@ -146,8 +146,8 @@ class HeadMeasures:
 
     rows: tuple[Mapping[str, Any], ...]
     """name, layer, head; the measures of ``regard.inspection.heads``; then, when it is ablated,
-    loss_change (nats a token) and the change of each other score. A translator's also have aer and
-    antecedent, those of pictures pixel_distance. None where it does not apply."""
+    loss_change (nats per token) and the change of each other score. A translator's also have aer
+    and antecedent, those of pictures pixel_distance. None where it does not apply."""
     distances: tuple[tuple[float | None, ...], ...]
     map: tuple[tuple[float, float], ...]
     clusters: tuple[int, ...]

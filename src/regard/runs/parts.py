@@ -19,7 +19,7 @@ from typing import BinaryIO
 from regard.core.errors import DataError
 
 LONGEST = 2**24
-"""Bytes of a line; a longer one is no text, and no memory is spent on it."""
+"""Bytes of a line; a longer one is not text, and no memory is spent on it."""
 _BOM = b"\xef\xbb\xbf"
 _PACKED = (b"\x1f\x8b", b"\xfd7zXZ", b"PK\x03\x04", b"(\xb5/\xfd")
 
@@ -109,12 +109,12 @@ def matching(patterns: Sequence[str]) -> list[Path]:
         if path.is_dir():
             raise DataError(f"--in {path} is a folder; give its files, such as '{path}/*.txt'")
         if not path.is_file():
-            raise DataError(f"--in {path} is no plain file, and must be read more than once")
+            raise DataError(f"--in {path} is not a plain file, and must be read more than once")
     return found
 
 
 def looked_through(path: Path, part_lines: int) -> LineFile:
-    """Read a file once: its digest, and where its parts begin; what is no text is refused."""
+    """Read a file once: its digest, and where its parts begin; what is not text is refused."""
     digest, starts, at, n = hashlib.sha256(), list[int](), 0, 0
     with _telling(path), path.open("rb") as file:
         stamp = _stamp(path)

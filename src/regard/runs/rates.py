@@ -67,6 +67,15 @@ def rate_at(centre: float, steps: int) -> float:
     return float(f"{centre * STEP**steps:.3g}")
 
 
+def is_at_edge(rate: float, tried: Sequence[float]) -> bool:
+    """Whether it is the smallest or the largest of several, so that a better may lie beyond.
+
+    >>> is_at_edge(2, [1, 2, 4]), is_at_edge(4, [1, 2, 4]), is_at_edge(1, [1, 1])
+    (False, True, False)
+    """
+    return len(set(tried)) > 1 and rate in (min(tried), max(tried))
+
+
 def least_cost(shares: Sequence[float] = SHARES) -> float:
     """Shares of the budget that a search takes where the grid need not widen."""
     first, *others = shares

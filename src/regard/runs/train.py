@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,39 +16,37 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard import __version__
-from regard.checkpoints.lock import FolderLock, locked
 from regard.checkpoints.run_folder import (
     RunFolder,
-    check_links,
-    load_settings,
     save_config,
     save_model,
     save_settings,
 )
 from regard.checkpoints.snapshots import DamagedSnapshotError, Snapshot, SnapshotStore
-from regard.core.errors import CheckpointError, ConfigError, TrainingError
+from regard.core.errors import ConfigError, TrainingError
 from regard.core.files import telling, write_whole
 from regard.data.stream import Prefetched
 from regard.evaluation.metrics import METRICS
 from regard.models.presets import n_parameters
+from regard.runs.claims import LIMITS, Claim
 from regard.runs.estimate import Estimate, estimate
 from regard.runs.prepare import prepare
 from regard.tasks.base import TASKS, Evaluation, Prepared
 from regard.tasks.opening import memory_told, peak_memory, pick_device
-from regard.tasks.recipe import Recipe, recipe_from, remember_data
+from regard.tasks.recipe import Recipe
 from regard.training.distributed import (
     Ranks,
     Stopped,
     check_processes,
     dividing,
     joined,
-    launch_name,
     own_device,
     stop_on_signals,
 )
 from regard.training.loop import Observer, Outcome, Setup, Trainer
 from regard.training.metrics import MetricsLog, NotFiniteError
 from regard.training.optimisers import freeze
+from regard.training.trackers import IDS, Tracked, Tracking, check_installed
 from regard.training.update import CapturedUpdate, Update
 
 if TYPE_CHECKING:
@@ -78,12 +76,13 @@ def train(
     observers: Sequence[Observer] = (),
     say: Say = lambda _text: None,
 ) -> Trained | None:
-    """Train, validate, score and report. None where ``resume`` finds a finished run.
+    """Train, validate, score and report. None where ``resume`` finds nothing left to do.
 
     ``test_sets`` are scored at the end, all there are where none are named. ``say`` is told in
     words what happens, ``observers`` in numbers.
     """
     place, settings = own_device(pick_device(device)), recipe.train
+    check_installed(settings.log)
     with (
         joined(place, alone_too=settings.parallel == "shard") as ranks,
         torch.random.fork_rng(devices=[place] if place.type == "cuda" else []),
@@ -96,39 +95,13 @@ def train(
             held.enter_context(in_one_order(place))
         folder, claim = RunFolder(out), Claim(recipe, resume=resume, overwrite=overwrite)
         goes_on = ranks.by_writer(lambda: claim.make(folder, held))
-        if ranks.by_writer(lambda: goes_on and folder.finished()):
+        if ranks.by_writer(lambda: goes_on and _is_over(folder, claim, say)):
             return None
         prepared, trainer, expected = _prepared(recipe, folder, place, ranks, goes_on, claim, say)
-        outcome = _run(trainer, prepared, folder, observers)
+        outcome = _run(trainer, prepared, folder, observers, say)
         if outcome.signal is not None:
             return Trained(folder, outcome, {}, None)
         return _finished(prepared, folder, outcome, expected, test_sets, ranks)
-
-
-class Claim:
-    """A folder that a training is to be written to: it must be ours, and ours to replace."""
-
-    def __init__(self, recipe: Recipe, *, resume: bool, overwrite: bool) -> None:
-        self.recipe, self.resume, self.overwrite = recipe, resume, overwrite
-        self._lock: FolderLock | None = None
-
-    def make(self, folder: RunFolder, held: ExitStack) -> bool:
-        """Hold the folder until ``held`` ends -> whether what was begun in it goes on.
-
-        A training that torchrun started again goes on, whatever was asked for.
-        """
-        if folder.path.exists() and not folder.path.is_dir():
-            raise CheckpointError(f"{folder.path} is a file; choose another --out")
-        self._lock = held.enter_context(locked(folder.path, launch_name()))
-        goes_on = self.resume or self._lock.is_started_again
-        _check_claim(folder, self.recipe, resume=goes_on, overwrite=self.overwrite)
-        remember_data(folder.path, self.recipe.data)
-        return goes_on
-
-    def begin(self) -> None:
-        """From now on the folder holds this training."""
-        if self._lock is not None:
-            self._lock.begin()
 
 
 def _prepared(
@@ -148,6 +121,8 @@ def _prepared(
         prepared = prepare(recipe, place, begun=begun_in, cache=folder.path / "ids")
     for note in prepared.notes:
         say(note)
+    if snapshot is None:  # at once: the first metrics can be minutes away
+        say(_begins(prepared, folder))
     # Compiling or recording twice would take longer than many a training: ``--dry-run`` tells what
     # it costs.
     several = ranks.n > 1 or recipe.train.parallel == "shard"
@@ -163,6 +138,9 @@ def _prepared(
     if snapshot is not None:
         trainer.restore(snapshot)
         say(f"resuming at step {snapshot.step}")
+        if ranks.is_writer and (told := claim.changed_rate(snapshot.step, prepared.config.d_model)):
+            say(told)
+        ranks.by_writer(lambda: claim.go_on(folder, prepared.recipe))
     else:
         if goes_on:
             say(f"nothing to resume in {folder.path}; starting at step 0")
@@ -170,6 +148,23 @@ def _prepared(
         ranks.by_writer(lambda: _begin(prepared, folder))
     claim.begin()
     return prepared, trainer, expected
+
+
+def _begins(prepared: Prepared, folder: RunFolder) -> str:
+    """What is about to be trained, where, and until when."""
+    settings = prepared.recipe.train
+    limits = {name: getattr(settings, name) for name in LIMITS}
+    until = " or ".join(f"{name}={x:g}" for name, x in limits.items() if x is not None)
+    n = n_parameters(prepared.model)
+    return f"training {n:,} parameters into {folder.path}, until {until}"
+
+
+def _is_over(folder: RunFolder, claim: Claim, say: Say) -> bool:
+    """Whether a run is finished, and would be by the settings that are asked for now."""
+    if not folder.finished():
+        return False
+    snapshot = _latest(folder.checkpoints, say) if claim.has_new_limits else None
+    return claim.is_over(folder, snapshot)
 
 
 def _latest(checkpoints: Path, say: Say) -> Snapshot | None:
@@ -260,39 +255,6 @@ def in_one_order(device: torch.device) -> Iterator[None]:
             torch.use_deterministic_algorithms(False)
 
 
-def _check_claim(folder: RunFolder, recipe: Recipe, *, resume: bool, overwrite: bool) -> None:
-    """Refuse a folder that is not ours to write to; nothing is touched yet."""
-    check_links(folder)
-    if resume and folder.settings.exists():
-        begun = recipe_from(load_settings(folder))
-        old, new = (one.model_dump(mode="json", exclude={"plugins"}) for one in (begun, recipe))
-        if changes := list(settings_changes(old, new, depth=1)):
-            raise ConfigError(f"{folder.path} was begun with other settings: {'; '.join(changes)}")
-    elif folder.settings.exists() and not overwrite:
-        raise CheckpointError(
-            f"{folder.path} already holds a run; go on with --resume, replace it with "
-            "--overwrite, or choose another --out"
-        )
-    elif folder.model_config.exists() and not overwrite:
-        raise CheckpointError(
-            f"{folder.path} holds a model that was not trained here: it has a "
-            f"{folder.model_config.name} and no {folder.settings.name}; replace it with "
-            "--overwrite, or choose another --out"
-        )
-
-
-def settings_changes(
-    old: Mapping[str, Any], new: Mapping[str, Any], *, depth: int, where: str = ""
-) -> Iterator[str]:
-    """What both name and do not agree on; sections lie up to ``depth`` deep in one another."""
-    for key in [key for key in new if key in old]:
-        was, value = old[key], new[key]
-        if depth and isinstance(was, dict) and isinstance(value, dict):
-            yield from settings_changes(was, value, depth=depth - 1, where=f"{where}{key}.")
-        elif was != value:
-            yield f"{where}{key} was {was!r} and is now {value!r}"
-
-
 def _begin(prepared: Prepared, folder: RunFolder) -> None:
     """Delete what an earlier run, of any task, wrote and nothing else; write what was asked for.
 
@@ -305,6 +267,7 @@ def _begin(prepared: Prepared, folder: RunFolder) -> None:
                 shutil.rmtree(folder.path / name)
         of_tasks = {folder.path / name for task in TASKS.values() for name in task.files}
         of_any = (folder.model_config, folder.weights, folder.metrics, folder.report)
+        (folder.path / IDS).unlink(missing_ok=True)
         for path in (folder.scores, *of_any, *of_tasks, folder.settings):
             path.unlink(missing_ok=True)
     save_settings(folder, prepared.recipe.model_dump(mode="json"))
@@ -351,14 +314,26 @@ def _trainer(prepared: Prepared, folder: RunFolder, ranks: Ranks, say: Say) -> T
 
 
 def _run(
-    trainer: Trainer, prepared: Prepared, folder: RunFolder, observers: Sequence[Observer]
+    trainer: Trainer, prepared: Prepared, folder: RunFolder, observers: Sequence[Observer], say: Say
 ) -> Outcome:
-    """Run the loop, its metrics going to the folder too."""
-    writes = trainer.setup.ranks.is_writer
-    metrics = MetricsLog(folder.metrics, first_step=trainer.progress.step) if writes else None
+    """Run the loop, its metrics going to the folder and a tracker too."""
+    step, recipe = trainer.progress.step, prepared.recipe
+    with ExitStack() as held:
+        heard: list[Observer] = []
+        if trainer.setup.ranks.is_writer:
+            heard = [MetricsLog(folder.metrics, first_step=step), *observers]
+            tracking = Tracking(folder.path, step, _flat(recipe))
+            tracker = Tracked(recipe.train.log, tracking, say)
+            held.callback(tracker.close)
+            heard.insert(1, tracker)
+        return _observed(trainer, prepared, heard)
+
+
+def _observed(trainer: Trainer, prepared: Prepared, observers: Sequence[Observer]) -> Outcome:
+    """Run the loop; of a batch that led to no number, an example is told."""
     try:
         with memory_told(prepared.device):
-            return trainer.run(() if metrics is None else (metrics, *observers))
+            return trainer.run(observers)
     except NotFiniteError as error:
         if not error.numbers:  # those of the batch are with another process
             raise
@@ -366,6 +341,3 @@ def _run(
         raise TrainingError(
             f"{error}; it has {len(error.numbers)} examples, the first is {first!r}"
         ) from error
-    finally:
-        if metrics is not None:
-            metrics.close()

@@ -72,7 +72,7 @@ class _Silent:
         pass
 
 
-def unwatched(_settings: TrainSettings, _work: Work) -> AbstractContextManager[Any]:
+def unwatched(_settings: TrainSettings, _work: Work | None = None) -> AbstractContextManager[Any]:
     """Watch nothing."""
     return nullcontext(_Silent())
 

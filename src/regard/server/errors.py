@@ -48,7 +48,7 @@ _WORDS: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     "literal_error": lambda about: f"must be {about['expected']}",
     **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "must be a JSON object"),
-    "json_invalid": "is no JSON",
+    "json_invalid": "is not JSON",
     # the name of a field comes in quotes
     "union_tag_not_found": lambda about: f"needs a field {about['discriminator'][1:-1]}",
     "union_tag_invalid": lambda about: (

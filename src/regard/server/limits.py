@@ -76,7 +76,7 @@ def read_key(key: str | None, file: Path | None) -> str | None:
     except OSError as error:
         raise ConfigError(f"--api-key-file: cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"--api-key-file: {file} is no text; write the key into it") from None
+        raise ConfigError(f"--api-key-file: {file} is not text; write the key into it") from None
 
 
 def check_public(host: str, api_key: str | None) -> None:

@@ -129,7 +129,7 @@ class ExplainRequest(Request):
         None, description="What a model that writes is to write; else it writes by itself."
     )
     max_tokens: int | None = Field(
-        None, ge=1, le=MAX_NEW, description="So many tokens a language model writes at most."
+        None, ge=1, le=MAX_NEW, description="Number of tokens a language model writes at most."
     )
     edits: list[Edit] = Field([], max_length=MAX_EDITS, description="What if?")
     steps: StepsChoice | None = Field(None, description="Show the six steps of this row, too.")

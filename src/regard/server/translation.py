@@ -61,7 +61,7 @@ class LibreTranslateRequest(DetectRequest):
         "", description="How a translation begins; a list has one for each text of q."
     )
     alternatives: int = Field(
-        0, ge=0, le=MAX_ALTERNATIVES, description="So many other translations, if there are."
+        0, ge=0, le=MAX_ALTERNATIVES, description="Number of other translations, if there are."
     )
 
 
@@ -146,7 +146,7 @@ async def _fields_of(request: Request, kind: type[Fields]) -> Fields:
         try:
             fields = json.loads(await request.body())
         except (ValueError, RecursionError):  # broken, no UTF-8, an endless number, too deep
-            raise RefusedError(400, "the body is no JSON") from None
+            raise RefusedError(400, "the body is not JSON") from None
     elif sent in ("application/x-www-form-urlencoded", "multipart/form-data"):
         fields = await _read_form(request)
     else:
@@ -165,7 +165,7 @@ async def _read_form(request: Request) -> dict[str, Any]:
     except HTTPException:
         raise
     except Exception:  # parsers of forms raise whatever they like
-        raise RefusedError(400, "the body is no form") from None
+        raise RefusedError(400, "the body is not a form") from None
     return {name: values[0] if len(values) == 1 else values for name, values in several.items()}
 
 

@@ -372,7 +372,7 @@ class Task(ABC):
         return saved_examples(run.folder.path) or []
 
     def tokenizers(self, run: Any) -> tuple[Tokenizer | None, Tokenizer | None]:
-        """What reads and what writes; None where that is no text."""
+        """What reads and what writes; None where that is not text."""
         return None, None
 
     def info(self, run: Any) -> Mapping[str, Any]:

@@ -166,7 +166,7 @@ class CaptionValidation:
 
     @torch.inference_mode()
     def loss(self, model: CaptionModel) -> float:
-        """The loss a token, smoothed as in training."""
+        """The loss per token, smoothed as in training."""
         losses = divided(self.batches, lambda one: self.objective(model, one).total.item())
         return sum(losses) / self.count
 

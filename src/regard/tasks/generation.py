@@ -78,7 +78,7 @@ class Framing:
 
     @property
     def hidden_ids(self) -> tuple[int, ...]:
-        """What is never written: all that is no text, unless it is the end as well."""
+        """What is never written: all that is not text, unless it is the end as well."""
         marks = self.tokenizer.specials
         silent = {marks.pad, marks.begin, marks.unknown} - {None, marks.end, *marks.other_ends}
         return tuple(sorted(number for number in silent if number is not None))

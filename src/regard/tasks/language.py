@@ -174,7 +174,7 @@ class PreparedLanguage(Prepared):
 
     @override
     def validation(self) -> Scoring:
-        """On windows that do not overlap, in nats a token, without smoothing."""
+        """On windows that do not overlap, in nats per token, without smoothing."""
         ids = self.framing.laid(self.splits["valid"])
 
         def scores(model: LanguageModel) -> dict[str, float]:

@@ -30,7 +30,7 @@ from regard.models.settings import DecoderConfig, EncoderConfig
 from regard.tasks.edits import AnyEdit, as_json
 from regard.text.tokenizer import SPACE, Tokenizer
 from regard.visual.heat_maps import Pixels, data_uri
-from regard.visual.look_files import look_file, look_fragment, look_png
+from regard.visual.look_files import look_figure, look_file, look_fragment
 from regard.visual.matrix import look_text
 from regard.visual.payload import (
     ROLLOUT,
@@ -386,14 +386,15 @@ class Look:
         steps = self._steps_shown(payload, chosen)
         return look_file(payload, form, selected=chosen, steps=steps)
 
-    def as_png(self, selected: Selected | None = None) -> bytes:
-        """A PNG of a picture with where it was looked at; other looks have none."""
-        return look_png(self.payload(), selected or Selected())
+    def as_figure(self, form: str, selected: Selected | None = None) -> bytes:
+        """A PNG or PDF of what the SVG shows."""
+        return look_figure(self.payload(), form, selected or Selected())
 
     def save(self, path: str | Path) -> None:
         """Write one file by the ending of its name; .html works offline (see ``as_file``)."""
         form = Path(path).suffix.removeprefix(".").lower()
-        write_whole(Path(path), self.as_png() if form == "png" else self.as_file(form))
+        drawn = form in ("png", "pdf")
+        write_whole(Path(path), self.as_figure(form) if drawn else self.as_file(form))
 
     def __repr__(self) -> str:
         parts = [

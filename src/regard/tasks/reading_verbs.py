@@ -188,7 +188,7 @@ def _check_question(question: str, text: str, remedy: str) -> None:
     if not question.strip():
         raise DataError("the question is empty; ask something")
     if not text.strip():
-        raise DataError(f"there is no text to find the answer in; give it{remedy}")
+        raise DataError(f"there is not text to find the answer in; give it{remedy}")
 
 
 class Embed(BuiltinVerb):

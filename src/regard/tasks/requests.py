@@ -97,7 +97,7 @@ class SamplingOptions(Options):
     temperature: float | None = Field(
         None, description="Sample: below 1 surer, above 1 bolder; 0 is the most probable each time."
     )
-    top_k: int | None = Field(None, description="Sample from so many most probable tokens.")
+    top_k: int | None = Field(None, description="Number of most probable tokens to sample from.")
     top_p: float | None = Field(
         None, description="Sample from the most probable tokens that reach this share."
     )
@@ -199,7 +199,7 @@ class DetectOptions(Options):
     out: Path | None = Field(
         None,
         description="Draw the boxes into the picture and write it: a file (.png, .jpg, .webp, "
-        ".svg) for one picture, a folder for several.",
+        ".svg, .pdf) for one picture, a folder for several.",
     )
 
 
@@ -225,7 +225,7 @@ class CaptionRequest(PictureRequest):
         None, ge=0, le=5, allow_inf_nan=False, description="Sample; 0 takes the likeliest token."
     )
     top_k: int | None = Field(
-        None, ge=1, le=100_000, description="Only so many of the likeliest tokens."
+        None, ge=1, le=100_000, description="Only this many of the likeliest tokens."
     )
     top_p: float | None = Field(
         None, gt=0, le=1, allow_inf_nan=False, description="Only the likeliest of this share."
@@ -251,7 +251,7 @@ class FillOptions(Options):
     """How the command line guesses words."""
 
     n: int | None = Field(
-        None, ge=1, description="Print so many guesses for each mask: `word TAB probability`."
+        None, ge=1, description="Number of guesses to print for each mask: `word TAB probability`."
     )
 
 
@@ -272,7 +272,7 @@ class AnswerOptions(Options):
     text: str | None = Field(None, description="The text that has the answer in it.")
     file: Path | None = Field(None, description="A file that holds the text.")
     top: int | None = Field(
-        None, ge=1, description="Print so many answers, and an empty line after them."
+        None, ge=1, description="Number of answers to print, with an empty line after them."
     )
 
 
@@ -309,7 +309,7 @@ class GenerateRequest(Request):
         1.0, ge=0, le=5, allow_inf_nan=False, description="0 takes the most probable token."
     )
     top_k: int | None = Field(
-        None, ge=1, le=100_000, description="Only so many of the likeliest tokens."
+        None, ge=1, le=100_000, description="Only this many of the likeliest tokens."
     )
     top_p: float | None = Field(
         None, gt=0, le=1, allow_inf_nan=False, description="Only the likeliest of this share."

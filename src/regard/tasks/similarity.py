@@ -249,7 +249,7 @@ class SimilarityTask(EncodingTask):
     def form(self, run: Embedder) -> Form:
         return Form(
             label="A text",
-            other="Texts to compare it with, one a line",
+            other="Texts to compare it with, one per line",
             optional=True,
             go="Compare",
             answer="Nearest",

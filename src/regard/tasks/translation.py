@@ -131,7 +131,7 @@ class TranslationValidation:
 
     @torch.inference_mode()
     def loss(self, model: SequenceModel) -> float:
-        """The loss a token, smoothed as in training.
+        """The loss per token, smoothed as in training.
 
         Without smoothing, a model that was told to doubt would look worse the better it learned it.
         """
@@ -438,7 +438,7 @@ BLEU_SENTENCES = 100
 def pair_judge(run: Run, pairs: Sequence[Pair]) -> Scorer:
     """Of a translator: ``loss`` and ``bleu``.
 
-    The loss is nats a token, the right tokens before it being given, without smoothing. BLEU is
+    The loss is nats per token, the right tokens before it being given, without smoothing. BLEU is
     that of greedy search for the first pairs.
     """
     examples = encode_pairs(pairs, run.tokenizers.source, run.tokenizers.target)

@@ -21,7 +21,7 @@ TEMPLATE = "chat_template.jinja"
 MOST_TEMPLATE = 2**20
 """Bytes of that file."""
 APART = "\ufdd0"
-"""Parts what stands on its two sides, and is no text: Unicode will never make it a character."""
+"""Parts what stands on its two sides, and is not text: Unicode will never make it a character."""
 _LOST = "\ufffd"
 Message = Mapping[str, str]
 """``role`` and ``content``."""
@@ -35,7 +35,7 @@ class ChatTemplate:
         self._source, self._special, self._where = source, dict(special), where
         answer = RENDERER.ask(source, None)
         if "broken" in answer:
-            raise CheckpointError(f"{where} is no template: {answer['broken']}")
+            raise CheckpointError(f"{where} is not a template: {answer['broken']}")
         self._text(answer)
 
     def render(self, messages: Sequence[Message], *, answer: bool = True) -> str:

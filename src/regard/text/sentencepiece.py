@@ -82,7 +82,7 @@ def _pieces_of(data: bytes, path: Path) -> SentencePieces:
 
 
 def _bytes_in(message: Mapping[int, int | bytes], number: int, otherwise: bytes) -> bytes:
-    """A field that is no number."""
+    """A field that is not a number."""
     found = message.get(number, otherwise)
     if not isinstance(found, bytes):
         raise ValueError(f"field {number} is a number, where bytes are expected")

@@ -41,7 +41,8 @@ def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
             growth *= _growth(step)
         if growth > MOST_EXPANSION:
             raise CheckpointError(
-                f"{path} is no tokenizer to be used: its {name} may make {growth:.0e} signs of one"
+                f"{path} is not a tokenizer to be used: its {name} may make {growth:.0e} signs of "
+                "one"
             )
     inner.no_padding()
     inner.no_truncation()

@@ -100,6 +100,17 @@ class Setup:
     ranks: Ranks = field(default_factory=Ranks)
 
 
+def limit_reached(settings: TrainSettings, progress: Progress) -> str | None:
+    """Why a training that has come so far ends, if it does."""
+    if settings.max_steps is not None and progress.step >= settings.max_steps:
+        return f"reached max_steps={settings.max_steps}"
+    if settings.max_minutes is not None and progress.seconds >= 60 * settings.max_minutes:
+        return f"reached max_minutes={settings.max_minutes:g}"
+    if settings.patience is not None and progress.stale >= settings.patience:
+        return f"no better for {progress.stale} validations"
+    return None
+
+
 class Trainer:
     """Runs a training from its beginning or from a snapshot to its end."""
 
@@ -165,14 +176,7 @@ class Trainer:
 
     def _limit_reached(self) -> str | None:
         self._tick()
-        progress, settings = self.progress, self.settings
-        if settings.max_steps is not None and progress.step >= settings.max_steps:
-            return f"reached max_steps={settings.max_steps}"
-        if settings.max_minutes is not None and progress.seconds >= 60 * settings.max_minutes:
-            return f"reached max_minutes={settings.max_minutes:g}"
-        if settings.patience is not None and progress.stale >= settings.patience:
-            return f"no better for {progress.stale} validations"
-        return None
+        return limit_reached(self.settings, self.progress)
 
     def _step(self) -> None:
         progress, settings = self.progress, self.settings

@@ -1,4 +1,4 @@
-"""Metrics of a training: summed up over steps, and written as JSON lines and TensorBoard events."""
+"""Metrics of a training: summed up over steps, and written as JSON lines."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import json
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.record_writer import RecordWriter
 from torch import Tensor
 
 from regard.core.errors import TrainingError
@@ -108,45 +104,18 @@ def _added(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 class MetricsLog:
-    """An observer of the training loop that writes ``metrics.jsonl`` and TensorBoard events.
-
-    Torch's own writer of events does this in a thread, whose errors (a full disk) nobody can catch.
-    """
+    """An observer of the training loop that writes ``metrics.jsonl``."""
 
     def __init__(self, path: Path, *, first_step: int) -> None:
         """Go on after ``first_step``: lines of a run that was killed later are dropped."""
         kept = [line for line in read_metrics(path) if line["step"] <= first_step]
         write_whole(path, "".join(json.dumps(line) + "\n" for line in kept))
         self._path = path
-        self._events = path.parent / "tensorboard" / f"events.out.tfevents.{time.time_ns()}.regard"
-        with telling(self._events):
-            self._events.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._events.open("wb")
-        self._writer = RecordWriter(self._file)
-        self._put(file_version="brain.Event:2")
-        # Tells the reader to forget what a killed run wrote about the steps that come again.
-        self._put(step=first_step + 1, session_log=SessionLog(status=SessionLog.START))
 
     def __call__(self, line: Mapping[str, Any]) -> None:
         """Take in one report."""
         with telling(self._path), self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        values = [
-            Summary.Value(tag=f"{line['kind']}/{name}", simple_value=value)
-            for name, value in line.items()
-            if isinstance(value, int | float) and name != "step"
-        ]
-        self._put(step=line["step"], summary=Summary(value=values))
-
-    def close(self) -> None:
-        """Close the file; what could not be written was told before."""
-        with suppress(OSError):  # the rest of a write that has already failed
-            self._file.close()
-
-    def _put(self, **event: Any) -> None:
-        with telling(self._events):
-            self._writer.write(Event(wall_time=time.time(), **event).SerializeToString())
-            self._file.flush()
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from regard.core.settings import parse
 from regard.training.optimisers import OPTIMISERS
 from regard.training.schedules import SCHEDULES, ForcingSchedule
+from regard.training.trackers import TRACKERS
 
 
 def _lists(names: Iterable[str]) -> Any:
@@ -107,6 +108,12 @@ class TrainSettings(BaseModel):
     )
     eval_every: int = Field(1000, ge=1, description="Updates between two validations.")
     log_every: int = Field(50, ge=1, description="Updates between two lines of metrics.")
+    log: str = Field(
+        "tensorboard",
+        description="Where metrics go beside metrics.jsonl: tensorboard, wandb or mlflow (if they "
+        "are installed; their own variables say where), or none.",
+        json_schema_extra=_lists(TRACKERS),
+    )
     init: str | None = Field(
         None, description="A run folder whose weights and tokenizers to start from."
     )
@@ -210,6 +217,12 @@ class TrainSettings(BaseModel):
         if SCHEDULES[schedule].needs_end and info.data.get("max_steps", 1) is None:
             raise ValueError(f"{schedule!r} falls to zero at train.max_steps, which is not given")
         return schedule
+
+    @field_validator("log")
+    @classmethod
+    def _known_tracker(cls, log: str) -> str:
+        TRACKERS[log]  # or says which there are
+        return log
 
     @field_validator("optimiser")
     @classmethod

@@ -49,7 +49,7 @@ class UpdateResult(NamedTuple):
     n_tokens: int
     """Target tokens of all processes."""
     norm: Tensor
-    """Of the gradient of the loss a token, before clipping."""
+    """Of the gradient of the loss per token, before clipping."""
 
 
 Observer = Callable[[UpdateResult], object]

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from regard.core.errors import ConfigError
 from regard.core.files import write_whole
+from regard.visual.figures import figure
 from regard.visual.heat_maps import data_uri
 from regard.visual.svg import Markup, element, picture
 from regard.visual.theme import PALETTE
 
 Pixels = NDArray[np.uint8]
 """(H, W, 3)"""
-FILES = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP", ".svg": "SVG"}
+FILES = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
+FILES |= {".svg": "SVG", ".pdf": "PDF"}
 """What a picture with boxes can be written as, by the ending of its name."""
 LEAST = 320
 """Pixels of a side that a picture is enlarged to: labels need room."""
@@ -78,8 +80,8 @@ def write_boxes(path: Path, pixels: Pixels, boxes: Sequence[LabelledBox]) -> Non
     kind = FILES.get(path.suffix.lower())
     if kind is None:
         raise ConfigError(f"{path}: pictures are written as {', '.join(FILES)}; choose one of them")
-    if kind == "SVG":
-        write_whole(path, boxes_svg(pixels, boxes, title=path.stem))
+    if kind in ("SVG", "PDF"):
+        write_whole(path, figure(boxes_svg(pixels, boxes, title=path.stem), kind.lower()))
         return
     from PIL import Image
 

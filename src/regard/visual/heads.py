@@ -41,7 +41,7 @@ COLUMNS = (
     HeadColumn("aer", "AER", 100, ".1f", "alignment error rate, in %"),
     HeadColumn("antecedent", "ante", 100, ".1f", "antecedents of pronouns found, in %"),
     HeadColumn("pointing", "point", 100, ".1f", "largest weight on an object that is meant, in %"),
-    HeadColumn("loss_change", "Δloss", 1, "+.3f", "nats a token, when the head is ablated"),
+    HeadColumn("loss_change", "Δloss", 1, "+.3f", "nats per token, when the head is ablated"),
     HeadColumn("bleu_change", "ΔBLEU", 1, "+.1f", "of greedy search, when the head is ablated"),
     HeadColumn("true_captions_change", "Δtrue", 100, "+.1f", "true in %, when it is ablated"),
     HeadColumn("accuracy_change", "Δacc", 100, "+.1f", "accuracy in %, when the head is ablated"),
@@ -176,7 +176,7 @@ _KEY = (
     "{cost} when the head is ablated{most}; a ring costs none, or cannot be ablated."
 )
 _COSTS = {
-    "loss_change": ("loss added", "{:+.3f} nats a token"),
+    "loss_change": ("loss added", "{:+.3f} nats per token"),
     "moved_change": ("how far vectors turn", "{:.4f}"),
 }
 """What the area of a mark is, and how the largest is told."""

@@ -1,4 +1,4 @@
-"""A look in the form of any file we write: HTML, SVG, JSON, CSV or LaTeX; and for notebooks.
+"""A look in the form of any file we write: HTML, SVG, PNG, PDF, JSON, CSV or LaTeX; for notebooks.
 
 The HTML file works offline. It holds the drawing module, a small interface and the numbers; the
 browser itself refuses anything from outside. A notebook gets the same file in an ``<iframe
@@ -15,23 +15,25 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from regard.core.errors import ConfigError
 from regard.core.registry import did_you_mean
+from regard.visual.figures import figure
 from regard.visual.matrix import matrix
 from regard.visual.payload import Payload, Selected, answer_of, drawn, packed_payload, packed_steps
 from regard.visual.picture_maps import picture_maps, shows_picture
 from regard.visual.report import page
 from regard.visual.steps_table import steps_csv, steps_latex, steps_svg
 from regard.visual.svg import alone, element
-from regard.visual.tables import Table, csv_table, latex_table
-from regard.visual.theme import number, theme_js
+from regard.visual.tables import Table, csv_table
+from regard.visual.theme import theme_js
+from regard.visual.tikz import matrix_tikz
 
-FORMS = ("html", "svg", "png", "json", "csv", "tex")
+FORMS = ("html", "svg", "png", "pdf", "json", "csv", "tex")
 _OWN_IMPORTS = r'^import [^;]* from "\./\w+\.js";$'
 _FRAME = "width:100%;height:44rem;border:0;resize:vertical;overflow:auto"
 
@@ -50,9 +52,10 @@ def look_file(
     if form == "svg":
         return alone(look_svg(payload, chosen)) + "\n"
     if form == "csv":
-        return csv_table(_table(payload, chosen, repr))
+        return csv_table(_table(payload, chosen))
     if form == "tex":
-        return latex_table(_table(payload, chosen, number))
+        one = drawn(payload, chosen)
+        return matrix_tikz(one.weights.tolist(), one.rows, one.columns, title=one.title)
     raise ConfigError(
         f"a look is saved as {', '.join('.' + one for one in FORMS)}, not as .{form}"
         f"{did_you_mean(form, FORMS)}"
@@ -67,11 +70,11 @@ def look_svg(payload: Payload, selected: Selected) -> str:
     return matrix(one.weights.tolist(), one.rows, one.columns, title=one.title)
 
 
-def look_png(payload: Payload, selected: Selected) -> bytes:
-    """The picture with where it was looked at."""
-    if not shows_picture(payload, selected):
-        raise ConfigError("a PNG is of a picture that was looked at; save this look as .svg")
-    return picture_maps(payload, selected).png()
+def look_figure(payload: Payload, form: str, selected: Selected) -> bytes:
+    """A PNG or PDF of what the SVG shows: the matrix, or a picture with where it was looked at."""
+    if form == "png" and shows_picture(payload, selected):
+        return picture_maps(payload, selected).png()
+    return figure(look_file(payload, "svg", selected=selected), form)
 
 
 def steps_file(payload: Payload, steps: Steps, form: str) -> str:
@@ -83,11 +86,11 @@ def steps_file(payload: Payload, steps: Steps, form: str) -> str:
     return {"csv": steps_csv, "tex": steps_latex}[form](steps).rstrip("\n") + "\n"
 
 
-def _table(payload: Payload, selected: Selected, written: Callable[[float], str]) -> Table:
-    """A row a query, a column a key."""
+def _table(payload: Payload, selected: Selected) -> Table:
+    """A row a query, a column a key, all digits."""
     one = drawn(payload, selected)
     rows = [
-        [label, *map(written, weights)]
+        [label, *map(repr, weights)]
         for label, weights in zip(one.rows, one.weights.tolist(), strict=True)
     ]
     return Table(one.title, ["", *one.columns], rows)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from regard.visual.svg import Markup, element, escaped
 from regard.visual.tables import Table, table_html
@@ -137,13 +138,35 @@ def badge(verdict: bool, words: str) -> Markup:
     return element("strong", words, class_="verdict", style=style)
 
 
+class Elsewhere(NamedTuple):
+    """A claim whose card is on a page of its own, beside this one."""
+
+    name: str
+    claim: str
+    verdict: bool
+
+
 def cards_page(
-    title: str, cards: Sequence[Card], *, missing: Sequence[tuple[str, str]] = ()
+    title: str,
+    cards: Sequence[Card],
+    *,
+    missing: Sequence[tuple[str, str]] = (),
+    elsewhere: Sequence[Elsewhere] = (),
 ) -> str:
-    """All cards on one page, an overview first; ``missing`` are (name, why) of what failed."""
-    links = [element("a", one.name, href=f"#{one.name}") for one in cards]
-    verdicts = [badge(one.verdict, verdict_word(one.verdict)) for one in cards]
-    rows = [(link, one.claim, said) for link, one, said in zip(links, cards, verdicts, strict=True)]
+    """All cards on one page, an overview first; ``missing`` are (name, why) of what failed.
+
+    The overview leads to those that lie ``elsewhere``, each on the page NAME.html.
+    """
+    linked: list[tuple[Card | Elsewhere, str]] = [(one, f"#{one.name}") for one in cards]
+    linked += [(one, f"{one.name}.html") for one in elsewhere]
+    rows = [
+        (
+            element("a", one.name, href=link),
+            one.claim,
+            badge(one.verdict, verdict_word(one.verdict)),
+        )
+        for one, link in linked
+    ]
     overview = table_html(Table("Claims", ["Experiment", "Claim", "Verdict"], rows))
     failed = [element("p", f"{name} could not be run: {why}") for name, why in missing]
     main = element("main", element("h1", title), *failed, overview, *map(card, cards))

@@ -19,8 +19,10 @@ from regard.visual.theme import INK, exact, number
 
 Steps = Mapping[str, Any]
 _SHOWN = 3  # numbers of a vector
-# Columns and numbers of a vector, for ever narrower terminals; no step is ever left out.
-_NARROWER = ((range(7), 3), *(((0, 1, 2, 3, 4, 6), shown) for shown in (3, 2, 1)))
+# Whether a key has a line of its own below it for the value, and the numbers of a vector, for ever
+# narrower terminals; no step is ever left out.
+_NARROWER = ((False, 3), *((True, shown) for shown in (3, 2, 1)))
+_KEY, _VALUE = 1, 5  # columns
 _HEADER = ("looked at", "2 key", "3 score", "4 scaled", "5 softmax", "value", "6 weighted")
 _ONE = {"scores": "score", "weights": "weight", "keys": "key", "values": "value"}
 _LETTER, _ROW = 7.2, 24
@@ -55,23 +57,32 @@ def steps_table(steps: Steps, shown: int = _SHOWN) -> Table:
 
 
 def steps_text(steps: Steps, *, width: int = 80) -> RichTable:
-    """For the terminal; a narrow one is spared the values, and gets fewer numbers of a vector."""
-    for kept, shown in _NARROWER:
+    """For the terminal; in a narrow one values stand below their keys, with fewer numbers."""
+    for below, shown in _NARROWER:
         plain = steps_table(steps, shown)
-        cells = [[printable(row[i]) for i in kept] for row in [plain.header, *plain.rows]]
-        widest = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+        cells = [[printable(cell) for cell in row] for row in [plain.header, *plain.rows]]
+        if below:
+            cells = [_value_below(row) for row in cells]
+        columns = zip(*cells, strict=True)
+        widest = [max(cell_len(x) for cell in one for x in cell.split("\n")) for one in columns]
         if 1 + sum(3 + one for one in widest) <= width:  # with rules and margins
             break
     table = RichTable(title=Text(printable(plain.caption)), title_justify="left")
-    for i in kept:
-        table.add_column(plain.header[i], justify="right" if i in (2, 3, 4) else "left")
+    for i, name in enumerate(cells[0]):
+        table.add_column(name, justify="right" if i in (2, 3, 4) else "left")
     for s, row in enumerate(cells[1:]):
         table.add_row(*map(Text, row), end_section=s == len(steps["columns"]) - 1)
     return table
 
 
+def _value_below(row: Sequence[str]) -> list[str]:
+    """The cells of a row, the value on a second line under the key."""
+    both = "\n".join(cell for cell in (row[_KEY], row[_VALUE]) if cell)
+    return [row[0], both, *row[_KEY + 1 : _VALUE], *row[_VALUE + 1 :]]
+
+
 def steps_csv(steps: Steps) -> str:
-    """Every number, one a line: quantity, token and its position, index in a vector, value."""
+    """Every number, one per line: quantity, token and its position, index in a vector, value."""
     rows: list[list[str]] = []
 
     def add(what: str, token: str, at: int, values: Sequence[float | None]) -> None:

@@ -64,7 +64,7 @@ def test_missing_parts_are_named(tmp_path):
     with pytest.raises(CheckpointError, match="did you mean 'transformer'"):
         load_model(folder)
     folder.model_config.unlink()
-    with pytest.raises(CheckpointError, match=r"no run folder: it has no config\.json"):
+    with pytest.raises(CheckpointError, match=r"not a run folder: it has no config\.json"):
         load_model(folder)
     with pytest.raises(CheckpointError, match="there is no run folder"):
         load_model(RunFolder(tmp_path / "nowhere"))

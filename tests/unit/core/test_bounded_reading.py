@@ -108,7 +108,7 @@ def test_a_run_whose_files_are_pipes_is_told_in_one_line(tmp_path, capsys, name)
 def test_weights_that_are_a_pipe_are_told_in_one_line(tmp_path):
     folder = RunFolder(tmp_path)
     os.mkfifo(folder.weights)
-    with pytest.raises(CheckpointError, match="it is no regular file"):
+    with pytest.raises(CheckpointError, match="it is not a regular file"):
         read_weights(folder)
 
 

@@ -209,7 +209,7 @@ def test_plain_texts_are_whole_lines(write):
 
 def test_nothing_to_read_is_refused(write):
     path = write("a.tsv", "\n\n")
-    assert told(path) == f"{path}: no example in it; expected one a line (2 empty)"
+    assert told(path) == f"{path}: no example in it; expected one per line (2 empty)"
 
 
 def test_examples_without_a_text_or_a_label_are_skipped_and_counted(write):

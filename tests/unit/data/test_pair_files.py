@@ -69,17 +69,17 @@ def test_lines_with_an_empty_side_are_skipped_and_counted(write):
 @pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
 def test_an_empty_file_is_refused(write, name):
     path = write(name, "")
-    assert told(path) == f"{path}: no pair in it; expected one a line"
+    assert told(path) == f"{path}: no pair in it; expected one per line"
 
 
 def test_two_empty_files_are_refused(write):
     files = (write("s", ""), write("t", ""))
-    assert told(files) == f"{files[0]} and {files[1]}: no pair in it; expected one a line"
+    assert told(files) == f"{files[0]} and {files[1]}: no pair in it; expected one per line"
 
 
 def test_files_of_nothing_but_empty_lines_are_refused(write):
     path = write("a.tsv", "\n\nx\t\n")
-    assert told(path) == f"{path}: no pair in it; expected one a line (3 empty)"
+    assert told(path) == f"{path}: no pair in it; expected one per line (3 empty)"
 
 
 @pytest.mark.parametrize(("line", "n_tabs"), [("no tab here", 0), ("a\tb\tc", 2), ("a\tb\t", 2)])

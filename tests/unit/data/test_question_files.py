@@ -62,7 +62,7 @@ def test_lines_that_are_empty_in_some_part_are_counted(write):
     found = read_corpus(write("a.tsv", "q?\ta b\tb\n\nq?\t \tb\nq?\ta\t\n"), "question")
     assert len(found.examples) == 1
     assert found.n_empty == 3
-    assert "no question in it; expected one a line (1 empty" in told(write("b.tsv", " \ta\tb\n"))
+    assert "no question in it; expected one per line (1 empty" in told(write("b.tsv", " \ta\tb\n"))
 
 
 def test_an_answer_is_found_as_whole_words_first(write):

@@ -93,7 +93,7 @@ def test_a_metric_that_is_no_mean_of_texts_is_refused(monkeypatch):
         return float(max(map(len, predictions)))
 
     monkeypatch.setitem(METRICS._things, "longest", replace(METRICS["gleu"], function=longest))
-    with pytest.raises(ConfigError, match="longest is no mean of texts"):
+    with pytest.raises(ConfigError, match="longest is not a mean of texts"):
         paired_bootstrap(GOOD, BAD, REFERENCES, metric="longest")
 
 

@@ -68,7 +68,7 @@ def test_interpolating_to_the_same_grid_changes_nothing():
 
 
 def test_a_picture_of_broken_patches_is_refused():
-    with pytest.raises(ShapeError, match="8 × 13 pixels is no whole number of patches of 4 × 4"):
+    with pytest.raises(ShapeError, match="8 × 13 pixels is not a whole number of patches of 4 × 4"):
         embedding()(torch.zeros(1, 3, 8, 13))
 
 

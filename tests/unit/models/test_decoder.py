@@ -219,6 +219,6 @@ def test_all_impossible_settings_are_told_at_once():
         "d_model=21 is not a multiple of n_heads=4",
         "n_kv_heads=3 does not divide n_heads=4",
         "a head has 5; choose an even",
-        "pad_id=13 is no token of n_vocab=13",
+        "pad_id=13 is not a token of n_vocab=13",
     ):
         assert part in str(told.value)

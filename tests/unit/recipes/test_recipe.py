@@ -185,7 +185,7 @@ def test_a_recipe_may_be_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("data: [", "is no YAML"),
+        ("data: [", "is not YAML"),
         ("just words", "must have the sections"),
         ("data: {}", "no data"),
         ("data: {world: copy}", r"^recipe \S+mine\.yaml has no section train; add it"),

@@ -65,5 +65,5 @@ def test_names_and_globs_mean_files_in_order(tmp_path, monkeypatch):
     for wrong, why in (("x*", "names no file"), ("z*", "names no file"), ("z.txt", "is a folder")):
         with pytest.raises(DataError, match=why):
             matching([wrong])
-    with pytest.raises(DataError, match="is no plain file"):
+    with pytest.raises(DataError, match="is not a plain file"):
         matching(["/dev/null"])

@@ -92,8 +92,8 @@ def test_a_forecast_says_what_its_flops_are_for(task, lines, unit, tmp_path, cap
     path.write_text(yaml.safe_dump(settings(task, tmp_path, lines)))
     assert main(["train", str(path), "--dry-run"]) == 0
     told = capsys.readouterr().out
-    assert f"\nFLOPs a {unit}" in told
-    assert "FLOPs a token" not in told
+    assert f"\nFLOPs per {unit}" in told
+    assert "FLOPs per token" not in told
 
 
 @pytest.mark.parametrize(

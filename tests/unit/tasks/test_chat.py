@@ -166,7 +166,7 @@ def test_a_run_without_a_template(run, template):
 
 def test_a_template_that_is_no_text(run, template):
     template.write_bytes(b"\xff")
-    with pytest.raises(CheckpointError, match="is damaged: it is no UTF-8"):
+    with pytest.raises(CheckpointError, match="is damaged: it is not UTF-8"):
         run.chat(ADA)
 
 

@@ -1,4 +1,4 @@
-"""What is no text is refused in words, whatever a run is asked."""
+"""What is not text is refused in words, whatever a run is asked."""
 
 import pytest
 from looked_at import encoder_run, writer_run

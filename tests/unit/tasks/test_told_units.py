@@ -14,7 +14,7 @@ COUNTED = {
     "similarity": ("pairs", "loss"),
     "answers": ("texts", "nats a text"),
     "masked": ("guesses", "nats a guess"),
-    "language": ("tokens", "nats a token"),
+    "language": ("tokens", "nats per token"),
 }
 LINE = {"kind": "train", "step": 3, "loss": 0.5, "tokens_per_second": 12.0, "lr": 0.1, "seconds": 1}
 

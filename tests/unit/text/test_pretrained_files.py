@@ -122,7 +122,7 @@ def test_a_file_that_is_no_utf_8_is_told_by_name(tmp_path, name):
         "vocab.txt": word_pieces,
         "chat_template.jinja": published_template,
     }.get(name, lambda folder: pieces_in_bytes(folder, (0,)))
-    with pytest.raises(CheckpointError, match=rf"{name} is damaged: it is no UTF-8"):
+    with pytest.raises(CheckpointError, match=rf"{name} is damaged: it is not UTF-8"):
         read(tmp_path)
 
 

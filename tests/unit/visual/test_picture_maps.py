@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.core.errors import ConfigError
 from regard.visual.heat_maps import data_uri, lit, pixels_of
-from regard.visual.look_files import look_file, look_png
+from regard.visual.look_files import look_figure, look_file
 from regard.visual.matrix import look_text
 from regard.visual.payload import Axis, Selected
 from regard.visual.picture_maps import ALL, picture_maps, shows_picture
@@ -124,16 +123,19 @@ def test_a_drawing_has_a_picture_a_row_and_says_its_weights():
 @pytest.mark.parametrize("smooth", [True, False])
 def test_a_png_holds_the_picture_and_the_map_beside_it(smooth):
     selected = Selected(token=0, patches=not smooth)
-    found = np.asarray(Image.open(io.BytesIO(look_png(vision(), selected))))
+    found = np.asarray(Image.open(io.BytesIO(look_figure(vision(), "png", selected))))
     large = np.asarray(Image.fromarray(PIXELS).resize((640, 427), Image.Resampling.BILINEAR))
     assert np.array_equal(found[:427, :640], large)
     one = picture_maps(vision(), selected).maps[0]
     assert np.array_equal(found[:427, 668:], lit(large, one.weights, smooth=smooth))
 
 
-def test_a_png_needs_a_picture():
-    with pytest.raises(ConfigError, match=r"save this look as \.svg"):
-        look_png(payload(WORDS, WORDS), Selected())
+def test_a_png_of_texts_is_their_matrix():
+    found = Image.open(io.BytesIO(look_figure(payload(WORDS, WORDS), "png", Selected())))
+    width, height = found.size
+    assert width > 100
+    assert height > 100
+    assert np.asarray(found)[0, 0].tolist()[:3] == [255, 255, 255]  # on paper
 
 
 def test_tables_are_those_of_the_whole_matrix_as_before():

@@ -67,7 +67,7 @@ def depth(
     n_worse = sum(gain <= 0 for gain in saved.values())
     if n_worse:
         why = " For the same cost it takes fewer steps." if equal_cost else ""
-        seen = f"In {n_worse} of {len(saved)} comparisons the larger is no better.{why}"
+        seen = f"In {n_worse} of {len(saved)} comparisons the larger is not better.{why}"
     else:
         price = "" if equal_cost else f", at {large.flops / small.flops:.0f} times the cost"
         seen = f"Depth helps at every width, and width at every depth{price}."
@@ -85,8 +85,8 @@ def depth(
             **{f"loss saved {how}": gain for how, gain in saved.items()},
         },
         pictures=(
-            lines(by_depth, "Loss by depth", "depth", "loss a token", xs=depths),
-            lines(by_width, "Loss by width", "width", "loss a token", xs=widths),
+            lines(by_depth, "Loss by depth", "depth", "loss per token", xs=depths),
+            lines(by_width, "Loss by width", "width", "loss per token", xs=widths),
         ),
         tables=(_table(grid),),
     )

@@ -1,0 +1,65 @@
+"""Examples at the end of each command's ``--help``, as one would type them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+RUN = "runs/mine"
+"""The run that examples speak of; those of pictures have another."""
+
+EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "demo": ("regard demo", "regard demo --no-serve --seed 2"),
+    "prepare": ("regard prepare mine.yaml --out shards --workers 8",),
+    "train": (
+        "regard train transformer --set max_steps=500",
+        "regard train mine.yaml --out runs/mine",
+        "regard train --resume --out runs/mine --set max_steps=20000",
+        "regard train mine.yaml --dry-run",
+    ),
+    "average": ("regard average runs/mine --last 5",),
+    "translate": (
+        'regard translate runs/mine "john loves mary"',
+        "regard translate runs/mine --beam 4 --json < lines.txt",
+    ),
+    "summarize": ("regard summarize runs/mine report.txt",),
+    "generate": ('regard generate runs/mine "once upon a time" --temperature 0.8',),
+    "classify": ('regard classify runs/mine "what a film" --json',),
+    "answer": ("regard answer runs/mine --question 'who loves mary?' --text 'john loves mary'",),
+    "embed": ('regard embed runs/mine "john loves mary"',),
+    "fill": ('regard fill runs/mine "john <mask> mary" --n 3',),
+    "caption": ("regard caption runs/mine photo.png",),
+    "ask": ('regard ask runs/mine photo.png --question "how many?"',),
+    "detect": ("regard detect runs/mine photo.png --out boxes.png",),
+    "chat": ('regard chat runs/mine --message "hello"',),
+    "evaluate": (
+        "regard evaluate runs/mine",
+        "regard evaluate runs/mine --split valid --json",
+        "regard evaluate runs/mine --source lines.en --reference lines.fr",
+    ),
+    "score": ("regard score runs/mine --source lines.en --target lines.fr",),
+    "explain": (
+        'regard explain runs/mine "john loves mary"',
+        'regard explain runs/mine "john loves mary" --token aime --head 0',
+        'regard explain runs/mine "john loves mary" --out look.html',
+    ),
+    "heads": ("regard heads runs/mine", "regard heads runs/mine --sentences 50 --out heads.svg"),
+    "serve": ("regard serve runs/mine", "regard serve runs/mine --port 9000"),
+    "compare": ("regard compare bahdanau2015 transformer --budget 1e12flops --seeds 3",),
+    "sweep": (
+        "regard sweep mine.yaml --set lr=1e-3,2e-3 --set dropout=0.1,0.3 --by valid.bleu",
+        "regard sweep mine.yaml --set lr=1e-4..1e-2 --trials 8 --search halving --jobs 2",
+    ),
+    "table": ("regard table translation --jobs 2",),
+    "lab": ("regard lab", "regard lab rows --out lab"),
+    "export": ("regard export runs/mine exported --to hf",),
+    "import": ("regard import downloaded --out runs/theirs",),
+    "info": ("regard info runs/mine --json",),
+    "models": ("regard models",),
+    "recipes": ("regard recipes",),
+}
+
+
+def epilog(verb: str) -> str | None:
+    """The end of a command's help; plug-ins' commands have none."""
+    some = EXAMPLES.get(verb)
+    return None if some is None else "\n\n".join(["Examples:", *some])
