@@ -71,7 +71,9 @@ def test_the_headings_of_the_lines_are_whole(visit, source):
 
 def test_on_a_narrow_screen_the_softmax_is_in_sight_and_the_values_stand_below(visit):
     page = visit(link(source="a b c d e f g h", head=0))
+    wide = page.locator("#view svg").get_attribute("width")
     page.set_viewport_size({"width": 360, "height": 740})
+    expect(page.locator("#view svg")).not_to_have_attribute("width", wide)  # drawn again
     page.locator('#view [data-row="1"]').click()
     scroller = page.locator("#steps [data-scroller]")
     scroller.wait_for()
