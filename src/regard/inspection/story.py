@@ -202,7 +202,7 @@ def _of_blocks(
 
 def _of_states(model: nn.Module, calls: Calls, asked: Asked) -> StateStory:
     decoder = getattr(model, "decoder", None)
-    if decoder not in calls:
+    if decoder is None or decoder not in calls:
         raise ConfigError(
             f"the story of {asked.name} cannot be told: the model has neither blocks nor a decoder "
             "that reads a target; its six steps can be seen"

@@ -44,7 +44,7 @@ def story_routes(service: Service) -> APIRouter:
 
 def _story(service: Service, asked: StoryRequest) -> bytes:
     task, run = service.task, service.run
-    given = {"other": asked.other, "target": asked.target}
+    given: dict[str, Any] = {"other": asked.other, "target": asked.target}
     room = task.check_look(run, service.limits.look_tokens, asked.source, **given)
     n = asked.max_tokens
     if room is not None:

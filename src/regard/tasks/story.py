@@ -59,24 +59,33 @@ def story_of(
 
 
 def words_of(tokenizer: Tokenizer | None, look: Look) -> list[dict[str, Any]]:
-    """The words of the source, each with its pieces; a picture has its patches, each alone."""
+    """The words of the source, each with its pieces; marks and patches stand alone."""
     tokens = list(look.source_tokens)
-    if tokenizer is None or not look.source:
-        return [{"text": one, "pieces": [one]} for one in tokens]
-    spans = tokenizer.offsets(look.source)
-    if len(spans) > len(tokens):
-        return [{"text": one, "pieces": [one]} for one in tokens]
-    words: list[dict[str, Any]] = []
+    ids = [] if tokenizer is None else tokenizer.encode(look.source)
+    first = 0 if tokenizer is None else _begins(tokenizer.tokens(ids), tokens)
+    if tokenizer is None or first is None:  # a picture, or two texts with marks between them
+        return [_alone(one) for one in tokens]
+    words: list[dict[str, Any]] = [_alone(one) for one in tokens[:first]]
     last = -1
-    for (begin, end), piece in zip(spans, tokens, strict=False):
+    for (begin, end), piece in zip(tokenizer.offsets(look.source), tokens[first:], strict=False):
         text = look.source[begin:end]
-        if words and begin <= last and not text[:1].isspace():
+        if begin == last and not text[:1].isspace():
             words[-1]["text"] += text
             words[-1]["pieces"].append(piece)
         else:
             words.append({"text": text.strip() or piece, "pieces": [piece]})
         last = end
-    return [*words, *({"text": one, "pieces": [one]} for one in tokens[len(spans) :])]
+    return [*words, *(_alone(one) for one in tokens[first + len(ids) :])]
+
+
+def _alone(token: str) -> dict[str, Any]:
+    return {"text": token, "pieces": [token]}
+
+
+def _begins(part: Sequence[str], whole: Sequence[str]) -> int | None:
+    """Where a part stands in the whole; None where it is not in it in one piece."""
+    places = range(len(whole) - len(part) + 1)
+    return next((i for i in places if [*whole[i : i + len(part)]] == [*part]), None)
 
 
 def _read_at(look: Look, side: str, row: int) -> str:

@@ -76,10 +76,13 @@ export function strip(name, vector, role, largest) {
  * @returns {HTMLElement}
  */
 export function bars(rows, role, { digits = 3, percent = false, onPick, label = "" } = {}) {
+  const signed = rows.some(({ value }) => value < 0);
   const items = rows.map(({ name, value, share, note, off, on }, i) => {
-    const bar = el("span", { class: `bar role-${role}` }, el("i"));
-    /** @type {any} */ (bar.firstChild).style.width = `${100 * Math.min(1, Math.max(0, share))}%`;
-    const said = value === null || value === undefined ? "hidden" : percent ? `${(100 * value).toFixed(1)} %` : value.toFixed(digits).replace("-", "−");
+    const length = Math.min(1, Math.max(0, share)) * (signed ? 50 : 100); // signed: from the middle
+    const bar = el("span", { class: `bar role-${signed && value < 0 ? "below" : role}` }, el("i"));
+    const filled = /** @type {any} */ (bar.firstChild).style;
+    [filled.width, filled.marginLeft] = [`${length}%`, signed ? `${value < 0 ? 50 - length : 50}%` : "0"];
+    const said = value === null || value === undefined ? "hidden" : percent ? `${(100 * value).toFixed(1)} %` : value.toFixed(Math.abs(value) < 10 ? digits : digits - 1).replace("-", "−");
     const number = onPick && !off
       ? el("button", { type: "button", class: "number", "data-control": `number ${i}`, "aria-pressed": String(Boolean(on)), onclick: () => onPick(i) }, said)
       : el("span", { class: "number" }, said);
@@ -171,7 +174,7 @@ function part(name, attributes, text = "") {
  */
 export function formula(text) {
   const made = el("p", { class: "formula" });
-  for (const [, role, inside, plain] of text.matchAll(/\{([xpqkvw]):((?:[^{}]|\{[^{}]*\})*)\}|([^{]+|\{)/g)) {
+  for (const [, role, inside, plain] of text.matchAll(/\{([xpqkvw]):((?:[^{}]|\{[^{}]*\})*)\}|((?:[^{]|\{(?![xpqkvw]:))+)/g)) {
     made.append(role ? el("var", { class: `role-${role}` }, ...raised(inside)) : el("span", {}, ...raised(plain)));
   }
   return made;

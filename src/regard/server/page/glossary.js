@@ -132,17 +132,19 @@ export function explained(sentence) {
 const SPOKEN = { en: "English", fr: "French", de: "German", es: "Spanish", cs: "Czech", it: "Italian" };
 
 /**
- * What an attention is there for, in plain words before its name.
+ * What an attention is there for, in plain words before its name; languages that have no name in
+ * words are left out.
  * @param {string} name such as decoder.cross
  * @param {string[]} [languages] of a run that translates: from, to
  * @returns {string}
  */
 export function purpose(name, languages = []) {
-  const [from, to] = languages.map((code) => SPOKEN[code] ?? code);
+  const [from, to] = languages.map((code) => SPOKEN[code]);
+  const both = from && to;
   const known = {
-    "encoder.self": from && to ? `reads ${from}` : "reads",
-    "decoder.cross": from && to ? `writes ${to}, looking at ${from}` : "writes, looking at what was read",
-    "decoder.self": to ? `looks back at its ${to}` : "looks back",
+    "encoder.self": both ? `reads ${from}` : "reads",
+    "decoder.cross": both ? `writes ${to}, looking at ${from}` : "writes, looking at what was read",
+    "decoder.self": both ? `looks back at its ${to}` : "looks back",
     "encoder.head.pool": "sums up what was read",
   };
   return known[name] ?? (name.endsWith(".compressed") ? "looks at the far past in short" : "");

@@ -10,7 +10,7 @@ let going = null;
 
 /**
  * The lessons that this run can give, as buttons.
- * @param {HTMLElement} box a details element
+ * @param {any} box a details element
  * @param {Object} info
  * @param {Object} form
  * @param {(id: string) => void} begin
@@ -18,7 +18,7 @@ let going = null;
 export function offerLessons(box, info, form, begin) {
   const known = LESSONS.filter(({ needs }) => needs(info, form));
   box.hidden = known.length === 0;
-  const buttons = known.map(({ id, title }) => el("button", { type: "button", "data-control": `lesson ${id}`, onclick: () => begin(id) }, title));
+  const buttons = known.map(({ id, title }) => el("button", { type: "button", "data-control": `lesson ${id}`, onclick: () => ((box.open = false), begin(id)) }, title)); // the picture needs the room
   fill(box, el("summary", {}, "Lessons of 90 seconds"), el("div", { class: "lessons", role: "group", "aria-label": "Lessons" }, ...buttons));
 }
 

@@ -42,8 +42,9 @@ const answerOf = (look) => look.translation || look.answer || "";
 function strongest({ plain }, written, read) {
   const name = "decoder.cross";
   const { rows, columns } = tokensOf(plain, name);
-  const t = Math.max(0, rows.findIndex((one) => one.endsWith(written)));
-  const s = Math.max(0, columns.indexOf(read));
+  const at = (tokens, word) => tokens.findIndex((one) => one.replace(/^\W/, "") === word); // perhaps with a mark for a space
+  const [t, s] = [at(rows, written), at(columns, read)];
+  if (t < 0 || s < 0) throw new Error(`“${t < 0 ? written : read}” does not stand in this sentence as the model has it`);
   const heads = Array.from(plain.attentions[name], (layer, l) => Array.from(layer, (one, h) => ({ layer: l, head: h, weight: one[t][s] }))).flat();
   return { name, token: t, ...heads.sort((a, b) => b.weight - a.weight)[0] };
 }
@@ -74,7 +75,7 @@ export const LESSONS = [
     steps: [
       {
         set: (facts) => ({ ...first(facts), view: "lines", name: "decoder.cross", head: null }),
-        say: () => "French has two words for “it”: il for a male noun, elle for a female one. While il is written, which English word does some head look at most?",
+        say: () => "French has two words for “it”: il for a masculine noun, elle for a feminine one. While il is written, which English word does some head look at most?",
         choices: NOUNS,
       },
       {
@@ -100,8 +101,8 @@ export const LESSONS = [
       },
       {
         set: (facts) => {
-          const { name, layer, head } = strongest(facts, "il", "animal");
-          return { name, layer, head, edits: [{ kind: "ablate", name, layer, head }] };
+          const { name, layer, head, token } = strongest(facts, "il", "animal");
+          return { name, layer, head, token, edits: [{ kind: "ablate", name, layer, head }] };
         },
         answer: (facts) => Math.min(2, differing(facts)),
         say: (facts) => `${before(facts)} Several heads may know the same: the map of the model shows what each is worth to a word.`,
@@ -169,7 +170,7 @@ export const LESSONS = [
   },
 ];
 
-const placeOf = ({ name, layer, head }) => ({ name, layer, head });
+const placeOf = ({ name, layer, head, token }) => ({ name, layer, head, token });
 const sorted = (text) => words(text).sort().join(" ");
 
 function differing({ plain, changed }) {

@@ -13,8 +13,10 @@ import { purpose, term } from "./glossary.js";
 const [SMALLEST, LARGEST, EQUAL] = [10, 34, 24]; // px of a side
 const PRESS = 500; // ms: longer is a press, not a click
 
-let step = null; // the written token that sizes are about, once one was chosen
+let step = null; // the written token that sizes are about
+let picked = null; // where the reader was when they picked it here: another row is another choice
 let turn = 0;
+let unmeasured = false; // a server that does not know the question is not asked again
 
 /**
  * Draw the map; sizes follow when the server has measured them.
@@ -33,7 +35,7 @@ export async function showMinimap(box, state, payload, body, languages, change) 
   step = stepOf(state, payload);
   const status = el("p", { class: "hint", role: "status" });
   const shown = names.map((name) => attentionOf(name, state, payload, languages, change));
-  fill(box, titleOf(payload, change, () => showMinimap(box, state, payload, body, languages, change)), el("div", { class: "models", tabindex: 0, role: "group", "aria-label": "Every head of the model" }, ...shown), ...muting(state, change), status);
+  fill(box, titleOf(state, payload, () => showMinimap(box, state, payload, body, languages, change)), el("div", { class: "models", tabindex: 0, role: "group", "aria-label": "Every head of the model" }, ...shown), ...muting(state, change), status);
   const { said, costs } = await measured(body, payload);
   if (mine !== turn) return;
   status.textContent = said;
@@ -44,6 +46,7 @@ export async function showMinimap(box, state, payload, body, languages, change) 
 function stepOf({ name, token }, payload) {
   const n = payload.target_tokens.length;
   if (!n) return null;
+  if (picked === `${name} ${token}` && step !== null && step < n) return step;
   const rows = payload.attentions[name] ? tokensOf(payload, name).axes.rows : "";
   const offset = { target: 0, text: 1 - payload.source_tokens.length }[rows];
   const chosen = token === null || offset === undefined ? -1 : token + offset;
@@ -51,12 +54,12 @@ function stepOf({ name, token }, payload) {
   return step !== null && step < n ? step : Math.floor(n / 2);
 }
 
-function titleOf(payload, change, again) {
+function titleOf({ name, token }, payload, again) {
   const title = el("h2", { id: "minimap-title" }, "The model, ", term("head", "head"), " by head");
   if (step === null) return el("div", {}, title);
   const options = payload.target_tokens.map((token, t) => [String(t), token]);
   const pick = choice("Sized by what this word loses", options, String(step), (value) => {
-    step = Number(value);
+    [step, picked] = [Number(value), `${name} ${token}`];
     again();
   });
   return el("div", {}, title, pick);
@@ -140,6 +143,8 @@ async function measured(body, payload) {
   const how = "Click a head to enter it; press it long, or M, to mute it.";
   if (step === null) return { said: `All of one size: nothing is written here. ${how}`, costs: null };
   const { packed, steps, edits, ...asked } = body;
+  const silent = "what a word loses without a head is not measured here";
+  if (unmeasured) return { said: `All of one size: ${silent}. ${how}`, costs: null };
   try {
     const costs = await ask("/api/importance", { ...asked, step });
     const most = [...costs.heads].sort((a, b) => a.without - b.without)[0];
@@ -147,7 +152,8 @@ async function measured(body, payload) {
     const loss = most ? ` Without layer ${most.layer}, head ${most.head} of ${most.attention} it is ${share(most.without)}.` : "";
     return { said: `“${costs.token}” has ${share(costs.probability)}; the larger a head, the more it loses without it.${loss} ${how}`, costs };
   } catch (error) {
-    const why = error.status === 404 ? "what a word loses without a head is not measured here" : error.message;
+    unmeasured = error.status === 404;
+    const why = unmeasured ? silent : error.message;
     return { said: `All of one size: ${why}. ${how}`, costs: null };
   }
 }

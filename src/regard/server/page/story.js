@@ -5,7 +5,7 @@ import { ask } from "./api.js";
 import { tokensOf } from "./draw.js";
 import { el, fill } from "./elements.js";
 import { formula } from "./figures.js";
-import { explained, called } from "./glossary.js";
+import { explained, purpose } from "./glossary.js";
 import { STATIONS } from "./stations.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -58,7 +58,8 @@ function railOf(told, steps, languages, change) {
   at = Math.min(at, stations.length - 1);
   const rail = el("div", { class: "rail" }, mapOf(stations), el("div", { class: "stations" }, ...stations.map((one, i) => stationOf(one, i, told))));
   rail.addEventListener("keydown", onKey);
-  return [el("div", { class: "intro" }, chooser(told, steps, change), whereOf(told, steps, languages)), steering(stations), rail];
+  const title = el("h2", {}, told.side === "target" ? `How “${told.rows[steps.token]}” is written` : `The way of “${told.rows[steps.token]}”`);
+  return [el("div", { class: "intro" }, title, chooser(told, steps, change), whereOf(told, steps, languages)), steering(stations), rail];
 }
 
 /** Whose way it is: any row of the attention. */
@@ -70,7 +71,8 @@ function chooser(told, steps, change) {
 }
 
 function whereOf({ steps }, { name, layer, head }, languages) {
-  return el("p", { class: "hint" }, `Through ${called(name, languages)}, layer ${layer}, head ${head}. Colour: above 0; grey: below. Rows are positions that are looked at unless said otherwise.`, steps.prior?.every((one) => one === 0) ? " This head is muted: its weights are multiplied by 0." : "");
+  const why = purpose(name, languages);
+  return el("p", { class: "hint" }, `In ${name}${why ? ` (${why})` : ""}, layer ${layer}, head ${head}. In every figure colour is above 0 and grey below; a row is a position that may be looked at, unless it says otherwise.`, steps.prior?.every((one) => one === 0) ? " This head is muted: its weights are multiplied by 0." : "");
 }
 
 /** Back, next, play. */
