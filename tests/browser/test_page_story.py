@@ -52,6 +52,21 @@ def test_a_number_opens_into_its_products(visit, run):
     assert total == pytest.approx(float(steps.query @ steps.keys[2]), abs=6e-4)
 
 
+def test_scores_that_are_no_products_are_not_shown_as_such(visit):
+    page = tell(visit)
+    expect(station(page, "scores")).to_be_visible()
+
+    def additive(route):
+        found = route.fetch().json()
+        found["steps"]["scores"] = [score + 1 for score in found["steps"]["scores"]]
+        route.fulfill(json=found)
+
+    page.route("**/api/story", additive)
+    control(page, "follow 2").click()
+    expect(station(page, "compared")).to_be_visible()
+    expect(station(page, "scores")).to_have_count(0)
+
+
 def test_one_steps_with_buttons_and_with_arrow_keys(visit):
     page = tell(visit)
     now = page.locator("#station-now")

@@ -184,6 +184,16 @@ def test_a_language_model_an_encoder_and_a_picture_have_stories_of_their_own():
     close(story.embedded.token + story.embedded.code, story.embedded.vector)
 
 
+@torch.no_grad()
+def test_codes_are_told_as_small_as_the_model_makes_them():
+    sizes = {"n_vocab": 13, "max_len": 24, "positions": "sinusoidal", **SIZES}
+    encoder = Encoder(EncoderConfig(**sizes)).eval()
+    story, _, _ = story_at(encoder, "encoder.self", read=(SOURCE,))
+    table = vector(encoder.embedding.positions.table[: SOURCE.shape[1]])
+    close(story.embedded.codes, table / encoder.embedding.shrink)
+    assert encoder.embedding.shrink > 1
+
+
 @pytest.mark.parametrize("preset", ["luong2015", "bahdanau2015", "cs224n2019", "gnmt2016"])
 @torch.no_grad()
 def test_a_recurrent_decoder_is_told_by_its_states(preset):

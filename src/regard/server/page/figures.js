@@ -135,6 +135,20 @@ export function chips(words, chosen = null) {
 }
 
 /**
+ * A picture with the edges of its patches; the chosen one is marked.
+ * @param {string} picture a data URL
+ * @param {number[]} grid rows and columns
+ * @param {number} chosen the number of the patch; below 0: none
+ * @returns {HTMLElement}
+ */
+export function patches(picture, [rows, columns], chosen) {
+  const cells = Array.from({ length: rows * columns }, (_, i) => el("i", { class: i === chosen ? "here" : null }));
+  const grid = el("span", { class: "cells" }, ...cells);
+  grid.style.gridTemplateColumns = `repeat(${columns}, 1fr)`;
+  return el("span", { class: "patched" }, el("img", { src: picture, alt: `The picture, cut into ${rows} × ${columns} patches` }), grid);
+}
+
+/**
  * A few dimensions of the position code as waves over the positions.
  * @param {number[][]} codes (N, D)
  * @param {number} at the position that is followed

@@ -1,7 +1,7 @@
 // The stations of the story, in order: a title, a formula, a sentence and a figure each. What a
 // station needs decides whether a model has it; nothing here asks what kind of model it is.
 
-import { bars, chips, heat, largestOf, piecesOf, strip, strips, waves } from "./figures.js";
+import { bars, chips, heat, largestOf, patches, piecesOf, strip, strips, waves } from "./figures.js";
 import { el } from "./elements.js";
 
 /**
@@ -17,6 +17,8 @@ import { el } from "./elements.js";
  * @property {any} story
  * @property {{choices: {text: string, probability: number}[], rest: number, chosen: string|null}|null} outcome
  * @property {"source"|"target"|"text"|string} side whose rows are followed
+ * @property {string} [picture] that was read, as a data URL
+ * @property {number[]} [grid] its rows and columns of patches
  */
 
 /**
@@ -54,15 +56,23 @@ function rowsOf(told, values, more = () => ({})) {
   }));
 }
 
+const productsOf = ({ query, keys }, s) => query.map((value, i) => value * keys[s][i]);
+const sumOf = (numbers) => numbers.reduce((a, b) => a + b, 0);
+
+/** Whether scores are inner products of what is shown; additive and other ones are not. */
+function isProduct({ steps }) {
+  if (steps.keys[0].length !== steps.query.length) return false;
+  return steps.scores.every((score, s) => score === null || Math.abs(sumOf(productsOf(steps, s)) - score) < 1e-3 * (1 + Math.abs(score)));
+}
+
 /** Scores as numbers that can be picked, and the products of the one that is. */
 function scores(told) {
   const { steps } = told;
   const box = el("div", {});
-  const inner = steps.keys[0].length === steps.query.length;
   const show = (picked) => {
     const held = box.contains(document.activeElement);
     const rows = rowsOf(told, steps.scores, (s) => ({ on: s === picked }));
-    box.replaceChildren(bars(rows, "w", inner ? { onPick: show, label: "Scores" } : { label: "Scores" }), ...(inner ? products(told, picked) : []));
+    box.replaceChildren(bars(rows, "w", { onPick: show, label: "Scores" }), ...products(told, picked));
     if (held) /** @type {any} */ (box.querySelector(`[data-control="number ${picked}"]`))?.focus();
   };
   show(steps.weights.indexOf(Math.max(...steps.weights)));
@@ -70,8 +80,8 @@ function scores(told) {
 }
 
 function products({ steps }, s) {
-  const each = steps.query.map((value, i) => value * steps.keys[s][i]);
-  const total = each.reduce((a, b) => a + b, 0);
+  const each = productsOf(steps, s);
+  const total = sumOf(each);
   const largest = largestOf([steps.query, steps.keys[s]]);
   const line = `The ${size(each)} products of ${quoted(steps.columns[s])} sum to ${total.toFixed(3).replace("-", "−")}.`;
   return [
@@ -106,14 +116,20 @@ function positionFigures({ story, steps, side }) {
 /** @type {Station[]} */
 export const STATIONS = [
   {
+    id: "patches",
+    title: "Patches",
+    needs: ({ picture }) => Boolean(picture),
+    say: (told) => `A picture is cut into ${told.grid[0]} × ${told.grid[1]} patches, which are read like words, row by row. We follow ${quoted(told.rows[told.steps.token])}.`,
+    figure: ({ picture, grid, words, steps, side }) => [patches(picture, grid, side === "source" ? steps.token - (words.length - grid[0] * grid[1]) : -1)],
+  },
+  {
     id: "words",
     title: "Words",
+    needs: ({ source }) => Boolean(source),
     say: (told) =>
-      told.words.length && told.source
-        ? isRead(told)
-          ? `This is what is read. We follow ${quoted(told.reads)}.`
-          : `This is what is read. We follow the position that has read ${quoted(told.reads)} and has to say what comes next.`
-        : "A picture is cut into patches, which are read like words.",
+      isRead(told)
+        ? `This is what is read. We follow ${quoted(told.reads)}.`
+        : `This is what is read. We follow the position that has read ${quoted(told.reads)} and has to say what comes next.`,
     figure: (told) => [chips(told.words.map(({ text }) => text))],
   },
   {
@@ -123,7 +139,7 @@ export const STATIONS = [
     say: ({ words }) =>
       words.some(({ pieces }) => pieces.length > 1)
         ? "Each word is cut into pieces of the vocabulary: a [token|token] each, and a number each."
-        : "Every word is one [token] of the vocabulary here; a mark ends the sentence.",
+        : "Every word is one [token] of the vocabulary here; marks stand where a text begins or ends.",
     figure: (told) => [piecesOf(told.words, placeIn(told))],
   },
   {
@@ -159,9 +175,18 @@ export const STATIONS = [
   {
     id: "scores",
     title: "Query times key",
-    formula: ({ steps }) => (steps.scale === null && steps.keys[0].length !== steps.query.length ? "score_s = f({q:q}, {k:k_s})" : "score_s = {q:q} · {k:k_s} = Σ_i {q:q_i} {k:k_{s,i}}"),
-    say: (told) => `Where query and [key|keys] point the same way, the score is large. Choose a number to see its products.`,
+    needs: isProduct,
+    formula: () => "score_s = {q:q} · {k:k_s} = Σ_i {q:q_i} {k:k_{s,i}}",
+    say: () => "Where query and [key|keys] point the same way, the score is large. Choose a number to see its products.",
     figure: scores,
+  },
+  {
+    id: "compared",
+    title: "Query and key compared",
+    needs: (told) => !isProduct(told),
+    formula: () => "score_s = f({q:q}, {k:k_s})",
+    say: () => "A small function compares the query with every [key]; the better they fit, the larger the score.",
+    figure: (told) => [bars(rowsOf(told, told.steps.scores), "w", { label: "Scores" })],
   },
   {
     id: "scale",

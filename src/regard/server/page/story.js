@@ -35,7 +35,9 @@ export async function showStory(box, state, payload, body, languages, change) {
   const { packed, ...asked } = body;
   const steps = { name: state.name, layer: state.layer, head: state.head ?? 0, token };
   try {
-    const told = { ...(await ask("/api/story", { ...asked, steps })), side: axes.rows };
+    const { picture } = payload;
+    const grid = Object.values(payload.sides ?? {}).find((one) => one.grid)?.grid;
+    const told = { ...(await ask("/api/story", { ...asked, steps })), side: axes.rows, ...(picture && grid && { picture, grid }) };
     if (mine !== turn) return;
     const named = rows.length === told.rows.length ? { ...told, rows } : told;
     fill(box, ...railOf(named, steps, languages, change));
