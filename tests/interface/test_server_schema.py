@@ -15,6 +15,7 @@ TAKE_INPUT = [
     ("POST", "/detect"),
     ("POST", "/api/explain"),
     ("POST", "/api/beam"),
+    ("POST", "/api/story"),
     ("GET", "/api/stream"),
     ("GET", "/api/info"),
     ("GET", "/api/words"),

@@ -163,7 +163,8 @@ def told(model: nn.Module, calls: Calls, asked: Asked) -> Story:
     block = next((one for one in _blocks(model) if _attention(one, view) is not None), None)
     if block is None:
         return _of_states(model, calls, asked)
-    if block not in calls or getattr(model, "reads_as_one", False):
+    reads_on = getattr(model, "reads_as_one", False)
+    if block not in calls or reads_on or not _holds(calls[block].output, asked.row):
         raise ConfigError(
             f"the story of {asked.name} cannot be told: its layers do not read a text from its "
             "beginning; its six steps can be seen"
@@ -202,7 +203,7 @@ def _of_blocks(
 
 def _of_states(model: nn.Module, calls: Calls, asked: Asked) -> StateStory:
     decoder = getattr(model, "decoder", None)
-    if decoder is None or decoder not in calls:
+    if decoder is None or decoder not in calls or not _holds(calls[decoder].output, asked.row):
         raise ConfigError(
             f"the story of {asked.name} cannot be told: the model has neither blocks nor a decoder "
             "that reads a target; its six steps can be seen"
@@ -212,7 +213,7 @@ def _of_states(model: nn.Module, calls: Calls, asked: Asked) -> StateStory:
     read = None if encoder is None else _stream(encoder.output)
     return StateStory(
         read=None if read is None or read.dim() != 3 else _array(read[0]),
-        word=None if word is None else _at(word.output, asked.row),
+        word=_at(word.output, asked.row) if word and _holds(word.output, asked.row) else None,
         output=_at(calls[decoder].output, asked.row),
         logits=_logits(model, calls, decoder, asked.row),
     )
@@ -332,6 +333,12 @@ def _stream(output: Any) -> Tensor:
     """The vectors of an output, which may have a state beside them."""
     found: Tensor = output[0] if isinstance(output, tuple) else output
     return found
+
+
+def _holds(output: Any, t: int) -> bool:
+    """Whether an output is (B, T, D) with a position t; a decoder may go step by step."""
+    found = _stream(output)
+    return isinstance(found, Tensor) and found.dim() == 3 and t < found.shape[1]
 
 
 def _at(output: Any, t: int) -> Array:

@@ -233,6 +233,12 @@ def test_what_cannot_be_told_is_refused_in_words():
     calls, _, _ = heard_run(model, SOURCE, TARGET)
     with pytest.raises(ConfigError, match="no attention 'decoder.cross' with a layer 7"):
         told(model, calls, Asked("decoder.cross", 7, 0))
+    with pytest.raises(ConfigError, match="cannot be told"):
+        told(model, calls, Asked("decoder.cross", 0, 99))
+    other = system("luong2015")
+    calls, _, _ = heard_run(other, SOURCE, TARGET)
+    with pytest.raises(ConfigError, match="cannot be told"):
+        told(other, calls, Asked("decoder.cross", 0, 99))
 
 
 @torch.no_grad()
