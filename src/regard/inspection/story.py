@@ -203,16 +203,17 @@ def _of_blocks(
 
 def _of_states(model: nn.Module, calls: Calls, asked: Asked) -> StateStory:
     decoder = getattr(model, "decoder", None)
-    if decoder is None or decoder not in calls or not _holds(calls[decoder].output, asked.row):
+    of_target = decoder in calls and asked.name.startswith("decoder.")
+    if decoder is None or not of_target or not _holds(calls[decoder].output, asked.row):
         raise ConfigError(
             f"the story of {asked.name} cannot be told: the model has neither blocks nor a decoder "
             "that reads a target; its six steps can be seen"
         )
     word = calls.get(getattr(decoder, "tokens", model))
     encoder = calls.get(getattr(model, "encoder", model))
-    read = None if encoder is None else _stream(encoder.output)
+    read = None if encoder is None else encoder.output
     return StateStory(
-        read=None if read is None or read.dim() != 3 else _array(read[0]),
+        read=_array(_stream(read)[0]) if _holds(read, 0) else None,
         word=_at(word.output, asked.row) if word and _holds(word.output, asked.row) else None,
         output=_at(calls[decoder].output, asked.row),
         logits=_logits(model, calls, decoder, asked.row),

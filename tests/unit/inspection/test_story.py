@@ -235,6 +235,11 @@ def test_what_cannot_be_told_is_refused_in_words():
         told(model, calls, Asked("decoder.cross", 7, 0))
     with pytest.raises(ConfigError, match="cannot be told"):
         told(model, calls, Asked("decoder.cross", 0, 99))
+    tapes = system("cheng2016")
+    calls, _, _ = heard_run(tapes, SOURCE, TARGET)
+    assert told(tapes, calls, Asked("decoder.cross", 0, 2)).read is None  # a tape is no list
+    with pytest.raises(ConfigError, match="cannot be told"):
+        told(tapes, calls, Asked("encoder.self", 0, 2))
     other = system("luong2015")
     calls, _, _ = heard_run(other, SOURCE, TARGET)
     with pytest.raises(ConfigError, match="cannot be told"):
