@@ -329,6 +329,8 @@ def test_the_keyboard_moves_between_views_and_keeps_its_place(visit):
     page = visit(link(source=SOURCE))
     page.get_by_role("tab", name="Lines").focus()
     page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Story")).to_be_focused()
+    page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="Matrix")).to_be_focused()
     expect(page.get_by_role("tab", name="Matrix")).to_have_attribute("aria-selected", "true")
     control(page, "Layer").focus()

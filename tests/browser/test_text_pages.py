@@ -323,7 +323,7 @@ def test_a_token_that_is_forced_is_written_on_from(visit, at, run_of):
 def test_only_what_applies_is_offered(visit, at):
     page = visit(link(**STATES["masked"]), at=at("masked"))
     tabs = page.get_by_role("tab").all_text_contents()
-    assert tabs == ["Lines", "Matrix", "All heads", "Rollout", "Head map"]
+    assert tabs == ["Lines", "Story", "Matrix", "All heads", "Rollout", "Head map", "Compare"]
     expect(control(page, "Force")).to_have_count(0)
     expect(page.locator("#manner")).to_be_hidden()
     expect(page.locator("#second")).to_be_hidden()

@@ -17,6 +17,7 @@ TAKE_INPUT = [
     ("POST", "/api/importance"),
     ("POST", "/api/read"),
     ("POST", "/api/beam"),
+    ("POST", "/api/story"),
     ("GET", "/api/stream"),
     ("GET", "/api/info"),
     ("GET", "/api/heads/progress"),

@@ -32,6 +32,7 @@ from regard.server.limits import LIMITS, Limits
 from regard.server.middleware import Guard, Metrics, Monitor, needs_key
 from regard.server.openai import openai_routes
 from regard.server.service import Service
+from regard.server.story import story_routes
 from regard.server.translation import decoding_routes, libretranslate_routes
 from regard.tasks.base import TASKS
 from regard.tasks.writing_verbs import TRANSLATE
@@ -129,6 +130,7 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
     if getattr(service.run, "weighs", False):  # a run of a plug-in may not know
         app.include_router(importance_routes(service), dependencies=keyed)
     app.include_router(drawing_routes(service), dependencies=keyed)
+    app.include_router(story_routes(service), dependencies=keyed)
 
     async def numbers() -> Response:
         headers = {"Content-Type": CONTENT_TYPE_LATEST}

@@ -45,7 +45,7 @@ export function showTabs(box, state, names, change) {
  * @param {HTMLElement} box
  * @param {State} state
  * @param {string[]} lines sentences of which one is looked at
- * @param {{name: string, layers: number, heads: number}[]} attentions
+ * @param {{name: string, layers: number, heads: number, title?: string}[]} attentions title: in words
  * @param {boolean} hasPicture whether weights are drawn over one
  * @param {boolean} edited whether there is a plain run to go back to
  * @param {(part: Partial<State>) => void} change
@@ -62,7 +62,7 @@ export function showControls(box, state, lines, attentions, hasPicture, edited, 
   }
   if (one && state.view !== "beam" && state.view !== "heads") {
     parts.push(attentionChoice(state, attentions, change));
-    if (["lines", "matrix", "picture"].includes(state.view)) parts.push(layerChoice(one, state, change), headChoice(one, state, change));
+    if (["lines", "matrix", "picture", "story", "compare"].includes(state.view)) parts.push(layerChoice(one, state, change), headChoice(one, state, change));
     if (state.view === "lines") parts.push(thresholdChoice(state, tune));
     if (showsPatches) parts.push(tick("As patches", state.patches, (patches) => change({ patches })));
   }
@@ -78,7 +78,8 @@ function attentionChoice(state, attentions, change) {
   const own = selfAttentions(attentions);
   const names = state.view === "rollout" ? own : attentions.map(({ name }) => name);
   const chosen = names.includes(state.name) ? state.name : names[0];
-  return choice("Attention", names.map((name) => [name, name]), chosen, (name) => change({ name, token: null, patch: null }));
+  const titled = (name) => [name, attentions.find((one) => one.name === name)?.title ?? name];
+  return choice("Attention", names.map(titled), chosen, (name) => change({ name, token: null, patch: null }));
 }
 
 function counted(n) {

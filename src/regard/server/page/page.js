@@ -4,26 +4,32 @@ import { ask, hasKey, useKey } from "./api.js";
 import { showAnswer } from "./answer.js";
 import { showBeam } from "./beam.js";
 import { copy, showCalls } from "./calls.js";
+import { showCompare } from "./compare.js";
 import { showControls, showTabs } from "./controls.js";
 import { offerDrawing } from "./drawing.js";
 import { follow, savePng, saveSvg } from "./draw.js";
 import { showEffect } from "./effect.js";
 import { byId, el } from "./elements.js";
 import { NO_FORM, taskOf } from "./form.js";
+import { called, explained } from "./glossary.js";
 import { fetchKnownHeads, showHeads } from "./heads.js";
+import { offerLessons, playLesson } from "./lesson.js";
 import { looksFor } from "./looks.js";
+import { showMinimap } from "./minimap.js";
 import { looksAtPicture } from "./patches.js";
 import { hasPicture, keepExamples, keepFile, listenForPictures, pictureOf, thumbnail } from "./pictures.js";
 import { selfAttentions, showRollout } from "./rollout.js";
 import { reseeded, showSampling } from "./sampling.js";
 import { fitted, fromHash, linesOf, toHash } from "./state.js";
 import { showSteps } from "./steps.js";
+import { showStory } from "./story.js";
 import { showSwitches } from "./switches.js";
 import { whileTyping } from "./typing.js";
 import { markUnknown } from "./unknown.js";
 import { showLook } from "./views.js";
 
-const PLACES = "#view, #steps, #switches, #controls, #against"; // whose controls come and go
+const PLACES = "#view, #steps, #switches, #controls, #against, #minimap, #lesson"; // whose controls come and go
+const WORDS_SHOWN = "What is [attention|an attention], [head|a head], [layer|a layer], [query|a query], [key|a key], [value|a value], [cross-attention], [position|a position], [softmax], [residual|a residual]?";
 const SENTENCE_BOUND = new Set(["swap", "force", "force_token", "occlude"]); // they count words or patches
 
 let state = fromHash(location.hash);
@@ -56,7 +62,10 @@ function fittedHere(one) {
 
 function viewsHere() {
   const rolls = selfAttentions(info.attentions).length > 0;
-  return form.views.filter((view) => view !== "rollout" || rolls);
+  const [first, ...others] = form.views.filter((view) => view !== "rollout" || rolls);
+  if (!info.attentions.length || !first) return [first, ...others].filter(Boolean);
+  const pairs = form.fields.length === 1 && !asksForPicture(); // two texts can stand beside each other
+  return [first, "story", ...others, ...(pairs ? ["compare"] : [])];
 }
 
 /** What had the focus is gone: whoever works with the keyboard goes on close by. */
@@ -183,13 +192,15 @@ function draw() {
   showControls(byId("controls"), state, lines, info.attentions, inPicture, changed !== null, change, tune, openLine);
   showSwitches(byId("switches"), state, plain, form.edits, looks, change);
   showCalls(byId("calls"), drawnBody());
+  showMinimap(byId("minimap"), state, drawnLook(), looks.body, info.languages ?? [], change);
   return drawPictures();
 }
 
 /** All that depends on how wide and how dark the page is. */
 function drawPictures() {
   const mapped = looksAtPicture(drawnLook(), state.name) && state.view !== "matrix"; // a row is a map there
-  const asked = mapped ? { ...state, token: null } : state;
+  const alone = ["story", "compare"].includes(state.view); // they bring their own numbers
+  const asked = mapped || alone ? { ...state, token: null } : state;
   showEffect(byId("effect"), state, looks.plain, looks.changed);
   return Promise.all([drawView(), showSteps(byId("steps"), asked, drawnLook(), drawnBody(), change)]);
 }
@@ -215,7 +226,20 @@ function drawView() {
   if (state.view === "beam") return showBeam(box, state, looks.body.source, change);
   if (state.view === "rollout") return showRollout(box, state, drawnLook(), drawnBody(), change);
   if (state.view === "heads") return showHeads(box, info.measures, change);
+  if (state.view === "story") return showStory(box, state, drawnLook(), drawnBody(), info.languages ?? [], change);
+  if (state.view === "compare") return showCompare(box, state, drawnLook(), drawnBody(), info.examples.map((one) => asExample(one).text), jump);
   return showLook(box, drawnLook(), state, change);
+}
+
+/** Change the state, a text included, as lessons do. */
+function jump(part) {
+  if (part.source !== undefined) showTexts(part.source, part.other ?? state.other);
+  return change(part);
+}
+
+/** What a lesson can look at. */
+function facts() {
+  return { state, info, plain: looks?.plain ?? null, changed: looks?.changed ?? null, body: looks?.body ?? {} };
 }
 
 /** No picture is better than that of another sentence. */
@@ -262,6 +286,9 @@ function showInfo() {
       : el("button", { type: "button", onclick: () => open(text, other) }, text),
   );
   byId("examples").replaceChildren(...examples);
+  info.attentions = info.attentions.map((one) => ({ ...one, title: called(one.name, info.languages) }));
+  offerLessons(byId("lessons"), info, form, (id) => playLesson(byId("lesson"), id, 0, facts, jump));
+  byId("words").replaceChildren(...explained(WORDS_SHOWN));
 }
 
 /** The state with a text; a picture that a link names may be in another tab. */

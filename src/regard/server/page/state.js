@@ -21,7 +21,8 @@ export function linesOf(text) {
  * @property {string} other the second text, where two go in
  * @property {Object<string, number|string|null>} manner how a language model samples (sampling.js)
  * @property {number} line which of the task's sentences is looked at, counted from 0
- * @property {"lines"|"picture"|"matrix"|"grid"|"rollout"|"beam"|"heads"} view
+ * @property {"lines"|"picture"|"matrix"|"grid"|"rollout"|"beam"|"heads"|"story"|"compare"} view
+ * @property {string} beside the sentence to compare with; "": one is proposed
  * @property {string} name which attention, such as decoder.cross
  * @property {number|null} layer counted from 0; null: the last, until the model is known
  * @property {number|"all"|null} head counted from 0; null: the mean of them; "all": each by itself
@@ -38,11 +39,13 @@ export function linesOf(text) {
 export const VIEWS = {
   picture: "Picture",
   lines: "Lines",
+  story: "Story",
   matrix: "Matrix",
   grid: "All heads",
   rollout: "Rollout",
   beam: "Beam",
   heads: "Head map",
+  compare: "Compare",
 };
 
 /** @type {State} */
@@ -52,6 +55,7 @@ export const START = Object.freeze({
   manner: START_SAMPLING,
   line: 0,
   view: THEME.start.view,
+  beside: "",
   name: "decoder.cross",
   layer: null,
   head: null,
@@ -105,6 +109,7 @@ const FITS = {
   manner: isSampling,
   line: isCount,
   view: (x) => Object.hasOwn(VIEWS, x),
+  beside: isText,
   name: isText,
   layer: (x) => x === null || isCount(x),
   head: (x) => x === null || x === "all" || isCount(x),

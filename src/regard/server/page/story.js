@@ -1,0 +1,164 @@
+// The story: one token travels a rail of live figures, from words to the next word. One scrolls,
+// steps with buttons or arrow keys, or lets it play; nothing moves by itself for who wants it still.
+
+import { ask } from "./api.js";
+import { tokensOf } from "./draw.js";
+import { el, fill } from "./elements.js";
+import { formula } from "./figures.js";
+import { explained, purpose } from "./glossary.js";
+import { STATIONS } from "./stations.js";
+import { oneHead } from "./state.js";
+
+/** @typedef {import("./state.js").State} State */
+
+const PAUSE = 6000; // ms that a station stands while it plays
+const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+let at = 0; // the station where the reader is
+let turn = 0; // an answer to an earlier question comes too late
+let playing = 0; // of the timer, or 0
+
+/**
+ * Draw the story of the chosen token, or of the first one.
+ * @param {HTMLElement} box
+ * @param {State} state
+ * @param {Object} payload the look that is drawn
+ * @param {Object} body what was asked for that look
+ * @param {string[]} languages from which to which, of a run that translates
+ * @param {(part: Partial<State>) => void} change
+ */
+export async function showStory(box, state, payload, body, languages, change) {
+  const mine = ++turn;
+  stop();
+  if (!payload.attentions[state.name]) return fill(box, el("p", { class: "hint" }, "This system does not attend: it has no story of this kind."));
+  const { rows, axes } = tokensOf(payload, state.name);
+  const token = followed(state.token, rows);
+  const { packed, ...asked } = body;
+  const steps = { name: state.name, layer: state.layer, head: oneHead(state.head) ?? 0, token };
+  try {
+    const { picture } = payload;
+    const grid = Object.values(payload.sides ?? {}).find((one) => one.grid)?.grid;
+    const told = { ...(await ask("/api/story", { ...asked, steps })), side: axes.rows, ...(picture && grid && { picture, grid }) };
+    if (mine !== turn) return;
+    const named = rows.length === told.rows.length ? { ...told, rows } : told;
+    fill(box, ...railOf(named, steps, languages, change));
+    watchScrolling(box);
+    if (box.dataset.story && box.dataset.story !== String(token)) go(box, at, false);
+    box.dataset.story = String(token);
+  } catch (error) {
+    if (mine === turn) fill(box, el("p", { class: "trouble", role: "alert" }, error.message));
+  }
+}
+
+/** The row that is followed: the chosen one, else one in the middle, where something can be seen. */
+export function followed(token, rows) {
+  if (token !== null && token >= 0 && token < rows.length) return token;
+  return Math.min(rows.length - 1, Math.floor(rows.length / 2));
+}
+
+function railOf(told, steps, languages, change) {
+  const stations = STATIONS.filter(({ needs }) => !needs || needs(told));
+  at = Math.min(at, stations.length - 1);
+  const rail = el("div", { class: "rail" }, mapOf(stations), el("div", { class: "stations" }, ...stations.map((one, i) => stationOf(one, i, told))));
+  rail.addEventListener("keydown", onKey);
+  const title = el("h2", {}, told.side === "target" ? `How “${told.rows[steps.token]}” is written` : `The way of “${told.rows[steps.token]}”`);
+  return [el("div", { class: "intro" }, title, chooser(told, steps, change), whereOf(told, steps, languages)), steering(stations), rail];
+}
+
+/** Whose way it is: any row of the attention. */
+function chooser(told, steps, change) {
+  const buttons = told.rows.map((word, i) =>
+    el("button", { type: "button", class: "chip", "aria-pressed": String(i === steps.token), "data-control": `follow ${i}`, onclick: () => change({ token: i }) }, word),
+  );
+  return el("div", { class: "follow", role: "group", "aria-label": "Follow" }, el("span", { class: "caption" }, told.side === "target" ? "Follow the writing of" : "Follow"), ...buttons);
+}
+
+function whereOf({ steps }, { name, layer, head }, languages) {
+  const why = purpose(name, languages);
+  return el("p", { class: "hint" }, `In ${name}${why ? ` (${why})` : ""}, layer ${layer}, head ${head}. In every figure colour is above 0 and grey below; a row is a position that may be looked at, unless it says otherwise.`, steps.prior?.every((one) => one === 0) ? " This head is muted: its weights are multiplied by 0." : "");
+}
+
+/** Back, next, play. */
+function steering(stations) {
+  const said = el("span", { class: "caption", role: "status", id: "station-now" }, nowOf(stations.length));
+  const button = (text, name, act) => el("button", { type: "button", "data-control": name, onclick: (event) => act(event.currentTarget.closest(".view")) }, text);
+  const play = still() ? [] : [el("button", { type: "button", "data-control": "play", "aria-pressed": "false", onclick: (event) => turnPlay(event.currentTarget) }, "Play")];
+  return el("div", { class: "steering", role: "group", "aria-label": "Stations" }, button("Back", "back", (view) => go(view, at - 1)), button("Next", "next", (view) => go(view, at + 1)), ...play, said);
+}
+
+const nowOf = (n) => `Station ${at + 1} of ${n}`;
+
+function mapOf(stations) {
+  const items = stations.map(({ title }, i) =>
+    el("li", {}, el("button", { type: "button", "aria-current": i === at ? "step" : null, "data-control": `station ${i}`, onclick: (event) => go(event.currentTarget.closest(".view"), i) }, title)),
+  );
+  return el("nav", { class: "stops", "aria-label": "Way of the token" }, el("ol", {}, ...items));
+}
+
+function stationOf({ id, title, formula: written, say, figure }, i, told) {
+  const heading = el("h3", { id: `station-${id}`, tabindex: -1 }, `${i + 1} ${title}`);
+  const beside = el("div", { class: "beside" }, el("p", {}, ...explained(say(told))), ...(written ? [formula(written(told))] : []));
+  return el("section", { class: "station", "data-station": id, "aria-labelledby": `station-${id}` }, heading, beside, el("div", { class: "drawn" }, ...figure(told)));
+}
+
+/** To a station; its heading takes the focus, so that those who hear it follow. */
+function go(view, to, focus = true) {
+  const stations = [...(view?.querySelectorAll(".station") ?? [])];
+  if (!stations.length) return;
+  at = Math.max(0, Math.min(stations.length - 1, to));
+  mark(view);
+  stations[at].scrollIntoView({ block: "start", behavior: still() ? "auto" : "smooth" });
+  if (focus) stations[at].querySelector("h3").focus({ preventScroll: true });
+}
+
+function mark(view) {
+  const buttons = [...view.querySelectorAll(".stops button")];
+  buttons.forEach((one, i) => (i === at ? one.setAttribute("aria-current", "step") : one.removeAttribute("aria-current")));
+  [...view.querySelectorAll(".station")].forEach((one, i) => one.classList.toggle("here", i === at));
+  const now = view.querySelector("#station-now");
+  if (now) now.textContent = nowOf(buttons.length);
+}
+
+/** The arrow keys step, unless something inside wants them. */
+function onKey(event) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!step || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+  event.preventDefault();
+  go(event.currentTarget.closest(".view"), at + step);
+}
+
+function turnPlay(button) {
+  if (playing) return stop(button);
+  const view = button.closest(".view");
+  button.setAttribute("aria-pressed", "true");
+  button.textContent = "Pause";
+  playing = window.setInterval(() => {
+    const n = view.querySelectorAll(".station").length;
+    if (!button.isConnected || at + 1 >= n) return stop(button);
+    go(view, at + 1, false);
+  }, PAUSE);
+}
+
+function stop(button = document.querySelector('.steering [data-control="play"]')) {
+  clearInterval(playing);
+  playing = 0;
+  if (!button) return;
+  button.setAttribute("aria-pressed", "false");
+  button.textContent = "Play";
+}
+
+/** Whoever scrolls is where they look. */
+function watchScrolling(box) {
+  const stations = [...box.querySelectorAll(".station")];
+  const watch = new IntersectionObserver(
+    (seen) => {
+      const one = seen.find(({ isIntersecting }) => isIntersecting);
+      if (!one || playing) return;
+      at = stations.indexOf(one.target);
+      if (box.isConnected && box.contains(one.target)) mark(box);
+    },
+    { rootMargin: "-30% 0px -60% 0px" },
+  );
+  stations.forEach((one) => watch.observe(one));
+  mark(box);
+}
