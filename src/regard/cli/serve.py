@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.terminal import Device, RunPaths, note
+from regard.cli.completion import run_names
+from regard.cli.terminal import Device, note
+from regard.core.errors import CheckpointError
 from regard.core.signals import Stop
 
 if TYPE_CHECKING:
@@ -18,7 +20,14 @@ Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes one that is f
 
 
 def serve(
-    paths: RunPaths,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="A run folder; several translators are an ensemble.",
+            autocompletion=run_names,
+        ),
+    ],
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Port = 8000,
     api_key: Annotated[
@@ -46,6 +55,9 @@ def serve(
 
     api_key = read_key(api_key, api_key_file)
     check_public(host, api_key)
+    for path in paths:  # a wrong name is worse than a port that is taken
+        if not path.is_dir():
+            raise CheckpointError(f"there is no run folder {path}")
     with listen(host, port) as listening:  # a port that is taken shows before torch is loaded
         from regard.tasks.opening import load
 

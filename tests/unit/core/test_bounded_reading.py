@@ -88,7 +88,7 @@ def test_pipes_devices_and_what_is_too_large_are_never_read(tmp_path):
     with large.open("wb") as file:
         file.truncate(2**40)  # takes no room on the disk
     for path in (pipe, link):
-        with pytest.raises(CheckpointError, match="no regular file"):
+        with pytest.raises(CheckpointError, match="not a regular file"):
             read_bytes(path)
     with pytest.raises(CheckpointError, match=r"1,099,511,627,776 bytes, and .* may have"):
         read_text(large)
