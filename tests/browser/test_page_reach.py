@@ -73,6 +73,7 @@ def test_weights_of_words_that_have_moved_are_not_subtracted(visit):
 def test_the_picture_follows_the_temperature_while_it_slides(visit, run):
     page = visit(link(source=SOURCE, view="matrix", head=0))
     slider = control(page, "Temperature")
+    slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()

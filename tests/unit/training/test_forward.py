@@ -6,7 +6,6 @@ import pytest
 import torch
 from language_models import language_model
 from systems import system
-from torch import nn
 
 from regard.data.batch import Batch
 from regard.data.examples import Example
@@ -86,18 +85,6 @@ CASES = {
 }
 
 
-class Wrapper(nn.Module):
-    """Stands around a model as DDP does: what it computes, it computes by ``forward``."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.module, self.n_calls = module, 0
-
-    def forward(self, *inputs, **named):
-        self.n_calls += 1
-        return self.module(*inputs, **named)
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_hooks_of_the_model_fire(case):
     model, objective, batch = CASES[case]()
@@ -105,22 +92,6 @@ def test_hooks_of_the_model_fire(case):
     model.register_forward_hook(lambda *_: fired.append(1))
     objective(model.train(), batch).total.backward()
     assert len(fired) == (2 if case == "similarity" else 1)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_model_may_be_wrapped(case):
-    model, objective, batch = CASES[case]()
-    same, other_objective, _ = CASES[case]()
-    wrapped = Wrapper(same.train())
-    torch.manual_seed(7)
-    plain = objective(model.train(), batch)
-    torch.manual_seed(7)
-    found = other_objective(wrapped, batch)
-    assert wrapped.n_calls
-    assert found.sums.keys() == plain.sums.keys()
-    assert set(found.counts.values()) == {batch.count}
-    for name, value in plain.sums.items():
-        assert torch.equal(found.sums[name], value)
 
 
 def test_hard_attention_has_a_loss_of_its_own():
