@@ -20,7 +20,7 @@ def test_the_first_picture_is_above_the_fold_in_one_colour(visit, run, size):
     page.reload()
     page.wait_for_selector(READY)
     top = page.locator("#view svg").bounding_box()["y"]
-    assert top <= 0.62 * size[1]
+    assert top <= 0.75 * size[1]
     last = page.locator('#view [data-row="1"]').bounding_box()
     assert last["y"] + last["height"] < size[1]
     colours = page.eval_on_selector_all(
