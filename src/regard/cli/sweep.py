@@ -56,8 +56,8 @@ def sweep(
     the run that was chosen. When it is interrupted, the same command goes on where it stopped, and
     more values or trials add to it.
     """
-    from regard.runs.progress import watching
     from regard.runs.compare import system_name
+    from regard.runs.progress import watching
     from regard.runs.side_by_side import Crew
     from regard.runs.sweep import plan
     from regard.runs.sweep import sweep as run_sweep
