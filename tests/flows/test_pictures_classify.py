@@ -215,5 +215,5 @@ def test_patches_fit_the_pictures_that_are_asked_for(recipe):
     sets = ["data.image_size=20", "model.patch_size=5"]
     assert load_recipe(str(recipe), sets).data.image_size == 20
     assert load_recipe(str(recipe), ["model.patch_size=7"]).data.image_size is None
-    with pytest.raises(ConfigError, match="no whole number of patches"):
+    with pytest.raises(ConfigError, match="not a whole number of patches"):
         load_recipe(str(recipe), ["data.image_size=20", "model.patch_size=7"])

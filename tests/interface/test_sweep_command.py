@@ -70,7 +70,7 @@ def test_halving_lets_the_better_half_go_on_with_more_steps(run, words):
 
 def test_a_sweep_that_was_stopped_goes_on(run, words, monkeypatch):
     words += ["--set", "lr=1e-3,5e-3"]
-    from regard.cli import progress
+    from regard.runs import progress
 
     described = progress.described
     with monkeypatch.context() as patched:

@@ -53,6 +53,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "lab": ("regard lab", "regard lab rows --out lab"),
     "export": ("regard export runs/mine exported --to hf",),
     "import": ("regard import downloaded --out runs/theirs",),
+    "card": ("regard card runs/mine --out README.md",),
+    "draw": ("regard draw transformer", "regard draw runs/mine --out model.svg"),
     "info": ("regard info runs/mine --json",),
     "models": ("regard models",),
     "recipes": ("regard recipes",),

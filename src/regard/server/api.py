@@ -221,7 +221,7 @@ def info(service: Service) -> dict[str, Any]:
         "weighs": getattr(run, "weighs", False),
         "form": form(service),
         "examples": examples,
-        "attentions": _attentions(service, service.first_of(examples)),
+        "attentions": attentions(service, service.first_of(examples)),
         "measures": [column._asdict() for column in COLUMNS],
         **task.info(run),
     }
@@ -239,7 +239,7 @@ def form(service: Service) -> dict[str, Any]:
     return {**words.as_json(), "path": verb_path(verb), "streams": verb.streams, "fields": fields}
 
 
-def _attentions(service: Service, example: Mapping[str, str]) -> list[dict[str, Any]]:
+def attentions(service: Service, example: Mapping[str, str]) -> list[dict[str, Any]]:
     """Name, layers and heads of every attention, found by looking at an example."""
     source = example["text"] if service.reads_pictures else "a"
     for asked in (service.look_at(example), {"source": source}, {"source": source, "other": "a"}):

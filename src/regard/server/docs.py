@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
-from regard.server.api import verb_path
+from regard.server.api import attentions, verb_path
 from regard.server.service import NO_PICTURE, Service, typed_fields
 from regard.tasks.verb import Verb
 
@@ -52,6 +52,8 @@ def samples(service: Service) -> Mapping[str, Schema]:
     text, named = example["text"], {"model": service.name}
     source, _, target = service.run.recipe.data.direction.partition("-")
     edits = [{"kind": "temperature", "value": 2}]
+    first = next(iter(attentions(service, example)), {"name": "decoder.cross"})
+    row = {"name": first["name"], "layer": 0, "head": 0, "token": 0}
     return {
         **{verb_path(verb): _request(verb, example) for verb in service.task.verbs},
         "/translate": {"q": text, "source": source, "target": target},
@@ -63,6 +65,7 @@ def samples(service: Service) -> Mapping[str, Schema]:
         "/api/words": {"begins": ""},
         "/api/explain": {**service.look_at(example), "edits": edits},
         "/api/importance": {**service.look_at(example), "step": 0},
+        "/api/story": {**service.look_at(example), "steps": row},
         "/api/read": {"text": text},
         "/api/beam": {"source": text, "n_beams": 2},
         "/api/stream": {"source": text},

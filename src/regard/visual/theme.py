@@ -58,6 +58,13 @@ _COLOURS = {
     "on-accent": ("#ffffff", "#10202b"),
     "mark": ("#ffe3c2", "#5a3a12"),
     "good": (GOOD, "#4fc3a0"),
+    "role-x": ("#4a4e57", "#c3c6cd"),  # of formulas and figures of the page's story
+    "role-p": ("#7d5300", "#e2b25a"),
+    "role-q": ("#00639c", "#6cbcec"),
+    "role-k": ("#a33a00", "#ff9d66"),
+    "role-v": ("#00704f", "#4fc3a0"),
+    "role-w": ("#74379b", "#cfa6ec"),
+    "role-below": ("#6f737b", "#8f939b"),
     "bad": ("#a33a00", "#ff9d66"),
 }
 """Of pages, light and dark; in CSS ``--paper`` and so on."""

@@ -186,7 +186,7 @@ def test_another_number_of_processes_can_go_on():
 
 
 def test_a_rank_outside_the_world_is_refused():
-    with pytest.raises(ValueError, match="no share of a round"):
+    with pytest.raises(ValueError, match="not a share of a round"):
         STREAMS["padded"]().shard(2, 2)
 
 

@@ -153,7 +153,7 @@ def test_a_file_that_is_cut_short_anywhere_is_damaged(path):
     whole = write_gguf(path, gguf_model("llama")).read_bytes()
     for n in (0, 3, 8, 20, 100, 300, 700, 1500, 3000, len(whole) - 5000):
         path.write_bytes(whole[:n])
-        with pytest.raises(CheckpointError, match="no GGUF file, or damaged"):
+        with pytest.raises(CheckpointError, match="not a GGUF file, or damaged"):
             read_gguf(path)
 
 
@@ -162,7 +162,7 @@ def test_what_is_no_gguf_file_is_refused(path):
         with pytest.raises(CheckpointError, match="there is no file"):
             read(path.with_name("other"))
     path.write_bytes(b"PK\3\4 something else altogether")
-    with pytest.raises(CheckpointError, match="no GGUF file"):
+    with pytest.raises(CheckpointError, match="not a GGUF file"):
         read_gguf(path)
 
 

@@ -253,7 +253,7 @@ def test_the_doubly_stochastic_term_by_a_loop():
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="memory 'each' is for texts"):
         KINDS["transformer"](memory="each")
-    with pytest.raises(ValueError, match="no whole number of patches of 5"):
+    with pytest.raises(ValueError, match="not a whole number of patches of 5"):
         KINDS["transformer"](patch_size=5)
 
 

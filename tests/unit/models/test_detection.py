@@ -312,7 +312,7 @@ def test_a_configuration_comes_back_from_json():
         ({"window": "local_m"}, "objects have none"),
         ({"windows": ("global", "compressed")}, "'compressed' goes by order"),
         ({"normaliser": "hard"}, "trained by rewards"),
-        ({"encoder": "patches", "patch_size": 5}, "no whole number of patches"),
+        ({"encoder": "patches", "patch_size": 5}, "not a whole number of patches"),
         ({"n_groups": 0}, "greater than or equal to 1"),
     ],
 )

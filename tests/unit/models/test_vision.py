@@ -148,7 +148,7 @@ def test_a_configuration_comes_back_from_json():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"patch_size": 5}, "no whole number of patches of 5"),
+        ({"patch_size": 5}, "not a whole number of patches of 5"),
         ({"positions": "index"}, "positions are added to patches"),
         ({"normaliser": "hard"}, "normaliser 'hard' draws one key"),
     ],

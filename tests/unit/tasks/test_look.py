@@ -31,6 +31,8 @@ def test_the_payload_says_what_every_picture_needs(name, changes):
         "axes",
         "sides",
         "edits",
+        "probabilities",
+        "alternatives",
     ]
     assert payload["answer"] == payload["translation"] == look.translation
     assert (payload["source"], payload["translation"], payload["edits"]) == ("a b c", "d e", [])

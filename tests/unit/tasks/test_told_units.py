@@ -24,7 +24,7 @@ def test_a_report_counts_what_was_learned_from(tmp_path, kind):
     many, measure = COUNTED[kind]
     page = (short_run(kind, tmp_path) / "report.html").read_text()
     assert f"{many.capitalize()} seen" in page
-    assert f"{measure}, log scale" in page
+    assert measure in page
     assert f"{many} a second" in page
     assert ("token" in page.partition("Settings")[0].lower()) == (kind == "language")
 

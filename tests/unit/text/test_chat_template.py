@@ -60,7 +60,7 @@ def test_a_template_refuses_in_its_own_words():
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("{% if %}", "here is no template: Expected an expression"),
+        ("{% if %}", "here is not a template: Expected an expression"),
         ("{{ messages.append(1) }}", "here does not work: access to attribute 'append'"),
         ("{{ ''.__class__.__mro__ }}", "here does not work: access to attribute '__class__'"),
         ("{% include 'passwd' %}", "here does not work: no loader"),

@@ -112,7 +112,7 @@ function pictureOf(weights) {
   const [nRows, nColumns] = [weights.length, weights[0].length];
   const canvas = /** @type {any} */ (el("canvas", { width: nColumns, height: nRows, "aria-hidden": "true" }));
   const context = canvas.getContext("2d");
-  const colour = getComputedStyle(document.body).getPropertyValue("--accent") || "#00639c";
+  const colour = getComputedStyle(document.body).getPropertyValue("--accent");
   for (let t = 0; t < nRows; t++) {
     for (let s = 0; s < nColumns; s++) {
       context.globalAlpha = Math.sqrt(Math.min(1, Math.max(0, weights[t][s])));
