@@ -245,7 +245,7 @@ class Task(ABC):
     verbs: ClassVar[tuple[Verb, ...]]
     """The first is what its runs are for; the others are asked of it as well."""
     unit: ClassVar[Unit] = TEXT
-    loss_unit: ClassVar[str] = "nats a {}"
+    loss_unit: ClassVar[str] = "nats per {}"
     """What a loss is counted in, for people."""
     heeds: ClassVar[frozenset[str]] = frozenset()
     """Settings that some tasks use and this one does, as ``section.key``; others are refused."""

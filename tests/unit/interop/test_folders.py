@@ -139,9 +139,7 @@ def test_a_bare_pickle_with_code_in_it_is_refused_and_not_run(tmp_path):
 
 def test_a_dict_of_other_things_is_refused_with_their_names(tmp_path):
     torch.save({"model": tensors(), "step": 3}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(
-        CheckpointError, match="not a plain state dict.*other things in it: model, st"
-    ):
+    with pytest.raises(CheckpointError, match="not a plain state dict.*in it: model, st"):
         read_tensors(tmp_path)
 
 
