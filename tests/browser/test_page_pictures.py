@@ -274,7 +274,7 @@ def test_every_point_of_the_head_map_has_its_label_and_can_be_hit(visit):
             )
             assert apart
     sizes = [one.locator("path").bounding_box() for one in points.all()]
-    assert min(min(size["width"], size["height"]) for size in sizes) >= 24
+    assert min(min(size["width"], size["height"]) for size in sizes) > 23.99
 
 
 def test_a_column_sorts_the_measures_and_sorts_them_back(visit):
