@@ -46,7 +46,7 @@ def drawn(name: str, overrides: Sequence[str] = ()) -> Drawn:
         return _of_preset(name, overrides)
     known = [*builtin_recipes(), *PRESETS]
     raise ConfigError(
-        f"{name!r} is no run folder, no recipe and no preset{did_you_mean(name, known)}; "
+        f"{name!r} is not a run folder, a recipe or a preset{did_you_mean(name, known)}; "
         "`regard recipes` and `regard models` list them"
     )
 

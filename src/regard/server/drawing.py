@@ -28,7 +28,7 @@ def drawing_routes(service: Service) -> APIRouter:
         response_class=Response,
         responses=_ANSWER,
     )
-    async def drawing() -> Response:
+    def drawing() -> Response:  # in a thread: the model is built for it
         return Response(made(), media_type=SVG)
 
     return router
