@@ -71,19 +71,21 @@ def test_where_no_head_is_chosen_the_steps_show_all_and_lead_to_one(visit, run):
 
 
 def drawn_steps(page, d):
-    """The steps of a head of this size, whatever the run's is."""
+    """The steps of a head of this size, whatever the run's is, in a place that the page won't redraw."""
     look = payload(SOURCE.split())
     one = {**steps(look, 0, d=d), "scale": d**-0.5}
     page.evaluate(
         """async (steps) => {
           const { drawSteps } = await import("/static/draw.js");
-          const box = document.getElementById("steps");
-          box.hidden = false;
+          document.getElementById("drawn")?.remove();
+          const box = document.createElement("section");
+          Object.assign(box, { id: "drawn", className: "steps" });
+          document.getElementById("steps").after(box);
           drawSteps(box, steps);
         }""",
         one,
     )
-    return page.locator("#steps [data-scroller]")
+    return page.locator("#drawn [data-scroller]")
 
 
 @pytest.mark.parametrize("d", [8, 64])
@@ -100,10 +102,10 @@ def fit(page, d):
     expect(scroller).to_have_attribute("data-more", "")
     inside = scroller.bounding_box()
     for title in ("6 weight × value", "4 × 1/√d_k"):
-        box = page.locator("#steps svg text", has_text=title).bounding_box()
+        box = page.locator("#drawn svg text", has_text=title).bounding_box()
         assert box["x"] >= inside["x"]
         assert box["x"] + box["width"] <= inside["x"] + inside["width"] + 1
-    cells = page.locator('#steps g[data-s="0"] rect[data-value]')
+    cells = page.locator('#drawn g[data-s="0"] rect[data-value]')
     assert cells.count() == 3 * d  # key, value and weighted value
     last = cells.last.bounding_box()
     assert last["x"] + last["width"] <= inside["x"] + inside["width"] + 1
@@ -112,9 +114,9 @@ def fit(page, d):
 def test_the_steps_say_what_their_colours_and_their_scale_are(visit):
     page = visit(link(source=SOURCE, head=0))
     drawn_steps(page, 64)
-    expect(page.locator("#steps [data-legend]")).to_contain_text("above 0")
-    expect(page.locator("#steps [data-legend] span")).to_have_count(2)
-    title = page.locator("#steps svg text", has_text="4 × 1/√d_k").locator("title")
+    expect(page.locator("#drawn [data-legend]")).to_contain_text("above 0")
+    expect(page.locator("#drawn [data-legend] span")).to_have_count(2)
+    title = page.locator("#drawn svg text", has_text="4 × 1/√d_k").locator("title")
     expect(title).to_have_text(
         "d_k = 64, the size of a query and of a key: scores are multiplied by 1/√64 = 0.125"
     )
