@@ -83,8 +83,9 @@ def killed_together(folder, out, rng):
     process = started(folder, out, "--workers", "2")
     wait_for_news(process, out, None)
     time.sleep(rng.uniform(0, 3))
-    victim = rng.randrange(2)
-    os.kill(workers_of(process)[victim], signal.SIGKILL)
+    workers = workers_of(process)
+    assert len(workers) == 2, (workers, process.poll(), process.communicate()[1])
+    os.kill(rng.choice(workers), signal.SIGKILL)
     gone, before = time.perf_counter(), newest(out)
     wait_for_news(process, out, before)
     back = time.perf_counter() - gone

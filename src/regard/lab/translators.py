@@ -17,7 +17,7 @@ from regard.core.signals import Stop
 from regard.data.records import Pair
 from regard.data.splits import Data
 from regard.recipes.recipe import load_recipe
-from regard.tasks.translation import prepare_translation
+from regard.tasks.translation_training import prepare_translation
 from regard.tasks.translator import Run
 from regard.training.loop import Setup, Trainer
 from regard.training.token_loss import TokenLoss

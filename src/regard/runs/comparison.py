@@ -18,7 +18,7 @@ from regard.data.records import Pair
 from regard.evaluation.systems import by_length, paired_bootstrap
 from regard.runs.rates import is_at_edge
 from regard.runs.trainings import Entry, FinishedTraining
-from regard.tasks.translation import VALID_SENTENCES
+from regard.tasks.translation_training import VALID_SENTENCES
 from regard.visual.charts import curves
 from regard.visual.report import report_page
 from regard.visual.tables import Table, csv_table, latex_table, table_html

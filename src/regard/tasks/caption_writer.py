@@ -29,18 +29,16 @@ from regard.tasks.caption_scores import CROSS, caption_scores
 from regard.tasks.generation import Sampling, text_pieces
 from regard.tasks.importance import ForcedAnswer
 from regard.tasks.look import Look, Prediction
+from regard.tasks.one_source import OneSource, Tree, prefix_ids
 from regard.tasks.opening import one_or_many, one_text
 from regard.tasks.picture_run import READ_AT_ONCE, PictureRun, is_one
 from regard.tasks.recipe import Recipe
 from regard.tasks.texts import PatchGrid, Reading, padded
 from regard.tasks.translating import (
-    OneSource,
     SourceBatch,
     TokenScores,
-    Tree,
     coming_ids,
     judged,
-    prefix_ids,
     search_settings,
     searched,
 )

@@ -31,8 +31,9 @@ from regard.tasks.look import Look
 from regard.tasks.opening import TrainedRun, one_or_many, one_text
 from regard.tasks.recipe import Recipe
 from regard.tasks.sharded import shard_pairs
-from regard.tasks.translation import PreparedTranslation, TranslationTask, prepare_translation
+from regard.tasks.translation import TranslationTask
 from regard.tasks.translation_scores import CROSS, likelihood, watched_words
+from regard.tasks.translation_training import PreparedTranslation, prepare_translation
 from regard.tasks.translator import LengthWarnings, Run, load_pair_run
 from regard.tasks.verb import Form
 from regard.tasks.writing_verbs import SUMMARIZE

@@ -4,63 +4,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import compress, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar
 
 import torch
 from typing_extensions import override
 
-from regard.checkpoints.run_folder import RunFolder, fill, load_scores, read_weights
+from regard.checkpoints.run_folder import load_scores
 from regard.core.errors import CheckpointError, ConfigError, DataError
 from regard.data.alignments import read_aligned
 from regard.data.batch import Batch
 from regard.data.corpora import read_corpus
 from regard.data.examples import (
-    BpeDropoutTexts,
-    IdTable,
-    LongRule,
-    Texts,
     encode_pairs,
-    encode_table,
-    stored_table,
-    within,
 )
 from regard.data.pair_batches import (
     ordered_batches,
-    packed_stream,
-    padded_stream,
-    text_lengths,
-    tiled_stream,
 )
 from regard.data.records import Pair
 from regard.data.settings import Files
-from regard.data.shard_windows import ShardedPairs
 from regard.data.shards import Manifest
 from regard.data.splits import Data, load_records, split_of
-from regard.data.stream import Stream
 from regard.decoding.ensemble import Ensemble
-from regard.decoding.settings import GENERATING, DecodeSettings
-from regard.evaluation.metrics import values
+from regard.decoding.settings import GENERATING
 from regard.evaluation.text_metrics import bleu
 from regard.inspection.heads import Ids
 from regard.models.base import SequenceModel
-from regard.models.presets import build, resolve
-from regard.models.settings import SequenceConfig, without_dropout
-from regard.tasks.base import TASKS, Evaluation, JudgedRun, Prepared
+from regard.models.settings import SequenceConfig
+from regard.tasks.base import TASKS, Evaluation
 from regard.tasks.ensembles import ensemble_of
 from regard.tasks.examples import PageExample
-from regard.tasks.opening import Tokenizers, check_memory, load_tokenizers, train_tokenizers
 from regard.tasks.recipe import Recipe
-from regard.tasks.rewards import SampledTranslations, check_rewarded, reward_of
 from regard.tasks.sharded import (
     SHARD_SETTINGS,
-    open_pairs,
     shard_pairs,
-    shard_tokenizers,
-    weights,
 )
 from regard.tasks.texts import (
     ELSEWHERE,
@@ -70,7 +50,7 @@ from regard.tasks.texts import (
     TextTask,
     check_data,
 )
-from regard.tasks.translating import SCORE_TOKENS, decode
+from regard.tasks.translating import SCORE_TOKENS
 from regard.tasks.translation_scores import (
     alignment_scores,
     evaluate_pairs,
@@ -78,6 +58,7 @@ from regard.tasks.translation_scores import (
     gold_scores_by_head,
     rules_by_measure,
 )
+from regard.tasks.translation_training import prepare_translation
 from regard.tasks.translator import Run, load_translator
 from regard.tasks.verb import TOKEN, Form
 from regard.tasks.verbs import check_side, unknown_note
@@ -85,327 +66,7 @@ from regard.tasks.writing_verbs import TRANSLATE
 from regard.text.settings import TEXT_SETTINGS
 from regard.text.specials import END_ID, PAD_ID
 from regard.text.tokenizer import Tokenizer
-from regard.training.distributed import divided
-from regard.training.expected_reward import ExpectedReward
-from regard.training.flops import BACKWARD, FlopFormula, flop_formula
-from regard.training.losses import Objective, cross_entropy
-from regard.training.token_loss import TokenLoss, check_loss_on
-
-OWN_METRICS = ("bleu", "exact_match")
-"""Of a validation, beside the loss and what the recipe names."""
-NO_DROPOUT = "dropout is off: what is rewarded is sampled from the whole model"
-VALID_SENTENCES = 200
-"""So many are translated at each validation: enough for a curve, and quick."""
-
-
-class TranslationValidation:
-    """An evaluator for the training loop: loss of the whole set, translations of a part of it."""
-
-    def __init__(self, prepared: PreparedTranslation) -> None:
-        training, pairs = prepared.recipe.train, prepared.data.splits["valid"][:VALID_SENTENCES]
-        self.objective = TokenLoss(training)
-        self.batches = ordered_batches(prepared.valid, training.batch_tokens)
-        self.count = sum(batch.count for batch in self.batches)
-        self.sources = [example.source for example in prepared.valid[:VALID_SENTENCES]]
-        self.references = [pair.target for pair in pairs]
-        self.target = prepared.tokenizers.target
-        self.settings = prepared.recipe.decode.chosen(beam=1)
-        self.device = prepared.device
-        self.metrics = (*prepared.own_metrics, *training.metrics, *training.rewards)
-
-    def __call__(self, model: SequenceModel) -> Mapping[str, float]:
-        """``loss``, and the metrics of greedy search."""
-        texts = self.write(model)
-        return {"loss": self.loss(model), **values(self.metrics, texts, self.references)}
-
-    def write(self, model: SequenceModel, settings: DecodeSettings | None = None) -> list[str]:
-        """The translations of a part of the set."""
-        found = decode(model, self.sources, settings or self.settings, device=self.device)
-        return [self.target.decode(best[0].ids) for best in found]
-
-    def rehearse(self, model: SequenceModel) -> None:
-        """As much as a validation; a fresh model is made to write as much as the references are."""
-        self.loss(model)
-        mean_length = round(self.count / sum(len(batch.numbers) for batch in self.batches))
-        self.write(model, self.settings.model_copy(update={"max_len": mean_length}))
-
-    @torch.inference_mode()
-    def loss(self, model: SequenceModel) -> float:
-        """The loss per token, smoothed as in training.
-
-        Without smoothing, a model that was told to doubt would look worse the better it learned it.
-        """
-
-        def loss_of(batch: Batch) -> float:
-            return self.objective(model, batch.to(self.device)).total.item()
-
-        return sum(divided(self.batches, loss_of)) / self.count
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedTranslation(Prepared):
-    """Pairs, tokenizers and a fresh translator."""
-
-    config: SequenceConfig
-    model: SequenceModel
-    data: Data[Pair]
-    tokenizers: Tokenizers
-    pairs: Sequence[Pair]
-    """Those of ``train``, in its order; none where they lie in shards."""
-    train: IdTable | ShardedPairs
-    valid: IdTable
-    texts: Texts | ShardedPairs
-    """What is trained on: ``train``, perhaps segmented anew each epoch."""
-    formula: FlopFormula
-    takes = "texts"
-
-    @property
-    def own_metrics(self) -> tuple[str, ...]:
-        """What a validation computes of texts by itself."""
-        return OWN_METRICS
-
-    @property
-    @override
-    def criteria(self) -> tuple[str, ...]:
-        return ("loss", *self.own_metrics)
-
-    @property
-    @override
-    def size(self) -> dict[str, int]:
-        return {"training pairs": len(self.train), "vocabulary": self.tokenizers.target.n_vocab}
-
-    @property
-    @override
-    def vocabularies(self) -> tuple[Tokenizer, ...]:
-        """Of source and target."""
-        return (self.tokenizers.source, self.tokenizers.target)
-
-    @override
-    def stream(self) -> Stream:
-        settings = self.recipe.train
-        how: dict[str, Any] = {"batch_tokens": settings.batch_tokens, "seed": settings.seed}
-        if self.same_shapes:
-            return packed_stream(self.texts, **how)
-        if self.few_shapes:
-            return tiled_stream(self.texts, **how, longest=self.config.longest)
-        return padded_stream(self.texts, **how, loss_on=self.recipe.data.loss_on)
-
-    @property
-    @override
-    def same_shapes(self) -> bool:
-        """Where texts lie end to end: on a GPU, if the model can read them so."""
-        return self.config.packs and self._all_known
-
-    @property
-    @override
-    def few_shapes(self) -> bool:
-        """Where a step is many small kernels: on a GPU, if the model does not read packed texts."""
-        return self.config.records and self._all_known
-
-    @property
-    def _all_known(self) -> bool:
-        """Whether what a GPU computes is known before: no words are drawn on the way."""
-        settings = self.recipe.train
-        forced = settings.teacher_forcing == 1 and not settings.rewards
-        return self.device.type == "cuda" and forced
-
-    @override
-    def objective(self) -> Objective:
-        settings = self.recipe.train
-        likelihood = TokenLoss(settings, compiled=self.compiled)
-        if not settings.rewards:
-            return likelihood
-        draw = SampledTranslations(
-            n=settings.samples,
-            reward=reward_of(settings.objective),
-            references=[pair.target for pair in self.pairs],
-            say=self.tokenizers.target.decode,
-            max_len=self.recipe.decode.max_len,
-        )
-        return ExpectedReward(settings, likelihood, draw)
-
-    @override
-    def validation(self) -> TranslationValidation:
-        return TranslationValidation(self)
-
-    @override
-    def flops(self, batch: Batch) -> float:
-        settings = self.recipe.train
-        if batch.packed:
-            bounds = (batch.source_bounds, batch.target_bounds)
-            return self.formula.training_each(*map(text_lengths, bounds))
-        n_rows, n_source = batch.source.shape
-        n_passes = 1.0
-        if settings.rewards:  # samples are as long as references, about; written, then learned from
-            n_passes += settings.samples * (1 + 1 / BACKWARD)
-        return n_passes * self.formula.training(n_rows, n_source, batch.target_in.shape[1])
-
-    @override
-    def example(self, number: int) -> str:
-        """Its source."""
-        return self.tokenizers.source.decode(self.train[number].source)
-
-    @property
-    @override
-    def test_sets(self) -> Sequence[str]:
-        return self.data.test_sets
-
-    @override
-    def scored(self, run: Run, split: str) -> Evaluation:
-        return evaluate_split(run, self.data, split)
-
-    @override
-    def judged(self, out: Path, test_sets: Sequence[str] | None) -> JudgedRun:
-        """With some translations of each test set, two wrong ones first."""
-        judged, samples = Prepared.judged(self, out, test_sets), []
-        for name, evaluation in judged.evaluations.items():
-            pairs = zip(self.data.splits[name], evaluation.outputs, strict=True)
-            made = [(pair.source, text, pair.target) for pair, text in pairs]
-            wrong = [one for one in made if one[1] != one[2]][:2]
-            samples += [*wrong, *(one for one in made[:4] if one not in wrong)][: N_SAMPLES // 2]
-        return replace(judged, samples=samples[:N_SAMPLES])
-
-    @override
-    def held_out(self) -> Sequence[Pair]:
-        return self.data.splits["valid"]
-
-    @override
-    def save(self, folder: Path) -> None:
-        self.tokenizers.save(folder)
-
-
-def prepare_translation(
-    recipe: Recipe,
-    device: torch.device,
-    *,
-    begun: Path | None = None,
-    cache: Path | None = None,
-    records: str = "pair",
-    long_lines: LongRule | None = None,
-    kind: type[PreparedTranslation] = PreparedTranslation,
-) -> PreparedTranslation:
-    """Load or make the data, train tokenizers unless the run was begun, build the model.
-
-    Where training texts come from files, their ids are kept in the folder ``cache``, if one is
-    given. Another task says which ``records`` it reads and what becomes of long ones.
-    """
-    data, shards = load_records(recipe.data, records), recipe.data.shards
-    init = None if recipe.train.init is None else RunFolder(Path(recipe.train.init))
-    known = begun or (None if init is None else init.path)  # the weights there know no other ids
-    if known is not None:
-        tokenizers = load_tokenizers(known)
-    elif shards is not None:
-        tokenizers = shard_tokenizers(recipe)
-    else:
-        tokenizers = train_tokenizers(data.splits["train"], recipe.text)
-    torch.manual_seed(recipe.train.seed)
-    config = resolve(
-        recipe.model,
-        n_source_vocab=tokenizers.source.n_vocab,
-        n_target_vocab=tokenizers.target.n_vocab,
-        shared_vocab=tokenizers.shared,
-    )
-    check_loss_on(recipe.data.loss_on, config, recipe.train)
-    if recipe.train.rewards:
-        check_rewarded(config)
-        config = without_dropout(config)
-    check_memory(config, device)
-    model = build(config)
-    if init is not None and begun is None:  # snapshots hold all weights
-        fill(model, read_weights(init), str(init.weights))
-    cache = cache if recipe.data.world is None else None  # a world is made again as fast
-    rule = long_lines or recipe.data.long_lines
-    how = (tokenizers, config.max_len, rule)
-    train: Encoded[IdTable] | Encoded[ShardedPairs]
-    if shards is None:
-        train = _encoded(data, "train", *how, cache)
-    else:
-        train = _sharded(recipe, records, *how)
-    # TranslationValidation keeps its references, so its long lines are cut, never dropped.
-    valid = _encoded(data, "valid", tokenizers, config.max_len, "truncate")
-    told = (NO_DROPOUT,) if recipe.train.rewards else ()
-    return kind(
-        recipe=recipe,
-        data=data,
-        tokenizers=tokenizers,
-        pairs=train.pairs,
-        train=train.table,
-        valid=valid.table,
-        texts=_texts(recipe, train, tokenizers, config.max_len),
-        config=config,
-        formula=flop_formula(model, with_source=recipe.data.loss_on == "all"),
-        model=model.to(device),
-        notes=(*data.notes, *train.notes, *valid.notes, *told),
-        device=device,
-    )
-
-
-T = TypeVar("T", IdTable, ShardedPairs)
-
-
-class Encoded(NamedTuple, Generic[T]):
-    """Pairs that fit, their ids, and a note on those that do not fit."""
-
-    pairs: Sequence[Pair]
-    table: T
-    notes: tuple[str, ...]
-
-
-def _encoded(
-    data: Data[Pair],
-    name: str,
-    tokenizers: Tokenizers,
-    max_len: int,
-    rule: LongRule,
-    cache: Path | None = None,
-) -> Encoded[IdTable]:
-    """A split as ids, of at most ``max_len`` positions a side; kept in files of a ``cache``."""
-    pairs, sides = data.splits[name], (tokenizers.source, tokenizers.target)
-    whole = encode_table(pairs, *sides) if cache is None else stored_table(pairs, *sides, cache)
-    table, n_long = within(whole, max_len, rule)
-    if n_long and rule == "drop":
-        pairs = list(compress(pairs, whole.fits(max_len)))
-    verb = "cut to" if rule == "truncate" else "left out, being longer than"
-    note = f"{name}: {n_long} pairs {verb} max_len={max_len} tokens"
-    return Encoded(pairs, table, (note,) if n_long else ())
-
-
-def _sharded(
-    recipe: Recipe, records: str, tokenizers: Tokenizers, max_len: int, rule: LongRule
-) -> Encoded[ShardedPairs]:
-    """Training pairs in the shards of a recipe. Their texts are not at hand, but as ids."""
-    needed = {"text.bpe_dropout": recipe.text.bpe_dropout, "train.rewards": recipe.train.rewards}
-    if asked := [name for name, value in needed.items() if value]:
-        raise ConfigError(
-            f"{' and '.join(asked)} needs the texts of all pairs, and data.shards has their ids; "
-            "leave out one of them"
-        )
-    folder = open_pairs(recipe, records, tokenizers, max_len, rule)
-    settings = {"seed": recipe.train.seed, "window_tokens": recipe.data.window_tokens}
-    return Encoded((), ShardedPairs(folder, weights(recipe), **settings), folder.manifest.notes)
-
-
-def _texts(
-    recipe: Recipe,
-    train: Encoded[IdTable] | Encoded[ShardedPairs],
-    tokenizers: Tokenizers,
-    max_len: int,
-) -> Texts | ShardedPairs:
-    """What is trained on."""
-    share, sides = recipe.text.bpe_dropout, (tokenizers.source, tokenizers.target)
-    if not share or not isinstance(train.table, IdTable):
-        return train.table
-    for tokenizer in sides:
-        if tokenizer.kind != "bpe":
-            raise ConfigError(
-                f"text.bpe_dropout={share} needs a tokenizer of kind 'bpe', but that of "
-                f"{recipe.train.init} is of kind {tokenizer.kind!r}; set it to 0"
-            )
-    seed = recipe.train.seed
-    return BpeDropoutTexts(train.pairs, train.table, sides, share=share, seed=seed, max_len=max_len)
-
-
-N_SAMPLES = 8
+from regard.training.losses import cross_entropy
 
 BATCH_TOKENS = 2048
 """Weights take as much room as there are heads × tokens × the length of a sentence."""

@@ -29,6 +29,7 @@ from regard.tasks import edits
 from regard.tasks.generation import Sampling, StopWords, cut_at, stop_words, text_pieces
 from regard.tasks.importance import ForcedAnswer
 from regard.tasks.look import Look
+from regard.tasks.one_source import OneSource, Tree, prefix_ids, text_prefixes
 from regard.tasks.opening import (
     Tokenizers,
     TrainedRun,
@@ -42,15 +43,11 @@ from regard.tasks.recipe import Recipe
 from regard.tasks.translating import (
     DECODE_TOKENS,
     Engine,
-    OneSource,
     TokenScores,
-    Tree,
     decode,
     limits_for,
-    prefix_ids,
     search_settings,
     target_ids,
-    text_prefixes,
     token_scores,
 )
 from regard.text import words

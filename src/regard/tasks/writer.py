@@ -46,6 +46,7 @@ from regard.tasks.language_scores import (
     word_perplexity,
 )
 from regard.tasks.look import Look, Prediction, check_length, top_choices, written_as
+from regard.tasks.one_source import with_forced
 from regard.tasks.opening import (
     TrainedRun,
     check_vocabulary,
@@ -56,7 +57,7 @@ from regard.tasks.opening import (
     several,
 )
 from regard.tasks.recipe import Recipe
-from regard.tasks.translating import number_format, with_forced
+from regard.tasks.translating import number_format
 from regard.text.chat import Message
 from regard.text.pretrained import PretrainedTokenizer
 from regard.text.tokenizer import Tokenizer
