@@ -146,10 +146,6 @@ class Stream:
         """Examples of an epoch."""
         return len(self._dataset)
 
-    def shard(self, rank: int, world: int) -> Stream:
-        """What one of ``world`` processes takes: every ``world``-th batch, from the ``rank``-th."""
-        return self.part(Share(rank, 1, world))
-
     def part(self, share: Share) -> Stream:
         """What one of several processes takes, round by round.
 

@@ -15,6 +15,7 @@ from regard.data.pair_batches import packed_stream, padded_stream, tiled_stream
 from regard.data.shard_windows import ShardedIds, ShardedPairs, ShardOrder
 from regard.data.sharding import Chunk, PairEncoder, Preparation, TextEncoder
 from regard.data.shards import Manifest, Shard, ShardFolder
+from regard.data.stream import Share
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 
@@ -214,7 +215,7 @@ def test_a_language_is_read_once_an_epoch_as_it_lies_in_the_shards(texts):
 
 @pytest.mark.parametrize("world", [2, 3, 4])
 def test_processes_share_the_batches_of_one_and_leave_its_state(make, world):
-    alone, ranks = make(), [make().shard(rank, world) for rank in range(world)]
+    alone, ranks = make(), [make().part(Share(rank, 1, world)) for rank in range(world)]
     for _ in range(40):
         same(taken(alone, world), [rank.next() for rank in ranks])
         assert [rank.state() for rank in ranks] == [alone.state()] * world

@@ -24,6 +24,7 @@ from regard.data.row_batches import (
     scored_pairs_batch,
     span_batch,
 )
+from regard.data.stream import Share
 from regard.text.specials import SpecialIds
 
 MARKS = SpecialIds(pad=0, begin=1, end=2, unknown=3, mask=4)
@@ -168,7 +169,7 @@ def test_going_on_is_exact_wherever_it_was_left(name):
 def test_processes_share_a_stream_round_by_round(name, world):
     """Together they take what one takes, and after each round all are where one would be."""
     alone = STREAMS[name]()
-    parts = [STREAMS[name]().shard(rank, world) for rank in range(world)]
+    parts = [STREAMS[name]().part(Share(rank, 1, world)) for rank in range(world)]
     for _ in range(2 * alone.n_batches // world + 2):
         together = [part.next() for part in parts]
         assert contents(together) == contents(taken(alone, world))
@@ -177,9 +178,9 @@ def test_processes_share_a_stream_round_by_round(name, world):
 
 def test_another_number_of_processes_can_go_on():
     alone = STREAMS["padded"]()
-    before = STREAMS["padded"]().shard(1, 3)
+    before = STREAMS["padded"]().part(Share(1, 1, 3))
     taken(before, 2)
-    after = STREAMS["padded"]().shard(0, 2)
+    after = STREAMS["padded"]().part(Share(0, 1, 2))
     after.restore(before.state())
     taken(alone, 6)
     assert after.next().numbers == alone.next().numbers
@@ -187,7 +188,7 @@ def test_another_number_of_processes_can_go_on():
 
 def test_a_rank_outside_the_world_is_refused():
     with pytest.raises(ValueError, match="not a share of a round"):
-        STREAMS["padded"]().shard(2, 2)
+        STREAMS["padded"]().part(Share(2, 1, 2))
 
 
 @pytest.mark.parametrize(
