@@ -293,6 +293,7 @@ def test_a_folder_that_is_being_trained_is_refused(settings, tmp_path, capsys):
             assert main(["train", str(recipe), "--out", str(out), *flags]) == 2
             message = capsys.readouterr().err
             assert f"{out} is being trained by process {os.getpid()} on " in message
+        lock.end()
     assert not out.exists()  # nothing was put into it
 
 
@@ -307,13 +308,31 @@ def test_a_lock_falls_with_its_owner(tmp_path):
     for _ in range(2):  # ends again before it goes on
         lock = FolderLock(tmp_path / NAME, "a launch")
         assert lock.is_started_again
-        lock.release(ended=False)
+        lock.release()
     with locked(tmp_path, "a launch") as lock:
         assert lock.is_started_again
     for launch in ("another", ""):
         subprocess.run([sys.executable, "-c", program, str(tmp_path)])
         with locked(tmp_path, launch) as lock:
             assert not lock.is_started_again
+
+
+def test_a_training_that_its_launch_stops_and_starts_again_goes_on(settings, tmp_path, monkeypatch):
+    """As torchrun does where a node joins."""
+    recipe, out, reports = recipe_from(settings), tmp_path / "run", []
+
+    def hear(line):
+        reports.append(line)
+        if len(reports) == 1:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("regard.runs.claims.launch_name", lambda: "a launch")
+    stopped = train(recipe, out, observers=[hear])
+    assert stopped.outcome.signal is signal.SIGTERM
+    finished = train(recipe, out)
+    assert finished.outcome.progress.step > stopped.outcome.progress.step
+    assert finished.outcome.signal is None
+    assert not (out / NAME).exists()
 
 
 @pytest.mark.slow

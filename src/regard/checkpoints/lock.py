@@ -38,9 +38,16 @@ class FolderLock:
         self._begun = True
         self._write()
 
-    def release(self, *, ended: bool) -> None:
-        """Give the folder back; who has begun and not ended leaves a note of who it was."""
-        if ended or not self._begun:
+    def end(self) -> None:
+        """What was begun has come to its end: nobody is to go on with it."""
+        self._begun = False
+
+    def release(self) -> None:
+        """Give the folder back. Who was stopped on the way leaves a note of what started it.
+
+        A launch whose processes grow in number stops all of them, and starts them again.
+        """
+        if not (self._begun and self._launch):
             self._path.unlink(missing_ok=True)
         os.close(self._file)
 
@@ -62,14 +69,12 @@ def locked(folder: Path, launch: str = "") -> Iterator[FolderLock]:
     made = not folder.exists()
     with telling(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    ended = False
     try:
         lock = FolderLock(folder / NAME, launch)
         try:
             yield lock
-            ended = True
         finally:
-            lock.release(ended=ended)
+            lock.release()
     finally:
         if made and not any(folder.iterdir()):
             folder.rmdir()

@@ -58,6 +58,11 @@ class Claim:
         if self._lock is not None:
             self._lock.begin()
 
+    def end(self) -> None:
+        """The training came to its end; where it was only stopped, the same launch goes on."""
+        if self._lock is not None:
+            self._lock.end()
+
     @property
     def has_new_limits(self) -> bool:
         """Whether a training that goes on is to end elsewhere than it was told before."""

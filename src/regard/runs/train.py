@@ -96,12 +96,16 @@ def train(
         folder, claim = RunFolder(out), Claim(recipe, resume=resume, overwrite=overwrite)
         goes_on = ranks.by_writer(lambda: claim.make(folder, held))
         if ranks.by_writer(lambda: goes_on and _is_over(folder, claim, say)):
+            claim.end()
             return None
         prepared, trainer, expected = _prepared(recipe, folder, place, ranks, goes_on, claim, say)
         outcome = _run(trainer, prepared, folder, observers, say)
         if outcome.signal is not None:
             return Trained(folder, outcome, {}, None)
-        return _finished(prepared, folder, outcome, expected, test_sets, ranks)
+        trained = _finished(prepared, folder, outcome, expected, test_sets, ranks)
+        if trained.outcome.signal is None:
+            claim.end()
+        return trained
 
 
 def _prepared(
