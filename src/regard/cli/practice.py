@@ -13,6 +13,7 @@ import typer
 
 from regard.cli.terminal import Json, note, write
 from regard.core.errors import CheckpointError, ConfigError, RegardError
+from regard.core.numbers import counted
 
 if TYPE_CHECKING:
     from regard.practice.findings import Finding, Report
@@ -150,7 +151,8 @@ def _write_out(name: str, out: Path | None, *, solved: bool, anyway: bool) -> No
         raise ConfigError(f"{out} is there already, and nobody's work is overwritten; name another")
     write(as_text(name, handout, out.suffix if out else ".py", solved=solved), out)
     if out is not None and not solved:
-        print(f"{out}: {len(handout.blanks)} blanks. Then: regard practice --check {out}")
+        blanks = counted(len(handout.blanks), "blank")
+        print(f"{out}: {blanks}. Then: regard practice --check {out}")
 
 
 def _hint(name: str, out: Path | None) -> None:

@@ -73,9 +73,7 @@ def _check(sheet: Sheet, codes: Sequence[Code], send: Send) -> None:
             for code in codes:
                 exec(compile(code.text, code.label, "exec", dont_inherit=True), namespace)
     except LateError:
-        send(
-            kind="failed", message=f"running the file did not end within {LOADING:.0f} s", where=""
-        )
+        send(kind="failed", message=f"running the file did not end within {LOADING:g} s", where="")
         return
     except BaseException as error:  # whatever a learner's code may raise
         send(kind="failed", message=told_error(error), where=where_raised(error, codes))

@@ -77,7 +77,7 @@ def judge_part(part: Part, thing: Any, codes: Sequence[Code]) -> Finding:
                 torch.manual_seed(0)
                 results.append((arguments, part.use(thing, **copied(arguments))))
     except LateError:
-        message = f"it did not end within {part.seconds:.0f} s"
+        message = f"it did not end within {part.seconds:g} s"
         return Finding(part.name, State.BROKEN, message, example=_example(arguments))
     except NotImplementedError as error:
         if not str(error):
@@ -207,7 +207,7 @@ def told_error(error: BaseException) -> str:
         return "your code calls itself without end (RecursionError)"
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}"
-    return plain_line(f"{type(error).__name__}: {error}").removesuffix(": ")
+    return plain_line(f"{type(error).__name__}: {error}").removesuffix(":")
 
 
 def where_raised(error: BaseException, codes: Sequence[Code]) -> str:
