@@ -163,6 +163,7 @@ def test_an_exercise_shows_its_statement_and_what_is_left(run, checked):
     ("words", "message"),
     [
         (["atention"], "did you mean 'attention'"),
+        (["--check", "."], "neither an exercise nor a file"),
         (["attention", "masks"], "one exercise at a time"),
         (["--out", "a.py"], "name an exercise: attention, masks"),
         (["--hint"], "name an exercise"),

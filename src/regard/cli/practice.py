@@ -80,11 +80,16 @@ def _sorted_words(words: Sequence[str]) -> tuple[str | None, list[Path]]:
         raise ConfigError(
             f"one exercise at a time, and files that end in .py or .ipynb: {names[1]} is neither"
         )
-    if names:
-        from regard.practice.catalogue import EXERCISES
+    if not names:
+        return None, files
+    from regard.practice.catalogue import EXERCISES
 
-        EXERCISES[names[0]]  # or says which there are
-    return (names[0] if names else None), files
+    if names[0] not in EXERCISES and Path(names[0]).exists():
+        raise ConfigError(
+            f"{names[0]} is neither an exercise nor a file that ends in .py or .ipynb"
+        )
+    EXERCISES[names[0]]  # or says which there are
+    return names[0], files
 
 
 def _refuse_alone(*, as_csv: bool, anyway: bool) -> None:

@@ -38,7 +38,7 @@ def is_noted(kind: str, *facts: Any) -> bool:
 
 
 def state_folder() -> Path:
-    """Where this user's notes lie; the folder may not be there yet."""
+    """Where notes and other state of this user lie; the folder may not be there yet."""
     named = os.environ.get("XDG_STATE_HOME", "")
     home = Path(named) if Path(named).is_absolute() else Path.home() / ".local" / "state"
     return home / "regard"

@@ -23,6 +23,8 @@ _ALWAYS = {"math", "torch"}
 """Handed out wherever an exercise imports them: a learner's way may need what ours does not."""
 
 _Definition = ast.FunctionDef | ast.ClassDef
+_Hole = tuple[int, int, int]
+"""First and last line of a body, from 1, and its indentation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +64,18 @@ def read_handout(file: Path) -> Handout:
     text = file.read_text(encoding="utf-8")
     tree, lines = ast.parse(text), text.splitlines()
     named = {name: node for node in tree.body for name in _bound(node)}
-    marked = [node for node in tree.body if _mark(node)]
-    wanted = _with_what_they_use(marked, named)
+    wanted = _with_what_they_use(
+        [node for node in tree.body if _blank_mark(node) or _is_given(node)], named
+    )
     pieces, blanks = [], []
     for node in tree.body:
-        if not any(node is one for one in wanted) or isinstance(node, ast.Import | ast.ImportFrom):
+        if node not in wanted or isinstance(node, ast.Import | ast.ImportFrom):
             continue
-        mark = _mark(node)
-        holes = [*_holes(node, mark)] if mark is not None and _is_blank(mark) else []
+        holes: list[_Hole] = []
+        if isinstance(node, _Definition) and (mark := _blank_mark(node)):
+            holes = [*_holes(node, mark)]
+            blanks.append(Blank(node.name, tuple(map(ast.literal_eval, mark.args))))
         pieces.append(Piece(_text(node, lines, []), _text(node, lines, holes)))
-        if holes and isinstance(node, _Definition) and isinstance(mark, ast.Call):
-            hints = tuple(ast.literal_eval(one) for one in mark.args)
-            blanks.append(Blank(node.name, hints))
     if not blanks:
         raise ConfigError(f"{file} has no function marked as blank: it is no exercise")
     statement = ast.get_docstring(tree) or file.stem
@@ -105,24 +107,24 @@ def _bound(node: ast.stmt) -> Iterator[str]:
         yield from (alias.asname or alias.name for alias in node.names)
     elif isinstance(node, ast.Assign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        yield from (one.id for target in targets for one in ast.walk(target) if _is_name(one))  # type: ignore[attr-defined]
+        inside = (one for target in targets for one in ast.walk(target))
+        yield from (one.id for one in inside if isinstance(one, ast.Name))
 
 
-def _is_name(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name)
+def _is_given(node: ast.stmt) -> bool:
+    """Whether a definition is marked ``sheet.given``."""
+    marks = node.decorator_list if isinstance(node, _Definition) else ()
+    return any(isinstance(mark, ast.Attribute) and mark.attr == "given" for mark in marks)
 
 
-def _mark(node: ast.stmt) -> ast.expr | None:
-    """The decorator ``sheet.blank(…)`` or ``sheet.given``, if there is one."""
+def _blank_mark(node: ast.stmt) -> ast.Call | None:
+    """The decorator ``sheet.blank(…)`` of a definition, if it has one."""
     for mark in node.decorator_list if isinstance(node, _Definition) else ():
-        called = mark.func if isinstance(mark, ast.Call) else mark
-        if isinstance(called, ast.Attribute) and called.attr in ("blank", "given"):
+        called = mark.func if isinstance(mark, ast.Call) else None
+        if isinstance(called, ast.Attribute) and called.attr == "blank":
+            assert isinstance(mark, ast.Call)
             return mark
     return None
-
-
-def _is_blank(mark: ast.expr) -> bool:
-    return isinstance(mark, ast.Call)
 
 
 def _used(node: ast.stmt) -> set[str]:
@@ -138,7 +140,7 @@ def _with_what_they_use(marked: Iterable[ast.stmt], named: dict[str, ast.stmt]) 
     left = [*marked]
     while left:
         node = left.pop()
-        if not any(node is one for one in wanted):
+        if node not in wanted:  # nodes are equal where they are the same
             wanted.append(node)
             left += [named[name] for name in _used(node) if name in named]
     return wanted
@@ -159,14 +161,12 @@ def _imports(tree: ast.Module, wanted: list[ast.stmt]) -> str:
 
 # ------------------------------------------------------------------ text and its holes
 
-_Hole = tuple[int, int, int]
-"""First and last line of a body, from 1, and its indentation."""
 
-
-def _holes(node: ast.stmt, mark: ast.expr) -> Iterator[_Hole]:
+def _holes(node: _Definition, mark: ast.Call) -> Iterator[_Hole]:
     """The bodies that are taken out of a definition: its own, or those of a class's methods."""
-    keep = [one.value for one in getattr(mark, "keywords", ()) if one.arg == "keep"]
-    kept = ast.literal_eval(keep[0]) if keep else ()
+    kept = {
+        name for one in mark.keywords if one.arg == "keep" for name in ast.literal_eval(one.value)
+    }
     functions = node.body if isinstance(node, ast.ClassDef) else [node]
     for one in functions:
         if isinstance(one, ast.FunctionDef) and one.name not in kept:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.core.plain import plain_line
 from regard.practice.comparing import copied, difference, shown
-from regard.practice.findings import Finding, State
+from regard.practice.findings import LONGEST, Finding, State
 from regard.practice.sheet import Arguments, ComplaintError, Part, Sheet
 from regard.practice.submission import Code
 
@@ -67,15 +67,15 @@ def judge(
 
 def judge_part(part: Part, thing: Any, codes: Sequence[Code]) -> Finding:
     """Try what a learner wrote on all examples of a part."""
+    if not callable(thing):
+        return Finding(part.name, State.BROKEN, f"{part.name} is no function")
     arguments: Arguments = {}
     results: list[tuple[Arguments, Any]] = []
     try:
         with within(part.seconds):
-            if not callable(thing):
-                return Finding(part.name, State.BROKEN, f"{part.name} is no function")
             for arguments in part.cases():
-                torch.manual_seed(0)
-                results.append((arguments, part.use(thing, **copied(arguments))))
+                results.append((arguments, _result(part, thing, arguments)))
+            return _judged(part, thing, results)
     except LateError:
         message = f"it did not end within {part.seconds:g} s"
         return Finding(part.name, State.BROKEN, message, example=_example(arguments))
@@ -85,7 +85,6 @@ def judge_part(part: Part, thing: Any, codes: Sequence[Code]) -> Finding:
         return _raised(part, error, codes, arguments)
     except BaseException as error:  # whatever a learner's code may raise, sys.exit among it
         return _raised(part, error, codes, arguments)
-    return _judged(part, thing, results)
 
 
 def _judged(part: Part, thing: Any, results: Sequence[tuple[Arguments, Any]]) -> Finding:
@@ -99,8 +98,8 @@ def _judged(part: Part, thing: Any, results: Sequence[tuple[Arguments, Any]]) ->
         State.WRONG,
         _diagnosis(part, results, faulty),
         example=_example(faulty.arguments),
-        yours=shown(faulty.got),
-        right=shown(faulty.wanted) if part.compared else "",
+        yours=shown(faulty.got)[:LONGEST],
+        right=shown(faulty.wanted)[:LONGEST] if part.compared else "",
     )
 
 
@@ -225,7 +224,7 @@ def where_raised(error: BaseException, codes: Sequence[Code]) -> str:
 
 
 def _example(arguments: Mapping[str, Any]) -> dict[str, str]:
-    return {name: shown(value) for name, value in arguments.items()}
+    return {name: shown(value)[:LONGEST] for name, value in arguments.items()}
 
 
 @contextmanager

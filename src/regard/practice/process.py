@@ -28,6 +28,8 @@ LOADING = 25.0
 """Seconds that the file itself may take when it is run, beside those of its blanks."""
 STARTING = 120.0
 """Seconds until the process is ready: torch is imported on a machine that may be busy."""
+_ENDING = 5.0
+"""Seconds from the end of its answers to its own."""
 _MOST_BYTES = 2**20
 """Of all that it sends."""
 _PASSED_ON = (
@@ -181,7 +183,10 @@ class _Child:
             return "did not end in time"
         if self._noisy:
             return "sent too much"
-        code = self._process.wait()
+        try:
+            code = self._process.wait(timeout=_ENDING)
+        except subprocess.TimeoutExpired:
+            return "cut off its way of answering"
         if -code == signal.SIGXCPU:
             return "did not end in time"
         if code < 0:

@@ -11,8 +11,8 @@ all that lies between them:
     train_step(model, optimiser, inputs, targets)   one update
     train(model, sentences, vocabulary)    updates until the model is good
 
-You pass when the loss on new sentences is below what counting words reaches (a unigram model),
-within half a minute.
+You pass when the loss on new sentences is below what counting words reaches (a unigram model).
+The training may take a minute; seconds are enough.
 """
 
 from __future__ import annotations
