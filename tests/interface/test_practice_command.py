@@ -123,6 +123,7 @@ def test_a_class_is_checked_in_one_call(run, checked, state):
         ["bob.py", "attention", "2", "3", "weights: your weights sum to 1 over queries, not keys"],
         ["lost.py", "", "0", "0", "lost.py does not say which exercise it is"],
     ]
+    assert run("practice", "--check", "ann-good.py", "bob.py")[0] == 1
     assert not state.exists()  # a teacher has not solved it
     assert run("practice", "--check", "ann-good.py", "--csv")[0] == 0
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from regard.core.errors import ConfigError
 from regard.core.registry import Registry
 from regard.practice.handout import Handout, read_handout
 from regard.practice.sheet import Sheet
@@ -37,6 +38,9 @@ class Exercise:
     def sheet(self) -> Sheet:
         """What judges a learner's functions; the module is imported, and torch with it."""
         found: Sheet = import_module(self.module).sheet
+        for part in found.parts.values():
+            if not any(True for _ in part.cases()):
+                raise ConfigError(f"{part.name} has no examples: give some by @sheet.cases")
         return found
 
 

@@ -71,20 +71,20 @@ def judge_part(part: Part, thing: Any, codes: Sequence[Code]) -> Finding:
         return Finding(part.name, State.BROKEN, f"{part.name} is no function")
     arguments: Arguments = {}
     results: list[tuple[Arguments, Any]] = []
+    stopped: BaseException | None = None
     try:
         with within(part.seconds):
             for arguments in part.cases():
                 results.append((arguments, _result(part, thing, arguments)))
-            return _judged(part, thing, results)
-    except LateError:
-        message = f"it did not end within {part.seconds:g} s"
-        return Finding(part.name, State.BROKEN, message, example=_example(arguments))
-    except NotImplementedError as error:
-        if not str(error):
-            return Finding(part.name, State.BLANK, "not written yet")
-        return _raised(part, error, codes, arguments)
     except BaseException as error:  # whatever a learner's code may raise, sys.exit among it
-        return _raised(part, error, codes, arguments)
+        stopped = error
+    try:
+        with within(part.seconds):  # here it runs again, and may raise something else
+            if stopped is None or _first_faulty(part, results):
+                return _judged(part, thing, results)
+    except BaseException as error:
+        stopped = error
+    return _stopped(part, stopped, codes, arguments)
 
 
 def _judged(part: Part, thing: Any, results: Sequence[tuple[Arguments, Any]]) -> Finding:
@@ -182,13 +182,17 @@ def _carries_gradient(part: Part, thing: Any, arguments: Arguments) -> bool:
 # ------------------------------------------------------------------ errors and time
 
 
-def _raised(
+def _stopped(
     part: Part, error: BaseException, codes: Sequence[Code], arguments: Arguments
 ) -> Finding:
+    """The finding where a learner's code did not return."""
+    if isinstance(error, NotImplementedError) and not str(error):
+        return Finding(part.name, State.BLANK, "not written yet")
+    late = f"it did not end within {part.seconds:g} s"
     return Finding(
         part.name,
         State.BROKEN,
-        told_error(error),
+        late if isinstance(error, LateError) else told_error(error),
         where=where_raised(error, codes),
         example=_example(arguments),
     )

@@ -89,6 +89,13 @@ def test_what_is_no_notebook_is_refused(text, tmp_path):
         read_submission(path)
 
 
+def test_a_blank_without_examples_is_refused(monkeypatch):
+    part = EXERCISES["masks"].sheet().parts["causal_mask"]
+    monkeypatch.setattr(part, "cases", tuple)
+    with pytest.raises(ConfigError, match="causal_mask has no examples"):
+        EXERCISES["masks"].sheet()
+
+
 def test_a_file_without_blanks_is_no_exercise(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("def double(x):\n    return 2 * x\n")

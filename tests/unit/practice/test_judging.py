@@ -174,6 +174,24 @@ def test_an_error_is_told_with_the_learners_line():
     assert found.where == "mine.py, line 3: return x @ k"
 
 
+def test_a_wrong_result_on_a_small_example_comes_before_an_error_on_a_larger_one():
+    text = "def scores(q, k):\n    return (q @ k.mT) * 2 if len(q) == 1 else q @ k"
+    found = findings("attention", text)["scores"]
+    assert (found.state, found.yours, found.right) == (State.WRONG, "[[4, 6]]", "[[2, 3]]")
+
+
+def test_what_is_raised_only_the_second_time_is_told_too():
+    text = """
+    calls = []
+    def scores(q, k):
+        calls.append(1)
+        if len(calls) > 5:
+            raise ValueError("enough")
+        return q @ k.mT / q.shape[1] ** 0.5
+    """
+    assert told("attention", "scores", text) == "ValueError: enough"
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -204,7 +222,7 @@ def test_a_loop_without_end_is_ended_even_where_exceptions_are_caught(loop, monk
     text = f"""
     def hidden():
         try:
-            while True: pass
+            while True: sum(range(9))
         except Exception:
             pass
     def scores(q, k):
@@ -220,13 +238,11 @@ def test_layers_that_share_their_weights_are_recognised():
         "Encoder",
         """
         from torch import nn
-        class Encoder(nn.Module):
+        from regard.practice.exercises import encoder
+        class Encoder(encoder.Encoder):
             def __init__(self, n_vocab, d_model, n_heads, d_ff, n_layers):
-                super().__init__()
-                self.embedding = nn.Embedding(n_vocab, d_model)
+                super().__init__(n_vocab, d_model, n_heads, d_ff, 0)
                 self.layers = nn.ModuleList([EncoderLayer(d_model, n_heads, d_ff)] * n_layers)
-            def forward(self, ids, mask):
-                return self.embedding(ids)
         """,
     )
     assert message.startswith("some of your layers are one and the same module")
