@@ -43,7 +43,7 @@ def checked(monkeypatch):
         other = Finding("weights", State.PASSED)
         last = Finding("attention", State.PASSED)
         findings = (good, other if "good" in path.name else wrong, last)
-        return Report(str(path), "attention", findings, printed="hello\n")
+        return Report(str(path), "attention", 3, findings, printed="hello\n")
 
     monkeypatch.setattr(process, "check_file", check)
 

@@ -14,6 +14,7 @@ import typer
 from regard.cli.terminal import Json, note, write
 from regard.core.errors import CheckpointError, ConfigError, RegardError
 from regard.core.numbers import counted
+from regard.core.plugins import loaded_plugins
 
 if TYPE_CHECKING:
     from regard.practice.findings import Finding, Report
@@ -157,7 +158,8 @@ def _write_out(name: str, out: Path | None, *, solved: bool, anyway: bool) -> No
     write(as_text(name, handout, out.suffix if out else ".py", solved=solved), out)
     if out is not None and not solved:
         blanks = counted(len(handout.blanks), "blank")
-        print(f"{out}: {blanks}. Then: regard practice --check {out}")
+        plugins = "".join(f"--plugin {one} " for one in loaded_plugins())
+        print(f"{out}: {blanks}. Then: regard practice {plugins}--check {out}")
 
 
 def _hint(name: str, out: Path | None) -> None:
@@ -222,7 +224,7 @@ def _print_table(reports: Iterable[Report]) -> int:
     n_faulty = 0
     for report in reports:
         n_faulty += not report.solved
-        counts = (report.n_passed, len(report.findings))
+        counts = (report.n_passed, report.of)
         table.writerow([report.file, report.exercise, *counts, report.first_failure])
         sys.stdout.flush()
     return n_faulty
@@ -243,7 +245,7 @@ def _told(report: Report, as_json: bool, several: bool) -> bool:
     if report.printed:
         print("  Your code printed:\n" + report.printed.rstrip("\n"))
     if report.findings:
-        print(f"{report.n_passed} of {len(report.findings)} passed")
+        print(f"{report.n_passed} of {report.of} passed")
     return report.solved
 
 

@@ -72,6 +72,8 @@ class Report:
 
     file: str
     exercise: str
+    of: int = 0
+    """Blanks of the exercise; 0 where it is not known."""
     findings: Sequence[Finding] = ()
     failure: str = ""
     """Why nothing in it could be checked; empty where something could."""
@@ -86,7 +88,7 @@ class Report:
     @property
     def solved(self) -> bool:
         """Whether all blanks passed."""
-        return not self.failure and self.n_passed == len(self.findings)
+        return not self.failure and self.n_passed == self.of
 
     @property
     def first_failure(self) -> str:
@@ -105,7 +107,7 @@ class Report:
             "exercise": self.exercise,
             "solved": self.solved,
             "passed": self.n_passed,
-            "of": len(self.findings),
+            "of": self.of,
             "first_failure": self.first_failure,
             "parts": [one.as_json() for one in self.findings],
             "printed": self.printed,

@@ -91,7 +91,7 @@ def _report(path: Path, exercise: str, known: set[str], child: _Child) -> Report
         if name in known and name not in found
     }
     findings = () if failure else tuple(({**found, **rest})[name] for name in child.parts)
-    return Report(str(path), exercise, findings, failure, printed)
+    return Report(str(path), exercise, len(known), findings, failure, printed)
 
 
 def _findings(message: Mapping[str, Any], known: set[str]) -> dict[str, Finding]:
