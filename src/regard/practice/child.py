@@ -55,7 +55,7 @@ def main() -> None:
         answers.flush()
 
     seconds = sum(part.seconds for part in sheet.parts.values())
-    send(kind="ready", seconds=seconds, parts=[*sheet.parts])
+    send(kind="ready", seconds=seconds)
     _bound(LOADING + seconds)
     sys.path.append(str(Path(asked["file"]).resolve().parent))  # what lies beside it
     printed = _Printed()

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -57,12 +57,12 @@ def check_file(path: Path, name: str | None = None) -> Report:
     if name is not None and named not in (None, name):
         raise ConfigError(f"{path} says that it is the exercise {named}, not {name}")
     exercise = name or named or ""
-    known = {blank.name for blank in EXERCISES[exercise].handout().blanks}
+    parts = [blank.name for blank in EXERCISES[exercise].handout().blanks]
     with _Child(path, exercise) as child:
-        return _report(path, exercise, known, child)
+        return _report(path, exercise, parts, child)
 
 
-def _report(path: Path, exercise: str, known: set[str], child: _Child) -> Report:
+def _report(path: Path, exercise: str, parts: list[str], child: _Child) -> Report:
     """Put together what the process tells until it is done, or ends otherwise."""
     found: dict[str, Finding] = {}
     failure = printed = trying = ""
@@ -72,7 +72,7 @@ def _report(path: Path, exercise: str, known: set[str], child: _Child) -> Report
         if kind == "begin":
             trying = str(message.get("part"))
         elif kind == "found":
-            found |= _findings(message, known)
+            found |= _findings(message, parts)
         elif kind == "failed":
             where = plain_line(str(message.get("where")))[:LONGEST]
             failure = plain_line(str(message.get("message")))[:LONGEST] or "it does not run"
@@ -81,20 +81,16 @@ def _report(path: Path, exercise: str, known: set[str], child: _Child) -> Report
             printed, done = plain(str(message.get("printed")))[: 4 * LONGEST], True
     if not done and not trying:
         failure = f"running the file {child.end_told()}"
-    rest = {
-        name: Finding(
-            name,
-            State.BROKEN,
-            child.end_told() if name == trying else "not tried: the process had ended",
-        )
-        for name in child.parts
-        if name in known and name not in found
-    }
-    findings = () if failure else tuple(({**found, **rest})[name] for name in child.parts)
-    return Report(str(path), exercise, len(known), findings, failure, printed)
+    if failure:
+        return Report(str(path), exercise, len(parts), (), failure, printed)
+    for name in parts:
+        if name not in found:
+            why = child.end_told() if name == trying else "not tried: the process had ended"
+            found[name] = Finding(name, State.BROKEN, why)
+    return Report(str(path), exercise, len(parts), [found[name] for name in parts], "", printed)
 
 
-def _findings(message: Mapping[str, Any], known: set[str]) -> dict[str, Finding]:
+def _findings(message: Mapping[str, Any], known: Collection[str]) -> dict[str, Finding]:
     """The finding of a message by its part; nothing where it is none of this exercise."""
     try:
         one = finding_from(message.get("finding"))
@@ -107,7 +103,6 @@ class _Child:
     """The process, which is gone at the end of a ``with`` block with all that it started."""
 
     def __init__(self, path: Path, exercise: str) -> None:
-        self.parts: list[str] = []
         self._late = self._noisy = False
         self._token = secrets.token_hex(16)
         """Of every message: what the learner's code may write in between is none."""
@@ -148,7 +143,6 @@ class _Child:
         ready = next(lines, None)
         if ready is None or ready.get("kind") != "ready":
             raise WorkerError(f"the process of the check did not start: {self._last_error()}")
-        self.parts = [str(name) for name in ready["parts"]]
         self._end = time.monotonic() + float(ready["seconds"]) + LOADING
         yield from lines
 
