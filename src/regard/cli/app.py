@@ -17,6 +17,7 @@ from regard.cli import (
     evaluate,
     explain,
     lab,
+    practice,
     prepare,
     serve,
     sweep,
@@ -60,6 +61,7 @@ def make_app(asked: str | None) -> typer.Typer:
     app.command("sweep")(sweep.sweep)
     app.command("table")(table.table)
     app.command("lab")(lab.lab)
+    app.command("practice")(practice.practice)
     app.add_typer(bench.app, name="bench")
     app.command("export")(catalogue.export)
     app.command("import")(catalogue.import_)

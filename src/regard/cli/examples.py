@@ -51,6 +51,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "table": ("regard table translation --jobs 2",),
     "lab": ("regard lab", "regard lab rows --out lab"),
+    "practice": (
+        "regard practice",
+        "regard practice attention --out attention.py",
+        "regard practice --check attention.py",
+        "regard practice --check class/*.py --csv",
+    ),
     "export": ("regard export runs/mine exported --to hf",),
     "import": ("regard import downloaded --out runs/theirs",),
     "card": ("regard card runs/mine --out README.md",),

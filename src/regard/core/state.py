@@ -23,7 +23,7 @@ def note(kind: str, *facts: Any) -> None:
     name = _name(kind, facts)
     _noted.add(name)
     with suppress(OSError, RuntimeError):  # nobody is at home
-        path = _folder() / name
+        path = state_folder() / name
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.touch(mode=0o600)
 
@@ -32,12 +32,13 @@ def is_noted(kind: str, *facts: Any) -> bool:
     """Whether the same facts were noted before."""
     name = _name(kind, facts)
     try:
-        return name in _noted or (_folder() / name).exists()
+        return name in _noted or (state_folder() / name).exists()
     except (OSError, RuntimeError):  # nobody is at home
         return False
 
 
-def _folder() -> Path:
+def state_folder() -> Path:
+    """Where notes and other state of this user lie; the folder may not be there yet."""
     named = os.environ.get("XDG_STATE_HOME", "")
     home = Path(named) if Path(named).is_absolute() else Path.home() / ".local" / "state"
     return home / "regard"

@@ -1,0 +1,272 @@
+"""``regard practice``: exercises with blanks, checks, hints and solutions."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.terminal import Json, note, write
+from regard.core.errors import CheckpointError, ConfigError, RegardError
+from regard.core.numbers import counted
+from regard.core.plugins import loaded_plugins
+
+if TYPE_CHECKING:
+    from regard.practice.findings import Finding, Report
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME] [FILES]...",
+        help="An exercise, and with --check your files; without anything, exercises are listed.",
+    ),
+]
+Out = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the exercise here: .py or .ipynb.")
+]
+Check = Annotated[bool, typer.Option("--check", help="Check your files, each by itself.")]
+Hint = Annotated[bool, typer.Option("--hint", help="One hint for the first blank that is left.")]
+Solution = Annotated[
+    bool, typer.Option("--solution", help="Show the solution, once it is solved or hints are used.")
+]
+Anyway = Annotated[bool, typer.Option("--anyway", help="With --solution: show it at once.")]
+Csv = Annotated[bool, typer.Option("--csv", help="With --check: a table, a row for each file.")]
+
+
+def practice(
+    words: Words = None,
+    out: Out = None,
+    check: Check = False,
+    hint: Hint = False,
+    solution: Solution = False,
+    anyway: Anyway = False,
+    as_csv: Csv = False,
+    as_json: Json = False,
+) -> None:
+    """Fill in blanks, and be told what is not right yet."""
+    name, files = _sorted_words(words or [])
+    if check + hint + solution > 1:
+        raise ConfigError("--check, --hint and --solution are three things: ask for one")
+    if as_csv and as_json:
+        raise ConfigError("--csv and --json are two forms: ask for one")
+    _refuse_alone(as_csv=as_csv and not check, anyway=anyway and not solution)
+    if check:
+        _check(name, files, out, as_csv, as_json)
+    elif files:
+        raise ConfigError(f"{files[0]}: give --check to have a file checked")
+    elif name is None:
+        _list(as_json, needs_name=out is not None or hint or solution)
+    elif hint:
+        _hint(name, out)
+    elif solution:
+        _write_out(name, out, solved=True, anyway=anyway)
+    elif out is not None:
+        _write_out(name, out, solved=False, anyway=True)
+    else:
+        _show(name)
+
+
+def _sorted_words(words: Sequence[str]) -> tuple[str | None, list[Path]]:
+    """The exercise that is named, if one is, and the files."""
+    from regard.practice.handout import SUFFIXES
+
+    files = [Path(word) for word in words if word.endswith(SUFFIXES)]
+    names = [word for word in words if not word.endswith(SUFFIXES)]
+    if len(names) > 1:
+        raise ConfigError(
+            f"one exercise at a time, and files that end in .py or .ipynb: {names[1]} is neither"
+        )
+    if not names:
+        return None, files
+    from regard.practice.catalogue import EXERCISES
+
+    if names[0] not in EXERCISES and Path(names[0]).exists():
+        raise ConfigError(
+            f"{names[0]} is neither an exercise nor a file that ends in .py or .ipynb"
+        )
+    EXERCISES[names[0]]  # or says which there are
+    return names[0], files
+
+
+def _refuse_alone(*, as_csv: bool, anyway: bool) -> None:
+    if as_csv:
+        raise ConfigError("--csv is for --check")
+    if anyway:
+        raise ConfigError("--anyway is for --solution")
+
+
+# ------------------------------------------------------------------ list and statement
+
+
+def _list(as_json: bool, needs_name: bool) -> None:
+    from regard.practice.catalogue import EXERCISES
+    from regard.practice.progress import Progress, progress_file
+
+    if needs_name:
+        raise ConfigError(f"name an exercise: {', '.join(EXERCISES)}")
+    progress, rows = Progress(), []
+    for name, exercise in EXERCISES.items():
+        handout, done = exercise.handout(), progress.of(name)
+        n_passed = sum(blank.name in done.passed for blank in handout.blanks)
+        n_hints = sum(done.hints.values())
+        facts = {"name": name, "title": handout.title, "passed": n_passed}
+        rows.append({**facts, "of": len(handout.blanks), "hints": n_hints})
+    if as_json:
+        print(json.dumps(rows, ensure_ascii=False))
+        return
+    for row in rows:
+        print(f"{row['name']:12} {row['passed']} of {row['of']}  {row['title']}")
+    print(f"\nBegin: regard practice {rows[0]['name']} --out {rows[0]['name']}.py")
+    print(f"Progress is kept in {progress_file()}")
+
+
+def _show(name: str) -> None:
+    from regard.practice.catalogue import EXERCISES
+    from regard.practice.progress import Progress
+
+    handout, done = EXERCISES[name].handout(), Progress().of(name)
+    print(f"{handout.statement}\n")
+    for blank in handout.blanks:
+        state = "passed" if blank.name in done.passed else "open"
+        print(f"  {state:7} {blank.name}")
+    print(f"\nregard practice {name} --out {name}.py")
+
+
+# ------------------------------------------------------------------ handouts, hints, solutions
+
+
+def _write_out(name: str, out: Path | None, *, solved: bool, anyway: bool) -> None:
+    from regard.practice.catalogue import EXERCISES
+    from regard.practice.handout import SUFFIXES, as_text
+    from regard.practice.progress import Progress
+
+    handout = EXERCISES[name].handout()
+    if not anyway and not Progress().of(name).may_see_solution(handout):
+        raise ConfigError(
+            f"{name} is not solved, and there are hints left: regard practice {name} --hint, or "
+            "--solution --anyway"
+        )
+    if out is not None and out.suffix not in SUFFIXES:
+        raise ConfigError(f"--out {out}: name a file that ends in .py or .ipynb")
+    if out is not None and out.exists():
+        raise ConfigError(f"{out} is there already, and nobody's work is overwritten; name another")
+    write(as_text(name, handout, out.suffix if out else ".py", solved=solved), out)
+    if out is not None and not solved:
+        blanks = counted(len(handout.blanks), "blank")
+        plugins = "".join(f"--plugin {one} " for one in loaded_plugins())
+        print(f"{out}: {blanks}. Then: regard practice {plugins}--check {out}")
+
+
+def _hint(name: str, out: Path | None) -> None:
+    from regard.practice.catalogue import EXERCISES
+    from regard.practice.progress import Progress
+
+    if out is not None:
+        raise ConfigError("--hint prints a hint and writes no file: leave --out out")
+    handout, progress = EXERCISES[name].handout(), Progress()
+    done = progress.of(name)
+    blank = done.next_blank(handout)
+    if blank is None:
+        print(f"{name} is solved: there is nothing left to hint at")
+        return
+    n_given = min(done.hints.get(blank.name, 0) + 1, len(blank.hints))
+    for number, text in enumerate(blank.hints[:n_given], start=1):
+        print(f"{blank.name}, hint {number} of {len(blank.hints)}: {text}")
+    if done.hints.get(blank.name, 0) >= len(blank.hints):
+        print(f"No more hints for {blank.name}. The end: regard practice {name} --solution")
+    done.hints[blank.name] = n_given
+    progress.save()
+
+
+# ------------------------------------------------------------------ checks
+
+
+def _check(
+    name: str | None, files: Sequence[Path], out: Path | None, as_csv: bool, as_json: bool
+) -> None:
+    if not files:
+        raise ConfigError("--check needs a file, a .py or an .ipynb")
+    if out is not None:
+        raise ConfigError("--check writes no file: leave --out out")
+    several = as_csv or len(files) > 1
+    reports = _reports(name, files, several)
+    if as_csv:
+        n_faulty = _print_table(reports)
+    else:
+        n_faulty = sum(not _told(report, as_json, several) for report in reports)
+    if n_faulty:
+        raise typer.Exit(1)
+
+
+def _reports(name: str | None, files: Iterable[Path], several: bool) -> Iterator[Report]:
+    """A report of each file; among several, one that cannot be read does not end the others."""
+    from regard.practice.findings import Report
+    from regard.practice.process import check_file
+
+    for file in files:
+        try:
+            yield check_file(file, name)
+        except RegardError as error:
+            if not several:
+                raise
+            yield Report(str(file), name or "", failure=str(error))
+
+
+def _print_table(reports: Iterable[Report]) -> int:
+    """A row for each file as it is done; -> how many have faults."""
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(["file", "exercise", "passed", "of", "first failure"])
+    n_faulty = 0
+    for report in reports:
+        n_faulty += not report.solved
+        counts = (report.n_passed, report.of)
+        table.writerow([report.file, report.exercise, *counts, report.first_failure])
+        sys.stdout.flush()
+    return n_faulty
+
+
+def _told(report: Report, as_json: bool, several: bool) -> bool:
+    """Print a report, and keep progress where it is the learner's own; -> whether it is solved."""
+    if not several:
+        _keep(report)
+    if as_json:
+        print(json.dumps(report.as_json(), ensure_ascii=False))
+        return report.solved
+    print(f"{report.exercise}: {report.file}")
+    if report.failure:
+        print(f"  {report.failure}")
+    for finding in report.findings:
+        _print_finding(finding)
+    if report.printed:
+        print("  Your code printed:\n" + report.printed.rstrip("\n"))
+    if report.findings:
+        print(f"{report.n_passed} of {report.of} passed")
+    return report.solved
+
+
+def _print_finding(finding: Finding) -> None:
+    print(f"  {finding.state:7} {finding.part}" + f": {finding.message}" * bool(finding.message))
+    if finding.where:
+        print(f"          in {finding.where}")
+    for argument, value in finding.example.items():
+        print(f"          {argument} = {value}")
+    if finding.yours:
+        print(f"          yours: {finding.yours}")
+    if finding.right:
+        print(f"          right: {finding.right}")
+
+
+def _keep(report: Report) -> None:
+    from regard.practice.progress import Progress
+
+    try:
+        progress = Progress()
+        progress.take(report)
+        progress.save()
+    except CheckpointError as error:  # a check is worth something without it
+        note(f"progress is not kept: {error}")

@@ -1,0 +1,1 @@
+"""The exercises, one file each: statement, solution, hints, examples, laws and mistakes."""
