@@ -1,0 +1,100 @@
+"""Learned positions translate as well as sinusoidal ones, over three trainings of each.
+
+The same Transformer, data and steps; only the positions differ. Each pair of trainings shares a
+seed and is compared by a paired bootstrap of chrF. A bootstrap knows the luck of the test
+sentences, not that of a training: it may call the luck of one seed significant. So the verdict asks
+whether one way leads significantly in every seed, or by more than two points on average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from regard.core.errors import ConfigError
+from regard.evaluation.systems import Bootstrap, paired_bootstrap
+from regard.lab.result import Result, listed
+from regard.lab.translators import translator
+from regard.layers.positions import POSITIONS
+from regard.visual.charts import bars
+from regard.visual.tables import Table
+
+MARGIN = 2.0
+"""Points of chrF that are less than what two trainings may differ by."""
+SURE = 0.05
+
+
+def learned(
+    *, beside: str = "sinusoidal", seeds: Sequence[int] = (1, 2, 3), steps: int = 300
+) -> Result:
+    """English to French with learned positions and with those ``beside`` them, for each seed."""
+    if beside not in POSITIONS:
+        raise ConfigError(f"no positions {beside!r}; known: {', '.join(POSITIONS)}")
+    found = {seed: _compared(beside, seed, steps) for seed in seeds}
+    leads = [one.difference for one in found.values()]
+    same_side = len({lead > 0 for lead in leads}) == 1
+    always = same_side and all(one.p_value < SURE for one in found.values())
+    verdict = not always and abs(fmean(leads)) < MARGIN
+    lucky = [seed for seed, one in found.items() if one.p_value < SURE]
+    significant = f"for seed {listed(lucky)}" if lucky else "for no seed"
+    pairs = {
+        f"{way}, seed {seed}": score
+        for seed, one in found.items()
+        for way, score in (("learned", one.a), (beside, one.b))
+    }
+    return Result(
+        name="learned",
+        verdict=verdict,
+        finding=(
+            f"Learned positions lead {beside} ones by {fmean(leads):+.1f} points of chrF on "
+            f"average ({', '.join(f'{lead:+.1f}' for lead in leads)}); by itself the difference is "
+            f"significant {significant}. "
+            + (
+                "What is left is the luck of a training."
+                if verdict
+                else "That is more than the luck of a training."
+            )
+        ),
+        numbers={
+            "seeds": list(seeds),
+            "chrF: learned": [one.a for one in found.values()],
+            f"chrF: {beside}": [one.b for one in found.values()],
+            "difference": leads,
+            "p": [one.p_value for one in found.values()],
+            "mean difference": fmean(leads),
+        },
+        pictures=(bars(pairs, title="chrF on held-out sentences", digits=1),),
+        tables=(_table(found, beside, steps),),
+    )
+
+
+def _compared(beside: str, seed: int, steps: int) -> Bootstrap:
+    """Learned positions against the others, after trainings from one seed."""
+    first, references = _translations("learned", seed, steps)
+    second, _ = _translations(beside, seed, steps)
+    return paired_bootstrap(first, second, references, metric="chrf", n=500)
+
+
+def _translations(positions: str, seed: int, steps: int) -> tuple[list[str], list[str]]:
+    """What a small Transformer writes for the test's sources, and what it should."""
+    small = ("d_model=64", "d_ff=128", "n_layers=1", "n_train=8000", "model.max_len=64")
+    quick = ("lr=6e-3", "batch_tokens=512", f"max_steps={steps}", f"seed={seed}")
+    run, data = translator("transformer", *small, *quick, f"positions={positions}")
+    test = data.splits["test"]
+    return run.translate([pair.source for pair in test]), [pair.target for pair in test]
+
+
+def _table(found: dict[int, Bootstrap], beside: str, steps: int) -> Table:
+    rows = [
+        (
+            str(seed),
+            f"{one.a:.1f}",
+            f"{one.b:.1f}",
+            f"{one.difference:+.2f}",
+            "{:+.2f} to {:+.2f}".format(*one.interval),
+            f"{one.p_value:.3f}",
+        )
+        for seed, one in found.items()
+    ]
+    header = ["Seed", "Learned", beside.capitalize(), "Difference", "95 %", "p"]
+    return Table(f"chrF after {steps} steps, and the paired bootstrap", header, rows)
