@@ -37,7 +37,9 @@ class _Apart(NamedTuple):
     """Outputs of a network of two layers, and of its table."""
 
 
-def embedding(*, one_hot: bool = True, n_words: int = 5000, n_read: int = 64, seed: int = 0) -> Result:
+def embedding(
+    *, one_hot: bool = True, n_words: int = 5000, n_read: int = 64, seed: int = 0
+) -> Result:
     """Product, lookup, network and its table; unless ``one_hot``, inputs are any numbers.
 
     Then a lookup takes the entry of the largest number, which is the nearest there is.
@@ -64,7 +66,11 @@ def embedding(*, one_hot: bool = True, n_words: int = 5000, n_read: int = 64, se
         "product": _milliseconds(lambda: x @ matrix),
         "lookup": _milliseconds(lambda: F.embedding(ids, matrix)),
     }
-    work = {"network": 2 * (n_words * _HIDDEN + _HIDDEN * _D), "product": 2 * n_words * _D, "lookup": 0}
+    work = {
+        "network": 2 * (n_words * _HIDDEN + _HIDDEN * _D),
+        "product": 2 * n_words * _D,
+        "lookup": 0,
+    }
     touched = int((sparse.abs().sum(dim=1) > 0).sum())
     parts = {
         "product and lookup agree": apart.outputs < EXACT,
@@ -107,7 +113,7 @@ def _both_ways(x: Tensor, ids: Tensor, matrix: Tensor) -> list[tuple[Tensor, Ten
 def _gradients(seed: int) -> str:
     """Of a matrix small enough to be seen: twelve words read of forty."""
     rng = torch.Generator().manual_seed(seed)
-    ids = torch.randint(40, (12,), generator=rng)
+    ids = torch.randperm(40, generator=rng)[:12]
     matrix = torch.randn(40, 16, generator=rng, dtype=torch.float64)
     (_, slope), (_, sparse) = _both_ways(F.one_hot(ids, 40).double(), ids, matrix)
     panels = {"product": slope, "lookup": sparse}
@@ -129,10 +135,10 @@ def _most(difference: Tensor) -> float:
 
 
 def _milliseconds(work: Callable[[], Tensor]) -> float:
-    """Of the best of five."""
+    """Of the best of twenty."""
     best = float("inf")
     with torch.no_grad():
-        for _ in range(5):
+        for _ in range(20):
             start = time.perf_counter()
             work()
             best = min(best, time.perf_counter() - start)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple, cast
 
@@ -137,12 +138,12 @@ def _taught(known: Language, steps: int, seed: int, *, masked: bool) -> _Taught:
 def _seen_pairs(known: Language, rows: list[list[int]]) -> float:
     """Up to the end of a sentence, the share of neighbouring words that stand so in training."""
     train: list[list[int]] = known.train.tolist()
-    ever = {pair for row in train for pair in zip(row, row[1:], strict=False)}
+    ever = {pair for row in train for pair in pairwise(row)}
     end = known.words.index(END)
     pairs = []
     for row in rows:
         stop = row.index(end) if end in row else len(row) - 1
-        pairs += list(zip(row[:stop], row[1 : stop + 1], strict=True))
+        pairs += list(pairwise(row[: stop + 1]))
     return sum(pair in ever for pair in pairs) / len(pairs)
 
 

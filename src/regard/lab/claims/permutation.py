@@ -35,7 +35,11 @@ _ORDERS = list(permutations(range(3)))  # of john, loves, mary
 SENTENCES = {
     "john loves mary": ("mary loves john",),
     "I want to sleep": ("Sleep to I want",),
-    "he hit me with a pie": ("a pie hit me with he", "a hit with me he pie", "he pie me with a hit"),
+    "he hit me with a pie": (
+        "a pie hit me with he",
+        "a hit with me he pie",
+        "he pie me with a hit",
+    ),
 }
 """The lectures' sentences, each with other orders of its words."""
 _D = 32
@@ -71,8 +75,8 @@ def permutation(*, positions: str = "none", n_layers: int = 4, seed: int = 0) ->
         finding=(
             f"{order} In one attention the largest changes of x, v, e, α and o are "
             f"{', '.join(f'{one:.1g}' for one in most.values())}, over the lectures' sentences and "
-            f"their shuffles. A causal mask without positions {deep} at this depth: after the same two "
-            f"words in another order, mary changes by {mary[0]:.1g} after one layer and by "
+            f"their shuffles. A causal mask without positions {deep} at this depth: after the same "
+            f"two words in another order, mary changes by {mary[0]:.1g} after one layer and by "
             f"{mary[-1]:.2g} after {n_layers}."
         ),
         numbers={
@@ -90,7 +94,10 @@ def permutation(*, positions: str = "none", n_layers: int = 4, seed: int = 0) ->
                 "largest change of a word's vector",
                 xs=range(1, n_layers + 1),
             ),
-            *(_weights(sentence, positions, seed) for sentence in ("I want to sleep", "Sleep to I want")),
+            *(
+                _weights(sentence, positions, seed)
+                for sentence in ("I want to sleep", "Sleep to I want")
+            ),
         ),
         tables=(
             _proof_table(f"The proof in numbers: changes with positions {positions}", proof),

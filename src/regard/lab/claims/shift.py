@@ -22,8 +22,9 @@ from regard.layers.embeddings import token_embedding
 from regard.layers.positions import Join, make_positions
 from regard.visual.matrix import matrix
 
-FIRST = ("I", "walk", "my", "dog", "every", "day")
-SECOND = ("every", "single", "day", "I", "walk", "my", "dog")
+Words = tuple[str, ...]
+FIRST: Words = ("I", "walk", "my", "dog", "every", "day")
+SECOND: Words = ("every", "single", "day", "I", "walk", "my", "dog")
 PHRASE = ("I", "walk", "my", "dog")
 WORDS = tuple(dict.fromkeys(FIRST + SECOND))
 WAYS = {"none": "none", "append t": "index", "sinusoidal": "sinusoidal", "learned": "learned"}
@@ -33,18 +34,18 @@ _D, _LONGEST = 32, 8
 
 
 class _Found(NamedTuple):
-    weights: dict[tuple[str, ...], Tensor]
+    weights: dict[Words, Tensor]
     """(T, T) for each of the two sentences."""
     losses: list[float]
 
-    def on_before(self, sentence: tuple[str, ...]) -> float:
+    def on_before(self, sentence: Words) -> float:
         """The least weight that a word of the phrase puts on the one before it."""
         start = sentence.index(PHRASE[0])
         places = range(start + 1, start + len(PHRASE))
         return min(self.weights[sentence][t, t - 1].item() for t in places)
 
 
-def shift(*, positions: str = "sinusoidal", steps: int = 400, seed: int = 0) -> Result:
+def shift(*, positions: str = "sinusoidal", steps: int = 250, seed: int = 0) -> Result:
     """A head told ``positions``, beside heads told others: where it looks in both sentences."""
     ways = {**WAYS, positions: WAYS.get(positions, positions)}
     found = {way: looking_back(kind, steps, seed) for way, kind in ways.items()}

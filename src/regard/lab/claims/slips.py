@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -284,12 +285,12 @@ def _perplexities() -> Table:
 
     1/likelihood a word is the perplexity; its logarithm is the loss that is trained.
     """
+    ends = {"first": PERPLEXITIES[0], "last": PERPLEXITIES[-1]}
+    losses = {f"lecture 001’s table, {end} row": loss for end, loss in ends.items()}
     rows = [
-        ("lecture 001’s table, first row", f"{PERPLEXITIES[0]:.2f}", f"{math.exp(PERPLEXITIES[0]):.1f}"),
-        ("lecture 001’s table, last row", f"{PERPLEXITIES[-1]:.2f}", f"{math.exp(PERPLEXITIES[-1]):.2f}"),
-    ]  # fmt: skip
-    for name, loss in word_losses().items():
-        rows.append((name, f"{loss:.2f}", f"{math.exp(loss):.1f}"))
+        (name, f"{loss:.2f}", f"{math.exp(loss):.1f}")
+        for name, loss in (losses | word_losses()).items()
+    ]
     return Table(
         "Log-perplexity is the loss, perplexity is 1/likelihood a word",
         ["Model", "Log-perplexity", "Perplexity"],
@@ -302,10 +303,10 @@ def word_losses() -> dict[str, float]:
     splits = build_sentences(n_train=2000)
     train, test = ([pair.source.split() for pair in splits[name]] for name in ("train", "test"))
     singles = Counter(word for text in train for word in text)
-    pairs = Counter(pair for text in train for pair in zip(text, text[1:], strict=False))
+    pairs = Counter(pair for text in train for pair in pairwise(text))
     firsts = Counter(word for text in train for word in text[:-1])
     n = len(singles)
-    asked = [pair for text in test for pair in zip(text, text[1:], strict=False)]
+    asked = [pair for text in test for pair in pairwise(text)]
 
     def mean(chance: Callable[[str, str], float]) -> float:
         return -sum(math.log(chance(*pair)) for pair in asked) / len(asked)

@@ -15,12 +15,13 @@ import torch
 
 from regard.core.errors import ConfigError
 from regard.lab.result import Result, unmet
-from regard.visual.matrix import matrix
+from regard.visual.grids import sheets
 from regard.visual.tables import Table
 
 WORDS = ("the", "blue", "sky")
 X = ((1.0, 0.0), (0.0, 2.0), (1.0, 1.0))
 """A row a word."""
+DIMENSIONS = ("first", "second")
 Rows = list[list[float]]
 
 
@@ -53,9 +54,9 @@ def vectorise(*, axis: int = 1) -> Result:
         verdict=all(same.values()),
         finding=(
             f"Scores differ by {apart['scores']:.1g}, weights by {apart['weights']:.1g} and "
-            f"outputs by {apart['outputs']:.1g}. Row i of each matrix is what the loop has for word "
-            f"i: row {WORDS[-1]} of X Xᵀ is {_told(fast.scores[-1])}, of W {_told(fast.weights[-1])}, "
-            f"of Y {_told(fast.outputs[-1])}.{unmet(same)}"
+            f"outputs by {apart['outputs']:.1g}. A row of each matrix is what the loop has for its "
+            f"word: of X Xᵀ the row of {WORDS[-1]} is {_told(fast.scores[-1])}, of W "
+            f"{_told(fast.weights[-1])}, of Y {_told(fast.outputs[-1])}.{unmet(same)}"
         ),
         numbers={
             "x": [one for row in X for one in row],
@@ -68,8 +69,8 @@ def vectorise(*, axis: int = 1) -> Result:
             },
         },
         pictures=(
-            matrix(slow.weights, WORDS, WORDS, title="Weights, a row at a time"),
-            matrix(fast.weights, WORDS, WORDS, title="Weights, all at once"),
+            _sheet(slow, ("x·x", "softmax", "sum"), "The loop, a row at a time"),
+            _sheet(fast, ("X Xᵀ", "W = softmax(X Xᵀ)", "Y = W X"), "Matrices, all at once"),
         ),
         tables=(*map(_for_word, range(len(WORDS))), *_matrix_tables(fast)),
     )
@@ -96,6 +97,12 @@ def by_matrices(axis: int) -> Worked:
     return Worked(scores.tolist(), weights.tolist(), (weights @ x).tolist())
 
 
+def _sheet(worked: Worked, names: tuple[str, ...], title: str) -> str:
+    """All numbers, a row a word that asks."""
+    columns = dict(zip(names, (WORDS, WORDS, DIMENSIONS), strict=True))
+    return sheets(dict(zip(names, worked, strict=True)), columns, WORDS, title=title)
+
+
 def _told(row: list[float]) -> str:
     return "(" + ", ".join(f"{one:.3g}" for one in row) + ")"
 
@@ -119,12 +126,11 @@ def _for_word(i: int) -> Table:
 
 
 def _matrix_tables(worked: Worked) -> tuple[Table, ...]:
-    dimensions = ("1", "2")
     shown = (
-        ("X", [list(row) for row in X], dimensions),
+        ("X", [list(row) for row in X], DIMENSIONS),
         ("X Xᵀ", worked.scores, WORDS),
         ("W = softmax(X Xᵀ)", worked.weights, WORDS),
-        ("Y = W X", worked.outputs, dimensions),
+        ("Y = W X", worked.outputs, DIMENSIONS),
     )
     return tuple(
         Table(

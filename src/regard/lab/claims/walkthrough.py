@@ -75,7 +75,8 @@ def walkthrough(
         verdict=verdict,
         finding=(
             f"The shapes of a head are {'' if same_shapes else 'not '}as in the notes, and the "
-            f"softmax of {listed(f'{one:.4g}' for one in divided_by_8)} is {thinking[0]:.2f} and {thinking[1]:.2f}, "
+            f"softmax of {listed(f'{one:.4g}' for one in divided_by_8)} is "
+            f"{listed(f'{one:.2f}' for one in thinking)}, "
             f"{'as' if first_holds else 'not as'} printed; "
             f"{'and' if verdict else 'but'} the softmax of {given} is {got}{why}"
         ),

@@ -1,0 +1,48 @@
+import pytest
+
+from regard import lab
+from regard.core.errors import ConfigError
+from regard.evaluation.systems import Bootstrap
+from regard.lab.claims import learned as module
+
+
+def compared(monkeypatch, *found):
+    """The verdict on these (difference, p), a seed each."""
+    pairs = iter(found)
+
+    def one(_beside, _seed, _steps):
+        difference, p = next(pairs)
+        return Bootstrap(80 + difference, 80, difference, p, (difference - 1, difference + 1))
+
+    monkeypatch.setattr(module, "_compared", one)
+    return module.learned(seeds=range(len(found)))
+
+
+def test_differences_that_change_their_sign_are_luck(monkeypatch):
+    result = compared(monkeypatch, (-3.0, 0.004), (3.0, 0.004), (0.5, 0.4))
+    assert result.verdict
+    assert "seed 0 and 1" in result.finding
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        [(1.0, 0.01), (1.2, 0.02), (0.8, 0.03)],  # small, but sure every time
+        [(-5.0, 0.01), (-4.0, 0.2), (-3.0, 0.3)],  # large, if not sure
+    ],
+)
+def test_one_that_leads_every_time_or_by_far_is_better(monkeypatch, found):
+    assert not compared(monkeypatch, *found).verdict
+
+
+def test_learned_positions_are_better_than_none():
+    result = lab.learned(beside="none", seeds=(1,), steps=60)
+    assert not result.verdict
+    assert result.numbers["mean difference"] > 2
+    (table,) = result.tables
+    assert table.header[2] == "None"
+
+
+def test_unknown_positions_are_refused_before_anything_is_trained():
+    with pytest.raises(ConfigError, match="sinusoidal"):
+        lab.learned(beside="sinus")
