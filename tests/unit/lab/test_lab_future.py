@@ -13,11 +13,13 @@ from regard.lab.claims.future import (
 )
 from regard.lab.language import END, START, OneAttention, language, written
 
-QUICK = {"steps": 120, "n_train": 300}
+
+@pytest.fixture(scope="module")
+def result():
+    return lab.future(steps=120, n_train=300)
 
 
-def test_the_mask_hides_all_that_lies_ahead_and_nothing_behind():
-    result = lab.future(**QUICK)
+def test_the_mask_hides_all_that_lies_ahead_and_nothing_behind(result):
     assert result.verdict
     assert result.numbers["decoder: largest gradient from a word ahead"] == 0
     assert result.numbers["decoder: smallest gradient from a word behind"] > 1e-4
@@ -31,8 +33,8 @@ def test_without_the_mask_the_decoder_sees_the_future():
     assert result.numbers["decoder: largest gradient from a word ahead"] > 1e-4
 
 
-def test_a_language_model_that_sees_ahead_learns_to_look_and_not_to_write():
-    numbers = lab.future(**QUICK).numbers
+def test_a_language_model_that_sees_ahead_learns_to_look_and_not_to_write(result):
+    numbers = result.numbers
     masked, cheat = (f"language model, {name}" for name in ("asked", "no mask"))
     assert numbers[f"{cheat}: training loss"] < numbers[f"{masked}: training loss"] / 2
     alone = "loss when the next word is not there"

@@ -17,8 +17,10 @@ def test_without_positions_no_depth_tells_the_orders_apart():
 
 
 def test_positions_tell_the_orders_apart():
-    for positions in ("sinusoidal", "learned", "index"):
-        assert not lab.permutation(positions=positions, n_layers=2).verdict
+    for positions in ("sinusoidal", "learned", "index", "rotary", "alibi"):
+        result = lab.permutation(positions=positions, n_layers=2)
+        assert not result.verdict
+        assert result.numbers["largest change of o in one attention"] > 1e-3
 
 
 def test_under_a_causal_mask_it_takes_two_layers_to_know_the_order_before():

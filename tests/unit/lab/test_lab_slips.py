@@ -7,11 +7,13 @@ from regard import lab
 from regard.functional.positions import sinusoid
 from regard.lab.claims.slips import _exponent, _Measured, _recalled, _slips, word_losses
 
-QUICK = {"steps": 120}
+
+@pytest.fixture(scope="module")
+def result():
+    return lab.slips(steps=120)
 
 
-def test_every_slip_makes_a_difference():
-    result = lab.slips(**QUICK)
+def test_every_slip_makes_a_difference(result):
     assert result.verdict
     assert len(result.tables[0].rows) == 10
     numbers = result.numbers
@@ -38,8 +40,8 @@ def test_values_of_its_own_serve_a_narrow_head_better():
     assert _recalled(False, 200, seed=1) > _recalled(True, 200, seed=1) + 0.05
 
 
-def test_the_printed_table_holds_logarithms():
-    rows = {row[0]: row[1:] for row in lab.slips(**QUICK).tables[1].rows}
+def test_the_printed_table_holds_logarithms(result):
+    rows = {row[0]: row[1:] for row in result.tables[1].rows}
     assert rows["lecture 001’s table, first row"] == ("5.05", "155.9")
     assert rows["lecture 001’s table, last row"] == ("1.90", "6.7")
 

@@ -87,8 +87,8 @@ def future(
             _picture(second, without),
             lines(
                 {
-                    f"{with_mask.lower()} (first)" if not masked else "with the mask": honest.curve,
-                    "without a mask": cheat.curve,
+                    with_mask.lower(): honest.curve,
+                    without.lower(): cheat.curve,
                 },
                 "Training a language model of one self-attention",
                 "step",

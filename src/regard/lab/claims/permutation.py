@@ -19,10 +19,11 @@ import torch
 from torch import Tensor
 
 from regard.functional import masks
+from regard.functional.positions import dense_bias
 from regard.lab.result import Result, lines
 from regard.lab.small_models import seeded, small_config
 from regard.layers.embeddings import token_embedding
-from regard.layers.positions import Join, make_positions
+from regard.layers.positions import Join, is_relative, make_positions, make_relative
 from regard.models.transformer import TransformerEncoder
 from regard.visual.matrix import matrix
 from regard.visual.tables import Table
@@ -124,9 +125,18 @@ def one_attention(sentence: str, positions: str, seed: int) -> Steps:
     with torch.no_grad():
         x = told(table[ids])[0]
     v = x @ w_v
-    e = (x @ w_q) @ (x @ w_k).T / _D**0.5
+    e = _scores(x @ w_q, x @ w_k, positions)
     weights = e.softmax(dim=-1)
     return {"x": x, "v": v, "e": e, "α": weights, "o": weights @ v}
+
+
+def _scores(q: Tensor, k: Tensor, positions: str) -> Tensor:
+    """(T, T) of q and k (T, D), which positions that are told inside attention know of."""
+    inside = make_relative(positions if is_relative(positions) else "none", n_heads=1)
+    told = inside(q[None, None], k[None, None], 0)
+    bias = dense_bias(told.bias, len(q), len(k))
+    scores = (told.q @ told.k.mT)[0, 0] / _D**0.5
+    return scores if bias is None else scores + bias[0]
 
 
 def _proof(positions: str, seed: int) -> dict[str, dict[str, float]]:

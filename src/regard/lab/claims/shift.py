@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.core.errors import ConfigError
 from regard.kernels.attention import attention
 from regard.lab.result import Result, lines, percent, share_bars
 from regard.lab.small_models import fit, seeded
@@ -47,10 +48,11 @@ class _Found(NamedTuple):
 
 def shift(*, positions: str = "sinusoidal", steps: int = 250, seed: int = 0) -> Result:
     """A head told ``positions``, beside heads told others: where it looks in both sentences."""
-    ways = {**WAYS, positions: WAYS.get(positions, positions)}
-    found = {way: looking_back(kind, steps, seed) for way, kind in ways.items()}
+    asked = next((way for way, kind in WAYS.items() if positions in (way, kind)), None)
+    if asked is None:
+        raise ConfigError(f"no positions {positions!r} here; known: {', '.join(WAYS)}")
+    found = {way: looking_back(kind, steps, seed) for way, kind in WAYS.items()}
     least = {way: min(map(one.on_before, (FIRST, SECOND))) for way, one in found.items()}
-    asked = next(way for way, kind in ways.items() if positions in (way, kind))
     verdict = least[asked] > FOUND and max(least["append t"], least["none"]) < 0.5
     return Result(
         name="shift",
