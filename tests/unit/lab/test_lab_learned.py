@@ -20,9 +20,9 @@ def compared(monkeypatch, *found):
 
 
 def test_differences_that_change_their_sign_are_luck(monkeypatch):
-    result = compared(monkeypatch, (-0.05, 0.004), (0.04, 0.004), (0.01, 0.4))
+    result = compared(monkeypatch, (-0.05, 0.004), (0.04, 0.004), (0.01, 0.04))
     assert result.verdict
-    assert "seed 0 and 1" in result.finding
+    assert "for seed 0, 1 and 2" in result.finding
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,12 @@ def test_one_that_leads_every_time_or_by_far_is_better(monkeypatch, found):
 def test_learned_positions_are_better_than_none():
     result = lab.learned(beside="none", seeds=(1,), steps=250)
     assert not result.verdict
-    assert result.numbers["mean difference"] > 0.15
+    assert result.numbers["mean difference"] > 0.1
     (table,) = result.tables
     assert table.header[2] == "None"
 
 
-def test_unknown_positions_are_refused_before_anything_is_trained():
+def test_unknown_positions_are_refused_before_anything_is_trained(monkeypatch):
+    monkeypatch.setattr(module, "_translations", lambda *_: pytest.fail("it was trained"))
     with pytest.raises(ConfigError, match="sinusoidal"):
         lab.learned(beside="sinus")

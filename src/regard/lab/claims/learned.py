@@ -5,7 +5,7 @@ is all: the same words in another order mean something else (without positions a
 out right). Each pair of trainings shares a seed and is compared by a paired bootstrap. A bootstrap
 knows the luck of the test sentences, not that of a training: it may call the luck of one seed
 significant. So the verdict asks whether one way leads significantly in every seed, or by more than
-fifteen points on average. Steps are few; the recipe's own 1,400 take minutes.
+ten points on average. Steps are few; the recipe's own 1,400 take minutes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from regard.lab.translators import translator
 from regard.layers.positions import POSITIONS
 from regard.visual.tables import Table
 
-MARGIN = 0.15
+MARGIN = 0.1
 """Of exact match: two trainings of one kind may differ by as much, and no positions by far more."""
 SURE = 0.05
 
