@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     "walkthrough", "rows", "scaling", "permutation", "positions", "extrapolation", "relative",
+    "codes", "shift", "learned", "slips", "vocabulary", "embedding", "vectorise",
     "loop", "memory", "future", "linear", "heads", "itself", "parameterless", "tastes",
     "context", "graph", "bottleneck", "gradients", "reach", "recall", "recurrence", "forcing",
     "norm", "hard", "alignment", "depth", "convolution", "pixels",

@@ -18,7 +18,7 @@ from regard.lab.claims.context import (
 
 
 def test_after_attention_each_meaning_has_its_vector():
-    result = lab.context(steps=250, n_models=2)
+    result = lab.context(steps=250, n_models=2, heads=(1,))
     assert result.verdict
     assert result.numbers["cosine of the two meanings before"] == pytest.approx([1, 1])
     assert max(result.numbers["cosine of the two meanings after"]) < 0.5
@@ -26,10 +26,23 @@ def test_after_attention_each_meaning_has_its_vector():
 
 
 def test_a_word_that_sees_only_itself_has_one_vector():
-    result = lab.context(attentive=False, steps=5, n_models=2)
+    result = lab.context(attentive=False, steps=5, n_models=2, heads=(1,))
     assert not result.verdict
     assert result.numbers["cosine of the two meanings after"] == pytest.approx([1, 1])
     assert result.numbers["share nearer to its own meaning"] == [0.5, 0.5]
+
+
+def test_several_heads_tell_the_meanings_apart_as_well():
+    result = lab.context(steps=250, n_models=1, heads=(4, 2))
+    assert result.verdict
+    assert result.numbers["heads"] == [4, 2]
+    assert result.numbers["by heads: models that tell the meanings apart"] == [1, 1]
+    assert "head 3" in result.pictures[1]
+    assert "head 3" not in result.pictures[2]
+
+
+def test_several_heads_that_see_only_themselves_do_not():
+    assert not lab.context(attentive=False, steps=5, n_models=1, heads=(2,)).verdict
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import lab
-from regard.lab.claims.permutation import _encoder
+from regard.lab.claims.permutation import SENTENCES, STEPS, _encoder, one_attention
 
 
 def test_without_positions_no_depth_tells_the_orders_apart():
@@ -17,8 +17,10 @@ def test_without_positions_no_depth_tells_the_orders_apart():
 
 
 def test_positions_tell_the_orders_apart():
-    for positions in ("sinusoidal", "learned", "index"):
-        assert not lab.permutation(positions=positions, n_layers=2).verdict
+    for positions in ("sinusoidal", "learned", "index", "rotary", "alibi"):
+        result = lab.permutation(positions=positions, n_layers=2)
+        assert not result.verdict
+        assert result.numbers["largest change of o in one attention"] > 1e-3
 
 
 def test_under_a_causal_mask_it_takes_two_layers_to_know_the_order_before():
@@ -27,6 +29,31 @@ def test_under_a_causal_mask_it_takes_two_layers_to_know_the_order_before():
     ]
     assert first < 1e-12  # one layer sums over the same set
     assert min(deeper) > 1e-3
+
+
+def test_the_proof_holds_step_by_step_for_every_shuffle():
+    result = lab.permutation(n_layers=1)
+    for step in STEPS:
+        assert result.numbers[f"largest change of {step} in one attention"] < 1e-12
+    none, placed = result.tables
+    assert [row[0] for row in none.rows] == [
+        f"{sentence} → {other}" for sentence, others in SENTENCES.items() for other in others
+    ]
+    assert all(float(cell) > 0.01 for row in placed.rows for cell in row[1:])
+
+
+def test_shuffles_hold_the_same_words():
+    for sentence, others in SENTENCES.items():
+        for other in others:
+            assert sorted(other.lower().split()) == sorted(sentence.lower().split())
+
+
+def test_steps_of_the_proof_are_those_of_attention():
+    found = one_attention("I want to sleep", "none", seed=0)
+    assert torch.allclose(found["α"], found["e"].softmax(dim=-1))
+    assert torch.allclose(found["o"], found["α"] @ found["v"])
+    turned = one_attention("Sleep to I want", "none", seed=0)
+    assert torch.allclose(found["o"][0], turned["o"][2])  # I
 
 
 def test_the_changes_are_those_of_the_encoder_itself():

@@ -27,12 +27,32 @@ def test_logarithms_of_twentieths_give_the_slides_weights():
     assert result.numbers["softmax"] == pytest.approx([12 / 20, 1 / 20, 2 / 20, 5 / 20])
 
 
+def test_thinking_machines_comes_out_as_printed():
+    numbers = lab.walkthrough().numbers
+    assert numbers["Thinking Machines: divided by 8"] == [14, 12]
+    first = 1 / (1 + math.exp(-2))
+    assert numbers["Thinking Machines: softmax"] == pytest.approx([first, 1 - first])
+    assert numbers["Thinking Machines: softmax"] == pytest.approx([0.88, 0.12], abs=0.005)
+    undivided = numbers["Thinking Machines: softmax of the products, undivided"]
+    assert undivided[1] == pytest.approx(math.exp(-16), rel=1e-4)
+
+
+def test_other_products_give_other_weights():
+    result = lab.walkthrough(products=(112, 104), scores=LOGS)
+    assert not result.verdict
+    assert "softmax of 14 and 13 is 0.73 and 0.27, not as printed" in result.finding
+
+
 def test_a_head_of_the_layer_is_the_head_worked_by_hand():
     assert lab.walkthrough().numbers["head by hand and in the layer differ by"] < 1e-12
 
 
 def test_the_table_shows_every_step_and_sums_them():
-    steps, shapes = lab.walkthrough(scores=LOGS).tables
+    thinking, steps, shapes = lab.walkthrough(scores=LOGS).tables
+    assert [row[:5] for row in thinking.rows[:2]] == [
+        ["Thinking → Thinking", "112.00", "14.00", "0.88", "0.88"],
+        ["Thinking → Machines", "96.00", "12.00", "0.12", "0.12"],
+    ]
     assert [row[0] for row in steps.rows] == ["I → I", "I → want", "I → to", "I → sleep", "sum"]
     assert [row[3] for row in steps.rows] == ["0.6", "0.05", "0.1", "0.25", "1"]
     parts = sum(float(row[6]) for row in steps.rows[:4])
@@ -44,3 +64,5 @@ def test_the_table_shows_every_step_and_sums_them():
 def test_each_word_needs_a_score():
     with pytest.raises(ConfigError, match="four words, got 2 scores"):
         lab.walkthrough(scores=[1, 2])
+    with pytest.raises(ConfigError, match="two words, got 3 products"):
+        lab.walkthrough(products=[1, 2, 3])

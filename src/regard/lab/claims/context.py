@@ -4,11 +4,13 @@
 their vectors of *harry potter* are compared in sentences whose telling word it met in training, in
 every model. Words that only other titles met are a harder test, which is told beside it. Where
 words see only themselves, and where no word tells the meaning, as in *i like harry potter*, there
-is nothing to go by.
+is nothing to go by. One head is enough for one word that tells; several heads at the same width
+are tried as well, and whether they share the work.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -16,8 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.numbers import counted
 from regard.inspection.capture import watch
-from regard.lab.result import Result, percent
+from regard.lab.result import Result, listed, percent
 from regard.lab.small_models import fit, seeded
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.embeddings import token_embedding
@@ -37,15 +40,21 @@ _D = 32
 
 
 def context(
-    *, attentive: bool = True, steps: int = 400, n_models: int = 5, seed: int = 0
+    *,
+    attentive: bool = True,
+    heads: Sequence[int] = (1, 2, 4),
+    steps: int = 400,
+    n_models: int = 5,
+    seed: int = 0,
 ) -> Result:
-    """A title's vector in its two meanings; unless ``attentive``, words see only themselves."""
+    """A title's vector in its two meanings; unless ``attentive``, words see only themselves.
+
+    ``heads`` are tried at one width; numbers that are not by heads are those of the first.
+    """
     seeds = range(seed, seed + n_models)
-    models = [trained(attentive=attentive, steps=steps, seed=s) for s in seeds]
-    met, unmet = (
-        [_meanings(model, s, met=known) for model, s in zip(models, seeds, strict=True)]
-        for known in (True, False)
-    )
+    groups = {n: _group(n, attentive, steps, seeds) for n in heads}
+    models, met, unmet = groups[heads[0]]
+    apart = {n: sum(map(_told_apart, group.met)) for n, group in groups.items()}
     far, near = max(one.after for one in met), min(one.nearer for one in met)
     silent = _ids("harry potter", "i", "like")
     with torch.no_grad():
@@ -53,7 +62,7 @@ def context(
     book, film = untold.mT.tolist()
     return Result(
         name="context",
-        verdict=all(map(_told_apart, met)),
+        verdict=all(count == n_models for count in apart.values()),
         finding=(
             "The vectors of “harry potter” in a book's and in a film's sentence have a cosine of "
             f"{min(one.before for one in met):.2f} before attention and of at most {far:.2f} after "
@@ -61,11 +70,12 @@ def context(
             "their own meaning (chance is half). With words that only other titles met, "
             f"{sum(map(_told_apart, unmet))} of the {n_models} models tell the two apart; with no "
             "telling word, as in “i like harry potter”, the mean cosines with the words of the two "
-            f"are {fmean(book):.2f} and {fmean(film):.2f}."
+            f"are {fmean(book):.2f} and {fmean(film):.2f}. With {listed(heads)} heads, "
+            f"{listed(apart.values())} of {n_models} models tell the meanings apart."
         ),
         numbers={
             "models": n_models,
-            "models that tell the meanings apart": sum(map(_told_apart, met)),
+            "models that tell the meanings apart": apart[heads[0]],
             "the same with words it never met": sum(map(_told_apart, unmet)),
             "cosine of the two meanings before": [one.before for one in met],
             "cosine of the two meanings after": [one.after for one in met],
@@ -74,9 +84,38 @@ def context(
             "words never met: share nearer": [one.nearer for one in unmet],
             "no telling word: cosine with a book's words": book,
             "no telling word: cosine with a film's words": film,
+            "heads": list(heads),
+            "by heads: models that tell the meanings apart": list(apart.values()),
+            "by heads: mean cosine after": [
+                fmean(one.after for one in group.met) for group in groups.values()
+            ],
+            "by heads: the same with words it never met": [
+                sum(map(_told_apart, group.unmet)) for group in groups.values()
+            ],
         },
-        pictures=(_cosines(models[0], seed), _weights(models[0])),
+        pictures=(
+            _cosines(models[0], seed),
+            *(_weights(group.models[0], n) for n, group in groups.items()),
+        ),
     )
+
+
+class _Group(NamedTuple):
+    """Models of one number of heads, and what each makes of the two meanings."""
+
+    models: list[TitleModel]
+    met: list[_Meanings]
+    """With words that the title met in training."""
+    unmet: list[_Meanings]
+
+
+def _group(n_heads: int, attentive: bool, steps: int, seeds: Sequence[int]) -> _Group:
+    models = [trained(attentive=attentive, steps=steps, seed=s, n_heads=n_heads) for s in seeds]
+    met, unmet = (
+        [_meanings(model, s, met=known) for model, s in zip(models, seeds, strict=True)]
+        for known in (True, False)
+    )
+    return _Group(models, met, unmet)
 
 
 class _Meanings(NamedTuple):
@@ -129,27 +168,28 @@ def _cosines(model: TitleModel, seed: int) -> str:
     return matrix(cells, list(rows), _TELLING, title="Cosine of “harry potter” with each word")
 
 
-def _weights(model: TitleModel) -> str:
-    """Where *harry potter* looks in two sentences that differ in one word."""
+def _weights(model: TitleModel, n_heads: int) -> str:
+    """Where each head of *harry potter* looks in two sentences that differ in one word."""
     told = [words[0] for words in KINDS.values()]
     rest = ("and", "like", "harry potter", "very", "much")
-    rows = []
+    rows = {}
     for word in told:
         with watch(model) as views, torch.no_grad():
             model(_ids("i", word, *rest))
-        rows.append(views["attention", 0].weights()[0, 0, 4].tolist())
+        for h, row in enumerate(views["attention", 0].weights()[0, :, 4].tolist()):
+            rows[f"i {word} …" if n_heads == 1 else f"i {word} …, head {h}"] = row
     columns = ["i", " or ".join(told), *rest]
-    names = [f"i {word} …" for word in told]
-    return matrix(rows, names, columns, title="Where “harry potter” looks")
+    title = f"Where “harry potter” looks, {counted(n_heads, 'head')}"
+    return matrix(list(rows.values()), list(rows), columns, title=title)
 
 
 class TitleModel(nn.Module):
-    """An embedding and one attention of one head; words see all words, or only themselves."""
+    """An embedding and one attention; words see all words, or only themselves."""
 
-    def __init__(self, *, attentive: bool) -> None:
+    def __init__(self, *, attentive: bool, n_heads: int = 1) -> None:
         super().__init__()
         self.words = token_embedding(len(WORDS), _D)
-        self.attention = MultiHeadAttention(_D, 1)
+        self.attention = MultiHeadAttention(_D, n_heads)
         self.attentive = attentive
 
     def before(self, ids: Tensor) -> Tensor:
@@ -163,11 +203,11 @@ class TitleModel(nn.Module):
         return x + self.attention(x, mask=mask)
 
 
-def trained(*, attentive: bool, steps: int, seed: int) -> TitleModel:
+def trained(*, attentive: bool, steps: int, seed: int, n_heads: int = 1) -> TitleModel:
     """A model that has seen many sentences, a quarter of them without a word that tells."""
     rng = torch.Generator().manual_seed(seed)
     with seeded(seed):
-        model = TitleModel(attentive=attentive)
+        model = TitleModel(attentive=attentive, n_heads=n_heads)
 
     def loss() -> Tensor:
         ids, taken = sentences(64, rng)

@@ -1,8 +1,10 @@
-"""Two words go from 2×512 to 2×64, and scores 95, 13, 35, 72 become weights 0.6, 0.05, 0.1, 0.25.
+"""The worked examples hold: 112, 96 give .88, .12, and 95, 13, 35, 72 give .6, .05, .1, .25.
 
-The worked examples of the lectures, in numbers. The shapes are those of one head among eight. The
-scores and the weights stand on one slide, whose scores are divided by √d_k already; softmax turns
-differences into ratios, so a lead of 23 is a factor of e²³, and the printed weights need far less.
+Two examples of the lectures, in numbers. In the first *Thinking* looks at *Thinking Machines*: two
+words of 2×512 become 2×64 in one head among eight, products of 112 and 96 are divided by √64 to 14
+and 12, and their softmax is taken. In the second *I* looks at *I want to sleep*; its scores are
+divided by √d_k already. Softmax turns differences into ratios, so a lead of 2 is a factor of e²,
+one of 23 a factor of e²³, and the weights that are printed for it need far less.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from torch import Tensor
 
 from regard.core.errors import ConfigError
 from regard.kernels.attention import attention
-from regard.lab.result import Result, lines
+from regard.lab.result import Result, lines, listed
 from regard.lab.small_models import seeded
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.viewpoint import Seen
@@ -24,31 +26,41 @@ from regard.visual.tables import Table
 WORDS = ("I", "want", "to", "sleep")
 PRINTED = (0.6, 0.05, 0.1, 0.25)
 """The slide's weights; two decimals, so a true weight may differ from them by 0.005."""
+THINKING = ("Thinking", "Machines")
+PRODUCTS = (112.0, 96.0)
+PRINTED_THINKING = (0.88, 0.12)
+"""The first example's q·k, and its weights."""
 SHAPES = {"X": (2, 512), "W_q": (512, 64), "Q": (2, 64), "Q Kᵀ": (2, 2), "Z": (2, 64)}
 """The notes' shapes."""
 
 
-def walkthrough(*, scores: Sequence[float] = (95.0, 13.0, 35.0, 72.0), seed: int = 0) -> Result:
-    """The shapes of a layer, and the slide's table with these scores for its four words."""
+def walkthrough(
+    *,
+    products: Sequence[float] = PRODUCTS,
+    scores: Sequence[float] = (95.0, 13.0, 35.0, 72.0),
+    seed: int = 0,
+) -> Result:
+    """The shapes of a layer, and both tables: two ``products`` q·k, four ``scores``."""
+    if len(products) != len(THINKING):
+        raise ConfigError(f"Thinking Machines are two words, got {len(products)} products")
     if len(scores) != len(WORDS):
         raise ConfigError(f"the table has four words, got {len(scores)} scores; give one for each")
+    divided_by_8 = [product / 8 for product in products]
     with seeded(seed):
         layer = MultiHeadAttention(512, 8, bias=False).double()
         found, error = _one_head(layer, torch.randn(1, 2, 512, dtype=torch.float64))
-        q, k, v = _asking(layer, torch.randn(1, 4, 512, dtype=torch.float64), scores)
-    output, weights = attention(q, k, v, need_weights=True)
-    softmax = weights[0].tolist()
+        asked = _asking(layer, torch.randn(1, 4, 512, dtype=torch.float64), scores)
+        thinks = _asking(layer, torch.randn(1, 2, 512, dtype=torch.float64), divided_by_8)
+    (_, weights), (_, two) = (attention(*one, need_weights=True) for one in (asked, thinks))
+    softmax, thinking = weights[0].tolist(), two[0].tolist()
+    first_off = max(abs(a - b) for a, b in zip(thinking, PRINTED_THINKING, strict=True))
+    first_holds = first_off <= 0.005
     off = max(abs(a - b) for a, b in zip(softmax, PRINTED, strict=True))
     same_shapes = all(found[name] == shape for name, shape in SHAPES.items())
-    verdict = same_shapes and error < 1e-9 and off <= 0.005
+    verdict = same_shapes and error < 1e-9 and first_holds and off <= 0.005
     exact = torch.tensor(scores, dtype=torch.float64)
     divided = {c: (exact / c).softmax(dim=0).tolist() for c in range(1, 101)}
     by_divisor = {word: {c: w[i] for c, w in divided.items()} for i, word in enumerate(WORDS)}
-    pairs = {
-        f"{word}, {who}": weight
-        for i, word in enumerate(WORDS)
-        for who, weight in (("slide", PRINTED[i]), ("softmax", softmax[i]))
-    }
     given = ", ".join(f"{score:.4g}" for score in scores)
     got = ", ".join(f"{weight:.2g}" for weight in softmax)
     why = (
@@ -62,10 +74,19 @@ def walkthrough(*, scores: Sequence[float] = (95.0, 13.0, 35.0, 72.0), seed: int
         name="walkthrough",
         verdict=verdict,
         finding=(
-            f"The shapes of a head are {'' if same_shapes else 'not '}as in the notes, "
+            f"The shapes of a head are {'' if same_shapes else 'not '}as in the notes, and the "
+            f"softmax of {listed(f'{one:.4g}' for one in divided_by_8)} is "
+            f"{listed(f'{one:.2f}' for one in thinking)}, "
+            f"{'as' if first_holds else 'not as'} printed; "
             f"{'and' if verdict else 'but'} the softmax of {given} is {got}{why}"
         ),
         numbers={
+            "Thinking Machines: products": [float(product) for product in products],
+            "Thinking Machines: divided by 8": divided_by_8,
+            "Thinking Machines: softmax": thinking,
+            "Thinking Machines: softmax of the products, undivided": (
+                torch.tensor(products, dtype=torch.float64).softmax(dim=0).tolist()
+            ),
             "scores": [float(score) for score in scores],
             "softmax": softmax,
             "softmax on the slide": list(PRINTED),
@@ -75,10 +96,15 @@ def walkthrough(*, scores: Sequence[float] = (95.0, 13.0, 35.0, 72.0), seed: int
             "head by hand and in the layer differ by": error,
         },
         pictures=(
-            bars(pairs, title="Weights, printed and true"),
+            bars(_beside(THINKING, PRINTED_THINKING, thinking), title="Thinking Machines"),
+            bars(_beside(WORDS, PRINTED, softmax), title="I want to sleep"),
             lines(by_divisor, "Softmax of the scores divided by c", "c", "weight"),
         ),
-        tables=(_steps(q, k, v, weights, output), _shape_table(found)),
+        tables=(
+            _steps(THINKING, *thinks, printed=PRINTED_THINKING),
+            _steps(WORDS, *asked, printed=PRINTED),
+            _shape_table(found),
+        ),
     )
 
 
@@ -104,23 +130,36 @@ def _one_head(layer: MultiHeadAttention, x: Tensor) -> tuple[dict[str, tuple[int
 def _asking(
     layer: MultiHeadAttention, x: Tensor, scores: Sequence[float]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """q (1, 64) of the first word, k and v (4, 64); keys are moved along q to get the scores."""
+    """q (1, 64) of the first word, k and v (T, 64); keys are moved along q to get the scores."""
     q = (x[0, :1] @ layer.to_q.weight[:64].T).detach()
     k, v = (part[0, 0].detach() for part in (layer.project(x).k, layer.project(x).v))
     missing = torch.tensor(scores, dtype=k.dtype) * 8 - (k @ q.T).squeeze(1)
     return q, k + missing[:, None] * q / q.square().sum(), v
 
 
-def _steps(q: Tensor, k: Tensor, v: Tensor, weights: Tensor, output: Tensor) -> Table:
+def _beside(
+    words: Sequence[str], printed: Sequence[float], softmax: Sequence[float]
+) -> dict[str, float]:
+    return {
+        f"{word}, {who}": weight
+        for i, word in enumerate(words)
+        for who, weight in (("printed", printed[i]), ("softmax", softmax[i]))
+    }
+
+
+def _steps(
+    words: Sequence[str], q: Tensor, k: Tensor, v: Tensor, *, printed: Sequence[float]
+) -> Table:
     """Query, key, score, softmax, value; of 64 numbers the first is shown."""
+    output, weights = attention(q, k, v, need_weights=True)
     rows = []
-    for i, word in enumerate(WORDS):
+    for i, word in enumerate(words):
         product, value, weight = (q[0] @ k[i]).item(), v[i, 0].item(), weights[0, i].item()
-        numbers = [f"{product:.2f}", f"{product / 8:.2f}", f"{weight:.2g}", f"{PRINTED[i]}"]
-        rows.append([f"I → {word}", *numbers, f"{value:.3f}", f"{weight * value:.2g}"])
+        numbers = [f"{product:.2f}", f"{product / 8:.2f}", f"{weight:.2g}", f"{printed[i]}"]
+        rows.append([f"{words[0]} → {word}", *numbers, f"{value:.3f}", f"{weight * value:.2g}"])
     rows.append(["sum", "", "", f"{weights.sum().item():.2g}", "1.0", "", f"{output[0, 0]:.2g}"])
-    header = ["query → key", "q·k", "q·k / √64", "softmax", "on the slide", "v₁", "softmax × v₁"]
-    return Table("The query of I", header, rows)
+    header = ["query → key", "q·k", "q·k / √64", "softmax", "printed", "v₁", "softmax × v₁"]
+    return Table(f"The query of {words[0]}", header, rows)
 
 
 def _shape_table(found: dict[str, tuple[int, ...]]) -> Table:
