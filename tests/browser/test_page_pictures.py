@@ -71,7 +71,7 @@ def test_where_no_head_is_chosen_the_steps_show_all_and_lead_to_one(visit, run):
 
 
 def drawn_steps(page, d):
-    """The steps of a head of this size, whatever the run's is, in a place that the page won't redraw."""
+    """The steps of a head of this size, whatever the run's is, where the page won't redraw them."""
     look = payload(SOURCE.split())
     one = {**steps(look, 0, d=d), "scale": d**-0.5}
     page.evaluate(

@@ -30,6 +30,9 @@ class Classify(BuiltinVerb):
     @override
     def check(self, run: Any, request: Any, at_most: int) -> None:
         check_length(run, at_most, request.text, request.other)
+        whole = request.text if request.other is None else f"{request.text}\t{request.other}"
+        if (why := run.nothing_known(whole)) is not None:
+            raise DataError(why)
 
     @override
     def from_line(self, run: Any, line: str, options: Any) -> Any:

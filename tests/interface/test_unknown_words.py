@@ -1,0 +1,24 @@
+"""A text in which no word is known is refused by runs that read one, too."""
+
+import pytest
+from starlette.testclient import TestClient
+from text_runs import short_run
+
+import regard
+from regard.core.errors import DataError
+from regard.server.app import make_app
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    return regard.load(short_run("classification", tmp_path_factory.mktemp("c")), device="cpu")
+
+
+def test_a_classifier_refuses_it_with_examples(loaded):
+    with TestClient(make_app(loaded), base_url="http://127.0.0.1") as client:
+        answer = client.post("/api/classify", json={"text": "quux zork"})
+        assert answer.status_code == 422
+        assert "the model knows no word of 'quux zork'; take texts like" in answer.json()["error"]
+        assert client.post("/api/classify", json={"text": "quux a"}).status_code == 200
+    with pytest.raises(DataError, match="knows no word of 'quux zork'"):
+        loaded.explain("quux zork")
