@@ -22,3 +22,9 @@ def test_a_classifier_refuses_it_with_examples(loaded):
         assert client.post("/api/classify", json={"text": "quux a"}).status_code == 200
     with pytest.raises(DataError, match="knows no word of 'quux zork'"):
         loaded.explain("quux zork")
+
+
+def test_a_line_of_such_words_is_refused_with_its_number(run, loaded):
+    code, _, err = run("classify", loaded.folder.path, stdin="a b\nquux zork\n")
+    assert code == 2
+    assert "line 2: the model knows no word of 'quux zork'" in err

@@ -30,6 +30,7 @@ from regard.server.schemas import (
 )
 from regard.server.service import EVENT_STREAM, Event, Service, stream_response, typed_fields
 from regard.tasks.requests import MAX_NAME
+from regard.tasks.search import knows_kinds
 from regard.tasks.verb import Verb
 from regard.tasks.verbs import told_beside
 from regard.text.specials import BEGIN, PAD, SPECIALS
@@ -229,6 +230,7 @@ def info(service: Service) -> dict[str, Any]:
         "tells_unknown": service.reads_words,
         "weighs": getattr(run, "weighs", False),
         "searches": service.searches,
+        "word_kinds": service.searches and knows_kinds(run),
         "claims": {name: claim(name) for name in CLAIMS},
         "beside": None if service.beside is None else {"name": service.beside.name},
         "form": form(service),

@@ -9,7 +9,7 @@ kept, so that a second question about them costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from statistics import fmean
@@ -237,12 +237,22 @@ class SearchedTexts:
 
     def _kinds(self, side: str) -> Mapping[str, frozenset[str]]:
         """Word -> its kinds, in the language of a side; nothing where nobody knows them."""
-        data = self.run.recipe.data
-        world = None if data.world is None else WORLDS[data.world]
-        if world is None or world.word_kinds is None:
+        known = _word_kinds(self.run)
+        if known is None:
             return {}
-        read, written = data.direction.split("-")
-        return world.word_kinds(read if side in ("source", "text") else written)
+        read, written = self.run.recipe.data.direction.split("-")
+        return known(read if side in ("source", "text") else written)
+
+
+def _word_kinds(run: Any) -> Callable[[str], Mapping[str, frozenset[str]]] | None:
+    """What the world of a run knows of kinds of words, by language."""
+    world = run.recipe.data.world
+    return None if world is None else WORLDS[world].word_kinds
+
+
+def knows_kinds(run: Any) -> bool:
+    """Whether a run was trained in a world that knows which kind of word each is."""
+    return _word_kinds(run) is not None
 
 
 def search(

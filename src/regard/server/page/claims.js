@@ -108,7 +108,7 @@ const found = new Map();
  * @returns {HTMLElement[]}
  */
 export function claimCards(station, told, state, body, info, change) {
-  const { edits, packed, ...plain } = body;
+  const { edits, packed, target, ...plain } = body; // a language model writes anew, the same way each time
   const look = async (some) => unpacked(await ask("/api/explain", { ...plain, ...(some.length && { edits: some }), packed: { name: state.name, layer: state.layer } }));
   const here = Object.entries(CLAIMS).filter(([name, one]) => one.station === station && info.claims?.[name] && one.needs(told, info.form));
   return here.map(([name, one]) => card(name, info.claims[name], one, { state, told, body: plain, look }, change));

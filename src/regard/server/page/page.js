@@ -203,7 +203,7 @@ function draw() {
   showSwitches(byId("switches"), state, plain, form.edits, looks, change);
   showCalls(byId("calls"), drawnBody());
   byId("search").hidden = !info.searches || !info.attentions.length;
-  if (!byId("search").hidden) showSearch(byId("search"), state, drawnLook(), openFound);
+  if (!byId("search").hidden) showSearch(byId("search"), state, drawnLook(), info.word_kinds, openFound);
   showMinimap(byId("minimap"), state, drawnLook(), looks.body, info, change);
   return drawPictures();
 }

@@ -27,9 +27,10 @@ const SPECIAL = /^(<\/?s>|<pad>|\[CLS\]|\[SEP\])$/; // they stand for no word
  * @param {HTMLElement} box a details element
  * @param {State} state
  * @param {Object} payload the look that is drawn
+ * @param {boolean} hasKinds whether kinds of words are known
  * @param {(match: Match) => void} open
  */
-export function showSearch(box, state, payload, open) {
+export function showSearch(box, state, payload, hasKinds, open) {
   const { name, layer, token } = state;
   const head = oneHead(state.head);
   const key = JSON.stringify([payload.source, name, layer, head, token]);
@@ -50,7 +51,7 @@ export function showSearch(box, state, payload, open) {
     { class: "controls", onsubmit: (event) => (event.preventDefault(), show(found, { ...asked }, open)) },
     choice("From", words(rows), asked.row, (row) => again({ row })),
     choice("to", words(columns), asked.column, (column) => again({ column })),
-    choice("Meant are", kinds, asked.by, (by) => again({ by })),
+    hasKinds ? choice("Meant are", kinds, asked.by, (by) => again({ by })) : "",
     el("button", { type: "submit", "data-control": "search" }, "Search held-out sentences"),
   );
   fill(inside, form, found);

@@ -53,10 +53,10 @@ export async function showStory(box, state, payload, body, info, change) {
   }
 }
 
-/** Some systems have no story yet; what there is instead is one click away. */
+/** Some systems have no story; what there is instead is one click away. */
 function untold(why, token, change) {
   const steps = el("button", { type: "button", "data-control": "six steps", onclick: () => change({ view: "matrix", token }) }, "Show its six steps");
-  return [el("p", { class: "hint", role: "status" }, `There is no story of this attention: ${why}.`), steps];
+  return [el("p", { class: "hint", role: "status" }, `There is no story of this attention: ${why.replace(/^the story of .* cannot be told: /, "")}.`), steps];
 }
 
 /** The row that is followed: the chosen one, else one in the middle, where something can be seen. */
