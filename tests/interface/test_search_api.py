@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 from text_runs import short_run
 
 import regard
-from regard.core.errors import ConfigError
+from regard.core.errors import ConfigError, DataError
 from regard.server.app import make_app
 from regard.tasks.base import TASKS
 from regard.tasks.search import SearchedTexts
@@ -111,6 +111,18 @@ def test_a_wrong_question_is_refused(run):
         far = client.post("/api/search", json={**HEAD, "layer": 9, "row": "a", "column": "b"})
         assert far.status_code == 422
         assert "layers 0 to 0, not 9" in far.json()["error"]
+
+
+def test_data_that_is_gone_is_told_without_its_name(run, monkeypatch):
+    def gone(*_):
+        raise DataError("there is no file secret.tsv")
+
+    monkeypatch.setattr(type(TASKS["translation"]), "records_of", gone)
+    with TestClient(make_app(run), base_url="http://127.0.0.1") as client:
+        answer = client.post("/api/search", json={**HEAD, "row": "a", "column": "b"})
+    assert answer.status_code == 404
+    assert "data is not here" in answer.json()["error"]
+    assert "secret" not in answer.text
 
 
 @pytest.mark.parametrize(

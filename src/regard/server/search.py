@@ -15,7 +15,9 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
-from regard.server.errors import as_json, json_response
+from regard.core.errors import RegardError
+from regard.server.errors import RefusedError, as_json, json_response
+from regard.server.importance import came_to_nothing
 from regard.server.schemas import Index, LayerChoice
 from regard.server.service import Service
 from regard.tasks.requests import Name
@@ -45,9 +47,10 @@ class Searching:
 
     async def answer(self, asked: SearchRequest) -> bytes:
         """The object of ``Matches.as_json``."""
-        if self._going is None or _failed(self._going):
+        if self._going is None or came_to_nothing(self._going):
             self._going = asyncio.create_task(self._looked_at())
-            self._going.add_done_callback(_failed)  # perhaps nobody waits for its error any more
+            # Perhaps nobody waits for its error any more.
+            self._going.add_done_callback(came_to_nothing)
         texts = await asyncio.shield(self._going)  # a client that goes leaves it to the others
         found = await self.service.worker.call(partial(texts.search, **asked.model_dump()))
         return as_json(found.as_json())
@@ -58,8 +61,11 @@ class Searching:
 
     async def _looked_at(self) -> SearchedTexts:
         service, self._done = self.service, 0
-        # Reading the data is slow and needs no model: the thread that has it stays free.
-        records = await asyncio.to_thread(service.task.records_of, service.run, SPLIT)
+        try:  # reading the data is slow and needs no model: the thread that has it stays free
+            records = await asyncio.to_thread(service.task.records_of, service.run, SPLIT)
+        except RegardError:  # which may name files of this machine
+            why = "it has none, or its data is not here"
+            raise RefusedError(404, f"the texts of this run cannot be searched: {why}") from None
         texts = SearchedTexts(service.task, service.run, SPLIT)
         looks, until = texts.looks(records), time.monotonic() + service.limits.search_seconds
         while time.monotonic() < until:
@@ -68,13 +74,6 @@ class Searching:
                 break
             self._done = done
         return texts
-
-
-def _failed(going: asyncio.Task[Any]) -> bool:
-    """Whether it came to an end without a result, or never will in this event loop."""
-    if not going.done():
-        return going.get_loop() is not asyncio.get_running_loop()
-    return going.cancelled() or going.exception() is not None
 
 
 def search_routes(service: Service) -> APIRouter:
