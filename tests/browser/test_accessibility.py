@@ -56,7 +56,8 @@ def opened(page):
 
 
 def told(page):
-    """The story, at its last station."""
+    """The story, at its last station; the drawing, which is large, was looked at."""
+    page.locator("#drawing > summary").click()
     turn_to(page, "Story", ".station")
     page.locator(".stops button, .steering [data-control=next]").last.focus()
     page.keyboard.press("ArrowRight")
