@@ -77,6 +77,7 @@ def test_on_a_narrow_screen_the_softmax_is_in_sight_and_the_values_stand_below(v
     page.locator('#view [data-row="1"]').click()
     scroller = page.locator("#steps [data-scroller]")
     scroller.wait_for()
+    page.locator("#rests:not([aria-busy])").wait_for()  # what it says moves all below it
     weight = page.locator("#steps g[data-s='0'] text").nth(2)  # score, scaled, weight
     edge = scroller.bounding_box()
     box = weight.bounding_box()

@@ -61,6 +61,9 @@ def test_a_link_with_a_bad_what_if_keeps_the_good_ones(visit, run):
     page = visit(link(source=SOURCE, edits=[bad, ABLATE, {"kind": "swap"}]))
     expect(page.locator("#switches .trouble")).to_have_count(2)
     expect(page.locator("#switches .trouble").first).to_contain_text("99")
+    expect(page.locator("#switches .trouble").last).to_contain_text(
+        "link that asks for it is damaged"
+    )
     expect(page.locator(".active li")).to_have_count(1)
     look = run.explain(SOURCE, edit=ABLATE)
     expect(page.locator("#said")).to_have_text(look.translation)

@@ -18,6 +18,8 @@ TAKE_INPUT = [
     ("POST", "/api/read"),
     ("POST", "/api/beam"),
     ("POST", "/api/story"),
+    ("POST", "/api/search"),
+    ("GET", "/api/search/progress"),
     ("GET", "/api/stream"),
     ("GET", "/api/info"),
     ("GET", "/api/heads/progress"),

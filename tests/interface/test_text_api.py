@@ -251,9 +251,10 @@ PATHS = {
     "masked": {"/api/fill", "/api/embed", "/api/nearest", "/api/importance"},
     "language": {"/api/generate", "/api/words", "/api/importance"},
 }
-ASKED = {"/api/info", "/api/heads", "/api/heads/progress", "/api/drawing", "/api/words"}
+PROGRESS = {"/api/heads/progress", "/api/search/progress"}
+ASKED = {"/api/info", "/api/heads", *PROGRESS, "/api/drawing", "/api/words"}
 """By GET."""
-ALWAYS = {*ASKED - {"/api/words"}, "/api/explain", "/api/story", "/api/read"}
+ALWAYS = {*ASKED - {"/api/words"}, "/api/explain", "/api/search", "/api/story", "/api/read"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

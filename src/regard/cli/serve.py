@@ -45,6 +45,12 @@ def serve(
     rate_limit: Annotated[
         int | None, typer.Option(min=1, help="Requests that a client may send in a minute.")
     ] = None,
+    beside: Annotated[
+        Path | None,
+        typer.Option(
+            help="Another run of the same task: the page compares both.", autocompletion=run_names
+        ),
+    ] = None,
     device: Device = None,
 ) -> None:
     """Serve the page and the API for a run, or for an ensemble of runs, until Ctrl-C.
@@ -55,14 +61,16 @@ def serve(
 
     api_key = read_key(api_key, api_key_file)
     check_public(host, api_key)
-    for path in paths:  # a wrong name is worse than a port that is taken
+    others = [] if beside is None else [beside]
+    for path in [*paths, *others]:  # a wrong name is worse than a port that is taken
         if not path.is_dir():
             raise CheckpointError(f"there is no run folder {path}")
     with listen(host, port) as listening:  # a port that is taken shows before torch is loaded
         from regard.tasks.opening import load
 
         run = load(paths, device=device)
-        run_server(run, listening, api_key=api_key, rate_limit=rate_limit)
+        other = next((load(one, device=device) for one in others), None)
+        run_server(run, listening, api_key=api_key, rate_limit=rate_limit, beside=other)
 
 
 def run_server(
@@ -72,6 +80,7 @@ def run_server(
     api_key: str | None = None,
     rate_limit: int | None = None,
     then: Callable[[str], None] = lambda _address: None,
+    beside: Any = None,
 ) -> None:
     """Serve until the program is told to end, which is how serving ends well."""
     from regard.server.serve import serve
@@ -81,6 +90,7 @@ def run_server(
         then(address)
 
     try:
-        serve(run, listening, api_key=api_key, rate_limit=rate_limit, on_start=started)
+        how: dict[str, Any] = {"api_key": api_key, "rate_limit": rate_limit}
+        serve(run, listening, **how, on_start=started, beside=beside)
     except Stop:  # what was open is answered by now
         note("stopped")

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
 from regard.core.errors import RegardError
+from regard.lab import claim
 from regard.server.errors import as_json, json_response
 from regard.server.heads import HeadMeasuring
 from regard.server.limits import MAX_WORDS
@@ -29,6 +30,7 @@ from regard.server.schemas import (
 )
 from regard.server.service import EVENT_STREAM, Event, Service, stream_response, typed_fields
 from regard.tasks.requests import MAX_NAME
+from regard.tasks.search import knows_kinds
 from regard.tasks.verb import Verb
 from regard.tasks.verbs import told_beside
 from regard.text.specials import BEGIN, PAD, SPECIALS
@@ -36,6 +38,8 @@ from regard.text.tokenizer import SPACE, Tokenizer
 from regard.visual.heads import COLUMNS
 from regard.visual.payload import Selected, packed_payload
 
+CLAIMS = ("positions", "permutation", "scaling", "future", "heads")
+"""Those of the lab that the page can put to a test of its own."""
 MAX_TOKENS = 20  # that a language model writes while it is looked at, where nothing is said
 
 # ------------------------------------------------------------------ verbs
@@ -115,23 +119,29 @@ def explain_routes(service: Service, measuring: HeadMeasuring) -> APIRouter:
         """``state`` is idle, measuring, done or refused; ``done`` heads ``of`` all were ablated."""
         return measuring.progress()
 
-    async def explain(asked: Any) -> Response:
-        return json_response(await service.worker.call(partial(_explain, service, asked)))
-
-    needs_text = service.needs_text
-    kind = NonemptyExplainRequest if needs_text else ExplainRequest
-    if service.reads_pictures:
-        kind = PictureExplainRequest
-    explain.__annotations__["asked"] = kind
     summary = "Where every attention looks; perhaps after what-ifs."
-    name = "explain" if needs_text else "explain_prompt"
-    router.add_api_route("/explain", explain, methods=["POST"], name=name, summary=summary)
+    name = "explain" if service.needs_text else "explain_prompt"
+    _add_explain(router, service, "/explain", name=name, summary=summary)
+    if service.beside is not None:
+        same = "The same of the run that is served beside it."
+        _add_explain(router, service.beside, "/beside/explain", name="explain_beside", summary=same)
     _, writes = service.task.tokenizers(service.run)
     if writes is not None:
         _add_words(router, writes)
     if service.reads_words:
         _add_reading(router, service)
     return router
+
+
+def _add_explain(router: APIRouter, service: Service, path: str, **about: Any) -> None:
+    async def explain(asked: Any) -> Response:
+        return json_response(await service.worker.call(partial(_explain, service, asked)))
+
+    kind = NonemptyExplainRequest if service.needs_text else ExplainRequest
+    if service.reads_pictures:
+        kind = PictureExplainRequest
+    explain.__annotations__["asked"] = kind
+    router.add_api_route(path, explain, methods=["POST"], **about)
 
 
 def _add_reading(router: APIRouter, service: Service) -> None:
@@ -219,6 +229,10 @@ def info(service: Service) -> dict[str, Any]:
         "knows": "" if reads is None else vocabulary(reads, both),
         "tells_unknown": service.reads_words,
         "weighs": getattr(run, "weighs", False),
+        "searches": service.searches,
+        "word_kinds": service.searches and knows_kinds(run),
+        "claims": {name: claim(name) for name in CLAIMS},
+        "beside": None if service.beside is None else {"name": service.beside.name},
         "form": form(service),
         "examples": examples,
         "attentions": attentions(service, service.first_of(examples)),

@@ -19,6 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from regard import __version__
+from regard.core.errors import ConfigError
 from regard.server.admission import Keys, OwnPage, RequestRate
 from regard.server.api import beam_routes, explain_routes, verb_routes
 from regard.server.batcher import Worker
@@ -31,6 +32,7 @@ from regard.server.importance import importance_routes
 from regard.server.limits import LIMITS, Limits
 from regard.server.middleware import Guard, Metrics, Monitor, needs_key
 from regard.server.openai import openai_routes
+from regard.server.search import search_routes
 from regard.server.service import Service
 from regard.server.story import story_routes
 from regard.server.translation import decoding_routes, libretranslate_routes
@@ -53,12 +55,14 @@ def make_app(
     limits: Limits = LIMITS,
     loopback: bool = True,
     rate_limit: int | None = None,
+    beside: Any = None,
 ) -> FastAPI:
     """The page and the API for one run.
 
     With ``api_key`` all that costs work asks for it. ``batching`` translates together what arrives
     together. With ``loopback`` only requests are answered whose Host header names this machine.
-    ``rate_limit`` is how many requests a client may send in a minute.
+    ``rate_limit`` is how many requests a client may send in a minute. ``beside`` is another run of
+    the same task, which the page compares with this one.
     """
     metrics = Metrics()
     translate = getattr(run, "translate", list)  # other runs have nothing that is batched
@@ -91,7 +95,9 @@ def make_app(
     )
     app.state.on_stop = measuring.close  # before requests are waited for: this one takes too long
     app.state.on_hurry = worker.abandon  # nobody waits for anything any more
-    service = app.state.service = Service(run, worker, limits, Keys(api_key))
+    keys = Keys(api_key)
+    other = None if beside is None else Service(_comparable(run, beside), worker, limits, keys)
+    service = app.state.service = Service(run, worker, limits, keys, other)
     own_page = OwnPage()
     _add_routes(app, service, measuring, metrics)
     _add_page(app, service, own_page.token)
@@ -103,6 +109,16 @@ def make_app(
     app.add_middleware(Guard, limits=limits, loopback=loopback, own_page=own_page, rate=rate)
     app.add_middleware(Monitor, metrics=metrics)  # added last, so around everything
     return app
+
+
+def _comparable(run: Any, beside: Any) -> Any:
+    """The run beside, where both do the same."""
+    if run.task != beside.task:
+        raise ConfigError(
+            f"runs of one task are compared, and {run.folder.path} is of the task {run.task}, "
+            f"{beside.folder.path} of the task {beside.task}; name another run beside it"
+        )
+    return beside
 
 
 def _set_up_again(run: Any) -> Callable[[], None]:
@@ -131,6 +147,8 @@ def _add_routes(app: FastAPI, service: Service, measuring: HeadMeasuring, metric
         app.include_router(importance_routes(service), dependencies=keyed)
     app.include_router(drawing_routes(service), dependencies=keyed)
     app.include_router(story_routes(service), dependencies=keyed)
+    if service.searches:
+        app.include_router(search_routes(service), dependencies=keyed)
 
     async def numbers() -> Response:
         headers = {"Content-Type": CONTENT_TYPE_LATEST}

@@ -22,16 +22,17 @@ PATIENCE = 60.0
 class Server:
     """A run behind a ``url``, in a thread of its own, until ``close`` or the end of a block."""
 
-    def __init__(self, run: Any, host: str, port: int, **how: Any) -> None:
+    def __init__(self, run: Any, host: str, port: int, beside: Any = None, **how: Any) -> None:
         self._run = run
         self._listening = listen(host, port)
         self.url = address_of(self._listening)
         # What-ifs of those who ask change the model for a moment: whoever holds the run must not
         # meet them.
-        own = replace(run, model=copy.deepcopy(run.model))
+        own = _own(run)
+        other = None if beside is None else _own(beside)
         loopback = is_loopback(self._listening.getsockname()[0])
         begun = threading.Event()
-        app = make_app(own, loopback=loopback, **how)
+        app = make_app(own, loopback=loopback, **how, beside=other)
         self._server = blocking.AppServer(app, on_start=begun.set)
         served = {"sockets": [self._listening]}
         self._thread = threading.Thread(target=self._server.run, kwargs=served, daemon=True)
@@ -72,6 +73,11 @@ class Server:
         return element("p", f"{named} is served at ", link, "; close() ends it")
 
 
+def _own(run: Any) -> Any:
+    """The run with a copy of its model."""
+    return replace(run, model=copy.deepcopy(run.model))
+
+
 def serve(
     run: Any,
     *,
@@ -80,10 +86,11 @@ def serve(
     api_key: str | None = None,
     rate_limit: int | None = None,
     background: bool | None = None,
+    beside: Any = None,
 ) -> Server | None:
     """Serve in the ``background``, or until Ctrl-C; by default as it is possible here."""
     check_public(host, api_key)
-    how: dict[str, Any] = {"api_key": api_key, "rate_limit": rate_limit}
+    how: dict[str, Any] = {"api_key": api_key, "rate_limit": rate_limit, "beside": beside}
     looping = _loop_runs()
     if looping if background is None else background:
         return Server(run, host, port, **how)

@@ -42,11 +42,12 @@ class Weighing:
         """The object of ``Importance.as_json``, for the token that is asked for."""
         key = asked.model_dump_json(exclude=SHOWN)
         going = self._known.get(key)
-        if going is None or _failed(going):
+        if going is None or came_to_nothing(going):
             forced = await self.service.worker.call(partial(self._fixed, asked))
             check_step(asked.step, forced.tokens)
             going = self._known[key] = asyncio.create_task(self._measured(forced))
-            going.add_done_callback(_failed)  # perhaps nobody waits for its error any more
+            # Perhaps nobody waits for its error any more.
+            going.add_done_callback(came_to_nothing)
         self._known.move_to_end(key)
         while len(self._known) > KEPT:
             self._known.popitem(last=False)
@@ -67,7 +68,7 @@ class Weighing:
         return AllImportances(forced.tokens, joined(iter(parts)))
 
 
-def _failed(going: asyncio.Task[Any]) -> bool:
+def came_to_nothing(going: asyncio.Task[Any]) -> bool:
     """Whether it came to an end without a result, or never will in this event loop."""
     if not going.done():
         return going.get_loop() is not asyncio.get_running_loop()

@@ -34,13 +34,16 @@ def serve(
     api_key: str | None,
     rate_limit: int | None,
     on_start: Callable[[str], None],
+    beside: Any = None,
 ) -> None:
     """Answer until SIGINT or SIGTERM comes; then finish what is open, and return.
 
-    A second signal ends at once. ``on_start`` gets the address as soon as it answers.
+    A second signal ends at once. ``on_start`` gets the address as soon as it answers; ``beside`` is
+    a run to compare with.
     """
     loopback = is_loopback(listening.getsockname()[0])
-    app = make_app(run, api_key=api_key, loopback=loopback, rate_limit=rate_limit)
+    how: dict[str, Any] = {"api_key": api_key, "rate_limit": rate_limit, "beside": beside}
+    app = make_app(run, loopback=loopback, **how)
     address = address_of(listening)
     logging.getLogger("regard").setLevel(logging.ERROR)  # doubts are told to whoever asked
     log_to_standard_error()

@@ -40,6 +40,8 @@ class Service:
     worker: Worker
     limits: Limits
     keys: Keys
+    beside: Service | None = None
+    """Another run of the same task, to be compared with."""
 
     @property
     def name(self) -> str:
@@ -68,6 +70,11 @@ class Service:
         """Whether words that people type may be unknown to the run."""
         reader = getattr(self.run, "reader", None)
         return reader is not None and reader.specials.unread is not None
+
+    @property
+    def searches(self) -> bool:
+        """Whether it has texts to search, and heads to search them for."""
+        return self.task.searchable and "matrix" in self.task.form(self.run).views
 
     @property
     def reads_pictures(self) -> bool:

@@ -253,6 +253,8 @@ class Task(ABC):
     """Stands in for what the data decides about a model, to see whether its settings fit."""
     looks: ClassVar[frozenset[str]] = frozenset()
     """What a look takes besides the source: ``other``, ``target``, ``max_tokens``, ``question``."""
+    searchable: ClassVar[bool] = False
+    """Whether the texts of its runs' data can be searched, by ``records_of``."""
     config: ClassVar[type[Any]]
     """The configuration that models of this task have; a family with it can learn the task."""
     files: ClassVar[tuple[str, ...]] = (EXAMPLES,)
@@ -348,6 +350,14 @@ class Task(ABC):
     def given_subject(self, run: Any, texts: Sequence[str], name: str, n: int) -> Any:
         """The same of texts that a user gives, which have no labels."""
         raise ConfigError(f"heads of the task {self.name} are not measured on texts")
+
+    def records_of(self, run: Any, split: str) -> Sequence[Any]:
+        """The records of a split of the run's data, to be searched; only of files of its own."""
+        raise ConfigError(f"a run of the task {self.name} has no texts to search")
+
+    def explained_with(self, run: Any, records: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+        """What ``explain`` is given for each record: a ``source``, and perhaps an ``other``."""
+        return iter(())
 
     def check_look(self, run: Any, at_most: int, source: Any, **more: Any) -> int | None:
         """Refuse, as a DataError, a look at more than ``at_most`` tokens.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 HOMES = {
     "evaluate": "regard.runs.evaluating",
     "heads": "regard.runs.heads",
+    "search": "regard.tasks.search",
     "export": "regard.runs.export",
     "serve": "regard.server.background",
 }
@@ -72,6 +73,29 @@ class Deeds:
         """
         return do("heads", self, split, texts=texts, n=n)
 
+    def search(
+        self,
+        row: str,
+        column: str,
+        *,
+        name: str | None = None,
+        layer: int = 0,
+        head: int = 0,
+        by: str = "kind",
+        split: str = "valid",
+        n: int = 100,
+        shown: int = 10,
+    ) -> Any:
+        """Where else a head looks so: the texts in which its weight is largest, as ``Matches``.
+
+        From a word like ``row`` to one like ``column``: of the same kind (pronoun, noun, …) where
+        the built-in world knows kinds, and with ``by="word"`` the very words. The first ``n`` texts
+        of a split are looked at, as ``explain`` does, and ``shown`` of them told. Without a name
+        the attention is ``decoder.cross``, or the first that there is.
+        """
+        how = {"name": name, "layer": layer, "head": head, "by": by}
+        return do("search", self, row, column, **how, split=split, n=n, shown=shown)
+
     def export(self, to: str, out: str | Path) -> Any:
         """Write it in the format ``to`` of the ecosystem (hf, ctranslate2, onnx): an ``Export``.
 
@@ -87,12 +111,14 @@ class Deeds:
         api_key: str | None = None,
         rate_limit: int | None = None,
         background: bool | None = None,
+        beside: Any = None,
     ) -> Any:
         """Serve the page and the API: until Ctrl-C, or in the ``background``.
 
         In the background it gives a ``Server`` at once, with a ``url`` and ``close()``, which a
         ``with`` block calls by itself. That is the default where an event loop runs already, as in
         a notebook. Port 0 takes one that is free. A host that others can reach needs an API key.
+        ``beside`` is another run of the same task, which the page compares with this one.
         """
         return do(
             "serve",
@@ -102,4 +128,5 @@ class Deeds:
             api_key=api_key,
             rate_limit=rate_limit,
             background=background,
+            beside=beside,
         )

@@ -306,6 +306,11 @@ class EncodingTask(TextTask):
         return load_records(run.recipe.data, self.run.records)
 
     @override
+    def records_of(self, run: Any, split: str) -> Sequence[Any]:
+        check_data(run.folder, run.recipe.data, TEXTS_INSTEAD)
+        return self.data(run).split(split)
+
+    @override
     def asked_of(self, run: Any, records: Sequence[Any]) -> Iterator[PageExample]:
         for one in records:
             yield {"text": one.text} | ({} if one.other is None else {"other": one.other})

@@ -238,6 +238,8 @@ class EncoderRun(TrainedRun, ABC):
             )
         edits.refuse_patches(changes)
         source = edits.swapped(self._source(text, other), changes)
+        if (why := self.nothing_known(source)) is not None:
+            raise DataError(why)
         laid = self._laid([source] if self.takes_pairs is False else source.split(TAB, 1))
         check_length(self.model.config, len(laid.ids))
         return source, laid

@@ -332,9 +332,13 @@ class LanguageTask(TextTask):
         return data.world is not None or data.test is not None or (rows and bool(data.hold_out))
 
     @override
-    def subject(self, run: Writer, split: str, n: int) -> Subject:
+    def records_of(self, run: Writer, split: str) -> Sequence[str]:
         check_data(run.folder, run.recipe.data, TEXTS_INSTEAD)
-        return self._subject(run, split_of(text_splits(run.recipe.data), split)[:n], split)
+        return split_of(text_splits(run.recipe.data), split)
+
+    @override
+    def subject(self, run: Writer, split: str, n: int) -> Subject:
+        return self._subject(run, self.records_of(run, split)[:n], split)
 
     @override
     def given_subject(self, run: Writer, texts: Sequence[str], name: str, n: int) -> Subject:
@@ -383,6 +387,11 @@ class LanguageTask(TextTask):
         for text in records:
             if found := spans(text):
                 yield {"text": text[: found[(len(found) - 1) // 2][1]]}
+
+    @override
+    def explained_with(self, run: Writer, records: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """They are read; what would be written on, nobody asked for."""
+        return ({"source": one["text"], "max_tokens": 1} for one in self.asked_of(run, records))
 
     @override
     def form(self, run: Writer) -> Form:

@@ -287,6 +287,11 @@ class Look:
         sides, said = self._sides(), self._axes(name)
         return sides[said["rows"]].labels, sides[said["columns"]].labels
 
+    def sides_of(self, name: str) -> tuple[str, str]:
+        """What an attention's rows and columns are of, such as ``target`` and ``source``."""
+        said = self._axes(name)
+        return said["rows"], said["columns"]
+
     def _axes(self, name: str) -> Mapping[str, str]:
         said = self.axes.get(name)
         if name.endswith(COMPRESSED):

@@ -30,9 +30,11 @@ class Classify(BuiltinVerb):
     @override
     def check(self, run: Any, request: Any, at_most: int) -> None:
         check_length(run, at_most, request.text, request.other)
+        _check_known(run, "\t".join(one for one in (request.text, request.other) if one))
 
     @override
     def from_line(self, run: Any, line: str, options: Any) -> Any:
+        _check_known(run, line)
         if run.takes_pairs is False:
             return self.request.model_construct(text=line)
         first, tab, second = line.partition("\t")
@@ -66,6 +68,12 @@ class Classify(BuiltinVerb):
         best = {name: answer[name] for name in ("label", "probability")}
         shares = {one["label"]: one["probability"] for one in answer["labels"]}
         return {"text": text, **best, "probabilities": shares}
+
+
+def _check_known(run: Any, text: str) -> None:
+    """Refuse a text, or two with a tab between them, of which the model knows no word."""
+    if (why := run.nothing_known(text)) is not None:
+        raise DataError(why)
 
 
 def _pairs(run: Any, requests: Sequence[Any]) -> Any:

@@ -221,7 +221,7 @@ def cost_table(facts: Mapping[str, Any]) -> Table:
     for name, key, shown in kinds:
         before = "unknown" if expected.get(key) is None else shown(expected[key])
         rows.append([name, shown(measured[key]), before])
-    return Table(f"Cost ({facts['ended']})", ["", "Measured", "Expected"], rows)
+    return Table(f"Cost ({facts['ended']})", ["Of", "Measured", "Expected"], rows)
 
 
 def _series(lines: Lines, kind: str, name: str) -> list[tuple[float, float]]:

@@ -70,6 +70,7 @@ def _names_data(folder: RunFolder, data: DataSettings) -> bool:
 class TextTask(Task):
     """A task of runs that read a text, or two."""
 
+    searchable = True
     files: ClassVar[tuple[str, ...]] = (*TOKENIZER_FILES, EXAMPLES)
     of_sentences: ClassVar[tuple[PageExample, ...]] = ()
     """Examples of the built-in sentences, whose splits take a while to build."""
@@ -116,6 +117,12 @@ class TextTask(Task):
     def asked_of(self, run: Any, records: Sequence[Any]) -> Iterator[PageExample]:
         """What is asked of the run where it is to answer the records."""
         return iter(())
+
+    @override
+    def explained_with(self, run: Any, records: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+        pairs = bool(getattr(run, "takes_pairs", False))
+        for one in self.asked_of(run, records):
+            yield {"source": one["text"], **({"other": one["other"]} if pairs else {})}
 
     @override
     def examples_of(self, run: Any, records: Sequence[Any]) -> Iterator[PageExample]:

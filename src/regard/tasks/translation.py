@@ -229,11 +229,19 @@ class TranslationTask(TextTask):
         named = {"task": self.name, "split": sentences.name}
         return Evaluation({**named, **scores}, [], (long,) if "too_long" in scores else ())
 
+    def _data(self, run: Run) -> Data[Pair]:
+        """What the run was trained with, where it may be read."""
+        check_data(run.folder, run.recipe.data, PAIRS)
+        return load_records(run.recipe.data, self.records)
+
+    @override
+    def records_of(self, run: Run, split: str) -> Sequence[Pair]:
+        return split_of(self._data(run).splits, split)
+
     @override
     def subject(self, run: Run, split: str, n: int, data: Data[Pair] | None = None) -> Subject:
         if data is None:
-            check_data(run.folder, run.recipe.data, PAIRS)
-            data = load_records(run.recipe.data, self.records)
+            data = self._data(run)
         fitting = (
             pair for pair in split_of(data.splits, split) if run.fits(pair.source, pair.target)
         )

@@ -74,7 +74,8 @@ _DRAWN = {
     "above": (PALETTE[0], PALETTE[5]),
     "below": (PALETTE[1], PALETTE[4]),
     "good": (FINISHED, "#2fc79a"),
-    "number": ("#1f2126", "#e6e4de"),  # in a cell, weak or
+    # In a cell: on any colour black or white has a contrast of 4.5; softer inks may have less.
+    "number": ("#000000", "#ffffff"),  # weak or
     "reversed": ("#ffffff", "#000000"),  # strong
 }
 """Of what is drawn in the browser, likewise; numbers of vectors are ``above`` or ``below`` 0."""

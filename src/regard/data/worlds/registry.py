@@ -58,6 +58,8 @@ class World:
     plain: bool = False
     """Whether its texts have neither capitals nor signs: then a run that learned them reads what
     people type without them, too."""
+    word_kinds: Callable[[str], Mapping[str, frozenset[str]]] | None = None
+    """Of one of its languages: which kind of word each is; None where nobody knows."""
 
 
 WORLDS: Registry[World] = Registry("world")
@@ -135,6 +137,12 @@ def _everything(asked: WorldRequest) -> Splits:
     return {name: texts_of(some, asked.size["seed"]) for name, some in found.items()}
 
 
+def _word_kinds(language: str) -> Mapping[str, frozenset[str]]:
+    from regard.data.worlds.word_kinds import word_kinds
+
+    return word_kinds(language)
+
+
 EVERYTHING = "everything"
 """The world of tasks that are written as texts to go on from."""
 _ORDINARY = ("train", "valid", "test")
@@ -145,7 +153,7 @@ _OF_SENTENCES: dict[str, Build] = {
     "text": _plain_sentences,
     "language": _sentence_texts,
 }
-WORLDS.add("sentences")(World(_OF_SENTENCES, _BOTH, plain=True))
+WORLDS.add("sentences")(World(_OF_SENTENCES, _BOTH, plain=True, word_kinds=_word_kinds))
 for _name in ("copy", "reverse", "sort", "recall"):
     WORLDS.add(_name)(World({"pair": _toy}))
 for _name in ("sentiment", "topics"):

@@ -47,12 +47,17 @@ function claim({ n, antecedent_rule: rule }, { name, layer, head, antecedent, lo
   const knowsRule = rule !== null && rule !== undefined;
   const better = knowsRule && antecedent > rule;
   const beside = knowsRule ? `; a rule that only counts words finds ${percent(rule)}` : "";
-  const worth = cost === null || cost === undefined ? "" : ` Without it the loss changes by ${signed(cost)} nats a token.`;
+  const worth = cost === null || cost === undefined ? "" : ` Without it, right words are on average ${changed(cost)}.`;
   const verdict = knowsRule ? (better ? "" : " So no head finds them better than a blind rule.") : "";
   return `Of all heads, ${where} finds most often what a pronoun means: ${percent(antecedent)} on ${n} held-out sentences${beside}.${verdict}${worth} `;
 }
 
-const signed = (x) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(3)}`;
+/** What a change of the loss, in nats a token, does to the probability of the right words. */
+function changed(cost) {
+  const by = Math.abs(1 - Math.exp(-cost));
+  if (by < 0.0005) return "as probable as with it";
+  return `${percent(by)} ${cost > 0 ? "less" : "more"} probable`;
+}
 
 /** The word that gets most of a row: neither the pronoun itself nor the end token, as it is scored. */
 function lookedAt(tokens, row, self) {

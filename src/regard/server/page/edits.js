@@ -65,6 +65,17 @@ export function withEdit(edits, edit) {
 }
 
 /**
+ * What the server says of an edit that cannot be made, without the names that programs have for it.
+ * @param {string} why
+ * @returns {string}
+ */
+export function plainly(why) {
+  if (/(^|; )edits\.\d+/.test(why)) return "The link that asks for it is damaged: some of it is missing, or out of range.";
+  const kinds = Object.keys(PLACE).join("|");
+  return why.replace(new RegExp(`^(${kinds})(\\.\\w+)?: `), "").replace(/^no attention is concerned by .*?(; known|$)/, "this model has no such attention$1");
+}
+
+/**
  * An edit in words.
  * @param {Edit} edit
  * @param {string} source the sentence, whose words a swap counts

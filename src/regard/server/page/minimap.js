@@ -2,10 +2,10 @@
 // chosen word's probability falls without it. Click to enter a head, press (or M) to mute it.
 
 import { ask } from "./api.js";
-import { tokensOf } from "./draw.js";
 import { found, without, withEdit } from "./edits.js";
 import { choice, el, fill } from "./elements.js";
 import { purpose, term } from "./glossary.js";
+import { stepOf as headlineStep } from "./rests.js";
 import { oneHead } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
@@ -25,34 +25,33 @@ let unmeasured = false; // a server that does not know the question is not asked
  * @param {State} state
  * @param {Object} payload the look that is drawn
  * @param {Object} body what was asked for the plain look
- * @param {string[]} languages
+ * @param {Object} info of the run
  * @param {(part: any) => void} change
  */
-export async function showMinimap(box, state, payload, body, languages, change) {
+export async function showMinimap(box, state, payload, body, info, change) {
+  const { languages = [], antecedents } = info;
   const mine = ++turn;
   const names = Object.keys(payload.attentions);
   box.hidden = names.length === 0;
   if (box.hidden) return fill(box);
-  step = stepOf(state, payload);
+  step = stepOf(state, payload, antecedents?.written ?? []);
   const status = el("p", { class: "hint", role: "status" });
   const shown = names.map((name) => attentionOf(name, state, payload, languages, change));
-  fill(box, titleOf(state, payload, () => showMinimap(box, state, payload, body, languages, change)), el("div", { class: "models", tabindex: 0, role: "group", "aria-label": "Every head of the model" }, ...shown), ...muting(state, change), status);
+  fill(box, titleOf(state, payload, () => showMinimap(box, state, payload, body, info, change)), el("div", { class: "models", tabindex: 0, role: "group", "aria-label": "Every head of the model" }, ...shown), ...muting(state, change), status);
   const { said, costs } = await measured(body, payload);
   if (mine !== turn) return;
   status.textContent = said;
   for (const thumb of box.querySelectorAll(".thumb")) sized(thumb, costs);
 }
 
-/** The written token that is meant: the chosen row, where it writes one; else as before. */
-function stepOf({ name, token }, payload) {
+/** The written token that is meant: the one picked here, else the one that the headline is about. */
+function stepOf(state, payload, telling) {
+  const { name, token } = state;
   const n = payload.target_tokens.length;
   if (!n) return null;
-  if (picked === `${name} ${token}` && step !== null && step < n) return step;
-  const rows = payload.attentions[name] ? tokensOf(payload, name).axes.rows : "";
-  const offset = { target: 0, text: 1 - payload.source_tokens.length }[rows];
-  const chosen = token === null || offset === undefined ? -1 : token + offset;
-  if (chosen >= 0 && chosen < n) return chosen;
-  return step !== null && step < n ? step : Math.floor(n / 2);
+  if (picked === `${name} ${token} ${payload.source}` && step !== null && step < n) return step;
+  const told = headlineStep(state, payload, telling);
+  return told ?? Math.floor(n / 2);
 }
 
 function titleOf({ name, token }, payload, again) {
@@ -60,7 +59,7 @@ function titleOf({ name, token }, payload, again) {
   if (step === null) return el("div", {}, title);
   const options = payload.target_tokens.map((token, t) => [String(t), token]);
   const pick = choice("Sized by what this word loses", options, String(step), (value) => {
-    [step, picked] = [Number(value), `${name} ${token}`];
+    [step, picked] = [Number(value), `${name} ${token} ${payload.source}`];
     again();
   });
   return el("div", {}, title, pick);

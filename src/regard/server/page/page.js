@@ -20,6 +20,7 @@ import { looksAtPicture } from "./patches.js";
 import { hasPicture, keepExamples, keepFile, listenForPictures, pictureOf, thumbnail } from "./pictures.js";
 import { selfAttentions, showRollout } from "./rollout.js";
 import { reseeded, showSampling } from "./sampling.js";
+import { showSearch } from "./search.js";
 import { fitted, fromHash, linesOf, toHash } from "./state.js";
 import { showSteps } from "./steps.js";
 import { showStory } from "./story.js";
@@ -94,6 +95,15 @@ function goTo(source, other, typed) {
   if (isNew && !(typed && isTyping)) history.pushState(null, "", location.href);
   isTyping = typed;
   return change({ ...unbound(), source, other, line: 0, manner: reseeded(state.manner) });
+}
+
+/** A sentence that was found by what a head does in it: that head and that row. */
+function openFound({ source, other, t }) {
+  forgetTyped();
+  showTexts(source, other ?? "");
+  history.pushState(null, "", location.href);
+  isTyping = false;
+  return change({ ...unbound(), source, other: other ?? "", line: 0, view: "matrix", token: t });
 }
 
 function showTexts(source, other) {
@@ -192,7 +202,9 @@ function draw() {
   showControls(byId("controls"), state, lines, info.attentions, inPicture, changed !== null, change, tune, openLine);
   showSwitches(byId("switches"), state, plain, form.edits, looks, change);
   showCalls(byId("calls"), drawnBody());
-  showMinimap(byId("minimap"), state, drawnLook(), looks.body, info.languages ?? [], change);
+  byId("search").hidden = !info.searches || !info.attentions.length;
+  if (!byId("search").hidden) showSearch(byId("search"), state, drawnLook(), info.word_kinds, openFound);
+  showMinimap(byId("minimap"), state, drawnLook(), looks.body, info, change);
   return drawPictures();
 }
 
@@ -226,8 +238,8 @@ function drawView() {
   if (state.view === "beam") return showBeam(box, state, looks.body.source, change);
   if (state.view === "rollout") return showRollout(box, state, drawnLook(), drawnBody(), change);
   if (state.view === "heads") return showHeads(box, info.measures, change);
-  if (state.view === "story") return showStory(box, state, drawnLook(), drawnBody(), info.languages ?? [], change);
-  if (state.view === "compare") return showCompare(box, state, drawnLook(), drawnBody(), info.examples.map((one) => asExample(one).text), jump);
+  if (state.view === "story") return showStory(box, state, drawnLook(), drawnBody(), info, change);
+  if (state.view === "compare") return showCompare(box, state, drawnLook(), drawnBody(), { ...info, examples: info.examples.map((one) => asExample(one).text) }, jump);
   return showLook(box, drawnLook(), state, change);
 }
 

@@ -22,7 +22,9 @@ export function linesOf(text) {
  * @property {Object<string, number|string|null>} manner how a language model samples (sampling.js)
  * @property {number} line which of the task's sentences is looked at, counted from 0
  * @property {"lines"|"picture"|"matrix"|"grid"|"rollout"|"beam"|"heads"|"story"|"compare"} view
+ * @property {"sentence"|"head"|"run"} versus what is compared
  * @property {string} beside the sentence to compare with; "": one is proposed
+ * @property {[number, number|null]|null} rival layer and head to compare with; null: one is proposed
  * @property {string} name which attention, such as decoder.cross
  * @property {number|null} layer counted from 0; null: the last, until the model is known
  * @property {number|"all"|null} head counted from 0; null: the mean of them; "all": each by itself
@@ -55,7 +57,9 @@ export const START = Object.freeze({
   manner: START_SAMPLING,
   line: 0,
   view: THEME.start.view,
+  versus: "sentence",
   beside: "",
+  rival: null,
   name: "decoder.cross",
   layer: null,
   head: null,
@@ -109,7 +113,9 @@ const FITS = {
   manner: isSampling,
   line: isCount,
   view: (x) => Object.hasOwn(VIEWS, x),
+  versus: (x) => ["sentence", "head", "run"].includes(x),
   beside: isText,
+  rival: (x) => x === null || (Array.isArray(x) && x.length === 2 && isCount(x[0]) && (x[1] === null || isCount(x[1]))),
   name: isText,
   layer: (x) => x === null || isCount(x),
   head: (x) => x === null || x === "all" || isCount(x),

@@ -2,6 +2,7 @@
 // steps with buttons or arrow keys, or lets it play; nothing moves by itself for who wants it still.
 
 import { ask } from "./api.js";
+import { claimCards } from "./claims.js";
 import { tokensOf } from "./draw.js";
 import { el, fill } from "./elements.js";
 import { formula } from "./figures.js";
@@ -11,6 +12,7 @@ import { oneHead } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
+const REFUSED = 422; // what was asked cannot be
 const PAUSE = 6000; // ms that a station stands while it plays
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -24,10 +26,10 @@ let playing = 0; // of the timer, or 0
  * @param {State} state
  * @param {Object} payload the look that is drawn
  * @param {Object} body what was asked for that look
- * @param {string[]} languages from which to which, of a run that translates
+ * @param {Object} info of the run
  * @param {(part: Partial<State>) => void} change
  */
-export async function showStory(box, state, payload, body, languages, change) {
+export async function showStory(box, state, payload, body, info, change) {
   const mine = ++turn;
   stop();
   if (!payload.attentions[state.name]) return fill(box, el("p", { class: "hint" }, "This system does not attend: it has no story of this kind."));
@@ -41,13 +43,20 @@ export async function showStory(box, state, payload, body, languages, change) {
     const told = { ...(await ask("/api/story", { ...asked, steps })), side: axes.rows, ...(picture && grid && { picture, grid }) };
     if (mine !== turn) return;
     const named = rows.length === told.rows.length ? { ...told, rows } : told;
-    fill(box, ...railOf(named, steps, languages, change));
+    const cards = (station) => claimCards(station, named, state, body, info, change);
+    fill(box, ...railOf(named, steps, info.languages ?? [], cards, change));
     watchScrolling(box);
     if (box.dataset.story && box.dataset.story !== String(token)) go(box, at, false);
     box.dataset.story = String(token);
   } catch (error) {
-    if (mine === turn) fill(box, el("p", { class: "trouble", role: "alert" }, error.message));
+    if (mine === turn) fill(box, ...(error.status === REFUSED ? untold(error.message, token, change) : [el("p", { class: "trouble", role: "alert" }, error.message)]));
   }
+}
+
+/** Some systems have no story; what there is instead is one click away. */
+function untold(why, token, change) {
+  const steps = el("button", { type: "button", "data-control": "six steps", onclick: () => change({ view: "matrix", token }) }, "Show its six steps");
+  return [el("p", { class: "hint", role: "status" }, `There is no story of this attention: ${why.replace(/^the story of .* cannot be told: /, "")}.`), steps];
 }
 
 /** The row that is followed: the chosen one, else one in the middle, where something can be seen. */
@@ -56,10 +65,10 @@ export function followed(token, rows) {
   return Math.min(rows.length - 1, Math.floor(rows.length / 2));
 }
 
-function railOf(told, steps, languages, change) {
+function railOf(told, steps, languages, cards, change) {
   const stations = STATIONS.filter(({ needs }) => !needs || needs(told));
   at = Math.min(at, stations.length - 1);
-  const rail = el("div", { class: "rail" }, mapOf(stations), el("div", { class: "stations" }, ...stations.map((one, i) => stationOf(one, i, told))));
+  const rail = el("div", { class: "rail" }, mapOf(stations), el("div", { class: "stations" }, ...stations.map((one, i) => stationOf(one, i, told, cards(one.id)))));
   rail.addEventListener("keydown", onKey);
   const title = el("h2", {}, told.side === "target" ? `How “${told.rows[steps.token]}” is written` : `The way of “${told.rows[steps.token]}”`);
   return [el("div", { class: "intro" }, title, chooser(told, steps, change), whereOf(told, steps, languages)), steering(stations), rail];
@@ -95,10 +104,10 @@ function mapOf(stations) {
   return el("nav", { class: "stops", "aria-label": "Way of the token" }, el("ol", {}, ...items));
 }
 
-function stationOf({ id, title, formula: written, say, figure }, i, told) {
+function stationOf({ id, title, formula: written, say, figure }, i, told, cards) {
   const heading = el("h3", { id: `station-${id}`, tabindex: -1 }, `${i + 1} ${title}`);
   const beside = el("div", { class: "beside" }, el("p", {}, ...explained(say(told))), ...(written ? [formula(written(told))] : []));
-  return el("section", { class: "station", "data-station": id, "aria-labelledby": `station-${id}` }, heading, beside, el("div", { class: "drawn" }, ...figure(told)));
+  return el("section", { class: "station", "data-station": id, "aria-labelledby": `station-${id}` }, heading, beside, el("div", { class: "drawn" }, ...figure(told)), ...cards);
 }
 
 /** To a station; its heading takes the focus, so that those who hear it follow. */

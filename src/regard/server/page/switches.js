@@ -3,9 +3,9 @@
 import { ask } from "./api.js";
 import { sidesOf, tokensOf } from "./draw.js";
 import { choice, el, fill, tick } from "./elements.js";
-import { found, spoken, without, withEdit } from "./edits.js";
+import { found, plainly, spoken, without, withEdit } from "./edits.js";
 import { oneHead } from "./state.js";
-import { wordsOf } from "./words.js";
+import { swapping } from "./swap.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -34,7 +34,7 @@ export function showSwitches(box, state, payload, kinds, { refused, trouble }, c
   const wanted = refused.map(({ edit }) => edit).find(({ kind }) => kind === "force_token");
   const words = [
     kinds.includes("no_positions") && positions(state, set),
-    kinds.includes("swap") && swap(state, payload, set),
+    kinds.includes("swap") && swapping(state, payload, set),
     ...about("no_positions", "swap"),
   ].filter(Boolean);
   if (words.length) parts.push(group("Words", ...words));
@@ -53,7 +53,7 @@ function refusals({ source }, refused, isMine) {
   return refused
     .filter(({ edit }) => isMine(edit.kind))
     .map(({ edit, why }) =>
-      el("p", { class: "trouble", role: "alert" }, `Not done: ${spoken(edit, source)}. ${why}`),
+      el("p", { class: "trouble", role: "alert" }, `Not done: ${spoken(edit, source)}. ${plainly(why)}`),
     );
 }
 
@@ -172,21 +172,6 @@ function positions(state, set) {
   return tick("Without positions", Boolean(found(state.edits, edit)), (on) =>
     set((edits) => (on ? withEdit(edits, edit) : without(edits, edit))),
   );
-}
-
-function swap(state, { source }, set) {
-  const words = wordsOf(source);
-  const now = found(state.edits, { kind: "swap" });
-  const options = [["", "–"], ...words.map((word, i) => [String(i), `${i}: ${word}`])];
-  const first = choice("Swap", options, now ? String(now.first) : "", apply);
-  const second = choice("with", options, now ? String(now.second) : "", apply);
-  function apply() {
-    const [a, b] = [first, second].map((one) => one.querySelector("select").value);
-    if (a !== "" && b !== "" && a !== b) {
-      set((edits) => withEdit(edits, { kind: "swap", first: Number(a), second: Number(b) }));
-    } else if (now) set((edits) => without(edits, { kind: "swap" }));
-  }
-  return el("div", { class: "pair" }, first, second);
 }
 
 /** @param {Object} [wanted] an edit of this kind that was refused: it is there to be mended */

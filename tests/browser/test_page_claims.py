@@ -1,0 +1,91 @@
+"""Claims of the lectures in the story, put to the test on the sentence at hand."""
+
+import pytest
+from page_parts import SOURCE, control, link
+from playwright.sync_api import expect
+
+from regard import lab
+
+pytestmark = pytest.mark.browser
+
+READY = "#view:not([aria-busy]) .station"
+CROSS = {"source": SOURCE, "name": "decoder.cross", "layer": 0, "head": 0}
+
+
+def card(page, name):
+    return page.locator(f'[data-claim="{name}"]')
+
+
+def tell(visit, **state):
+    return visit(link(**{**CROSS, "view": "story", "token": 1, **state}), wait=READY)
+
+
+@pytest.mark.parametrize(
+    ("name", "station"), [("positions", "vector"), ("scaling", "scale"), ("heads", "heads")]
+)
+def test_a_claim_stands_where_it_belongs_in_the_words_of_the_lab(visit, name, station):
+    page = tell(visit)
+    here = page.locator(f'[data-station="{station}"] [data-claim="{name}"]')
+    expect(here).to_contain_text(lab.claim(name))
+    expect(here).to_contain_text(f"regard lab {name}")
+    expect(card(page, "future")).to_have_count(0)  # nothing is hidden from a cross-attention
+
+
+def test_its_test_sets_the_what_if_and_says_what_came_out(visit, run):
+    page = tell(visit)
+    control(page, "test positions").click()
+    plain = run.explain(SOURCE).translation
+    blind = run.explain(SOURCE, edit={"kind": "no_positions"}).translation
+    told = f"“{plain}” becomes “{blind}”" if plain != blind else f"the answer stays “{blind}”"
+    expect(card(page, "positions").get_by_role("status")).to_contain_text(told)
+    expect(page.locator("#switches .active")).to_contain_text("without positions")
+    expect(page.locator("#said")).to_have_text(blind)
+    page.wait_for_selector(READY)
+    expect(card(page, "positions").get_by_role("status")).to_contain_text(told)  # drawn anew
+
+
+def test_order_makes_no_difference_without_positions(visit, run):
+    page = tell(visit)
+    control(page, "test permutation").click()
+    edits = [{"kind": "no_positions"}, {"kind": "swap", "first": 0, "second": 3}]
+    answers = [run.explain(SOURCE, edit=edits[:n]).translation for n in (1, 2)]
+    said = card(page, "permutation").get_by_role("status")
+    expect(said).to_contain_text(f"swapped as well: “{answers[1]}”")
+    same = "made no difference" if answers[0] == answers[1] else "made a difference"
+    expect(said).to_contain_text(same)
+
+
+def test_undivided_scores_make_sharper_weights(visit, run):
+    page = tell(visit)
+    control(page, "test scaling").click()
+    scale = run.explain(SOURCE).steps(1, name="decoder.cross").scale
+    hot = {"kind": "temperature", "value": float(f"{scale:.3g}"), "name": None}
+    looks = [run.explain(SOURCE), run.explain(SOURCE, edit=hot)]
+    shares = [100 * look.weights("decoder.cross").max(axis=-1).mean() for look in looks]
+    said = card(page, "scaling").get_by_role("status")
+    expect(said).to_contain_text(f"{shares[0]:.0f} % on average in this layer; undivided")
+    expect(said).to_contain_text(f"undivided {shares[1]:.0f} %")
+
+
+def test_a_head_alone_and_a_mask_are_tested(visit):
+    page = tell(visit, name="decoder.self")
+    control(page, "test future").click()
+    said = card(page, "future").get_by_role("status")
+    expect(said).to_contain_text("the largest is 0.000. The mask hides them all.")
+    control(page, "test heads").click()
+    expect(card(page, "heads").get_by_role("status")).to_contain_text(
+        "With head 0 alone in layer 0"
+    )
+    expect(page.locator("#switches .active")).to_contain_text(
+        "decoder.self, layer 0, head 1: ablated"
+    )
+
+
+def test_where_there_is_no_story_it_is_said_and_the_steps_are_a_click_away(visit):
+    page = tell(visit)
+    why = {"error": "its layers do not read a text from its beginning"}
+    page.route("**/api/story", lambda route: route.fulfill(status=422, json=why))
+    control(page, "follow 2").click()
+    expect(page.locator("#view")).to_contain_text("There is no story of this attention")
+    control(page, "six steps").click()
+    expect(page.locator("#steps-title")).to_contain_text("Six steps of")
