@@ -105,6 +105,11 @@ THEMES: dict[str, dict[str, Lesson]] = {
             "regard lab heads --set ordered=false",
             "If nobody asks which word is which, one head is enough.",
         ),
+        "eight": Lesson(
+            "A number that everybody copies deserves to be measured.",
+            "regard lab eight --set world=copy",
+            "Copying needs one look at a time: there one head does as well as eight.",
+        ),
         "context": Lesson(
             "One vector a word cannot serve two meanings; this is what encoders are used for.",
             "regard lab context --set attentive=false",
@@ -170,8 +175,13 @@ THEMES: dict[str, dict[str, Lesson]] = {
             "Without the fused kernel, both forms need the square.",
         ),
         "depth": Lesson(
+            "Large models are deep: what lets a gradient through decides what can be built.",
+            "regard lab depth --set residual=true",
+            "With residual connections a stack of LSTMs learns at every depth as well.",
+        ),
+        "size": Lesson(
             "It says where a larger budget should go.",
-            "regard lab depth --set equal_cost=true",
+            "regard lab size --set equal_cost=true",
             "For the same cost the small ones take more steps, and win.",
         ),
         "norm": Lesson(
