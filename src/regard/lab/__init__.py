@@ -120,6 +120,16 @@ THEMES: dict[str, dict[str, Lesson]] = {
             "regard lab alignment --set pronouns=false",
             "For words that translate each other alone, the claim holds.",
         ),
+        "pronoun": Lesson(
+            "It is the lectures' picture of what a head does; here it is counted and put to work.",
+            "regard lab pronoun --set steps=1",
+            "Before training no head is needed, for the right pronoun is never probable.",
+        ),
+        "relations": Lesson(
+            "It is how one finds out what a head has learned that nobody told it.",
+            "regard lab relations --set steps=1",
+            "Before training the heads find about as much as their weights shuffled.",
+        ),
         "hard": Lesson(
             "Looking at one place only is cheap, but has no derivative to learn from.",
             "regard lab hard --set baseline=false",
