@@ -66,6 +66,11 @@ THEMES: dict[str, dict[str, Lesson]] = {
             "regard lab parameterless --set frozen=true",
             "With the embedding frozen, nothing is learned.",
         ),
+        "word2vec": Lesson(
+            "Texts are many and translations few: what texts alone can teach comes for free.",
+            "regard lab word2vec --set company=false",
+            "Vectors of words in any order know nothing, and do worse than drawn ones.",
+        ),
         "linear": Lesson(
             "It says why a Transformer needs feed-forward networks between its attentions.",
             "regard lab linear --set feed_forward=true",

@@ -18,6 +18,7 @@ from regard.core.signals import Stop
 from regard.data.records import Pair
 from regard.data.splits import Data
 from regard.recipes.recipe import load_recipe
+from regard.runs.prepare import with_vectors
 from regard.tasks.base import TASKS
 from regard.tasks.translation import prepare_translation
 from regard.tasks.translator import Run
@@ -26,6 +27,10 @@ from regard.training.token_loss import TokenLoss
 
 ByLength = dict[int, float]
 """Words of the source -> mean score of the sources that have so many."""
+
+
+N_TRAIN = 20_000
+"""Pairs that the translator which several experiments look into is trained on."""
 
 
 class Translator(NamedTuple):
@@ -57,6 +62,7 @@ def translator(recipe: str, *overrides: str) -> Translator:
     last: dict[str, Tensor] = {}
     with torch.random.fork_rng(devices=[]):
         prepared = prepare_translation(asked, cpu)
+        with_vectors(prepared)  # in place, where train.vectors names some
         setup = Setup(
             model=prepared.model,
             stream=prepared.stream(),
@@ -76,7 +82,7 @@ def translator(recipe: str, *overrides: str) -> Translator:
 
 
 @lru_cache(maxsize=1)
-def sentences_translator(steps: int = 500, n_train: int = 20_000, seed: int = 1) -> Translator:
+def sentences_translator(steps: int, n_train: int, seed: int) -> Translator:
     """A small Transformer, English to French, that several experiments look into: trained once."""
     small = ("d_model=96", "d_ff=192", "lr=3e-3", "batch_tokens=512", f"n_train={n_train}")
     return translator("transformer", *small, f"max_steps={steps}", f"seed={seed}")
@@ -85,7 +91,7 @@ def sentences_translator(steps: int = 500, n_train: int = 20_000, seed: int = 1)
 def opened_translator(run: Path | None, steps: int, seed: int) -> Run:
     """The translator of a run folder or, without one, the small one of these steps and seed."""
     if run is None:
-        return sentences_translator(steps=steps, seed=seed).run
+        return sentences_translator(steps, N_TRAIN, seed).run
     found: Run = TASKS["translation"].load(run)
     return found
 

@@ -11,7 +11,7 @@ TINY = {"steps": 1, "n_train": 300}
 
 @pytest.fixture(scope="module")
 def trained():
-    return sentences_translator(**TINY, seed=1)
+    return sentences_translator(*TINY.values(), 1)
 
 
 def test_before_training_no_head_is_needed(trained):

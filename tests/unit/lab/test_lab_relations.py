@@ -120,7 +120,7 @@ def test_the_best_offset_is_chosen_on_one_set_and_scored_on_another():
 
 
 def test_weights_stand_between_words_and_leave_the_end_out():
-    run, _ = sentences_translator(steps=1, n_train=300, seed=1)
+    run, _ = sentences_translator(1, 300, 1)
     words = ("the", "dog", "sees", "the", "cat")
     weights = encoder_weights(run, words)
     look = run.explain(" ".join(words)).weights("encoder.self", 1)

@@ -19,7 +19,7 @@ from regard.evaluation.attention import ANTECEDENTS, HeadChoice, Matrix, Watched
 from regard.lab.claims.alignment import SENTENCES
 from regard.lab.claims.relations import fixed_offset
 from regard.lab.result import Result, percent, unmet
-from regard.lab.translators import sentences_translator
+from regard.lab.translators import N_TRAIN, sentences_translator
 from regard.tasks.translation_scores import SELF, watched_words
 from regard.tasks.translator import Run
 from regard.visual.charts import bars
@@ -35,7 +35,7 @@ WHAT = ("what it stands for", "the adjective")
 
 
 def pronoun(
-    *, steps: int = 500, n_train: int = 20_000, n_ablated: int = 24, seed: int = 1
+    *, steps: int = 500, n_train: int = N_TRAIN, n_ablated: int = 24, seed: int = 1
 ) -> Result:
     """Where heads look from *it*, and what ``n_ablated`` sentences lose without each of them."""
     run, data = sentences_translator(steps, n_train, seed)
