@@ -2,6 +2,7 @@ import pytest
 
 import regard.lab.claims.pronoun as module
 from regard import lab
+from regard.core.errors import DataError
 from regard.evaluation.attention import HeadChoice
 from regard.lab.claims.pronoun import ablation_costs, adjective, antecedent
 from regard.lab.translators import sentences_translator
@@ -59,3 +60,8 @@ def test_a_cost_is_what_the_right_pronoun_loses(trained):
     )
     assert costs["layer 1 head 2"] == pytest.approx(whole - without, abs=1e-6)
     assert set(costs) == {f"layer {i} head {h}" for i in (0, 1) for h in range(4)}
+
+
+def test_a_run_of_another_world_is_refused(run_path):
+    with pytest.raises(DataError, match="no run from English to French in the world sentences"):
+        lab.pronoun(run=run_path)

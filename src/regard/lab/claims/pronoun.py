@@ -6,20 +6,24 @@ each head of its encoder: how often, of all words, it looks most from *it* at th
 stands for, and at the adjective that tells which; the best heads are chosen on some sentences and
 scored on others. Looking is not needing: so each head is taken away, and what that costs the
 probability of the right pronoun is measured. A rule that is blind to the words stands beside it.
+The small training hardly learns pronouns; ``run`` takes one that did: ``regard train transformer``.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
 
+from regard.core.errors import DataError
 from regard.data.records import Pair
+from regard.data.splits import load_records
 from regard.evaluation.attention import ANTECEDENTS, HeadChoice, Matrix, Watched
 from regard.lab.claims.alignment import SENTENCES
 from regard.lab.claims.relations import fixed_offset
 from regard.lab.result import Result, percent, unmet
-from regard.lab.translators import N_TRAIN, sentences_translator
+from regard.lab.translators import N_TRAIN, opened_translator, sentences_translator
 from regard.tasks.translation_scores import SELF, watched_words
 from regard.tasks.translator import Run
 from regard.visual.charts import bars
@@ -35,20 +39,28 @@ WHAT = ("what it stands for", "the adjective")
 
 
 def pronoun(
-    *, steps: int = 500, n_train: int = N_TRAIN, n_ablated: int = 24, seed: int = 1
+    *,
+    run: Path | None = None,
+    steps: int = 500,
+    n_train: int = N_TRAIN,
+    n_ablated: int = 24,
+    seed: int = 1,
 ) -> Result:
-    """Where heads look from *it*, and what ``n_ablated`` sentences lose without each of them."""
-    run, data = sentences_translator(steps, n_train, seed)
-    pairs = [one for one in data.splits["pronouns"] if one.antecedents and "it" in words(one)]
+    """Where heads look from *it*, and what ``n_ablated`` sentences lose without each of them.
+
+    A ``run`` on the world ``sentences`` is looked at in place of a small training.
+    """
+    asked, known = _opened(run, steps, n_train, seed)
+    pairs = [one for one in known if one.antecedents and "it" in words(one)]
     # The two sentences of a minimal pair stay together: neither half knows the other's words.
     valid, test = ([one for i, one in enumerate(pairs) if i // 2 % 2 == half] for half in (0, 1))
     links = {WHAT[0]: antecedent, WHAT[1]: adjective}
-    chosen = {what: _chosen(run, valid, test, of) for what, of in links.items()}
+    chosen = {what: _chosen(asked, valid, test, of) for what, of in links.items()}
     rules = {
         what: fixed_offset(*([of(one) for one in half] for half in (valid, test)))
         for what, of in links.items()
     }
-    costs = ablation_costs(run, test[:n_ablated])
+    costs = ablation_costs(asked, test[:n_ablated])
     lost = {what: costs[str(one.label)] for what, one in chosen.items()}
     parts = {
         **{f"a head looks at {what}": one.test > MOST for what, one in chosen.items()},
@@ -58,7 +70,7 @@ def pronoun(
     worst = max(costs, key=costs.__getitem__)
     told = "; ".join(
         f"at {what} in {percent(one.test)} ({one.label}; a fixed offset {percent(rules[what])}, "
-        f"shuffled {percent(one.baseline)}); without it the right pronoun loses {lost[what]:.2f}"
+        f"shuffled {percent(one.baseline)}); without it the right pronoun loses {lost[what]:.3f}"
         for what, one in chosen.items()
     )
     return Result(
@@ -66,7 +78,7 @@ def pronoun(
         verdict=all(parts.values()),
         finding=(
             f"From “it”, the best head looks {told}. The head whose loss costs most is {worst} "
-            f"({costs[worst]:.2f})." + unmet(parts)
+            f"({costs[worst]:.3f})." + unmet(parts)
         ),
         numbers={
             **{f"looks at {what}": one.test for what, one in chosen.items()},
@@ -76,14 +88,30 @@ def pronoun(
             **{f"cost of {label}": cost for label, cost in costs.items()},
         },
         pictures=(
-            *(_looks(run, sentence) for sentence in SENTENCES),
+            *(_looks(asked, sentence) for sentence in SENTENCES),
             bars(
                 {label: max(0.0, cost) for label, cost in costs.items()},
                 title="What “il” or “elle” loses without a head",
+                digits=3,
             ),
         ),
         tables=(_table(chosen, rules, lost),),
     )
+
+
+def _opened(run: Path | None, steps: int, n_train: int, seed: int) -> tuple[Run, Sequence[Pair]]:
+    """A translator, and sentences with pronouns that it has not seen."""
+    if run is None:
+        trained = sentences_translator(steps, n_train, seed)
+        return trained.run, trained.data.splits["pronouns"]
+    found = opened_translator(run, steps, seed)
+    splits = load_records(found.recipe.data, "pair").splits
+    if "pronouns" not in splits or found.recipe.data.direction != "en-fr":
+        raise DataError(
+            f"{run} is no run from English to French in the world sentences, whose pronouns are "
+            "known; train one with `regard train transformer`"
+        )
+    return found, splits["pronouns"]
 
 
 def words(pair: Pair) -> list[str]:
